@@ -1,0 +1,74 @@
+# Two commands matter: `make demo` and `make test`. Both need Rust (rustup or a distribution's, see `rust-version` in
+# Cargo.toml), a C compiler and Python 3.10 or later, and set up the rest themselves.
+
+# One target directory outside the tree: a fresh clone finds what an earlier one has compiled.
+CARGO_TARGET_DIR ?= $(HOME)/.cache/freestone/target
+export CARGO_TARGET_DIR
+
+FREESTONE = $(CARGO_TARGET_DIR)/release/freestone
+PYTHON ?= python3
+DEMO_OUTPUT ?= freestone-demo
+BENCH_SCALE ?= 1
+FUZZ_ROUNDS ?= 10
+
+.PHONY: help build demo test lint format-check clippy python-check test-store test-engine bench fuzz tools clean
+
+help:
+	@echo 'make demo     builds, then shows the main job on generated data; the report is in $(DEMO_OUTPUT)/'
+	@echo 'make test     lints, unit tests, property tests and SQL tests'
+	@echo 'make build    the command line: $(FREESTONE)'
+	@echo 'make bench    against DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
+	@echo 'make lint     formatting, clippy, syntax of the Python files'
+	@echo 'make fuzz     the tests of decoders, parsers and faults at length (FUZZ_ROUNDS=10)'
+	@echo 'make clean    removes what was built, and the demo'
+
+build:
+	cargo build --release --workspace
+
+demo: build
+	$(FREESTONE) demo --output $(DEMO_OUTPUT)
+
+test: lint test-store test-engine
+
+# Codecs and the store run with debug assertions and overflow checks on, and need no DataFusion.
+test-store:
+	cargo test --no-fail-fast -p freestone-codec -p freestone-store
+
+# Everything above them is tested as it ships, so that DataFusion is compiled once.
+test-engine:
+	cargo test --release --no-fail-fast --workspace --exclude freestone-codec --exclude freestone-store
+
+lint: format-check python-check clippy
+
+format-check: tools
+	cargo fmt --all --check
+
+# Linting needs only the types of the dependencies. A directory of its own keeps it from waiting for a build.
+clippy: tools
+	cargo clippy --workspace --all-targets --target-dir $(CARGO_TARGET_DIR)/lint -- -D warnings
+
+python-check:
+	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' bench/*.py
+
+# A toolchain installed with the minimal profile lacks these two.
+tools:
+	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+bench: build
+	$(PYTHON) bench/peers.py --scale $(BENCH_SCALE) --threads 2 --runs 7 --freestone $(FREESTONE)
+
+# The tests of all decoders and parsers and of faults, at length: every place instead of samples, more random cases, new
+# seeds. `fuzz/` has the same targets for cargo-fuzz, which needs nightly Rust.
+fuzz:
+	for round in $$(seq $(FUZZ_ROUNDS)); do \
+		echo "round $$round of $(FUZZ_ROUNDS)"; \
+		export FREESTONE_TEST_ALL=1 FREESTONE_TEST_ROUNDS=100000 FREESTONE_TEST_SECONDS=60 FREESTONE_TEST_SEED=$$round; \
+		cargo test --quiet -p freestone-codec -p freestone-store || exit 1; \
+		cargo test --quiet --release --workspace --test fuzz --test faults || exit 1; \
+	done
+
+clean:
+	cargo clean
+	cargo clean --target-dir '$(CARGO_TARGET_DIR)/lint'
+	rm -rf '$(DEMO_OUTPUT)'

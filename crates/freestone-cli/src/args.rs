@@ -1,0 +1,278 @@
+//! The command line's grammar and its help.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::output::Format;
+
+pub const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("FREESTONE_TARGET"),
+    ", ",
+    env!("FREESTONE_PROFILE"),
+    ")\nDataFusion ",
+    env!("FREESTONE_DATAFUSION_VERSION"),
+    ", Arrow ",
+    env!("FREESTONE_ARROW_VERSION"),
+);
+
+const EXAMPLES: &str = "\
+Examples:
+  freestone                                   a shell in memory
+  freestone sales                             a shell on the database folder `sales`
+  freestone -c \"SELECT count(*) FROM 'orders.parquet'\"
+  freestone sales -f load.sql --timing        runs a script, stops at its first error
+  freestone sales -c 'SELECT * FROM t' --format parquet --output t.parquet
+  echo 'SELECT 1;' | freestone --format csv   statements from standard input
+  freestone check sales                       verifies a database
+
+Results go to standard output, everything else to standard error.
+Exit status: 0; 1 when a statement failed; 2 for wrong usage.
+A database whose name is also a command is reached as ./NAME.";
+
+/// An analytical database that stores each table in the layout its work needs.
+#[derive(Debug, Parser)]
+#[command(name = "freestone", version, long_version = LONG_VERSION, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// The database folder, created when missing; none: in memory
+    pub db: Option<PathBuf>,
+
+    /// Runs these statements; may be given several times
+    #[arg(short, long = "command", value_name = "SQL", allow_hyphen_values = true)]
+    pub command_text: Vec<String>,
+
+    /// Runs the statements of a file (- is standard input); may be given several times
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// How results are printed
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+
+    /// Writes results to a file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Prints the time of each statement on standard error
+    #[arg(long)]
+    pub timing: bool,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub struct EngineArgs {
+    /// Memory for queries and caches, as 2GB or 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<usize>,
+
+    /// Threads that work on queries; default: one for each core
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+
+    /// Refuses every change; the database must exist
+    #[arg(long)]
+    pub read_only: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Shows the main job on generated data, in under two minutes
+    Demo(DemoArgs),
+    /// Verifies every checksum and invariant of a database
+    Check(CheckArgs),
+    /// Experiments, peer benchmarks and their data
+    Lab(LabArgs),
+    #[command(hide = true)]
+    Calibrate(AnyArgs),
+    #[command(hide = true)]
+    Advise(AnyArgs),
+    #[command(hide = true)]
+    Serve(AnyArgs),
+    #[command(hide = true)]
+    User(AnyArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// The folder for the database and the report
+    #[arg(long, value_name = "DIR", default_value = "freestone-demo")]
+    pub output: PathBuf,
+
+    /// The scale factor of the synthetic data; 1 has 6 million order lines
+    #[arg(long, default_value_t = 0.1, value_parser = parse_scale)]
+    pub scale: f64,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  freestone check sales\n\nExit status: 0 if all is well; 1 if not, naming file and page."
+)]
+pub struct CheckArgs {
+    /// The database folder
+    pub db: PathBuf,
+
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Lists the experiments
+    List,
+    /// Runs experiments
+    #[command(after_help = "Example:\n  freestone lab run crossover --rows 2000000\n  freestone lab report")]
+    Run {
+        /// Names that `lab list` shows, or `all`
+        #[arg(required = true)]
+        names: Vec<String>,
+
+        /// Rows of generated tables; each experiment has a default
+        #[arg(long)]
+        rows: Option<usize>,
+
+        /// The scale factor of TPC-H; each experiment has a default
+        #[arg(long, value_parser = parse_scale)]
+        scale: Option<f64>,
+
+        /// The folder for results
+        #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
+        output: PathBuf,
+    },
+    /// Writes the report of the experiments that have run
+    Report {
+        /// The folder with the results
+        #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
+        output: PathBuf,
+    },
+    /// Generates data as Parquet files
+    #[command(after_help = "Example:\n  freestone lab generate tpch --scale 1 --output data/tpch1")]
+    Generate {
+        /// What to generate
+        #[arg(value_parser = ["tpch"])]
+        name: String,
+
+        /// The scale factor; TPC-H has about 1 GB of text at 1
+        #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
+        scale: f64,
+
+        /// The folder for the files, created when missing
+        #[arg(long, value_name = "DIR")]
+        output: PathBuf,
+    },
+}
+
+/// Takes whatever a command of a later version takes.
+#[derive(Debug, Args)]
+pub struct AnyArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub rest: Vec<std::ffi::OsString>,
+}
+
+/// A source of statements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Script {
+    Text(String),
+    File(PathBuf),
+}
+
+/// Parses the command line; ends the process with help or with an error of usage.
+pub fn parse() -> (Cli, Vec<Script>) {
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let scripts = scripts(&cli, &matches);
+    (cli, scripts)
+}
+
+/// Texts and files in the order of the command line.
+fn scripts(cli: &Cli, matches: &ArgMatches) -> Vec<Script> {
+    let places = |id: &str| matches.indices_of(id).into_iter().flatten();
+    let texts = places("command_text").zip(cli.command_text.iter().cloned().map(Script::Text));
+    let files = places("file").zip(cli.file.iter().cloned().map(Script::File));
+    let mut scripts: Vec<_> = texts.chain(files).collect();
+    scripts.sort_by_key(|(place, _)| *place);
+    scripts.into_iter().map(|(_, script)| script).collect()
+}
+
+/// `2GB`, `512MiB`, `1.5g` or bytes. K, M, G and T count in thousands, Ki, Mi, Gi and Ti in 1024.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let invalid = || format!("`{text}` is not a size: write it as 2GB, 512MiB or 1000000 (bytes)");
+    let digits = text.trim().trim_end_matches(|last: char| last.is_ascii_alphabetic() || last == ' ');
+    let unit = text.trim()[digits.len()..].trim().to_ascii_lowercase();
+    let factor = match unit.trim_end_matches('b') {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        "ki" => 1024.0,
+        "mi" => 1024.0 * 1024.0,
+        "gi" => 1024.0 * 1024.0 * 1024.0,
+        "ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(invalid()),
+    };
+    let number: f64 = digits.parse().map_err(|_| invalid())?;
+    let bytes = number * factor;
+    if bytes.is_finite() && bytes >= 1.0 { Ok(bytes as usize) } else { Err(invalid()) }
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads) if (1..=1024).contains(&threads) => Ok(threads),
+        _ => Err("threads are a number from 1 to 1024".into()),
+    }
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(scale) if scale > 0.0 && scale <= 100_000.0 => Ok(scale),
+        _ => Err("a scale factor is a number above 0".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn scripts_keep_the_order_of_the_command_line() {
+        let matches = Cli::command().get_matches_from(["freestone", "db", "-c", "a", "-f", "b", "-c", "c"]);
+        let cli = Cli::from_arg_matches(&matches).expect("valid arguments");
+        let expected = [Script::Text("a".into()), Script::File("b".into()), Script::Text("c".into())];
+        assert_eq!(scripts(&cli, &matches), expected);
+    }
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        for (text, bytes) in [("1000", 1000), ("2GB", 2_000_000_000), ("1.5 KiB", 1536), ("3m", 3_000_000), ("7b", 7)] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GB", "2XB", "-1GB", "0", "nan", "inf", "1e400"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

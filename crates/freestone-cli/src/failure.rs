@@ -1,0 +1,98 @@
+//! How a run ends before its last statement, and what the user reads then.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+#[derive(Debug)]
+pub enum Failure {
+    /// What and where, and what to do next if that is known.
+    Error { message: String, hint: Option<String> },
+    /// Ctrl-C.
+    Interrupted,
+    /// The reader of the results has gone: nobody is left to tell.
+    BrokenPipe,
+}
+
+impl Failure {
+    pub fn error(message: impl Into<String>) -> Self {
+        Failure::Error { message: message.into(), hint: None }
+    }
+
+    pub fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Failure::Error { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// Puts `FILE:LINE: ` before the message.
+    pub fn at(self, place: &str) -> Self {
+        match self {
+            Failure::Error { message, hint } => Failure::Error { message: format!("{place}{message}"), hint },
+            other => other,
+        }
+    }
+
+    /// Counts the line of a syntax error from the start of the script, `lines` above the text that was parsed.
+    pub fn below(self, lines: usize) -> Self {
+        match self {
+            Failure::Error { message, hint } => Failure::Error { message: moved_down(&message, lines), hint },
+            other => other,
+        }
+    }
+
+    pub fn print(&self) {
+        match self {
+            Failure::Error { message, hint } => {
+                note(format_args!("error: {message}"));
+                if let Some(hint) = hint {
+                    note(format_args!("hint: {hint}"));
+                }
+            }
+            Failure::Interrupted => note("error: cancelled"),
+            Failure::BrokenPipe => {}
+        }
+    }
+}
+
+impl From<freestone::Error> for Failure {
+    fn from(error: freestone::Error) -> Self {
+        Failure::Error { message: error.to_string(), hint: error.hint().map(str::to_string) }
+    }
+}
+
+impl From<freestone_lab::LabError> for Failure {
+    fn from(error: freestone_lab::LabError) -> Self {
+        match error {
+            freestone_lab::LabError::Engine(error) => Failure::from(error),
+            other => Failure::error(other.to_string()),
+        }
+    }
+}
+
+fn moved_down(message: &str, lines: usize) -> String {
+    const START: &str = "syntax error at line ";
+    let moved = message.strip_prefix(START).and_then(|rest| {
+        let (line, rest) = rest.split_once(',')?;
+        Some(format!("{START}{},{rest}", line.parse::<usize>().ok()?.checked_add(lines)?))
+    });
+    moved.unwrap_or_else(|| message.to_string())
+}
+
+/// A line on standard error. That nobody listens there is no reason to stop.
+pub fn note(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_line_of_a_syntax_error_moves() {
+        for (message, expected) in [
+            ("syntax error at line 2, column 5: line 3", "syntax error at line 12, column 5: line 3"),
+            ("syntax error: line 2, column 5", "syntax error: line 2, column 5"),
+            ("no table t", "no table t"),
+        ] {
+            assert_eq!(moved_down(message, 10), expected);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The `freestone` command: a shell on the engine, and its jobs as sub-commands. See `--help`.
+
+mod args;
+mod command;
+mod failure;
+mod interrupt;
+mod output;
+mod progress;
+mod run;
+mod shell;
+mod split;
+mod task;
+mod threads;
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use freestone::{Database, Options};
+
+use args::{Cli, EngineArgs, OutputArgs, Script};
+use failure::Failure;
+use interrupt::{EXIT_INTERRUPTED, Interrupt};
+use output::{Sink, TableLayout};
+use run::{Flow, Origin, Runner, Settings};
+use threads::Threads;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let (cli, scripts) = args::parse();
+    let result = match cli.command {
+        Some(command) => task::run(command),
+        None => run_session(&cli, &scripts),
+    };
+    match result {
+        Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(if matches!(failure, Failure::Interrupted) { EXIT_INTERRUPTED } else { 1 })
+        }
+    }
+}
+
+/// Scripts of the command line, else the shell, else statements from standard input.
+fn run_session(cli: &Cli, scripts: &[Script]) -> Result<(), Failure> {
+    let is_shell = scripts.is_empty() && io::stdin().is_terminal();
+    let sink = match &cli.output.output {
+        Some(path) => Sink::file(path),
+        None => Sink::stdout(),
+    };
+    refuse_binary_on_terminal(&cli.output, &sink);
+    let database = open(cli.db.as_deref(), &cli.engine)?;
+    let threads = Threads::new(database.options().threads)
+        .map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
+    let interrupt =
+        Interrupt::watch(is_shell).map_err(|error| Failure::error(format!("cannot watch for Ctrl-C: {error}")))?;
+    let settings = settings(&cli.output, is_shell);
+    let mut runner = Runner::new(threads, database.session(), interrupt, sink, settings);
+    let result = if is_shell {
+        shell::run(&mut runner, cli.db.as_deref())
+    } else if scripts.is_empty() {
+        runner.run_reader(io::stdin().lock(), Origin::Named("stdin")).map(drop)
+    } else {
+        run_scripts(&mut runner, scripts)
+    };
+    runner.shut_down(Duration::from_secs(1));
+    result
+}
+
+fn run_scripts(runner: &mut Runner, scripts: &[Script]) -> Result<(), Failure> {
+    for script in scripts {
+        let flow = match script {
+            Script::Text(text) => runner.run_text(text, Origin::Inline)?,
+            Script::File(path) => runner.run_file(path)?,
+        };
+        if flow == Flow::Quit {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn settings(args: &OutputArgs, is_shell: bool) -> Settings {
+    let layout = if is_shell {
+        TableLayout { max_rows: Some(shell::MAX_ROWS), max_width: None, footer: true }
+    } else {
+        TableLayout::default()
+    };
+    // A person at the terminal wants to read `INSERT 3`; a program that reads standard error has not asked for it.
+    Settings { format: args.format, timing: args.timing, statuses: is_shell || io::stderr().is_terminal(), layout }
+}
+
+/// Ends the process as any other wrong usage does.
+fn refuse_binary_on_terminal(args: &OutputArgs, sink: &Sink) {
+    if args.format.is_binary() && sink.is_terminal() {
+        let message = format!(
+            "--format {} is not for a terminal: name a file with --output, or redirect standard output",
+            args.format.name()
+        );
+        Cli::command().error(ErrorKind::ArgumentConflict, message).exit();
+    }
+}
+
+/// Opens the database, in memory without a path.
+fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure> {
+    let defaults = Options::default();
+    let options = Options { threads: args.threads.unwrap_or(defaults.threads), read_only: args.read_only, ..defaults };
+    let options = match args.memory_limit {
+        Some(limit) => within(limit, options),
+        None => options,
+    };
+    let database = match path {
+        Some(path) => Database::open(path, options),
+        None => Database::in_memory(options),
+    };
+    Ok(database?)
+}
+
+/// Queries and the page cache share the limit; the cache takes at most a quarter of it.
+fn within(limit: usize, options: Options) -> Options {
+    let cache_bytes = options.cache_bytes.min(limit / 4);
+    Options { memory_limit: Some(limit - cache_bytes), cache_bytes, ..options }
+}

@@ -1,0 +1,100 @@
+//! Writes results: one writer per format behind [`ResultWriter`], fed batch by batch as the engine produces them.
+//!
+//! Only `table` holds rows back, at most [`table::BUFFER_ROWS`] of them, to find the widths of the columns.
+
+mod binary;
+mod cell;
+mod csv;
+mod json;
+mod markdown;
+mod sink;
+mod table;
+
+use std::io;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+
+pub use sink::Sink;
+pub use table::TableLayout;
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Aligned columns in a frame
+    Table,
+    /// RFC 4180 with a header line; NULL is empty, the empty text is ""
+    Csv,
+    /// One array of objects
+    Json,
+    /// One object a line
+    Ndjson,
+    /// A table for a Markdown page
+    Markdown,
+    /// An Arrow IPC stream
+    Arrow,
+    /// A Parquet file
+    Parquet,
+    /// Runs to the last row and prints nothing
+    None,
+}
+
+impl Format {
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Table => "table",
+            Format::Csv => "csv",
+            Format::Json => "json",
+            Format::Ndjson => "ndjson",
+            Format::Markdown => "markdown",
+            Format::Arrow => "arrow",
+            Format::Parquet => "parquet",
+            Format::None => "none",
+        }
+    }
+
+    /// Bytes that would garble a terminal.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Format::Arrow | Format::Parquet)
+    }
+}
+
+/// Takes the batches of one result in order, then `finish`, once.
+pub trait ResultWriter {
+    fn write(&mut self, batch: &RecordBatch) -> io::Result<()>;
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// The writer of one result with this schema into `sink`.
+pub fn writer<'a>(
+    format: Format,
+    schema: &SchemaRef,
+    sink: &'a mut Sink,
+    layout: &TableLayout,
+) -> io::Result<Box<dyn ResultWriter + 'a>> {
+    Ok(match format {
+        Format::Table => Box::new(table::TableWriter::new(schema, sink, layout.clone())),
+        Format::Csv => Box::new(csv::CsvWriter::new(schema, sink)?),
+        Format::Json => Box::new(json::JsonWriter::array(schema, sink)),
+        Format::Ndjson => Box::new(json::JsonWriter::lines(schema, sink)),
+        Format::Markdown => Box::new(markdown::MarkdownWriter::new(schema, sink)?),
+        Format::Arrow => Box::new(binary::ArrowWriter::new(schema, sink)?),
+        Format::Parquet => Box::new(binary::ParquetWriter::new(schema, sink)?),
+        Format::None => Box::new(Discard),
+    })
+}
+
+struct Discard;
+
+impl ResultWriter for Discard {
+    fn write(&mut self, _: &RecordBatch) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

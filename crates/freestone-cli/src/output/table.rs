@@ -1,0 +1,258 @@
+//! Aligned columns in a frame.
+//!
+//! The widths come from the first [`BUFFER_ROWS`] rows; later rows stream by in the same widths, and a wider value
+//! pushes its frame to the right. A terminal gets at most [`TableLayout::max_rows`] rows, cut in the middle.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::{ResultWriter, Sink, cell};
+
+/// Rows held back to find the widths of the columns.
+pub const BUFFER_ROWS: usize = 10_000;
+
+/// No column is made narrower than this to fit the terminal.
+const MIN_WIDTH: usize = 8;
+
+#[derive(Debug, Clone, Default)]
+pub struct TableLayout {
+    /// Shows the first and the last half of so many rows, or all.
+    pub max_rows: Option<usize>,
+    /// The terminal's columns: wide values are cut to fit.
+    pub max_width: Option<usize>,
+    /// Ends with a line that counts the rows.
+    pub footer: bool,
+}
+
+pub struct TableWriter<'a> {
+    sink: &'a mut Sink,
+    layout: TableLayout,
+    names: Vec<String>,
+    is_right: Vec<bool>,
+    /// Known once the first rows were printed.
+    frame: Option<Frame>,
+    rows: Vec<Vec<String>>,
+    /// With `max_rows`, the last batches; they hold the last half of the rows that will be shown.
+    tail: VecDeque<RecordBatch>,
+    tail_rows: usize,
+    total_rows: usize,
+}
+
+impl<'a> TableWriter<'a> {
+    pub fn new(schema: &SchemaRef, sink: &'a mut Sink, layout: TableLayout) -> Self {
+        let fields = schema.fields();
+        TableWriter {
+            sink,
+            layout,
+            names: fields.iter().map(|field| visible(field.name())).collect(),
+            is_right: fields.iter().map(|field| cell::is_number(field.data_type())).collect(),
+            frame: None,
+            rows: Vec::new(),
+            tail: VecDeque::new(),
+            tail_rows: 0,
+            total_rows: 0,
+        }
+    }
+
+    fn write_capped(&mut self, batch: &RecordBatch, max_rows: usize) -> io::Result<()> {
+        let head = (max_rows - self.rows.len()).min(batch.num_rows());
+        append_rows(&batch.slice(0, head), &mut self.rows)?;
+        let rest = batch.num_rows() - head;
+        if rest > 0 {
+            self.tail.push_back(batch.slice(head, rest));
+            self.tail_rows += rest;
+        }
+        while self.tail.front().is_some_and(|first| self.tail_rows - first.num_rows() >= max_rows / 2) {
+            self.tail_rows -= self.tail.pop_front().map_or(0, |first| first.num_rows());
+        }
+        Ok(())
+    }
+
+    fn finish_capped(&mut self, max_rows: usize) -> io::Result<()> {
+        if self.total_rows > max_rows {
+            for batch in std::mem::take(&mut self.tail) {
+                let last = batch.num_rows().min(max_rows);
+                append_rows(&batch.slice(batch.num_rows() - last, last), &mut self.rows)?;
+            }
+            let last = self.rows.split_off(self.rows.len() - max_rows / 2);
+            self.rows.truncate(max_rows - max_rows / 2);
+            self.rows.push(vec!["⋮".into(); self.names.len()]);
+            self.rows.extend(last);
+        }
+        self.print_rows()
+    }
+
+    /// Prints and forgets the rows held back, with the frame's head before the first of them.
+    fn print_rows(&mut self) -> io::Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        let mut text = String::new();
+        let frame = match self.frame.take() {
+            Some(frame) => frame,
+            None => {
+                let frame = self.choose_frame(&rows);
+                frame.append_rule(["┌", "┬", "┐"], &mut text);
+                frame.append_row(&self.names, &mut text);
+                frame.append_rule(["├", "┼", "┤"], &mut text);
+                frame
+            }
+        };
+        for row in &rows {
+            frame.append_row(row, &mut text);
+        }
+        self.frame = Some(frame);
+        self.sink.write_all(text.as_bytes())
+    }
+
+    fn choose_frame(&self, rows: &[Vec<String>]) -> Frame {
+        let mut widths: Vec<usize> = self.names.iter().map(|name| name.width()).collect();
+        for row in rows {
+            for (width, text) in widths.iter_mut().zip(row) {
+                *width = text.width().max(*width);
+            }
+        }
+        if let Some(max_width) = self.layout.max_width {
+            fit(&mut widths, max_width.saturating_sub(3 * self.names.len() + 1));
+        }
+        Frame { widths, is_right: self.is_right.clone(), cuts: self.layout.max_width.is_some() }
+    }
+
+    fn footer(&self) -> String {
+        let rows = if self.total_rows == 1 { "row" } else { "rows" };
+        match self.layout.max_rows {
+            Some(max_rows) if self.total_rows > max_rows => {
+                format!("{} {rows} ({max_rows} shown)\n", grouped(self.total_rows))
+            }
+            _ => format!("{} {rows}\n", grouped(self.total_rows)),
+        }
+    }
+}
+
+impl ResultWriter for TableWriter<'_> {
+    fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        self.total_rows += batch.num_rows();
+        if let Some(max_rows) = self.layout.max_rows {
+            return self.write_capped(batch, max_rows);
+        }
+        append_rows(batch, &mut self.rows)?;
+        if self.rows.len() >= BUFFER_ROWS || self.frame.is_some() { self.print_rows() } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self.layout.max_rows {
+            Some(max_rows) => self.finish_capped(max_rows)?,
+            None => self.print_rows()?,
+        }
+        let mut text = String::new();
+        if let Some(frame) = &self.frame {
+            frame.append_rule(["└", "┴", "┘"], &mut text);
+        }
+        if self.layout.footer {
+            text.push_str(&self.footer());
+        }
+        self.sink.write_all(text.as_bytes())
+    }
+}
+
+fn append_rows(batch: &RecordBatch, rows: &mut Vec<Vec<String>>) -> io::Result<()> {
+    let columns = cell::columns(batch)?;
+    let mut text = String::new();
+    for row in 0..batch.num_rows() {
+        let mut cells = Vec::with_capacity(columns.len());
+        for column in &columns {
+            text.clear();
+            if column.is_null(row) {
+                text.push_str("NULL");
+            } else {
+                column.append(row, &mut text)?;
+            }
+            cells.push(visible(&text));
+        }
+        rows.push(cells);
+    }
+    Ok(())
+}
+
+fn visible(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    cell::append_visible(text, &mut line);
+    line
+}
+
+/// The shape that every row of one table is printed in.
+struct Frame {
+    widths: Vec<usize>,
+    is_right: Vec<bool>,
+    /// Cuts wider values instead of letting them push the frame to the right.
+    cuts: bool,
+}
+
+impl Frame {
+    fn append_rule(&self, [left, middle, right]: [&str; 3], text: &mut String) {
+        text.push_str(left);
+        for (index, width) in self.widths.iter().enumerate() {
+            if index > 0 {
+                text.push_str(middle);
+            }
+            text.extend(std::iter::repeat_n('─', width + 2));
+        }
+        text.push_str(right);
+        text.push('\n');
+    }
+
+    fn append_row(&self, cells: &[String], text: &mut String) {
+        for ((cell, width), is_right) in cells.iter().zip(&self.widths).zip(&self.is_right) {
+            let cell_width = cell.width();
+            let padding = width.saturating_sub(cell_width);
+            text.push_str("│ ");
+            text.extend(std::iter::repeat_n(' ', if *is_right { padding } else { 0 }));
+            if self.cuts && cell_width > *width {
+                append_cut(cell, *width, text);
+            } else {
+                text.push_str(cell);
+            }
+            text.extend(std::iter::repeat_n(' ', if *is_right { 0 } else { padding }));
+            text.push(' ');
+        }
+        text.push_str("│\n");
+    }
+}
+
+/// As much of `cell` as fits into `width` with an ellipsis, padded to `width`.
+fn append_cut(cell: &str, width: usize, text: &mut String) {
+    let mut used = 1;
+    for character in cell.chars() {
+        let character_width = character.width().unwrap_or(0);
+        if used + character_width > width {
+            break;
+        }
+        used += character_width;
+        text.push(character);
+    }
+    text.push('…');
+    text.extend(std::iter::repeat_n(' ', width.saturating_sub(used)));
+}
+
+/// Takes from the widest columns until they fit into `room` together, or none is wider than [`MIN_WIDTH`].
+fn fit(widths: &mut [usize], room: usize) {
+    while widths.iter().sum::<usize>() > room {
+        let Some(widest) = widths.iter_mut().max().filter(|width| **width > MIN_WIDTH) else { return };
+        *widest -= 1;
+    }
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

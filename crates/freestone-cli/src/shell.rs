@@ -1,0 +1,98 @@
+//! The interactive shell: lines with history and completion, several lines to a statement.
+
+mod complete;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor};
+
+use crate::failure::{Failure, note};
+use crate::run::{Flow, Origin, Runner};
+use complete::Assistant;
+
+/// Statements kept over sessions.
+const HISTORY_LENGTH: usize = 10_000;
+
+/// Rows of a result that the terminal shows unless `\maxrows` says otherwise.
+pub const MAX_ROWS: usize = 40;
+
+/// Reads and runs until `\q` or Ctrl-D.
+pub fn run(runner: &mut Runner, database: Option<&Path>) -> Result<(), Failure> {
+    let name = database.and_then(Path::file_name).map_or("memory".into(), |name| name.to_string_lossy().into_owned());
+    note(format_args!("freestone {}, database {name}; \\? for help", env!("CARGO_PKG_VERSION")));
+    let history = history_file();
+    let mut editor = editor(runner, history.as_deref()).map_err(terminal_failure)?;
+    loop {
+        match editor.readline(&format!("{name}> ")) {
+            Ok(input) => {
+                if read_on(runner, &mut editor, history.as_deref(), &input) == Flow::Quit {
+                    break;
+                }
+            }
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(terminal_failure(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Runs what was read; errors are printed and the shell goes on.
+fn read_on(
+    runner: &mut Runner,
+    editor: &mut Editor<Assistant, FileHistory>,
+    history: Option<&Path>,
+    input: &str,
+) -> Flow {
+    if input.trim().is_empty() {
+        return Flow::Continue;
+    }
+    // Kept before it runs, whatever happens then. Losing the history is no reason for a message.
+    let _ = editor.add_history_entry(input.trim_end());
+    let _ = history.map(|history| editor.append_history(history));
+    runner.settings.layout.max_width = editor.dimensions().map(|(columns, _)| columns.into());
+    let result = runner.run_text(input, Origin::Inline);
+    if let Some(assistant) = editor.helper_mut() {
+        assistant.forget_names();
+    }
+    result.unwrap_or_else(|failure| {
+        failure.print();
+        Flow::Continue
+    })
+}
+
+fn editor(runner: &Runner, history: Option<&Path>) -> rustyline::Result<Editor<Assistant, FileHistory>> {
+    let config = Config::builder()
+        .max_history_size(HISTORY_LENGTH)?
+        .history_ignore_dups(true)?
+        .history_ignore_space(true)
+        .completion_type(CompletionType::List)
+        .build();
+    let mut editor = Editor::with_config(config)?;
+    editor.set_helper(Some(Assistant::new(runner.session().clone())));
+    if let Some(history) = history {
+        match editor.load_history(history) {
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => note(format_args!("history: cannot read {}: {error}", history.display())),
+            Ok(()) => {}
+        }
+    }
+    Ok(editor)
+}
+
+fn terminal_failure(error: ReadlineError) -> Failure {
+    Failure::error(format!("terminal: {error}"))
+}
+
+/// `freestone/history` in the user's state folder, which is created.
+fn history_file() -> Option<PathBuf> {
+    let folder = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state =
+        folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")))?.join("freestone");
+    fs::create_dir_all(&state).ok()?;
+    Some(state.join("history"))
+}

@@ -1,0 +1,307 @@
+//! What the line editor asks the shell: how a word may go on, and whether the input is complete.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use freestone::Session;
+use rustyline::completion::{Completer, FilenameCompleter, Pair};
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+
+use crate::command::COMMANDS;
+use crate::output::Format;
+use crate::split::Splitter;
+
+const KEYWORDS: &[&str] = &[
+    "ADVISE",
+    "ALL",
+    "ALTER",
+    "ANALYZE",
+    "AND",
+    "AS",
+    "ASC",
+    "AVG",
+    "BEGIN",
+    "BETWEEN",
+    "BIGINT",
+    "BINARY",
+    "BOOLEAN",
+    "BY",
+    "CALIBRATE",
+    "CASE",
+    "CAST",
+    "CHECK",
+    "COPY",
+    "COUNT",
+    "CREATE",
+    "CROSS JOIN",
+    "DATE",
+    "DECIMAL",
+    "DELETE FROM",
+    "DESC",
+    "DESCRIBE",
+    "DESIGN",
+    "DISTINCT",
+    "DOUBLE",
+    "DROP",
+    "ELSE",
+    "END",
+    "EXCEPT",
+    "EXECUTE",
+    "EXISTS",
+    "EXPLAIN",
+    "EXTRACT",
+    "FALSE",
+    "FOREIGN KEY",
+    "FORMAT",
+    "FROM",
+    "FULL JOIN",
+    "GROUP BY",
+    "HAVING",
+    "IN",
+    "INNER JOIN",
+    "INSERT INTO",
+    "INT",
+    "INTERSECT",
+    "INTERVAL",
+    "IS",
+    "JOIN",
+    "KEY",
+    "LEFT JOIN",
+    "LIKE",
+    "LIMIT",
+    "MAX",
+    "MIN",
+    "NOT",
+    "NULL",
+    "NULLS FIRST",
+    "NULLS LAST",
+    "OFFSET",
+    "ON",
+    "OR",
+    "ORDER BY",
+    "OVER",
+    "PARTITION BY",
+    "PREPARE",
+    "PRIMARY KEY",
+    "REAL",
+    "REFERENCES",
+    "RIGHT JOIN",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "SUM",
+    "TABLE",
+    "THEN",
+    "TIME",
+    "TIMESTAMP",
+    "TO",
+    "TRUE",
+    "TRUNCATE",
+    "UNION",
+    "UPDATE",
+    "USING",
+    "VACUUM",
+    "VALUES",
+    "VARCHAR",
+    "VIEW",
+    "WHATIF",
+    "WHEN",
+    "WHERE",
+    "WITH",
+    "freestone_columns(",
+    "freestone_design(",
+    "freestone_profile()",
+    "freestone_segments(",
+    "freestone_tables()",
+    "freestone_workload()",
+    "freestone_zones(",
+];
+
+pub struct Assistant {
+    files: FilenameCompleter,
+    session: Arc<Session>,
+    /// Tables, views and columns; read when first needed after a statement.
+    names: RefCell<Option<Rc<Vec<String>>>>,
+}
+
+impl Assistant {
+    pub fn new(session: Arc<Session>) -> Self {
+        Assistant { files: FilenameCompleter::new(), session, names: RefCell::new(None) }
+    }
+
+    /// A statement may have changed the tables.
+    pub fn forget_names(&mut self) {
+        self.names.replace(None);
+    }
+
+    /// Completion has no place for errors: what cannot be read is not offered.
+    fn names(&self) -> Rc<Vec<String>> {
+        let mut names = self.names.borrow_mut();
+        names.get_or_insert_with(|| Rc::new(self.session.names().unwrap_or_default())).clone()
+    }
+}
+
+impl Completer for Assistant {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, position: usize, context: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let before = &line[..position];
+        match place_of(before) {
+            Place::CommandName => Ok((start_of_line(before), command_names(&before[start_of_line(before)..]))),
+            Place::FileName => self.files.complete(line, position, context),
+            Place::FormatName(start) => {
+                Ok((start, pairs(Format::value_variants().iter().map(|f| f.name()), &before[start..])))
+            }
+            Place::Word(start) => Ok((start, words(&self.names(), &before[start..]))),
+        }
+    }
+}
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let is_complete = is_complete(context.input());
+        Ok(if is_complete { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+    }
+}
+
+impl Hinter for Assistant {
+    type Hint = String;
+}
+
+impl Highlighter for Assistant {}
+
+impl Helper for Assistant {}
+
+/// What stands at the end of the text before the cursor.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    CommandName,
+    FileName,
+    FormatName(usize),
+    Word(usize),
+}
+
+fn place_of(before: &str) -> Place {
+    let line = before[start_of_line(before)..].trim_start();
+    if line.starts_with(['\\', '.']) {
+        let Some((name, _)) = line.split_once(char::is_whitespace) else { return Place::CommandName };
+        match name.get(1..) {
+            Some("i" | "o" | "read" | "output") => return Place::FileName,
+            Some("mode") => return Place::FormatName(start_of_word(before)),
+            _ => return Place::Word(start_of_word(before)),
+        }
+    }
+    if before.matches('\'').count() % 2 == 1 { Place::FileName } else { Place::Word(start_of_word(before)) }
+}
+
+fn start_of_line(before: &str) -> usize {
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    start + (before.len() - start - before[start..].trim_start().len())
+}
+
+fn start_of_word(before: &str) -> usize {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    before
+        .char_indices()
+        .rev()
+        .take_while(|(_, character)| is_word(*character))
+        .last()
+        .map_or(before.len(), |(at, _)| at)
+}
+
+fn command_names(prefix: &str) -> Vec<Pair> {
+    let names = COMMANDS.iter().flat_map(|(name, others, ..)| std::iter::once(name).chain(others.iter()));
+    pairs(names.copied(), prefix)
+}
+
+fn words(names: &[String], prefix: &str) -> Vec<Pair> {
+    if prefix.is_empty() {
+        return pairs(names.iter().map(String::as_str), "");
+    }
+    let mut words = pairs(names.iter().map(String::as_str), prefix);
+    // A keyword goes on in the case in which it was begun.
+    let is_lower = prefix.chars().all(|character| !character.is_uppercase());
+    words.extend(pairs(KEYWORDS.iter().copied(), prefix).into_iter().map(|mut pair| {
+        if is_lower {
+            pair.replacement = pair.replacement.to_lowercase();
+            pair.display = pair.display.to_lowercase();
+        }
+        pair
+    }));
+    words
+}
+
+fn pairs<'a>(candidates: impl Iterator<Item = &'a str>, prefix: &str) -> Vec<Pair> {
+    let matches =
+        |candidate: &&str| candidate.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let pair = |candidate: &str| Pair { display: candidate.into(), replacement: candidate.into() };
+    candidates.filter(matches).map(pair).collect()
+}
+
+/// Whether the input ends where a statement ends; a command ends with its line.
+fn is_complete(input: &str) -> bool {
+    let mut splitter = Splitter::default();
+    splitter.push(input.as_bytes());
+    splitter.push(b"\n");
+    while splitter.next_piece().is_some() {}
+    !splitter.is_pending()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_is_complete_at_semicolons_and_after_commands() {
+        for (input, expected) in [
+            ("", true),
+            ("select 1", false),
+            ("select 1;", true),
+            ("select ';", false),
+            ("select 1; select 2", false),
+            ("select 1; -- done", true),
+            ("\\d t", true),
+            (".mode csv", true),
+            ("/* open", false),
+        ] {
+            assert_eq!(is_complete(input), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_the_cursor_decides_what_is_completed() {
+        for (before, expected) in [
+            ("\\ti", Place::CommandName),
+            (".mo", Place::CommandName),
+            ("\\i da", Place::FileName),
+            (".mode c", Place::FormatName(6)),
+            ("select * from 'da", Place::FileName),
+            ("select * from 'a' wh", Place::Word(18)),
+            ("\\d ta", Place::Word(3)),
+            ("sel", Place::Word(0)),
+            ("select t.", Place::Word(9)),
+        ] {
+            assert_eq!(place_of(before), expected, "{before}");
+        }
+    }
+
+    #[test]
+    fn words_keep_the_case_in_which_they_were_begun() {
+        let names = ["selection".to_string(), "Sex".to_string()];
+        for (prefix, expected) in [
+            ("sel", vec!["selection", "select"]),
+            ("SEL", vec!["selection", "SELECT"]),
+            ("se", vec!["selection", "Sex", "select", "set"]),
+            ("", vec!["selection", "Sex"]),
+            ("é", vec![]),
+        ] {
+            let found: Vec<_> = words(&names, prefix).into_iter().map(|pair| pair.replacement).collect();
+            assert_eq!(found, expected, "{prefix}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The sub-commands.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use freestone_lab::demo::DemoOptions;
+use freestone_lab::experiments::{self, RunOptions};
+
+use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs, LabCommand};
+use crate::failure::{Failure, note};
+
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(args) => demo(&args),
+        Command::Check(args) => check(&args),
+        Command::Lab(args) => lab(&args.command),
+        Command::Calibrate(_) => absent("calibrate"),
+        Command::Advise(_) => absent("advise"),
+        Command::Serve(_) => absent("serve"),
+        Command::User(_) => absent("user"),
+    }
+}
+
+fn demo(args: &DemoArgs) -> Result<(), Failure> {
+    let options = DemoOptions { directory: args.output.clone(), scale: args.scale, threads: 0, versions: versions() };
+    let demo = freestone_lab::demo::run(&options, &|step| note(step))?;
+    print(freestone_lab::demo::summary(&demo).trim_end())
+}
+
+fn lab(command: &LabCommand) -> Result<(), Failure> {
+    match command {
+        LabCommand::List => lab_list(),
+        LabCommand::Run { names, rows, scale, output } => {
+            let (rows, scale, output) = (*rows, *scale, output.clone());
+            lab_run(names, &RunOptions { rows, scale, output, threads: 0, versions: versions() })
+        }
+        LabCommand::Report { output } => print(&experiments::report(output)?.display().to_string()),
+        LabCommand::Generate { name, scale, output } => generate(name, *scale, output),
+    }
+}
+
+fn lab_list() -> Result<(), Failure> {
+    for experiment in &experiments::EXPERIMENTS {
+        print(&format!("{}  ({})\n    {}", experiment.name, experiment.size, experiment.shows))?;
+        print(&format!("    {}", experiment.source))?;
+    }
+    Ok(())
+}
+
+/// Runs experiments one after the other.
+fn lab_run(names: &[String], options: &RunOptions) -> Result<(), Failure> {
+    let all = experiments::EXPERIMENTS.iter().map(|experiment| experiment.name.to_owned());
+    let names: Vec<String> = if names == ["all"] { all.collect() } else { names.to_vec() };
+    for name in names {
+        let findings = experiments::run(&name, options, &|step| note(step))?;
+        print(&freestone_lab::terminal::text(&findings))?;
+    }
+    Ok(())
+}
+
+/// One line of what this program is made of.
+fn versions() -> String {
+    format!("freestone {}", crate::args::LONG_VERSION.replace('\n', ", "))
+}
+
+fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
+    match name {
+        "tpch" => freestone_lab::generate::tpch::write_parquet(output, scale),
+        other => return Err(Failure::error(format!("there is no generator {other}"))),
+    }
+    .map_err(|error| Failure::error(error.to_string()))?;
+    note(format_args!("{name} at scale {scale} is in {}", output.display()));
+    Ok(())
+}
+
+/// Opens for reading, so that a running writer does not matter, and reads every byte.
+fn check(args: &CheckArgs) -> Result<(), Failure> {
+    let read_only = EngineArgs { read_only: true, ..args.engine };
+    let database = crate::open(Some(&args.db), &read_only)?;
+    let report = database.store().check(None).map_err(freestone::Error::from)?;
+    if report.problems.is_empty() {
+        let (tables, segments, pages, rows) = (report.tables, report.segments, report.pages, report.rows);
+        return print(&format!("sound: tables {tables}, segments {segments}, pages {pages}, rows {rows}"));
+    }
+    for problem in &report.problems {
+        note(format_args!("error: {problem}"));
+    }
+    Err(Failure::with_hint(
+        format!("{} is damaged, problems: {}", args.db.display(), report.problems.len()),
+        "restore the named files from a copy, or drop the tables that own them",
+    ))
+}
+
+/// A line on standard output.
+fn print(line: &str) -> Result<(), Failure> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
+        Err(error) => Err(Failure::error(format!("cannot write to standard output: {error}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+fn absent(name: &str) -> Result<(), Failure> {
+    Err(Failure::with_hint(format!("`freestone {name}` is not in this version"), "`freestone --help` lists what is"))
+}

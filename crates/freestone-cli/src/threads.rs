@@ -1,0 +1,68 @@
+//! The threads that a session needs: workers for its statements, and the calling thread, which waits for them.
+//!
+//! A statement can keep every worker busy for seconds without a pause. Clocks and signals must not wait for that, so
+//! the calling thread has a runtime of its own, and signals are watched elsewhere (see [`crate::interrupt`]).
+
+use std::io;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+pub struct Threads {
+    count: usize,
+    workers: Runtime,
+    caller: Runtime,
+}
+
+impl Threads {
+    pub fn new(count: usize) -> io::Result<Self> {
+        let caller = Builder::new_current_thread().enable_time().build()?;
+        Ok(Threads { count, workers: workers(count)?, caller })
+    }
+
+    /// Runs `work` on the workers.
+    pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.workers.spawn(work)
+    }
+
+    /// Runs `waiting` on this thread.
+    pub fn wait_for<T>(&self, waiting: impl Future<Output = T>) -> T {
+        self.caller.block_on(waiting)
+    }
+
+    /// Leaves work that does not stop to itself and goes on with new workers.
+    pub fn abandon(&mut self) -> io::Result<()> {
+        std::mem::replace(&mut self.workers, workers(self.count)?).shutdown_background();
+        Ok(())
+    }
+
+    /// Waits a little for work that was cancelled.
+    pub fn shut_down(self, patience: Duration) {
+        self.workers.shutdown_timeout(patience);
+    }
+}
+
+fn workers(count: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(count).enable_all().build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn busy_workers_hold_up_neither_clocks_nor_their_successors() {
+        let mut threads = Threads::new(1).expect("threads");
+        let (release, blocked) = channel::<()>();
+        let stuck = threads.spawn(async move { blocked.recv() });
+        let waited = threads.wait_for(async { tokio::time::timeout(Duration::from_millis(10), stuck).await });
+        assert!(waited.is_err());
+        threads.abandon().expect("threads");
+        let next = threads.spawn(async { 7 });
+        assert_eq!(threads.wait_for(next).expect("no panic"), 7);
+        drop(release);
+    }
+}

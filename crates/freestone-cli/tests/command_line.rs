@@ -1,0 +1,339 @@
+//! The `freestone` command as users and programs call it: output, exit status, messages.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// One row of values and one of NULLs, of every type of the interface.
+const EVERY_TYPE: &str = "\
+    SELECT true AS b, CAST(-5 AS BIGINT) AS i, CAST('18446744073709551615' AS BIGINT UNSIGNED) AS u, \
+           CAST('12.30' AS DECIMAL(38, 2)) AS d, CAST(0.1 AS DOUBLE) AS f, CAST(1.5 AS REAL) AS r, \
+           DATE '2024-02-29' AS day, TIME '01:02:03' AS t, TIMESTAMP '2024-02-29T12:00:00.5' AS ts, \
+           'a,\"b\"|c' AS s, '' AS e, X'00ff' AS x \
+    UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL \
+    ORDER BY b NULLS LAST";
+
+fn freestone(arguments: &[&str]) -> Output {
+    freestone_in(Path::new("."), arguments, "")
+}
+
+fn freestone_in(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = command(arguments).current_dir(folder).spawn().expect("the binary starts");
+    // The process may end before it has read everything.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child.wait_with_output().expect("the process ends")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freestone"));
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn check(arguments: &[&str], expected: &str) {
+    let output = freestone(arguments);
+    assert_eq!((text(&output.stderr), output.status.code()), (String::new(), Some(0)), "{arguments:?}");
+    assert_eq!(text(&output.stdout), expected, "{arguments:?}");
+}
+
+fn check_failure(output: &Output, code: i32, parts: &[&str]) {
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    for part in parts {
+        assert!(message.contains(part), "`{part}` is missing in: {message}");
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn path_text(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+#[test]
+fn table_of_every_type() {
+    let expected = "\
+┌──────┬──────┬──────────────────────┬───────┬──────┬──────┬────────────┬──────────┬─────────────────────────┬─────────┬──────┬──────┐
+│ b    │    i │                    u │     d │    f │    r │ day        │ t        │ ts                      │ s       │ e    │ x    │
+├──────┼──────┼──────────────────────┼───────┼──────┼──────┼────────────┼──────────┼─────────────────────────┼─────────┼──────┼──────┤
+│ true │   -5 │ 18446744073709551615 │ 12.30 │  0.1 │  1.5 │ 2024-02-29 │ 01:02:03 │ 2024-02-29T12:00:00.500 │ a,\"b\"|c │      │ 00ff │
+│ NULL │ NULL │                 NULL │  NULL │ NULL │ NULL │ NULL       │ NULL     │ NULL                    │ NULL    │ NULL │ NULL │
+└──────┴──────┴──────────────────────┴───────┴──────┴──────┴────────────┴──────────┴─────────────────────────┴─────────┴──────┴──────┘
+";
+    check(&["-c", EVERY_TYPE], expected);
+}
+
+#[test]
+fn csv_of_every_type() {
+    check(
+        &["--format", "csv", "-c", EVERY_TYPE],
+        "b,i,u,d,f,r,day,t,ts,s,e,x\n\
+         true,-5,18446744073709551615,12.30,0.1,1.5,2024-02-29,01:02:03,2024-02-29T12:00:00.500,\"a,\"\"b\"\"|c\",\"\",00ff\n\
+         ,,,,,,,,,,,\n",
+    );
+}
+
+#[test]
+fn json_of_every_type() {
+    let values = "{\"b\":true,\"i\":-5,\"u\":18446744073709551615,\"d\":12.30,\"f\":0.1,\"r\":1.5,\
+                  \"day\":\"2024-02-29\",\"t\":\"01:02:03\",\"ts\":\"2024-02-29T12:00:00.500\",\
+                  \"s\":\"a,\\\"b\\\"|c\",\"e\":\"\",\"x\":\"00ff\"}";
+    let nulls = "{\"b\":null,\"i\":null,\"u\":null,\"d\":null,\"f\":null,\"r\":null,\"day\":null,\"t\":null,\
+                 \"ts\":null,\"s\":null,\"e\":null,\"x\":null}";
+    check(&["--format", "json", "-c", EVERY_TYPE], &format!("[\n{values},\n{nulls}\n]\n"));
+    check(&["--format", "ndjson", "-c", EVERY_TYPE], &format!("{values}\n{nulls}\n"));
+}
+
+#[test]
+fn markdown_of_every_type() {
+    check(
+        &["--format", "markdown", "-c", EVERY_TYPE],
+        "| b | i | u | d | f | r | day | t | ts | s | e | x |\n\
+         |---|---:|---:|---:|---:|---:|---|---|---|---|---|---|\n\
+         | true | -5 | 18446744073709551615 | 12.30 | 0.1 | 1.5 | 2024-02-29 | 01:02:03 | 2024-02-29T12:00:00.500 \
+         | a,\"b\"\\|c |  | 00ff |\n\
+         | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL | NULL |\n",
+    );
+}
+
+#[test]
+fn binary_formats_go_to_files_and_pipes() {
+    let folder = folder();
+    let file = folder.path().join("result.parquet");
+    check(&["-c", EVERY_TYPE, "--format", "parquet", "--output", path_text(&file)], "");
+    let bytes = fs::read(&file).expect("the file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let query = format!("SELECT count(*) AS n, max(u) AS u FROM '{}'", path_text(&file));
+    check(&["--format", "csv", "-c", &query], "n,u\n2,18446744073709551615\n");
+
+    let piped = freestone(&["-c", EVERY_TYPE, "--format", "parquet"]);
+    assert!(piped.status.success() && piped.stdout.ends_with(b"PAR1"), "{}", text(&piped.stderr));
+
+    let piped = freestone(&["-c", EVERY_TYPE, "--format", "arrow"]);
+    let batches = arrow::ipc::reader::StreamReader::try_new(piped.stdout.as_slice(), None).expect("an Arrow stream");
+    let rows: usize = batches.map(|batch| batch.expect("valid").num_rows()).sum();
+    assert_eq!(rows, 2);
+}
+
+#[test]
+fn a_parquet_file_holds_one_result() {
+    let output = freestone(&["--format", "parquet", "-c", "SELECT 1; SELECT 2"]);
+    check_failure(&output, 1, &["error: ", "hint: "]);
+}
+
+#[test]
+fn format_none_prints_nothing_and_runs_everything() {
+    check(&["--format", "none", "-c", "SELECT 1"], "");
+    let output = freestone(&["--format", "none", "-c", "SELECT 1 / (v - 5000) FROM generate_series(1, 10000) AS s(v)"]);
+    check_failure(&output, 1, &["error: "]);
+}
+
+#[test]
+fn statements_of_several_options_run_in_their_order() {
+    let folder = folder();
+    fs::write(folder.path().join("two.sql"), "SELECT 2 AS n;\n").expect("a file");
+    let arguments = ["--format", "csv", "-c", "SELECT 1 AS n", "-f", "two.sql", "-c", "SELECT 3 AS n"];
+    let output = freestone_in(folder.path(), &arguments, "");
+    assert_eq!(text(&output.stdout), "n\n1\nn\n2\nn\n3\n");
+}
+
+#[test]
+fn results_go_to_the_output_file() {
+    let folder = folder();
+    let arguments = ["--format", "csv", "--output", "out.csv", "-c", "SELECT 1 AS n; SELECT 2 AS m"];
+    let output = freestone_in(folder.path(), &arguments, "");
+    assert_eq!((text(&output.stdout), output.status.code()), (String::new(), Some(0)));
+    assert_eq!(fs::read_to_string(folder.path().join("out.csv")).expect("the file"), "n\n1\nm\n2\n");
+}
+
+#[test]
+fn a_script_stops_at_the_first_failure_and_names_its_line() {
+    let folder = folder();
+    let script = "CREATE TABLE t (a INT);\nINSERT INTO t VALUES (1);\n\n-- the next one fails\n\
+                  INSERT INTO missing VALUES (1);\nINSERT INTO t VALUES (2);\n";
+    fs::write(folder.path().join("script.sql"), script).expect("a file");
+    let output = freestone_in(folder.path(), &["db", "-f", "script.sql"], "");
+    check_failure(&output, 1, &["error: ", "script.sql:5", "missing"]);
+    let output = freestone_in(folder.path(), &["db", "--format", "csv", "-c", "SELECT a FROM t"], "");
+    assert_eq!(text(&output.stdout), "a\n1\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_syntax_error_leaves_earlier_statements_committed() {
+    let folder = folder();
+    fs::write(folder.path().join("script.sql"), "CREATE TABLE t (a INT);\nSELEC 1;\n").expect("a file");
+    let output = freestone_in(folder.path(), &["db", "-f", "script.sql"], "");
+    check_failure(&output, 1, &["error: ", "script.sql:2"]);
+    let output = freestone_in(folder.path(), &["db", "--format", "csv", "-c", "SELECT count(*) AS n FROM t"], "");
+    assert_eq!(text(&output.stdout), "n\n0\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn failures_exit_with_1_and_wrong_usage_with_2() {
+    check_failure(&freestone(&["-c", "SELECT * FROM missing"]), 1, &["error: ", "missing"]);
+    check_failure(&freestone(&["-f", "missing.sql"]), 1, &["error: ", "missing.sql"]);
+    check_failure(&freestone(&["--no-such-option"]), 2, &["--no-such-option"]);
+    check_failure(&freestone(&["--format", "xml", "-c", "SELECT 1"]), 2, &["xml", "csv"]);
+    check_failure(&freestone(&["--threads", "0", "-c", "SELECT 1"]), 2, &["--threads"]);
+    check_failure(&freestone(&["--memory-limit", "much", "-c", "SELECT 1"]), 2, &["2GB"]);
+}
+
+#[test]
+fn commands_of_later_versions_say_so() {
+    for arguments in [&["calibrate"][..], &["advise", "db"], &["serve", "db", "--listen", "x"], &["user", "add", "me"]]
+    {
+        check_failure(&freestone(arguments), 1, &["error: ", "is not in this version", "hint: "]);
+    }
+}
+
+#[test]
+fn timing_is_one_line_for_each_statement() {
+    let folder = folder();
+    let arguments = ["--timing", "--format", "none", "-c", "SELECT 1; CREATE TABLE t (a INT); SELECT * FROM t"];
+    let output = freestone_in(folder.path(), &arguments, "");
+    let lines = text(&output.stderr);
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    for line in lines.lines() {
+        let number = line.strip_prefix("time: ").and_then(|rest| rest.strip_suffix(" ms")).expect("`time: … ms`");
+        assert!(number.split_once('.').is_some_and(|(_, decimals)| decimals.len() == 3), "{line}");
+        assert!(number.parse::<f64>().is_ok_and(|time_ms| time_ms > 0.0), "{line}");
+    }
+}
+
+#[test]
+fn a_missing_database_is_created_unless_read_only() {
+    let folder = folder();
+    let output = freestone_in(folder.path(), &["db", "--read-only", "-c", "SELECT 1"], "");
+    check_failure(&output, 1, &["error: ", "db"]);
+    assert!(!folder.path().join("db").exists());
+    let output = freestone_in(folder.path(), &["db", "-c", "CREATE TABLE t (a INT)"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = freestone_in(folder.path(), &["db", "--read-only", "-c", "INSERT INTO t VALUES (1)"], "");
+    check_failure(&output, 1, &["error: "]);
+    let output = freestone_in(folder.path(), &["db", "--read-only", "-c", "SELECT * FROM t"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_database_may_be_named_like_a_command() {
+    let folder = folder();
+    let output = freestone_in(folder.path(), &["./demo", "-c", "CREATE TABLE t (a INT)"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(folder.path().join("demo").is_dir());
+}
+
+#[test]
+fn standard_input_is_run_statement_by_statement() {
+    let mut child = command(&["--format", "csv", "--timing"]).spawn().expect("the binary starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut messages = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let mut line = || output.next().expect("a line").expect("UTF-8");
+    // Each answer is awaited before the next statement is sent.
+    for number in ["1", "2", "3"] {
+        writeln!(input, "SELECT {number}\n AS n;").expect("the process reads");
+        assert_eq!([line(), line()], ["n", number]);
+        assert!(messages.next().expect("a line").expect("UTF-8").starts_with("time: "));
+    }
+    write!(input, "SELECT 4 AS n").expect("the process reads");
+    drop(input);
+    assert_eq!([line(), line()], ["n", "4"]);
+    assert_eq!(child.wait().expect("the process ends").code(), Some(0));
+}
+
+#[test]
+fn standard_input_stops_at_the_first_failure() {
+    let output = freestone_in(Path::new("."), &["--format", "csv"], "SELECT 1 AS n;\nSELECT oops;\nSELECT 2 AS n;\n");
+    check_failure(&output, 1, &["error: ", "stdin:2", "oops"]);
+    assert_eq!(text(&output.stdout), "n\n1\n");
+}
+
+#[test]
+fn shell_commands_work_in_scripts() {
+    let script = ".mode csv\nCREATE TABLE t (a INT, b VARCHAR);\nCREATE VIEW v AS SELECT a FROM t;\n\\dt\n\\dv\n\\d t\n\\q\nSELECT 1;";
+    let output = freestone_in(Path::new("."), &[], script);
+    let printed = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(printed.starts_with("name,rows,bytes,design\nt,0,0,"), "{printed}");
+    assert!(printed.contains("\nname\nv\ncolumn,type,"), "{printed}");
+    assert!(printed.contains("\na,INT,") && printed.contains("\nb,VARCHAR,"), "{printed}");
+    assert!(!printed.contains('1'), "{printed}");
+    check_failure(&freestone_in(Path::new("."), &[], "\\nonsense\n"), 1, &["error: stdin:1: ", "hint: "]);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_run_quietly() {
+    for format in ["csv", "table", "json", "markdown", "arrow", "parquet"] {
+        let query = "SELECT v, v * 2 AS w FROM generate_series(1, 3000000) AS s(v)";
+        let mut child = command(&["--format", format, "-c", query]).spawn().expect("the binary starts");
+        let mut output = child.stdout.take().expect("a pipe");
+        output.read_exact(&mut [0; 4]).expect("a result");
+        drop(output);
+        let mut messages = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut messages).expect("UTF-8");
+        let status = child.wait().expect("the process ends");
+        assert_eq!((messages.as_str(), status.code()), ("", Some(0)), "{format}");
+    }
+}
+
+#[test]
+fn check_passes_a_sound_database_and_names_what_is_wrong_in_another() {
+    let folder = folder();
+    let sql =
+        "CREATE TABLE t AS SELECT v AS a, 'text ' || (v * 7919 % 100003) AS b FROM generate_series(1, 100000) AS s(v)";
+    let output = freestone_in(folder.path(), &["db", "-c", sql], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = freestone_in(folder.path(), &["check", "db"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+
+    let segment = largest_file(&folder.path().join("db"));
+    let mut bytes = fs::read(&segment).expect("the segment");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&segment, bytes).expect("the segment");
+    let name = segment.file_name().and_then(|name| name.to_str()).expect("a name");
+    let output = freestone_in(folder.path(), &["check", "db"], "");
+    check_failure(&output, 1, &["error: ", name, "page"]);
+}
+
+#[test]
+fn check_refuses_a_missing_database() {
+    let folder = folder();
+    check_failure(&freestone_in(folder.path(), &["check", "db"], ""), 1, &["error: ", "db"]);
+    assert!(!folder.path().join("db").exists());
+}
+
+fn largest_file(folder: &Path) -> PathBuf {
+    let mut folders = vec![folder.to_path_buf()];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let entry = entry.expect("an entry");
+            let metadata = entry.metadata().expect("metadata");
+            if metadata.is_dir() { folders.push(entry.path()) } else { files.push((metadata.len(), entry.path())) }
+        }
+    }
+    files.into_iter().max().expect("a file").1
+}
+
+#[test]
+fn help_and_version_are_complete() {
+    let help = text(&freestone(&["--help"]).stdout);
+    for part in
+        ["Examples:", "--format", "--output", "--timing", "--memory-limit", "--threads", "--read-only", "check", "lab"]
+    {
+        assert!(help.contains(part), "{part}");
+    }
+    let version = text(&freestone(&["--version"]).stdout);
+    assert!(version.starts_with(concat!("freestone ", env!("CARGO_PKG_VERSION"))), "{version}");
+    assert!(version.contains("DataFusion 55.") && version.contains("Arrow 59."), "{version}");
+}

@@ -1,0 +1,482 @@
+//! Which encoding: statistics of a sample, estimated size and decode cost, and the reasons.
+//!
+//! A few contiguous pieces of the column are really encoded under every plan that could win, as pages are: so that a plan's
+//! size is measured, not modelled. Decode costs are constants, measured by `examples/kernels.rs`. A plan's score is
+//! `bytes_per_value + decode_ns_per_value * bytes_per_ns`, and the least wins, but for two rules: a segment's dictionary of
+//! integers must save a fifth of the size, and Zstandard 15 %, which it then wins with whatever it costs.
+
+use crate::hash::{distinct_bytes, distinct_ints};
+use crate::{
+    BytesSlice, CodecError, ColumnPlan, Encoding, Kind, Shared, Transform, Values, encode, f32_key, f64_key, fit,
+    prepare, select,
+};
+
+/// What a sample says of a column.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Of the whole column, as `nulls` and `bytes_total`.
+    pub rows: usize,
+    pub nulls: usize,
+    /// Different values: exact where a dictionary of the segment was built, otherwise those in the sample.
+    pub distinct: usize,
+    /// Runs of equal values, scaled up from the sample.
+    pub runs: usize,
+    /// Whether no value in the sample is less than the one before it.
+    pub sorted: bool,
+    /// In the sample; floats as keys.
+    pub min: Option<i128>,
+    pub max: Option<i128>,
+    /// Bytes of the values as they come.
+    pub bytes_total: usize,
+}
+
+#[derive(Debug, Clone)]
+pub struct ChooseOptions {
+    /// Bytes a chunk may have: a page's payload.
+    pub chunk_bytes: usize,
+    /// How many bytes of size one nanosecond of decoding a value is worth; larger favours speed.
+    pub bytes_per_ns: f64,
+    /// Whether Zstandard may be chosen for long text.
+    pub allow_block: bool,
+    /// A plan the user asked for; `None` chooses.
+    pub wanted: Option<ColumnPlan>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub plan: ColumnPlan,
+    pub bytes_per_value: f64,
+    pub decode_ns_per_value: f64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Choice {
+    pub plan: ColumnPlan,
+    pub shared: Option<Shared>,
+    pub stats: Stats,
+    /// Every plan that was weighed, best first.
+    pub considered: Vec<Candidate>,
+}
+
+/// Pieces of a column that are looked at, and the most rows and string bytes of one.
+const PIECES: usize = 5;
+const PIECE_ROWS: usize = 8192;
+const PIECE_BYTES: usize = 128 << 10;
+/// Entries and string bytes of a segment's dictionary, beyond which it is not worth its memory.
+const DICTIONARY_ENTRIES_MAX: usize = 1 << 16;
+const DICTIONARY_BYTES_MAX: usize = 1 << 20;
+/// The same when the user wants a dictionary.
+const WANTED_ENTRIES_MAX: usize = 1 << 24;
+/// A segment's dictionary of integers must make codes at most this part of the size without it.
+const DICTIONARY_GAIN: f64 = 0.8;
+/// Zstandard must make at most this part of the size of any other plan.
+const BLOCK_GAIN: f64 = 0.85;
+/// Bytes of strings that an FSST symbol table is trained on.
+const FSST_SAMPLE_BYTES: usize = 256 << 10;
+/// Shape of a Zstandard dictionary, and the conditions under which training one, which takes a quarter of a second, can pay:
+/// on pages of 32 KiB, which hold 100 KiB of text, it gained 1 % at best.
+const ZSTD_DICTIONARY_BYTES: usize = 16 << 10;
+const ZSTD_SAMPLE_BYTES: usize = 512 << 10;
+const ZSTD_TEXT_MIN: usize = 4 << 20;
+const ZSTD_CHUNK_MAX: usize = 12 << 10;
+
+/// Chooses how to store one segment's column. `validity`: bit `i` of word `i / 64` is set when row `i` is not NULL.
+/// `Unsupported` if a wanted plan cannot store the kind.
+pub fn choose(values: &Values<'_>, validity: Option<&[u64]>, options: &ChooseOptions) -> Result<Choice, CodecError> {
+    let sample = Sample::of(values, validity);
+    let mut stats = sample.stats(values, validity);
+    if let Some(plan) = options.wanted {
+        encode::check_plan(values.kind(), plan)?;
+        let shared = shared_for(plan.transform, values, validity, &sample)?;
+        return Ok(Choice { plan, shared, stats, considered: Vec::new() });
+    }
+    let mut weigh = Weigh { sample: &sample, options, rows: values.len().max(1), weighed: Vec::new() };
+    match values.kind() {
+        Kind::Bytes => weigh_strings(&mut weigh, values, validity, &mut stats),
+        _ => weigh_numbers(&mut weigh, values, validity, &mut stats),
+    }
+    let mut weighed = weigh.weighed;
+    weighed.sort_by(|(_, a), (_, b)| score(a, options).total_cmp(&score(b, options)));
+    if let Some(at) = block_that_pays(&weighed) {
+        weighed[..=at].rotate_right(1);
+    }
+    let Some((shared, best)) = weighed.first() else {
+        return Ok(Choice {
+            plan: plan(Transform::None, Encoding::Plain),
+            shared: None,
+            stats,
+            considered: Vec::new(),
+        });
+    };
+    Ok(Choice {
+        plan: best.plan,
+        shared: shared.clone(),
+        stats,
+        considered: weighed.iter().map(|(_, candidate)| candidate.clone()).collect(),
+    })
+}
+
+fn plan(transform: Transform, encoding: Encoding) -> ColumnPlan {
+    ColumnPlan { transform, encoding }
+}
+
+fn score(candidate: &Candidate, options: &ChooseOptions) -> f64 {
+    candidate.bytes_per_value + candidate.decode_ns_per_value * options.bytes_per_ns
+}
+
+/// The Zstandard plan to put first: the smallest, if it is small enough against everything else.
+fn block_that_pays(weighed: &[(Option<Shared>, Candidate)]) -> Option<usize> {
+    let bytes = |i: &usize| weighed[*i].1.bytes_per_value;
+    let (blocks, others): (Vec<usize>, Vec<usize>) =
+        (0..weighed.len()).partition(|i| weighed[*i].1.plan.encoding == Encoding::Block);
+    let smallest = |list: Vec<usize>| list.into_iter().min_by(|a, b| bytes(a).total_cmp(&bytes(b)));
+    let (block, other) = (smallest(blocks)?, smallest(others)?);
+    (bytes(&block) <= bytes(&other) * BLOCK_GAIN).then_some(block)
+}
+
+/// Contiguous pieces, evenly spread; each starts at a multiple of 64 rows, so that its bitmap is a slice too.
+struct Sample<'a> {
+    pieces: Vec<(Values<'a>, Option<&'a [u64]>)>,
+}
+
+impl<'a> Sample<'a> {
+    fn of(values: &Values<'a>, validity: Option<&'a [u64]>) -> Self {
+        let rows = values.len();
+        let mut pieces = Vec::new();
+        let mut end = 0usize;
+        for i in 0..PIECES {
+            let start = (rows / PIECES * i / 64 * 64).max(end.div_ceil(64) * 64).min(rows);
+            let len = piece_rows(values, start);
+            if len == 0 {
+                continue;
+            }
+            end = start + len;
+            let words = validity.map(|v| &v[start / 64..end.div_ceil(64).min(v.len())]);
+            pieces.push((slice(values, start, len), words));
+        }
+        Self { pieces }
+    }
+
+    fn rows(&self) -> usize {
+        self.pieces.iter().map(|(values, _)| values.len()).sum()
+    }
+
+    fn strings(&self, bytes_max: usize) -> Vec<&'a [u8]> {
+        let total: usize = self.pieces.iter().map(|(values, _)| bytes_of(values)).sum();
+        let step = (total / bytes_max.max(1)).max(1);
+        let mut out = Vec::new();
+        for (values, validity) in &self.pieces {
+            if let Values::Bytes(v) = values {
+                let rows = (0..v.len()).step_by(step).filter(|row| validity.is_none_or(|w| select::get(w, *row)));
+                out.extend(rows.map(|row| v.get(row)));
+            }
+        }
+        out
+    }
+
+    fn stats(&self, values: &Values<'_>, validity: Option<&[u64]>) -> Stats {
+        let rows = values.len();
+        let words = validity.map_or(0, |v| {
+            (0..rows).step_by(64).map(|at| select::read(v, at, (rows - at).min(64)).count_zeros() as usize).sum()
+        });
+        // `read` zeroes the bits behind the last row.
+        let nulls = if validity.is_some() { words - (rows.div_ceil(64) * 64 - rows) } else { 0 };
+        let mut stats = Stats { rows, nulls, sorted: true, bytes_total: bytes_of(values), ..Stats::default() };
+        let mut runs = 0;
+        for (piece, validity) in &self.pieces {
+            match piece {
+                Values::Bytes(v) => {
+                    let rows: Vec<&[u8]> = valid_rows(v.len(), *validity).map(|row| v.get(row)).collect();
+                    runs += rows.chunk_by(|a, b| a == b).count();
+                    stats.sorted &= rows.is_sorted();
+                }
+                numbers => {
+                    let rows: Vec<i128> =
+                        valid_rows(numbers.len(), *validity).map(|row| number(numbers, row)).collect();
+                    runs += rows.chunk_by(|a, b| a == b).count();
+                    stats.sorted &= rows.is_sorted();
+                    stats.min = stats.min.into_iter().chain(rows.iter().copied()).min();
+                    stats.max = stats.max.into_iter().chain(rows.iter().copied()).max();
+                }
+            }
+        }
+        stats.runs = (runs as f64 * rows as f64 / self.rows().max(1) as f64) as usize;
+        stats.distinct = self.distinct();
+        stats
+    }
+
+    fn distinct(&self) -> usize {
+        let mut strings = crate::hash::Distinct::new();
+        let mut numbers = crate::hash::Distinct::new();
+        for (piece, validity) in &self.pieces {
+            match piece {
+                Values::Bytes(v) => valid_rows(v.len(), *validity).for_each(|row| _ = strings.insert(v.get(row))),
+                other => valid_rows(other.len(), *validity).for_each(|row| _ = numbers.insert(number(other, row))),
+            }
+        }
+        strings.values.len() + numbers.values.len()
+    }
+}
+
+fn valid_rows(rows: usize, validity: Option<&[u64]>) -> impl Iterator<Item = usize> {
+    (0..rows).filter(move |row| validity.is_none_or(|words| select::get(words, *row)))
+}
+
+fn number(values: &Values<'_>, row: usize) -> i128 {
+    match values {
+        Values::Int(v) => i128::from(v[row]),
+        Values::Wide(v) => v[row],
+        Values::F64(v) => i128::from(f64_key(v[row])),
+        Values::F32(v) => i128::from(f32_key(v[row])),
+        Values::Bytes(_) => 0,
+    }
+}
+
+/// Rows of the piece at `start`.
+fn piece_rows(values: &Values<'_>, start: usize) -> usize {
+    let rows = (values.len() - start).min(PIECE_ROWS);
+    match values {
+        Values::Bytes(v) => {
+            let limit = u64::from(v.offsets[start]) + PIECE_BYTES as u64;
+            // Long text gets more rows than this only to fill one block with short strings.
+            v.offsets[start + 1..=start + rows]
+                .partition_point(|end| u64::from(*end) <= limit)
+                .max(usize::from(rows > 0))
+        }
+        _ => rows,
+    }
+}
+
+fn slice<'a>(values: &Values<'a>, start: usize, len: usize) -> Values<'a> {
+    match values {
+        Values::Int(v) => Values::Int(&v[start..start + len]),
+        Values::Wide(v) => Values::Wide(&v[start..start + len]),
+        Values::F64(v) => Values::F64(&v[start..start + len]),
+        Values::F32(v) => Values::F32(&v[start..start + len]),
+        Values::Bytes(v) => Values::Bytes(BytesSlice { offsets: &v.offsets[start..=start + len], data: v.data }),
+    }
+}
+
+fn bytes_of(values: &Values<'_>) -> usize {
+    match values {
+        Values::Int(v) => v.len() * 8,
+        Values::Wide(v) => v.len() * 16,
+        Values::F64(v) => v.len() * 8,
+        Values::F32(v) => v.len() * 4,
+        Values::Bytes(v) => (v.offsets[v.len()] - v.offsets[0]) as usize,
+    }
+}
+
+/// Encodes the sample under plans and keeps what it takes.
+struct Weigh<'w> {
+    sample: &'w Sample<'w>,
+    options: &'w ChooseOptions,
+    rows: usize,
+    weighed: Vec<(Option<Shared>, Candidate)>,
+}
+
+impl Weigh<'_> {
+    /// Measures a plan; one that cannot store the sample is left out. Returns its bytes per value.
+    fn add(
+        &mut self,
+        transform: Transform,
+        encoding: Encoding,
+        shared: Option<&Shared>,
+        decode_ns: f64,
+    ) -> Option<f64> {
+        let plan = plan(transform, encoding);
+        let own = shared.map_or(0, |s| if s.dictionary_len() > 0 { dictionary_bytes(s) } else { s.to_bytes().len() });
+        let bytes = self.measure(plan, shared)? + own as f64 / self.rows as f64;
+        let candidate = Candidate { plan, bytes_per_value: bytes, decode_ns_per_value: decode_ns };
+        self.weighed.push((shared.cloned(), candidate));
+        Some(bytes)
+    }
+
+    fn measure(&self, plan: ColumnPlan, shared: Option<&Shared>) -> Option<f64> {
+        let (mut rows, mut bytes) = (0, 0);
+        let mut chunk = Vec::new();
+        for (values, validity) in &self.sample.pieces {
+            let column = prepare(*values, *validity, plan, shared).ok()?;
+            let n = fit(&column, 0, values.len(), self.options.chunk_bytes);
+            if n == 0 {
+                return None;
+            }
+            chunk.clear();
+            encode(&column, 0, n, &mut chunk).ok()?;
+            rows += n;
+            bytes += chunk.len();
+        }
+        (rows > 0).then(|| bytes as f64 / rows as f64)
+    }
+
+    fn least(&self) -> f64 {
+        self.weighed.iter().map(|(_, c)| c.bytes_per_value).fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn dictionary_bytes(shared: &Shared) -> usize {
+    match (shared.dictionary_bytes(), shared.dictionary_ints()) {
+        (Some(strings), _) => strings.data.len() + 4 * strings.len(),
+        (None, Some(ints)) => ints.len() * 8,
+        (None, None) => 0,
+    }
+}
+
+/// Nanoseconds to decode a value, by `examples/kernels.rs`.
+mod cost {
+    pub const CONSTANT: f64 = 0.1;
+    pub const PLAIN: f64 = 0.4;
+    pub const BITPACK: f64 = 0.4;
+    pub const ALP: f64 = 0.5;
+    pub const RLE: f64 = 0.5;
+    pub const DICTIONARY: f64 = 1.0;
+    pub const PAGE_DICTIONARY: f64 = 1.2;
+    pub const DELTA: f64 = 1.2;
+    pub const DELTA_LZ: f64 = 6.0;
+    pub const STRING: f64 = 3.0;
+    /// For each byte of a string.
+    pub const FSST_BYTE: f64 = 0.8;
+    pub const BLOCK_BYTE: f64 = 0.9;
+}
+
+fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[u64]>, stats: &mut Stats) {
+    let kind = values.kind();
+    let none = Transform::None;
+    if stats.min.is_none() || stats.min == stats.max {
+        // If all are equal. A chunk becomes constant by itself wherever it is.
+        weigh.add(none, Encoding::BitPack, None, cost::CONSTANT);
+        return;
+    }
+    let floats = matches!(kind, Kind::F64 | Kind::F32);
+    weigh.add(none, Encoding::Plain, None, cost::PLAIN);
+    if floats {
+        weigh.add(none, Encoding::Alp, None, cost::ALP);
+    }
+    weigh.add(none, Encoding::BitPack, None, cost::BITPACK);
+    let run = stats.rows.max(1) / stats.runs.max(1);
+    if run >= 2 {
+        weigh.add(none, Encoding::Rle, None, cost::RLE);
+    }
+    if kind != Kind::Wide {
+        weigh.add(none, Encoding::Delta, None, cost::DELTA);
+        if stats.sorted && !floats {
+            weigh_sorted(weigh, values, validity);
+        }
+    }
+    let sample_rows = weigh.sample.rows();
+    if stats.distinct * 4 > sample_rows {
+        return;
+    }
+    // What the segment's dictionary must beat; a dictionary in each page is not in that race.
+    let limit = weigh.least() * DICTIONARY_GAIN;
+    weigh.add(none, Encoding::Dictionary, None, cost::PAGE_DICTIONARY);
+    let codes = f64::from(crate::bits::width(stats.distinct as u64)) / 8.0;
+    if codes > limit && run < 2 {
+        return;
+    }
+    let Some(shared) = dictionary_of(values, validity, DICTIONARY_ENTRIES_MAX) else { return };
+    stats.distinct = shared.dictionary_len();
+    let before = weigh.weighed.len();
+    weigh.add(Transform::Dictionary, Encoding::BitPack, Some(&shared), cost::DICTIONARY);
+    if run >= 2 {
+        weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::RLE);
+    }
+    let dictionaries = weigh.weighed.split_off(before);
+    weigh.weighed.extend(dictionaries.into_iter().filter(|(_, c)| c.bytes_per_value <= limit));
+}
+
+/// The sample is sorted: is the column?
+fn weigh_sorted(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[u64]>) {
+    let Values::Int(v) = values else { return };
+    let mut last = i64::MIN;
+    let sorted = valid_rows(v.len(), validity).all(|row| std::mem::replace(&mut last, v[row]) <= v[row]);
+    if sorted {
+        weigh.add(Transform::None, Encoding::DeltaLz, None, cost::DELTA_LZ);
+    }
+}
+
+fn weigh_strings(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[u64]>, stats: &mut Stats) {
+    let none = Transform::None;
+    let length = stats.bytes_total as f64 / stats.rows.max(1) as f64;
+    weigh.add(none, Encoding::Plain, None, cost::STRING);
+    let sample_rows = weigh.sample.rows();
+    if stats.distinct * 2 <= sample_rows || stats.distinct < 256 {
+        if let Some(shared) = dictionary_of(values, validity, DICTIONARY_ENTRIES_MAX) {
+            stats.distinct = shared.dictionary_len();
+            weigh.add(Transform::Dictionary, Encoding::BitPack, Some(&shared), cost::DICTIONARY);
+            if stats.rows >= stats.runs * 2 {
+                weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::RLE);
+            }
+        }
+        weigh.add(none, Encoding::Dictionary, None, cost::PAGE_DICTIONARY);
+    }
+    // A dictionary that makes strings this small leaves nothing to gain by compressing them.
+    if length < 2.0 || weigh.least() < length / 8.0 || weigh.least() <= 1.0 {
+        return;
+    }
+    let symbols = Shared::train_fsst(&weigh.sample.strings(FSST_SAMPLE_BYTES));
+    weigh.add(Transform::Fsst, Encoding::Plain, Some(&symbols), cost::STRING + length * cost::FSST_BYTE);
+    if !weigh.options.allow_block || length < 4.0 {
+        return;
+    }
+    let ns = cost::STRING + length * cost::BLOCK_BYTE;
+    let before = weigh.least();
+    let plain = weigh.add(none, Encoding::Block, None, ns);
+    let pays = plain.is_some_and(|bytes| bytes <= before * (BLOCK_GAIN + 0.1));
+    if stats.bytes_total >= ZSTD_TEXT_MIN
+        && weigh.options.chunk_bytes <= ZSTD_CHUNK_MAX
+        && pays
+        && let Some(shared) = train_block(weigh.sample)
+    {
+        weigh.add(Transform::BlockDictionary, Encoding::Block, Some(&shared), ns);
+    }
+}
+
+fn dictionary_of(values: &Values<'_>, validity: Option<&[u64]>, entries_max: usize) -> Option<Shared> {
+    let ints = |entries: Vec<i128>| {
+        let mut entries = entries;
+        entries.sort_unstable();
+        Shared::int_dictionary(entries, values.kind()).ok()
+    };
+    let keys = |keys: &[i64]| {
+        let distinct = distinct_ints(keys, validity, entries_max)?;
+        ints(distinct.values.iter().map(|v| i128::from(*v)).collect())
+    };
+    match values {
+        Values::Int(v) => keys(v),
+        Values::Wide(v) => ints(distinct_ints(v, validity, entries_max)?.values),
+        Values::F64(v) => keys(&v.iter().map(|x| f64_key(*x)).collect::<Vec<_>>()),
+        Values::F32(v) => keys(&v.iter().map(|x| f32_key(*x)).collect::<Vec<_>>()),
+        Values::Bytes(v) => {
+            let bytes_max = if entries_max > DICTIONARY_ENTRIES_MAX { usize::MAX } else { DICTIONARY_BYTES_MAX };
+            let mut entries = distinct_bytes(*v, validity, entries_max, bytes_max)?.values;
+            entries.sort_unstable();
+            Shared::bytes_dictionary(&entries).ok()
+        }
+    }
+}
+
+fn train_block(sample: &Sample<'_>) -> Option<Shared> {
+    let strings = sample.strings(ZSTD_SAMPLE_BYTES);
+    zstd::dict::from_samples(&strings, ZSTD_DICTIONARY_BYTES)
+        .ok()
+        .and_then(|bytes| Shared::block_dictionary(bytes).ok())
+}
+
+/// The shared state of a plan that the user asked for.
+fn shared_for(
+    transform: Transform,
+    values: &Values<'_>,
+    validity: Option<&[u64]>,
+    sample: &Sample<'_>,
+) -> Result<Option<Shared>, CodecError> {
+    let shared = match transform {
+        Transform::None => return Ok(None),
+        Transform::Dictionary => dictionary_of(values, validity, WANTED_ENTRIES_MAX),
+        Transform::Fsst => Some(Shared::train_fsst(&sample.strings(FSST_SAMPLE_BYTES))),
+        Transform::BlockDictionary => train_block(sample),
+    };
+    let kind = values.kind().name();
+    let error = CodecError::Unsupported { encoding: "a dictionary (too many different or too few values)", kind };
+    shared.map(Some).ok_or(error)
+}

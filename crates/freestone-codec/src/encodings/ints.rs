@@ -1,0 +1,371 @@
+//! Integer bodies: values of `Int` and `Wide`, keys of floats, and codes of a shared dictionary.
+//!
+//! ```text
+//! Constant    i64, or i128 for wide values
+//! Plain       param = bytes a value (1, 2, 4, 8, 16); the values, signed
+//! BitPack     param = bit width; reference i64 (wide: i128) | values - reference, packed (see `bitpack`)
+//! ```
+//! The others have their own files.
+
+use super::delta::Delta;
+use super::delta_lz::DeltaLz;
+use super::dictionary::IntDictionary;
+use super::rle::Rle;
+use crate::bitpack::{self, Packed, VECTOR, Word, by_width};
+use crate::layout::{Header, Reader};
+use crate::select::{self, Tester, VectorBits, filter_vectors};
+use crate::simd::dispatch;
+use crate::{CodecError, Encoding, IntPredicate, IntTarget, IntTest, Rows};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum IntBody<'a> {
+    Constant(i128),
+    Plain(Plain<'a>),
+    BitPack { packed: Packed<'a>, reference: i128 },
+    Dictionary(IntDictionary<'a>),
+    Delta(Delta<'a>),
+    DeltaLz(DeltaLz<'a>),
+    Rle(Rle<'a>),
+}
+
+/// A body that decodes a vector at a time.
+pub(crate) trait VectorSource {
+    fn rows(&self) -> usize;
+    fn vector(&self, v: usize, out: &mut [i64; VECTOR]) -> Result<(), CodecError>;
+}
+
+/// What values are tested by: a predicate on values, or a test of dictionary codes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Test<'t> {
+    Values(&'t IntPredicate),
+    Codes(&'t IntTest),
+}
+
+impl Test<'_> {
+    #[inline]
+    pub fn test(&self, value: i128) -> bool {
+        match self {
+            Test::Values(predicate) => predicate.test(value),
+            Test::Codes(test) => u64::try_from(value).is_ok_and(|code| test.test(code)),
+        }
+    }
+
+    /// The test of `value - reference`, for values from `reference` to `reference + max_code`.
+    pub fn translate(&self, reference: i128, max_code: u64) -> IntTest {
+        match self {
+            Test::Values(predicate) => predicate.translate(reference, max_code),
+            Test::Codes(test) => u64::try_from(reference).map_or(IntTest::Never, |r| test.rebase(r)),
+        }
+    }
+
+    /// A reference against which every value is an unsigned 64-bit code in the same order.
+    fn frame(&self) -> i64 {
+        match self {
+            Test::Values(_) => i64::MIN,
+            Test::Codes(_) => 0,
+        }
+    }
+}
+
+impl<'a> IntBody<'a> {
+    pub fn parse(header: &Header<'a>, mut reader: Reader<'a>, wide: bool) -> Result<Self, CodecError> {
+        let rows = header.rows;
+        Ok(match header.encoding {
+            Encoding::Constant => IntBody::Constant(reader.number(wide)?),
+            Encoding::Plain => IntBody::Plain(Plain::parse(reader, header.param, rows, wide)?),
+            Encoding::BitPack => {
+                let reference = reader.number(wide)?;
+                let (packed, _) = Packed::parse(reader.rest(), u32::from(header.param), rows)?;
+                IntBody::BitPack { packed, reference }
+            }
+            Encoding::Dictionary => IntBody::Dictionary(IntDictionary::parse(reader, header.param, rows, wide)?),
+            Encoding::Delta if !wide => IntBody::Delta(Delta::parse(reader, rows)?),
+            Encoding::DeltaLz if !wide => IntBody::DeltaLz(DeltaLz::parse(reader, header.param, rows)?),
+            Encoding::Rle => IntBody::Rle(Rle::parse(reader, header.param, rows, wide)?),
+            other => return Err(CodecError::corrupt(format!("{other:?} chunk of integers"))),
+        })
+    }
+
+    /// Appends the rows, which the caller has checked.
+    pub fn decode<T: IntTarget>(&self, rows: Rows<'_>, wide: bool, out: &mut Vec<T>) -> Result<(), CodecError> {
+        match self {
+            IntBody::Constant(value) => {
+                let value = if wide { T::from_i128(*value) } else { T::from_i64(*value as i64) };
+                out.resize(out.len() + rows.len(), value);
+                Ok(())
+            }
+            IntBody::Plain(plain) => {
+                plain.decode(rows, out);
+                Ok(())
+            }
+            IntBody::BitPack { packed, reference } => {
+                decode_packed(packed, *reference, wide, rows, out);
+                Ok(())
+            }
+            IntBody::Dictionary(dictionary) => dictionary.decode(rows, out),
+            IntBody::Delta(delta) => decode_vectors(delta, rows, out),
+            IntBody::DeltaLz(delta) => decode_vectors(delta, rows, out),
+            IntBody::Rle(rle) => rle.decode(rows, wide, out),
+        }
+    }
+
+    /// Clears the rows of `start .. start + len` that fail, in `selection`, whose bit 0 is row `start`.
+    pub fn filter(
+        &self,
+        test: Test<'_>,
+        rows: usize,
+        start: usize,
+        len: usize,
+        selection: &mut [u64],
+    ) -> Result<(), CodecError> {
+        match self {
+            IntBody::Constant(value) => {
+                if !test.test(*value) {
+                    select::clear(selection, 0, len);
+                }
+                Ok(())
+            }
+            IntBody::Plain(plain) if plain.size == 16 => {
+                for i in 0..len {
+                    if select::get(selection, i) && !test.test(plain.wide(start + i)) {
+                        select::clear(selection, i, 1);
+                    }
+                }
+                Ok(())
+            }
+            IntBody::Plain(plain) => filter_source(plain, test, start, len, selection),
+            IntBody::BitPack { packed, reference } => {
+                let test = test.translate(*reference, bitpack::mask(packed.width));
+                filter_packed(packed, &test, start, len, selection);
+                Ok(())
+            }
+            IntBody::Dictionary(dictionary) => {
+                dictionary.filter(test, start, len, selection);
+                Ok(())
+            }
+            IntBody::Delta(delta) => filter_source(delta, test, start, len, selection),
+            IntBody::DeltaLz(delta) => filter_source(delta, test, start, len, selection),
+            IntBody::Rle(rle) => {
+                debug_assert!(start + len <= rows);
+                rle.filter(test, start, len, selection)
+            }
+        }
+    }
+}
+
+/// Fewer positions than this in one vector are extracted one by one.
+const GATHER_MIN: usize = 24;
+
+/// Calls `each(vector, positions within it)` for ascending positions.
+pub(crate) fn by_vector<E>(
+    mut positions: &[u32],
+    mut each: impl FnMut(usize, &[u32]) -> Result<(), E>,
+) -> Result<(), E> {
+    while let Some(first) = positions.first() {
+        let v = *first as usize / VECTOR;
+        let n = positions.iter().take_while(|p| **p as usize / VECTOR == v).count();
+        each(v, &positions[..n])?;
+        positions = &positions[n..];
+    }
+    Ok(())
+}
+
+/// Calls `each(vector, from, to)` for the vectors that a range touches.
+pub(crate) fn by_range<E>(
+    start: usize,
+    len: usize,
+    mut each: impl FnMut(usize, usize, usize) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut row = start;
+    while row < start + len {
+        let v = row / VECTOR;
+        let next = ((v + 1) * VECTOR).min(start + len);
+        each(v, row - v * VECTOR, next - v * VECTOR)?;
+        row = next;
+    }
+    Ok(())
+}
+
+pub(crate) fn decode_packed<T: IntTarget>(
+    packed: &Packed<'_>,
+    reference: i128,
+    wide: bool,
+    rows: Rows<'_>,
+    out: &mut Vec<T>,
+) {
+    out.reserve(rows.len());
+    by_width!(packed.width, W => {
+        let mut codes = [W::default(); VECTOR];
+        let done: Result<(), std::convert::Infallible> = match rows {
+            Rows::Range { start, len } => by_range(start, len, |v, from, to| {
+                packed.vector::<W>(v, &mut codes);
+                if wide {
+                    widen_wide(&codes[from..to], reference, out);
+                } else {
+                    widen(&codes[from..to], reference as i64, out);
+                }
+                Ok(())
+            }),
+            Rows::Positions(positions) => by_vector(positions, |v, positions| {
+                let value = |code: u64| match wide {
+                    true => T::from_i128(reference.wrapping_add(i128::from(code))),
+                    false => T::from_i64((reference as i64).wrapping_add(code as i64)),
+                };
+                if positions.len() < GATHER_MIN {
+                    out.extend(positions.iter().map(|p| value(packed.get(*p as usize))));
+                } else {
+                    packed.vector::<W>(v, &mut codes);
+                    out.extend(positions.iter().map(|p| value(codes[*p as usize % VECTOR].to_u64())));
+                }
+                Ok(())
+            }),
+        };
+        done.unwrap_or_else(|e| match e {});
+    })
+}
+
+dispatch! {
+    fn widen<W: Word, T: IntTarget>(codes: &[W], reference: i64, out: &mut Vec<T>) = widen_kernel
+}
+
+#[inline(always)]
+fn widen_kernel<W: Word, T: IntTarget>(codes: &[W], reference: i64, out: &mut Vec<T>) {
+    out.extend(codes.iter().map(|code| T::from_i64(reference.wrapping_add(code.to_u64() as i64))));
+}
+
+dispatch! {
+    fn widen_wide<W: Word, T: IntTarget>(codes: &[W], reference: i128, out: &mut Vec<T>) = widen_wide_kernel
+}
+
+#[inline(always)]
+fn widen_wide_kernel<W: Word, T: IntTarget>(codes: &[W], reference: i128, out: &mut Vec<T>) {
+    out.extend(codes.iter().map(|code| T::from_i128(reference.wrapping_add(i128::from(code.to_u64())))));
+}
+
+pub(crate) fn filter_packed(packed: &Packed<'_>, test: &IntTest, start: usize, len: usize, selection: &mut [u64]) {
+    match test {
+        IntTest::Never => return select::clear(selection, 0, len),
+        IntTest::Always => return,
+        _ => {}
+    }
+    let tester = Tester::new(test);
+    by_width!(packed.width, W => {
+        let mut codes = [W::default(); VECTOR];
+        let done = filter_vectors(packed.rows, start, len, selection, |v, _, bits: &mut VectorBits| {
+            packed.vector::<W>(v, &mut codes);
+            tester.test(&codes, bits);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        done.unwrap_or_else(|e| match e {});
+    })
+}
+
+pub(crate) fn decode_vectors<T: IntTarget>(
+    source: &impl VectorSource,
+    rows: Rows<'_>,
+    out: &mut Vec<T>,
+) -> Result<(), CodecError> {
+    out.reserve(rows.len());
+    let mut values = [0i64; VECTOR];
+    match rows {
+        Rows::Range { start, len } => by_range(start, len, |v, from, to| {
+            source.vector(v, &mut values)?;
+            out.extend(values[from..to].iter().map(|value| T::from_i64(*value)));
+            Ok(())
+        }),
+        Rows::Positions(positions) => by_vector(positions, |v, positions| {
+            source.vector(v, &mut values)?;
+            out.extend(positions.iter().map(|p| T::from_i64(values[*p as usize % VECTOR])));
+            Ok(())
+        }),
+    }
+}
+
+pub(crate) fn filter_source(
+    source: &impl VectorSource,
+    test: Test<'_>,
+    start: usize,
+    len: usize,
+    selection: &mut [u64],
+) -> Result<(), CodecError> {
+    let frame = test.frame();
+    let test = test.translate(i128::from(frame), u64::MAX);
+    let tester = Tester::new(&test);
+    let (mut values, mut codes) = ([0i64; VECTOR], [0u64; VECTOR]);
+    filter_vectors(source.rows(), start, len, selection, |v, _, bits| {
+        source.vector(v, &mut values)?;
+        for (code, value) in codes.iter_mut().zip(&values) {
+            *code = value.wrapping_sub(frame) as u64;
+        }
+        tester.test(&codes, bits);
+        Ok(())
+    })
+}
+
+/// Signed integers of 1, 2, 4, 8 or 16 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    bytes: &'a [u8],
+    size: usize,
+    rows: usize,
+}
+
+impl<'a> Plain<'a> {
+    fn parse(mut reader: Reader<'a>, param: u16, rows: usize, wide: bool) -> Result<Self, CodecError> {
+        let size = usize::from(param);
+        let valid = if wide { size == 16 } else { matches!(size, 1 | 2 | 4 | 8) };
+        if !valid {
+            return Err(CodecError::corrupt(format!("plain integers of {size} bytes")));
+        }
+        Ok(Self { bytes: reader.take(rows * size)?, size, rows })
+    }
+
+    fn wide(&self, row: usize) -> i128 {
+        i128::from_le_bytes(self.bytes[row * 16..row * 16 + 16].try_into().expect("a slice of 16 bytes"))
+    }
+
+    fn decode<T: IntTarget>(&self, rows: Rows<'_>, out: &mut Vec<T>) {
+        match self.size {
+            1 => self.copy(rows, out, |b: [u8; 1]| T::from_i64(i64::from(i8::from_le_bytes(b)))),
+            2 => self.copy(rows, out, |b: [u8; 2]| T::from_i64(i64::from(i16::from_le_bytes(b)))),
+            4 => self.copy(rows, out, |b: [u8; 4]| T::from_i64(i64::from(i32::from_le_bytes(b)))),
+            8 => self.copy(rows, out, |b: [u8; 8]| T::from_i64(i64::from_le_bytes(b))),
+            _ => self.copy(rows, out, |b: [u8; 16]| T::from_i128(i128::from_le_bytes(b))),
+        }
+    }
+
+    fn copy<T: IntTarget, const N: usize>(&self, rows: Rows<'_>, out: &mut Vec<T>, value: impl Fn([u8; N]) -> T) {
+        let (values, _) = self.bytes.as_chunks::<N>();
+        match rows {
+            Rows::Range { start, len } => out.extend(values[start..start + len].iter().map(|b| value(*b))),
+            Rows::Positions(positions) => out.extend(positions.iter().map(|p| value(values[*p as usize]))),
+        }
+    }
+}
+
+impl VectorSource for Plain<'_> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn vector(&self, v: usize, out: &mut [i64; VECTOR]) -> Result<(), CodecError> {
+        let n = (self.rows - v * VECTOR).min(VECTOR);
+        let bytes = &self.bytes[v * VECTOR * self.size..(v * VECTOR + n) * self.size];
+        fn fill<const N: usize>(bytes: &[u8], out: &mut [i64], value: impl Fn([u8; N]) -> i64) {
+            out.iter_mut().zip(bytes.as_chunks::<N>().0).for_each(|(out, b)| *out = value(*b));
+        }
+        match self.size {
+            1 => fill(bytes, out, |b: [u8; 1]| i64::from(i8::from_le_bytes(b))),
+            2 => fill(bytes, out, |b: [u8; 2]| i64::from(i16::from_le_bytes(b))),
+            4 => fill(bytes, out, |b: [u8; 4]| i64::from(i32::from_le_bytes(b))),
+            _ => fill(bytes, out, i64::from_le_bytes),
+        }
+        Ok(())
+    }
+}
+
+/// Bytes (1, 2, 4, 8) in which every value of `min ..= max` fits.
+pub(crate) fn plain_size(min: i64, max: i64) -> usize {
+    let fits = |bits: u32| (min >> (bits - 1)) >= -1 && (max >> (bits - 1)) <= 0;
+    [8u32, 16, 32].into_iter().find(|bits| fits(*bits)).map_or(8, |bits| bits as usize / 8)
+}

@@ -1,0 +1,16 @@
+/// Why bytes could not be decoded, or values not be encoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// The bytes are not a chunk this version can have written.
+    #[error("corrupt chunk: {0}")]
+    Corrupt(String),
+    /// The plan does not fit the values: a programming error or a user's `encode` option.
+    #[error("{encoding} cannot store {kind} values")]
+    Unsupported { encoding: &'static str, kind: &'static str },
+}
+
+impl CodecError {
+    pub(crate) fn corrupt(what: impl Into<String>) -> Self {
+        CodecError::Corrupt(what.into())
+    }
+}

@@ -1,0 +1,187 @@
+//! Finding distinct values fast: open addressing over short inline hashes.
+
+use crate::BytesSlice;
+
+/// A hash of a byte string: two overlapping loads up to 16 bytes, folded by a widening multiplication.
+#[inline]
+pub(crate) fn hash_bytes(value: &[u8]) -> u64 {
+    let n = value.len();
+    let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("a slice of 8 bytes"));
+    let half = |at: usize| u64::from(u32::from_le_bytes(value[at..at + 4].try_into().expect("a slice of 4 bytes")));
+    let (a, b) = match n {
+        0 => (0, 0),
+        1..=3 => (u64::from(value[0]) | u64::from(value[n / 2]) << 8 | u64::from(value[n - 1]) << 16, 0),
+        4..=8 => (half(0), half(n - 4)),
+        9..=16 => (word(0), word(n - 8)),
+        _ => {
+            let mut state = 0x9E37_79B9_7F4A_7C15;
+            for pair in value[..n - 1].as_chunks::<16>().0 {
+                let a = u64::from_le_bytes(pair[..8].try_into().expect("half of 16 bytes"));
+                let b = u64::from_le_bytes(pair[8..].try_into().expect("half of 16 bytes"));
+                state = fold(a ^ state, b ^ 0xE703_7ED1_A0B4_28DB);
+            }
+            (word(n - 16) ^ state, word(n - 8))
+        }
+    };
+    fold(a ^ 0xA076_1D64_78BD_642F, b ^ 0xE703_7ED1_A0B4_28DB ^ n as u64)
+}
+
+#[inline]
+pub(crate) fn hash_int(value: i128) -> u64 {
+    fold(value as u64 ^ 0xA076_1D64_78BD_642F, (value >> 64) as u64 ^ 0xE703_7ED1_A0B4_28DB)
+}
+
+#[inline]
+pub(crate) fn hash_i64(value: i64) -> u64 {
+    fold(value as u64 ^ 0xA076_1D64_78BD_642F, 0xE703_7ED1_A0B4_28DB)
+}
+
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let wide = u128::from(a) * u128::from(b);
+    wide as u64 ^ (wide >> 64) as u64
+}
+
+/// A value that a [`Distinct`] set can hold.
+pub(crate) trait Key: Copy + PartialEq {
+    fn hash(self) -> u64;
+}
+
+impl Key for i64 {
+    #[inline]
+    fn hash(self) -> u64 {
+        hash_i64(self)
+    }
+}
+
+impl Key for i128 {
+    #[inline]
+    fn hash(self) -> u64 {
+        hash_int(self)
+    }
+}
+
+impl Key for &[u8] {
+    #[inline]
+    fn hash(self) -> u64 {
+        hash_bytes(self)
+    }
+}
+
+/// Distinct values in order of first appearance, numbered from 0.
+#[derive(Debug, Clone)]
+pub(crate) struct Distinct<K> {
+    pub values: Vec<K>,
+    /// Upper half: hash; lower half: number of the value + 1, or 0 for a free slot.
+    slots: Vec<u64>,
+}
+
+impl<K: Key> Distinct<K> {
+    pub fn new() -> Self {
+        Self { values: Vec::new(), slots: vec![0; 64] }
+    }
+
+    /// The value's number, and whether it is new.
+    #[inline]
+    pub fn insert(&mut self, value: K) -> (u32, bool) {
+        let hash = value.hash();
+        let tag = hash & 0xFFFF_FFFF_0000_0000;
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return self.insert_new(value, at, tag);
+            }
+            if slot & 0xFFFF_FFFF_0000_0000 == tag {
+                let number = slot as u32 - 1;
+                if self.values[number as usize] == value {
+                    return (number, false);
+                }
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    #[cold]
+    fn insert_new(&mut self, value: K, at: usize, tag: u64) -> (u32, bool) {
+        self.values.push(value);
+        let number = self.values.len() as u32;
+        self.slots[at] = tag | u64::from(number);
+        if self.values.len() * 2 > self.slots.len() {
+            self.grow();
+        }
+        (number - 1, true)
+    }
+
+    fn grow(&mut self) {
+        let mask = self.slots.len() * 4 - 1;
+        self.slots = vec![0; mask + 1];
+        for (i, value) in self.values.iter().enumerate() {
+            let hash = value.hash();
+            let mut at = hash as usize & mask;
+            while self.slots[at] != 0 {
+                at = (at + 1) & mask;
+            }
+            self.slots[at] = (hash & 0xFFFF_FFFF_0000_0000) | (i as u64 + 1);
+        }
+    }
+
+    /// The number of a value that is in the set.
+    #[inline]
+    pub fn get(&self, value: K) -> Option<u32> {
+        let hash = value.hash();
+        let tag = hash & 0xFFFF_FFFF_0000_0000;
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return None;
+            }
+            let number = (slot as u32).wrapping_sub(1);
+            if slot & 0xFFFF_FFFF_0000_0000 == tag && self.values[number as usize] == value {
+                return Some(number);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+}
+
+/// The valid values of a column, distinct; `None` as soon as there are more than `entries_max`, or `bytes_max` bytes of them.
+pub(crate) fn distinct_bytes<'a>(
+    values: BytesSlice<'a>,
+    validity: Option<&[u64]>,
+    entries_max: usize,
+    bytes_max: usize,
+) -> Option<Distinct<&'a [u8]>> {
+    let mut distinct = Distinct::new();
+    let mut bytes = 0;
+    for row in 0..values.len() {
+        if validity.is_some_and(|v| !crate::select::get(v, row)) {
+            continue;
+        }
+        let value = values.get(row);
+        if distinct.insert(value).1 {
+            bytes += value.len();
+            if distinct.values.len() > entries_max || bytes > bytes_max {
+                return None;
+            }
+        }
+    }
+    Some(distinct)
+}
+
+/// As [`distinct_bytes`], for integers.
+pub(crate) fn distinct_ints<K: Key>(values: &[K], validity: Option<&[u64]>, entries_max: usize) -> Option<Distinct<K>> {
+    let mut distinct = Distinct::new();
+    for (row, value) in values.iter().enumerate() {
+        if validity.is_none_or(|v| crate::select::get(v, row))
+            && distinct.insert(*value).1
+            && distinct.values.len() > entries_max
+        {
+            return None;
+        }
+    }
+    Some(distinct)
+}

@@ -1,0 +1,40 @@
+//! Values to bytes and back.
+//!
+//! This crate knows nothing of files, threads, clocks, randomness or Arrow. It turns a run of values of one column into a
+//! **chunk** (a self-contained byte string, but for a [`Shared`] dictionary or symbol table kept once per segment), decodes
+//! all of a chunk, a range or a position list, and evaluates [`Predicate`]s on the encoded data into a selection bitmap.
+//!
+//! Writing: [`choose()`] looks at a sample and picks a [`ColumnPlan`]; [`prepare`] applies the plan's segment-level transform;
+//! [`fit`] says how many rows go into a byte budget; [`encode`] appends one chunk. Reading: [`Chunk::parse`], then
+//! [`Chunk::ints`], [`Chunk::f64s`], [`Chunk::bytes`] or [`Chunk::filter`].
+
+#![deny(unsafe_code)]
+
+mod bitpack;
+pub mod bits;
+mod choose;
+mod chunk;
+mod encode;
+mod encodings;
+mod error;
+mod fsst_table;
+mod fuzz;
+mod hash;
+mod layout;
+mod predicate;
+mod select;
+mod shared;
+mod simd;
+mod values;
+mod views;
+
+pub use choose::{Candidate, Choice, ChooseOptions, Stats, choose};
+pub use chunk::{Chunk, IntTarget, Rows, Scratch};
+pub use encode::{Prepared, encode, fit, plans, prepare};
+pub use error::CodecError;
+#[doc(hidden)]
+pub use fuzz::{exercise, fuzz_chunk};
+pub use predicate::{BytesBound, BytesPredicate, IntPredicate, IntTest, Predicate, f32_key, f64_key};
+pub use shared::Shared;
+pub use values::{BytesSlice, ColumnPlan, Encoding, Kind, Transform, Values};
+pub use views::Views;

@@ -1,0 +1,188 @@
+//! Predicates as the codecs take them: on physical values, one column, one conjunct.
+
+/// One conjunct on one column. All but `IsNull` reject NULLs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Predicate {
+    IsNull,
+    IsNotNull,
+    /// On [`crate::Kind::Int`], `Wide`, and, through [`f64_key`] / [`f32_key`], on floats.
+    Int(IntPredicate),
+    Bytes(BytesPredicate),
+}
+
+/// On integers. Lists are sorted and without duplicates.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IntPredicate {
+    /// `low <= x <= high`; empty when `low > high`.
+    Range {
+        low: i128,
+        high: i128,
+    },
+    NotEqual(i128),
+    In(Vec<i128>),
+    NotIn(Vec<i128>),
+}
+
+/// An end of a range of byte strings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BytesBound {
+    pub value: Vec<u8>,
+    pub inclusive: bool,
+}
+
+/// On byte strings, in byte order. Lists are sorted and without duplicates.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BytesPredicate {
+    Range { low: Option<BytesBound>, high: Option<BytesBound> },
+    NotEqual(Vec<u8>),
+    In(Vec<Vec<u8>>),
+    NotIn(Vec<Vec<u8>>),
+    Prefix(Vec<u8>),
+    NotPrefix(Vec<u8>),
+}
+
+/// A predicate on unsigned codes `0..=max`, what an [`IntPredicate`] or [`BytesPredicate`] becomes against a frame of
+/// reference or a sorted dictionary. This is what page formats with bit fields inside rows evaluate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IntTest {
+    Never,
+    Always,
+    /// `low <= code <= high`
+    Range {
+        low: u64,
+        high: u64,
+    },
+    NotEqual(u64),
+    /// Bit `code` is set: for dictionaries and narrow frames.
+    Set(Vec<u64>),
+    /// Sorted codes, for wide frames.
+    In(Vec<u64>),
+    NotIn(Vec<u64>),
+}
+
+impl IntTest {
+    /// Whether one code passes.
+    #[inline]
+    pub fn test(&self, code: u64) -> bool {
+        match self {
+            IntTest::Never => false,
+            IntTest::Always => true,
+            IntTest::Range { low, high } => *low <= code && code <= *high,
+            IntTest::NotEqual(other) => code != *other,
+            IntTest::Set(words) => words.get((code / 64) as usize).is_some_and(|w| w >> (code % 64) & 1 == 1),
+            IntTest::In(codes) => codes.binary_search(&code).is_ok(),
+            IntTest::NotIn(codes) => codes.binary_search(&code).is_err(),
+        }
+    }
+}
+
+impl IntTest {
+    /// The same test of `code - reference`, for codes of at least `reference`.
+    pub fn rebase(&self, reference: u64) -> IntTest {
+        let below = |list: &[u64]| list.iter().filter_map(|code| code.checked_sub(reference)).collect::<Vec<_>>();
+        match self {
+            _ if reference == 0 => self.clone(),
+            IntTest::Never => IntTest::Never,
+            IntTest::Always => IntTest::Always,
+            IntTest::Range { high, .. } if *high < reference => IntTest::Never,
+            IntTest::Range { low, high } => {
+                IntTest::Range { low: low.saturating_sub(reference), high: high - reference }
+            }
+            IntTest::NotEqual(code) => code.checked_sub(reference).map_or(IntTest::Always, IntTest::NotEqual),
+            IntTest::Set(words) => {
+                let bits = words.len() * 64;
+                let from = usize::try_from(reference).unwrap_or(usize::MAX).min(bits);
+                IntTest::Set((from..bits).step_by(64).map(|at| crate::select::read(words, at, 64)).collect())
+            }
+            IntTest::In(list) => IntTest::In(below(list)),
+            IntTest::NotIn(list) => IntTest::NotIn(below(list)),
+        }
+    }
+}
+
+impl IntPredicate {
+    /// Whether one value passes.
+    pub fn test(&self, value: i128) -> bool {
+        match self {
+            IntPredicate::Range { low, high } => *low <= value && value <= *high,
+            IntPredicate::NotEqual(other) => value != *other,
+            IntPredicate::In(list) => list.binary_search(&value).is_ok(),
+            IntPredicate::NotIn(list) => list.binary_search(&value).is_err(),
+        }
+    }
+
+    /// The same predicate on codes `value - reference`, for values known to lie in `reference ..= reference + max_code`.
+    pub fn translate(&self, reference: i128, max_code: u64) -> IntTest {
+        // No value lies beyond the type's end, though codes up to there may.
+        let last = reference.saturating_add(i128::from(max_code));
+        let max_code = (last - reference) as u64;
+        let code = |v: i128| (v >= reference && v <= last).then(|| (v - reference) as u64);
+        let codes = |list: &[i128]| list.iter().filter_map(|v| code(*v)).collect::<Vec<_>>();
+        match self {
+            IntPredicate::Range { low, high } => {
+                let (low, high) = ((*low).max(reference), (*high).min(last));
+                if low > high {
+                    IntTest::Never
+                } else if low == reference && high == last {
+                    IntTest::Always
+                } else {
+                    IntTest::Range { low: (low - reference) as u64, high: (high - reference) as u64 }
+                }
+            }
+            IntPredicate::NotEqual(v) => code(*v).map_or(IntTest::Always, IntTest::NotEqual),
+            IntPredicate::In(list) => match codes(list) {
+                c if c.is_empty() => IntTest::Never,
+                c if c.len() == 1 => IntTest::Range { low: c[0], high: c[0] },
+                c if max_code < 1 << 16 => set(&c, max_code, false),
+                c => IntTest::In(c),
+            },
+            IntPredicate::NotIn(list) => match codes(list) {
+                c if c.is_empty() => IntTest::Always,
+                c if c.len() == 1 => IntTest::NotEqual(c[0]),
+                c if max_code < 1 << 16 => set(&c, max_code, true),
+                c => IntTest::NotIn(c),
+            },
+        }
+    }
+}
+
+fn set(codes: &[u64], max_code: u64, negated: bool) -> IntTest {
+    let mut words = vec![if negated { u64::MAX } else { 0 }; max_code as usize / 64 + 1];
+    for code in codes {
+        words[(code / 64) as usize] ^= 1 << (code % 64);
+    }
+    IntTest::Set(words)
+}
+
+impl BytesPredicate {
+    /// Whether one value passes.
+    pub fn test(&self, value: &[u8]) -> bool {
+        match self {
+            BytesPredicate::Range { low, high } => {
+                low.as_ref().is_none_or(|b| if b.inclusive { value >= &b.value[..] } else { value > &b.value[..] })
+                    && high
+                        .as_ref()
+                        .is_none_or(|b| if b.inclusive { value <= &b.value[..] } else { value < &b.value[..] })
+            }
+            BytesPredicate::NotEqual(v) => value != &v[..],
+            BytesPredicate::In(list) => list.binary_search_by(|v| v[..].cmp(value)).is_ok(),
+            BytesPredicate::NotIn(list) => list.binary_search_by(|v| v[..].cmp(value)).is_err(),
+            BytesPredicate::Prefix(p) => value.starts_with(p),
+            BytesPredicate::NotPrefix(p) => !value.starts_with(p),
+        }
+    }
+}
+
+/// A float's place in IEEE 754 total order as an integer: what Arrow and DataFusion compare by.
+#[inline]
+pub fn f64_key(value: f64) -> i64 {
+    let bits = value.to_bits() as i64;
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
+}
+
+/// As [`f64_key`], for `f32`.
+#[inline]
+pub fn f32_key(value: f32) -> i64 {
+    let bits = value.to_bits() as i32;
+    i64::from(bits ^ (((bits >> 31) as u32) >> 1) as i32)
+}

@@ -1,0 +1,45 @@
+//! What stops the laboratory: an engine that refuses, a file that cannot be written, or answers that differ.
+
+use std::path::{Path, PathBuf};
+
+/// Why a demonstration or an experiment ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The engine's own words.
+    #[error("{0}")]
+    Engine(#[from] freestone::Error),
+    /// Generated data could not be written.
+    #[error("{0}")]
+    Generate(#[from] crate::generate::WriteError),
+    /// A folder, a result or a report could not be read or written.
+    #[error("cannot use {}: {source}; check that the folder exists, is writable and has room", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    /// A file in the results' folder is not a result.
+    #[error("{} is no result of this version: {source}; run the experiment again", path.display())]
+    Result { path: PathBuf, source: serde_json::Error },
+    /// A codec refused the values of an experiment.
+    #[error("{case}: {source}")]
+    Codec { case: &'static str, source: freestone_codec::CodecError },
+    /// Two layouts of the same rows gave different answers: a defect of the engine.
+    #[error("{0}; this is a defect: please report it with the command that you ran")]
+    Answers(String),
+    /// No experiment has this name.
+    #[error("there is no experiment {name}; there are {known}")]
+    Unknown { name: String, known: String },
+    /// `lab report` found nothing to report.
+    #[error("{} holds no results; run `freestone lab run` first", path.display())]
+    NoResults { path: PathBuf },
+    /// An option's value makes no sense.
+    #[error("{0}")]
+    Usage(String),
+}
+
+/// The laboratory's results.
+pub type Result<T> = std::result::Result<T, LabError>;
+
+impl LabError {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> LabError {
+        let path = path.to_owned();
+        move |source| LabError::File { path, source }
+    }
+}

@@ -1,0 +1,128 @@
+//! Bytes a tuple of the papers' generated tables, as rows and as columns, sorted on all columns.
+
+use super::{Experiment, RunOptions, quoted};
+use crate::Notify;
+use crate::engine::Engine;
+use crate::error::{LabError, Result};
+use crate::findings::{Cell, Check, Part, Table, thousands};
+use crate::generate;
+use crate::generate::holloway::Table as Generated;
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "holloway-size",
+    title: "Compressed size of rows and columns",
+    shows: "Sorted on all columns and bit-packed, a row store is as small as a column store: bytes a tuple, whole files.",
+    source: "Holloway and DeWitt 2008, sections 4.1 and 4.2, Table 2 (60 million rows there)",
+    size: "--rows 1000000",
+    run,
+};
+
+const ROWS: usize = 1_000_000;
+
+/// The tables, and Table 2's compressed bytes a tuple.
+const TABLES: [(Generated, f64); 4] =
+    [(Generated::NarrowE, 17.0), (Generated::NarrowS, 7.0), (Generated::WideE, 100.0), (Generated::NarrowU, 34.0)];
+
+/// What a size may exceed the paper's by.
+const TOLERANCE: f64 = 1.10;
+
+fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
+    let rows = options.rows.unwrap_or(ROWS);
+    let workspace = options.workspace("holloway-size")?;
+    let engine = Engine::open(&workspace.path("database"), options.engine_options())?;
+    let mut table = Table::new(
+        format!("Bytes a tuple, {} rows, sorted on all columns", thousands(rows as i64)),
+        1,
+        &["table", "Table 2", "row", "column", "difference, bits", "least possible"],
+    );
+    let mut checks = vec![];
+    for (generated, target) in TABLES {
+        let name = generated.name();
+        notify(&format!("generating {name}"));
+        let file = workspace.path("table.parquet");
+        generate::write_parquet(&file, generated.schema(), generated.batches(rows, 1))?;
+        let stored = |design: &str| {
+            notify(&format!("storing {name} as {design}"));
+            store(&engine, generated, design, &quoted(&file), rows)
+        };
+        let (row, column) = (stored("row")?, stored("column")?);
+        let text = |bytes: f64| format!("{bytes:.2}");
+        let floor = entropy(generated, rows).map_or("–".to_owned(), text);
+        let difference = format!("{:.1}", (row - column) * 8.0);
+        table.push([name.to_owned(), text(target), text(row), text(column), difference, floor].map(Cell::from));
+        for (design, bytes) in [("row", row), ("column", column)] {
+            checks.push(Check::new(
+                format!("{name} as {design} is within 10 % of the paper's {target} bytes, or below"),
+                bytes <= target * TOLERANCE,
+                format!("{bytes:.2} bytes a tuple"),
+            ));
+        }
+    }
+    let text = "Whole pages of whole files count, with headers, zones and footers. The least possible is the entropy of a \
+                sorted table of independent uniform columns: the sum of log2(range), less log2(rows!) / rows for the order \
+                that sorting makes free. Fewer rows than the paper's 60 million leave less to the order: log2(60) = 5.9 bits \
+                a tuple at 1 million.";
+    Ok(vec![Part::section("Sizes", text), Part::Table(table), Part::checks(checks)])
+}
+
+/// Bytes a tuple of a table stored in `design`. The rows must come back as they were.
+fn store(engine: &Engine, generated: Generated, design: &str, file: &str, rows: usize) -> Result<f64> {
+    let columns: Vec<String> = generated.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let sort = columns.join(", ");
+    engine.run(&format!("CREATE TABLE t WITH (design = '{design}', sort = '{sort}') AS SELECT * FROM '{file}'"))?;
+    let (stored, expected) = (engine.answer("SELECT * FROM t")?, engine.answer(&format!("SELECT * FROM '{file}'"))?);
+    if stored != expected {
+        return Err(LabError::Answers(format!("{} as {design} has rows {stored}, not {expected}", generated.name())));
+    }
+    let bytes = engine.table_bytes("t")?;
+    engine.run("DROP TABLE t")?;
+    Ok(bytes as f64 / rows as f64)
+}
+
+/// The entropy of a tuple of a sorted table in bytes; for tables of independent uniform columns only.
+fn entropy(generated: Generated, rows: usize) -> Option<f64> {
+    if generated == Generated::NarrowS {
+        return None;
+    }
+    let values: f64 = generated.ranges().iter().map(|range| f64::from(*range).log2()).sum();
+    // Stirling: log2(n!) / n = log2(n) - log2(e), and a little that does not matter here.
+    let order = (rows as f64).log2() - std::f64::consts::LOG2_E;
+    Some((values - order) / 8.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments;
+
+    /// Twenty thousand rows leave less to the order and more to page ends: bounds that hold at any size.
+    #[test]
+    fn sizes_stay_near_the_entropy() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let rows = 20_000;
+        let engine = Engine::open(&folder.path().join("db"), freestone::Options::default()).expect("a new database");
+        let file = folder.path().join("t.parquet");
+        for generated in [Generated::NarrowE, Generated::WideE, Generated::NarrowU] {
+            generate::write_parquet(&file, generated.schema(), generated.batches(rows, 1)).expect("writable");
+            let least = entropy(generated, rows).expect("uniform");
+            for design in ["row", "column"] {
+                let bytes = store(&engine, generated, design, &quoted(&file), rows).expect("it stores");
+                assert!(bytes > least, "{generated:?} {design}: {bytes} beats the entropy {least}");
+                // At this size each column's last page is mostly empty: up to 32 KiB a column.
+                let page_ends = 32768.0 * generated.schema().fields().len() as f64 / rows as f64;
+                let most = least * 1.12 + 5.0 + if design == "column" { page_ends } else { 2.0 };
+                assert!(bytes < most, "{generated:?} {design}: {bytes} bytes a tuple, {least} least, {most} most");
+            }
+        }
+    }
+
+    #[test]
+    fn the_run_has_two_checks_a_table() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options =
+            experiments::RunOptions { rows: Some(20_000), output: folder.path().to_owned(), ..Default::default() };
+        let findings = experiments::run("holloway-size", &options, &|_| {}).expect("the run succeeds");
+        assert_eq!(findings.checks().count(), 8);
+        assert!(!folder.path().join("holloway-size.tmp").exists(), "the workspace is removed");
+    }
+}

@@ -1,0 +1,183 @@
+//! The papers' experiments and the engine's own measurements: each a name, a run that gives findings, and a page of all.
+
+mod codecs;
+mod crossover;
+mod holloway_size;
+mod tpch;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::error::{LabError, Result};
+use crate::findings::{Findings, Part};
+use crate::{Host, Notify, page};
+
+/// Something that can be run by name.
+pub struct Experiment {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// What a run shows.
+    pub shows: &'static str,
+    /// The paper and its section, or where else the question comes from.
+    pub source: &'static str,
+    /// Options that change its size, and their defaults.
+    pub size: &'static str,
+    run: fn(&RunOptions, Notify<'_>) -> Result<Vec<Part>>,
+}
+
+/// All of them, in the order of the report.
+pub const EXPERIMENTS: [Experiment; 4] =
+    [codecs::EXPERIMENT, holloway_size::EXPERIMENT, crossover::EXPERIMENT, tpch::EXPERIMENT];
+
+/// How large a run is, and where its results go.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Rows of generated tables; each experiment has a default.
+    pub rows: Option<usize>,
+    /// TPC-H's scale factor; each experiment has a default.
+    pub scale: Option<f64>,
+    /// The folder for results, and for databases while a run needs them. Created when missing.
+    pub output: PathBuf,
+    /// Threads of the engine; 0 takes one for each core.
+    pub threads: usize,
+    /// The program and its libraries, for the report.
+    pub versions: String,
+}
+
+/// Runs the experiment called `name` and writes `{output}/{name}.json`.
+///
+/// # Errors
+/// When there is none of that name, the output cannot be written, a statement fails, or answers differ.
+pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findings> {
+    let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) else {
+        let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        return Err(LabError::Unknown { name: name.to_owned(), known: known.join(", ") });
+    };
+    options.validate()?;
+    std::fs::create_dir_all(&options.output).map_err(LabError::file(&options.output))?;
+    let start = Instant::now();
+    let parts = (experiment.run)(options, notify)?;
+    let findings = Findings {
+        name: name.to_owned(),
+        title: experiment.title.to_owned(),
+        question: experiment.shows.to_owned(),
+        source: experiment.source.to_owned(),
+        command: options.command(name),
+        host: Host::here(&options.versions),
+        seconds: start.elapsed().as_secs_f64(),
+        parts,
+    };
+    let path = options.output.join(format!("{name}.json"));
+    let json = serde_json::to_vec_pretty(&findings);
+    let json = json.map_err(|source| LabError::Result { path: path.clone(), source })?;
+    std::fs::write(&path, json).map_err(LabError::file(&path))?;
+    Ok(findings)
+}
+
+/// Writes `{output}/report.html` of all results in the folder, and gives its path.
+///
+/// # Errors
+/// When there are none, or one cannot be read.
+pub fn report(output: &Path) -> Result<PathBuf> {
+    let mut runs = vec![];
+    for experiment in &EXPERIMENTS {
+        let path = output.join(format!("{}.json", experiment.name));
+        match std::fs::read(&path) {
+            Ok(json) => runs.push(serde_json::from_slice(&json).map_err(|source| LabError::Result { path, source })?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(LabError::file(&path)(error)),
+        }
+    }
+    if runs.is_empty() {
+        return Err(LabError::NoResults { path: output.to_owned() });
+    }
+    let lead = "What the papers found, measured again with this engine: the same rows, the same scan, other layouts.";
+    let path = output.join("report.html");
+    std::fs::write(&path, page::html("The laboratory", lead, &runs)).map_err(LabError::file(&path))?;
+    Ok(path)
+}
+
+impl RunOptions {
+    fn validate(&self) -> Result<()> {
+        if self.rows == Some(0) {
+            return Err(LabError::Usage("an experiment needs at least one row".into()));
+        }
+        if self.scale.is_some_and(|scale| !(0.001..=1000.0).contains(&scale)) {
+            return Err(LabError::Usage("the scale must be between 0.001 and 1000".into()));
+        }
+        Ok(())
+    }
+
+    fn command(&self, name: &str) -> String {
+        let rows = self.rows.map_or(String::new(), |rows| format!(" --rows {rows}"));
+        let scale = self.scale.map_or(String::new(), |scale| format!(" --scale {scale}"));
+        format!("freestone lab run {name}{rows}{scale}")
+    }
+
+    fn engine_options(&self) -> freestone::Options {
+        let defaults = freestone::Options::default();
+        let threads = if self.threads == 0 { defaults.threads } else { self.threads };
+        freestone::Options { threads, ..defaults }
+    }
+
+    /// An empty folder for what a run needs only while it runs.
+    fn workspace(&self, name: &str) -> Result<Workspace> {
+        let path = self.output.join(format!("{name}.tmp"));
+        Workspace::remove(&path)?;
+        std::fs::create_dir_all(&path).map_err(LabError::file(&path))?;
+        Ok(Workspace(path))
+    }
+}
+
+/// A folder that is removed with the value.
+struct Workspace(PathBuf);
+
+impl Workspace {
+    fn remove(path: &Path) -> Result<()> {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // A run that failed says why; that its folder stays behind is no second failure.
+        let _ = Self::remove(&self.0);
+    }
+}
+
+/// A path inside single quotes of SQL.
+fn quoted(path: &Path) -> String {
+    path.display().to_string().replace('\'', "''")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_and_senseless_sizes_are_refused() {
+        let refused = |name: &str, options: &RunOptions| run(name, options, &|_| {}).expect_err("refused").to_string();
+        assert!(refused("x", &RunOptions::default()).contains("codecs, holloway-size, crossover, tpch"));
+        assert!(refused("tpch", &RunOptions { scale: Some(0.0), ..Default::default() }).contains("scale"));
+        assert!(refused("crossover", &RunOptions { rows: Some(0), ..Default::default() }).contains("row"));
+    }
+
+    #[test]
+    fn results_are_read_back_into_one_page() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        assert!(matches!(report(folder.path()), Err(LabError::NoResults { .. })));
+        let options = RunOptions { rows: Some(20_000), output: folder.path().to_owned(), ..Default::default() };
+        run("holloway-size", &options, &|_| {}).expect("the run succeeds");
+        let page = std::fs::read_to_string(report(folder.path()).expect("there are results")).expect("it was written");
+        assert!(page.contains("Narrow-E"));
+        std::fs::write(folder.path().join("tpch.json"), "{}").expect("the folder is writable");
+        assert!(matches!(report(folder.path()), Err(LabError::Result { .. })));
+    }
+}

@@ -1,0 +1,234 @@
+//! What a run has found, as data: written as JSON, shown as text by [`crate::terminal`] and as HTML by [`crate::page`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::Host;
+
+/// The outcome of one run of an experiment or of the demo.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// The experiment's name, as on the command line.
+    pub name: String,
+    pub title: String,
+    /// What the run was to show, in a sentence.
+    pub question: String,
+    /// Where the experiment comes from: a paper and its section.
+    pub source: String,
+    /// How to run it again: a command line.
+    pub command: String,
+    pub host: Host,
+    /// Seconds that the whole run took.
+    pub seconds: f64,
+    pub parts: Vec<Part>,
+}
+
+impl Findings {
+    /// Every check of the run.
+    pub fn checks(&self) -> impl Iterator<Item = &Check> {
+        self.parts.iter().flat_map(|part| match part {
+            Part::Checks(checks) => checks.checks.as_slice(),
+            _ => &[],
+        })
+    }
+}
+
+/// One piece of the findings, in reading order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Part {
+    /// A section's title and what it says.
+    Section(Section),
+    Tiles(Tiles),
+    Table(Table),
+    Bars(Bars),
+    Lines(Lines),
+    Checks(Checks),
+    Code(Code),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Section {
+    pub title: String,
+    pub text: String,
+}
+
+/// A few large figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tiles {
+    /// Value and what it is.
+    pub tiles: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    pub title: String,
+    pub header: Vec<String>,
+    /// As many leading columns are text; the rest are numbers, aligned to the right.
+    pub text_columns: usize,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A cell of a table. The best of its row or column may be marked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    pub text: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub best: bool,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Cell { text: text.into(), best: false }
+    }
+}
+
+/// Small bar charts side by side, one for each group, each with a scale of its own. Less is better.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bars {
+    pub title: String,
+    pub unit: String,
+    pub groups: Vec<BarGroup>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BarGroup {
+    pub label: String,
+    /// A line below the label.
+    pub note: String,
+    pub bars: Vec<Bar>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bar {
+    pub label: String,
+    pub value: f64,
+    /// A point of reference, never the best.
+    #[serde(default)]
+    pub is_reference: bool,
+}
+
+/// A line chart over common x values, both axes from 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lines {
+    pub title: String,
+    pub x_label: String,
+    pub y_label: String,
+    pub x: Vec<f64>,
+    pub series: Vec<Series>,
+    /// An x value with a name: where two lines cross.
+    pub mark: Option<(f64, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    pub label: String,
+    pub values: Vec<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checks {
+    pub checks: Vec<Check>,
+}
+
+/// A statement that the run confirmed or refuted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    pub statement: String,
+    pub holds: bool,
+    /// The figures behind it.
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Code {
+    pub caption: String,
+    pub text: String,
+}
+
+impl Part {
+    pub fn section(title: impl Into<String>, text: impl Into<String>) -> Part {
+        Part::Section(Section { title: title.into(), text: text.into() })
+    }
+
+    pub fn checks(checks: Vec<Check>) -> Part {
+        Part::Checks(Checks { checks })
+    }
+
+    pub fn code(caption: impl Into<String>, text: impl Into<String>) -> Part {
+        Part::Code(Code { caption: caption.into(), text: text.into() })
+    }
+}
+
+impl Table {
+    pub fn new(title: impl Into<String>, text_columns: usize, header: &[&str]) -> Table {
+        let header = header.iter().map(|name| (*name).to_owned()).collect();
+        Table { title: title.into(), header, text_columns, rows: vec![] }
+    }
+
+    pub fn push<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+}
+
+impl Check {
+    pub fn new(statement: impl Into<String>, holds: bool, detail: impl Into<String>) -> Check {
+        Check { statement: statement.into(), holds, detail: detail.into() }
+    }
+}
+
+/// `values` as cells of milliseconds, the least of them marked.
+pub(crate) fn milliseconds(values: &[f64]) -> impl Iterator<Item = Cell> + '_ {
+    let best = values.iter().copied().fold(f64::INFINITY, f64::min);
+    values.iter().map(move |value| Cell { text: significant(*value), best: *value == best })
+}
+
+/// A figure with about three significant digits and separators of thousands.
+pub fn significant(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        size if size < 1.0 => format!("{value:.3}"),
+        size if size < 10.0 => format!("{value:.2}"),
+        size if size < 100.0 => format!("{value:.1}"),
+        _ => thousands(value.round() as i128),
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub fn thousands(number: impl Into<i128>) -> String {
+    let number: i128 = number.into();
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if number < 0 { format!("-{text}") } else { text }
+}
+
+/// Bytes in millions.
+pub fn megabytes(bytes: u64) -> String {
+    format!("{} MB", significant(bytes as f64 / 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short_and_readable() {
+        for (value, text) in [(0.0, "0"), (0.1234, "0.123"), (1.2345, "1.23"), (12.345, "12.3"), (123.45, "123")] {
+            assert_eq!(significant(value), text);
+        }
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")] {
+            assert_eq!(thousands(number), text);
+        }
+    }
+
+    #[test]
+    fn the_least_time_of_a_row_is_marked() {
+        let cells: Vec<Cell> = milliseconds(&[2.0, 1.0, 3.0]).collect();
+        assert_eq!(cells.iter().map(|cell| cell.best).collect::<Vec<_>>(), [false, true, false]);
+    }
+}

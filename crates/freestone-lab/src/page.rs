@@ -1,0 +1,162 @@
+//! Findings as one self-contained HTML page, light or dark as the reader has it: no script, no font, no address.
+
+use std::fmt::Write;
+
+use crate::chart;
+use crate::findings::{Check, Findings, Part, Table};
+use crate::host::Host;
+
+const STYLE: &str = include_str!("page.css");
+
+/// A page of one or more runs; more than one get a table of contents.
+pub fn html(title: &str, lead: &str, runs: &[Findings]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <title>{0}</title>\n<style>\n{STYLE}</style></head>\n<body>\n<header><p class=\"brand\">Freestone</p><h1>{0}</h1>\
+         <p class=\"lead\">{1}</p></header>\n",
+        escape(title),
+        escape(lead)
+    );
+    if runs.len() > 1 {
+        contents(runs, &mut out);
+    }
+    for run in runs {
+        if runs.len() > 1 {
+            let (name, title, question) = (escape(&run.name), escape(&run.title), escape(&run.question));
+            let _ =
+                write!(out, "<article id=\"{name}\"><h2 class=\"run\">{title}</h2><p class=\"lead\">{question}</p>");
+        } else {
+            out.push_str("<article>");
+        }
+        run.parts.iter().for_each(|part| part_html(part, &mut out));
+        origin(run, &mut out);
+        out.push_str("</article>\n");
+    }
+    out.push_str("</body></html>\n");
+    out
+}
+
+fn contents(runs: &[Findings], out: &mut String) {
+    out.push_str("<nav><ul>");
+    for run in runs {
+        let failed = run.checks().filter(|check| !check.holds).count();
+        let state = match (run.checks().count(), failed) {
+            (0, _) => String::new(),
+            (all, 0) => format!(" <span class=\"yes\">{all} of {all} checks hold</span>"),
+            (all, failed) => format!(" <span class=\"no\">{failed} of {all} checks do not hold</span>"),
+        };
+        let _ = write!(out, "<li><a href=\"#{0}\">{0}</a>: {1}{state}</li>", escape(&run.name), escape(&run.title));
+    }
+    out.push_str("</ul></nav>\n");
+}
+
+fn part_html(part: &Part, out: &mut String) {
+    match part {
+        Part::Section(section) => {
+            let _ = write!(out, "<h2>{}</h2>", escape(&section.title));
+            if !section.text.is_empty() {
+                let _ = write!(out, "<p>{}</p>", escape(&section.text));
+            }
+        }
+        Part::Tiles(tiles) => {
+            out.push_str("<div class=\"tiles\">");
+            for (value, what) in &tiles.tiles {
+                let _ = write!(out, "<div><b>{}</b><span>{}</span></div>", escape(value), escape(what));
+            }
+            out.push_str("</div>");
+        }
+        Part::Table(table) => table_html(table, out),
+        Part::Bars(bars) => out.push_str(&chart::bars(bars)),
+        Part::Lines(lines) => out.push_str(&chart::lines(lines)),
+        Part::Checks(checks) => {
+            out.push_str("<ul class=\"checks\">");
+            checks.checks.iter().for_each(|check| check_html(check, out));
+            out.push_str("</ul>");
+        }
+        Part::Code(code) => {
+            let _ = write!(out, "<p class=\"note\">{}</p><pre>{}</pre>", escape(&code.caption), escape(&code.text));
+        }
+    }
+    out.push('\n');
+}
+
+fn check_html(check: &Check, out: &mut String) {
+    let (class, mark) = if check.holds { ("yes", "\u{2713}") } else { ("no", "\u{2717}") };
+    let _ = write!(
+        out,
+        "<li><span class=\"{class}\">{mark}</span> {} <span class=\"note\">{}</span></li>",
+        escape(&check.statement),
+        escape(&check.detail)
+    );
+}
+
+fn table_html(table: &Table, out: &mut String) {
+    out.push_str("<div class=\"table\"><table>");
+    if !table.title.is_empty() {
+        let _ = write!(out, "<caption>{}</caption>", escape(&table.title));
+    }
+    let class = |column: usize| if column < table.text_columns { "" } else { " class=\"n\"" };
+    out.push_str("<thead><tr>");
+    for (column, name) in table.header.iter().enumerate() {
+        let _ = write!(out, "<th{}>{}</th>", class(column), escape(name));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let text = escape(&cell.text);
+            let text = if cell.best { format!("<b>{text}</b>") } else { text };
+            let _ = write!(out, "<td{}>{text}</td>", class(column));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+}
+
+/// Where the figures come from, at the foot of a run.
+fn origin(run: &Findings, out: &mut String) {
+    let Host { hardware, versions, date } = &run.host;
+    let _ = write!(
+        out,
+        "<footer><p>{} · {} · {} · {:.0} s in all</p><p>Source: {}</p><p>Again: <code>{}</code></p></footer>",
+        escape(hardware),
+        escape(versions),
+        escape(date),
+        run.seconds,
+        escape(&run.source),
+        escape(&run.command)
+    );
+}
+
+/// `text` as HTML text or as a value between double quotes.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(name: &str) -> Findings {
+        Findings {
+            name: name.into(),
+            title: "A & B".into(),
+            question: "Is 1 < 2?".into(),
+            source: "none".into(),
+            command: "freestone lab run x".into(),
+            host: Host::default(),
+            seconds: 1.0,
+            parts: vec![Part::checks(vec![Check::new("1 < 2", true, "by 1")])],
+        }
+    }
+
+    #[test]
+    fn a_page_stands_alone_and_escapes_what_it_shows() {
+        let page = html("Title", "Lead", &[run("a"), run("b")]);
+        assert!(page.contains("A &amp; B") && page.contains("1 &lt; 2") && page.contains("href=\"#b\""));
+        for outside in ["http:", "https:", "<script", "<link", "@import", "src="] {
+            assert!(!page.contains(outside), "the page refers to something outside: {outside}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! TPC-H at scale factor 0.1: the 22 queries give DuckDB's answers under every design, and after conversions between them.
+//!
+//! The answers in `queries/tpch/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
+//! separated by tabs, NULL as nothing.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freestone::{Database, Options, Session};
+use freestone_lab::generate::tpch;
+use freestone_lab::queries::tpch_queries;
+
+const THREE_GROUPS: &str = "groups = '(l_orderkey, l_partkey, l_suppkey, l_linenumber), (l_quantity, l_extendedprice, \
+     l_discount, l_tax, l_shipdate), (l_returnflag, l_linestatus, l_commitdate, l_receiptdate, l_shipinstruct, \
+     l_shipmode, l_comment)'";
+
+/// The design of lineitem, and of the other tables.
+const DESIGNS: [(&str, &str); 7] = [
+    ("design = 'auto'", "design = 'auto'"),
+    ("design = 'column'", "design = 'column'"),
+    ("design = 'row'", "design = 'row'"),
+    ("design = 'slotted'", "design = 'slotted'"),
+    ("design = 'pax'", "design = 'pax'"),
+    (THREE_GROUPS, "design = 'auto'"),
+    ("design = 'row', sort = 'l_shipdate, l_orderkey', levels = 1", "design = 'column'"),
+];
+
+async fn run(session: &Session, sql: &str) -> Vec<RecordBatch> {
+    session
+        .sql(sql)
+        .await
+        .unwrap_or_else(|e| panic!("{sql}: {e}"))
+        .collect()
+        .await
+        .unwrap_or_else(|e| panic!("{sql}: {e}"))
+}
+
+fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
+    let options = FormatOptions::default().with_null("");
+    let mut rows = vec![];
+    for batch in batches {
+        let columns = batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap());
+        let columns: Vec<_> = columns.collect();
+        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect()));
+    }
+    rows
+}
+
+/// Equal as text, or as numbers up to the digits that averages of decimals are rounded to.
+fn same(found: &str, expected: &str) -> bool {
+    found == expected
+        || match (found.parse::<f64>(), expected.parse::<f64>()) {
+            (Ok(a), Ok(b)) => (a - b).abs() <= 1e-6f64.max(b.abs() * 1e-9),
+            _ => false,
+        }
+}
+
+async fn check_answers(session: &Session, name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/tpch/answers-sf0.1");
+    for (query, sql) in tpch_queries() {
+        let found = rows(&run(session, sql).await);
+        let text = fs::read_to_string(folder.join(format!("{query}.tsv"))).unwrap();
+        let expected: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+        assert_eq!(found.len(), expected.len(), "{query} under {name}");
+        for (row, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let equal = found.len() == expected.len() && found.iter().zip(expected).all(|(f, e)| same(f, e));
+            assert!(equal, "{query} under {name}, row {row}: {found:?} instead of {expected:?}");
+        }
+    }
+}
+
+async fn load(database: &Arc<Database>, data: &Path, (lineitem, others): (&str, &str)) -> Session {
+    let session = database.session();
+    for table in tpch::tables() {
+        let design = if table == "lineitem" { lineitem } else { others };
+        let file = data.join(format!("{table}.parquet"));
+        run(&session, &format!("CREATE TABLE {table} WITH ({design}) AS SELECT * FROM '{}'", file.display())).await;
+    }
+    session
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_design_gives_duckdbs_answers() {
+    let data = tempfile::tempdir().unwrap();
+    tpch::write_parquet(data.path(), 0.1).unwrap();
+    for design in DESIGNS {
+        let database = Database::in_memory(Options::default()).unwrap();
+        let session = load(&database, data.path(), design).await;
+        check_answers(&session, design.0).await;
+    }
+    // One database through all designs, in an order that is not the list's.
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path().join("db"), Options::default()).unwrap();
+    let session = load(&database, data.path(), DESIGNS[0]).await;
+    for at in [3, 6, 1, 5, 2, 4] {
+        run(&session, &format!("ALTER TABLE lineitem SET DESIGN ({})", DESIGNS[at].0)).await;
+        run(&session, &format!("ALTER TABLE orders SET DESIGN ({})", DESIGNS[at].1)).await;
+        check_answers(&session, &format!("{} after conversions", DESIGNS[at].0)).await;
+    }
+}

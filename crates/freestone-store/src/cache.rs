@@ -1,0 +1,397 @@
+//! The page cache: pages that were read, kept within a fixed number of bytes.
+//!
+//! Shards by hash keep threads out of each other's way. Each evicts by a clock: a hit marks its page, the hand passes
+//! over the ring of pages, takes the marks away and evicts the first page without one. A page comes in unmarked, so a
+//! long scan washes through the cache without driving out what is used again and again.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::media::Buffer;
+
+/// A page in memory. It lives as long as anybody holds it, in the cache or not; then its memory is recycled.
+#[derive(Debug)]
+pub struct Page {
+    pub bytes: Buffer,
+}
+
+impl Deref for Page {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Which page of which file. File ids are the caller's; they must never name two files in the life of one cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PageKey {
+    pub file: u64,
+    pub page: u32,
+}
+
+/// A bounded set of pages. The bytes held never exceed the capacity; pages that callers still hold after they were
+/// evicted come on top.
+pub struct PageCache {
+    shards: Vec<Mutex<Shard>>,
+    shard_capacity: usize,
+}
+
+/// What happened since the cache was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    pub hits: u64,
+    pub misses: u64,
+    /// Pages that came in, and their bytes.
+    pub pages_read: u64,
+    pub bytes_read: u64,
+    pub evictions: u64,
+}
+
+/// Below this a shard could not hold a few pages of the largest size.
+const SMALLEST_SHARD_BYTES: usize = 4 << 20;
+const MOST_SHARDS: usize = 16;
+
+impl PageCache {
+    /// A cache that holds at most `capacity_bytes`; with 0 it holds nothing and every `get` misses.
+    pub fn new(capacity_bytes: usize) -> PageCache {
+        let wanted = (capacity_bytes / SMALLEST_SHARD_BYTES).clamp(1, MOST_SHARDS);
+        let count = 1 << wanted.ilog2();
+        let shards = (0..count).map(|_| Mutex::new(Shard::default())).collect();
+        PageCache { shards, shard_capacity: capacity_bytes / count }
+    }
+
+    /// The page, if it is here.
+    pub fn get(&self, key: PageKey) -> Option<Arc<Page>> {
+        self.shard(key).lock().get(key)
+    }
+
+    /// The page, from here or else from `load`. Two threads that miss at once both load; either page is as good.
+    pub fn get_or_load<E>(&self, key: PageKey, load: impl FnOnce() -> Result<Buffer, E>) -> Result<Arc<Page>, E> {
+        match self.get(key) {
+            Some(page) => Ok(page),
+            None => Ok(self.insert(key, load()?)),
+        }
+    }
+
+    /// Puts in a page that was read; gives it back, or the one that was put in by somebody else meanwhile.
+    pub fn insert(&self, key: PageKey, bytes: Buffer) -> Arc<Page> {
+        let page = Arc::new(Page { bytes });
+        // Evicted pages are dropped after the shard is unlocked: giving memory back takes another lock.
+        let (page, _evicted) = self.shard(key).lock().insert(key, page, self.shard_capacity);
+        page
+    }
+
+    /// Forgets all pages of a file that is gone.
+    pub fn invalidate_file(&self, file: u64) {
+        for shard in &self.shards {
+            let _dropped = shard.lock().remove_file(file);
+        }
+    }
+
+    /// The bytes held now.
+    pub fn bytes_held(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().bytes).sum()
+    }
+
+    pub fn capacity_bytes(&self) -> usize {
+        self.shard_capacity * self.shards.len()
+    }
+
+    pub fn counters(&self) -> CacheCounters {
+        let mut sum = CacheCounters::default();
+        for shard in &self.shards {
+            let counters = shard.lock().counters;
+            sum.hits += counters.hits;
+            sum.misses += counters.misses;
+            sum.pages_read += counters.pages_read;
+            sum.bytes_read += counters.bytes_read;
+            sum.evictions += counters.evictions;
+        }
+        sum
+    }
+
+    fn shard(&self, key: PageKey) -> &Mutex<Shard> {
+        // The map within a shard uses the low bits of the hash first, so shards use the high ones.
+        let hash = hash_of(key) >> 32;
+        &self.shards[hash as usize & (self.shards.len() - 1)]
+    }
+}
+
+impl fmt::Debug for PageCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageCache({} of {} bytes)", self.bytes_held(), self.capacity_bytes())
+    }
+}
+
+#[derive(Default)]
+struct Shard {
+    /// Where in `ring` a page is.
+    places: HashMap<PageKey, usize, BuildHasherDefault<KeyHasher>>,
+    ring: Vec<Option<Entry>>,
+    /// Places in `ring` without an entry. A page that comes in takes the place of one that went, behind the hand.
+    free: Vec<usize>,
+    hand: usize,
+    bytes: usize,
+    counters: CacheCounters,
+}
+
+struct Entry {
+    key: PageKey,
+    page: Arc<Page>,
+    footprint: usize,
+    marked: bool,
+}
+
+impl Shard {
+    fn get(&mut self, key: PageKey) -> Option<Arc<Page>> {
+        let page = self.places.get(&key).and_then(|place| self.ring[*place].as_mut()).map(|entry| {
+            entry.marked = true;
+            entry.page.clone()
+        });
+        match &page {
+            Some(_) => self.counters.hits += 1,
+            None => self.counters.misses += 1,
+        }
+        page
+    }
+
+    fn insert(&mut self, key: PageKey, page: Arc<Page>, capacity: usize) -> (Arc<Page>, Vec<Entry>) {
+        self.counters.pages_read += 1;
+        self.counters.bytes_read += page.len() as u64;
+        let mut evicted = Vec::new();
+        if let Some(present) = self.places.get(&key).and_then(|place| self.ring[*place].as_ref()) {
+            return (present.page.clone(), evicted);
+        }
+        let footprint = page.bytes.footprint();
+        if footprint > capacity {
+            return (page, evicted);
+        }
+        while self.bytes + footprint > capacity {
+            let Some(entry) = self.evict() else { break };
+            evicted.push(entry);
+        }
+        self.bytes += footprint;
+        let entry = Some(Entry { key, page: page.clone(), footprint, marked: false });
+        let place = self.free.pop().unwrap_or(self.ring.len());
+        match self.ring.get_mut(place) {
+            Some(free) => *free = entry,
+            None => self.ring.push(entry),
+        }
+        self.places.insert(key, place);
+        (page, evicted)
+    }
+
+    /// Takes out the first page that the hand meets without a mark, preferring those nobody holds: evicting a page that
+    /// is held frees no memory. Two rounds find one if there is one, since the first takes all marks away.
+    fn evict(&mut self) -> Option<Entry> {
+        let mut held = None;
+        for _ in 0..2 * self.ring.len() {
+            let place = self.hand;
+            self.hand = (self.hand + 1) % self.ring.len();
+            match &mut self.ring[place] {
+                None => {}
+                Some(entry) if entry.marked => entry.marked = false,
+                Some(entry) if Arc::strong_count(&entry.page) > 1 => held = held.or(Some(place)),
+                Some(_) => return self.remove(place),
+            }
+        }
+        held.and_then(|place| self.remove(place))
+    }
+
+    fn remove(&mut self, place: usize) -> Option<Entry> {
+        let entry = self.ring[place].take()?;
+        self.places.remove(&entry.key);
+        self.free.push(place);
+        self.bytes -= entry.footprint;
+        self.counters.evictions += 1;
+        Some(entry)
+    }
+
+    fn remove_file(&mut self, file: u64) -> Vec<Entry> {
+        let is_of_file = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.key.file == file);
+        let places: Vec<usize> = (0..self.ring.len()).filter(|place| is_of_file(&self.ring[*place])).collect();
+        let removed: Vec<Entry> = places.into_iter().filter_map(|place| self.remove(place)).collect();
+        self.counters.evictions -= removed.len() as u64;
+        removed
+    }
+}
+
+/// Hashes a key by multiplication: keys are made by us, so nobody needs to be kept from making them collide.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0.rotate_left(23) ^ value ^ 0xf39c_c060_5ced_c835) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
+fn hash_of(key: PageKey) -> u64 {
+    let mut hasher = KeyHasher::default();
+    std::hash::Hash::hash(&key, &mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::media::BufferPool;
+
+    const PAGE: usize = 32 << 10;
+
+    fn key(file: u64, page: u32) -> PageKey {
+        PageKey { file, page }
+    }
+
+    fn content(key: PageKey) -> Vec<u8> {
+        let seed = key.file as u8 ^ key.page as u8;
+        vec![seed; PAGE]
+    }
+
+    /// Loads a page through the cache, checks what comes, and says whether it had to be read.
+    fn check(cache: &PageCache, pool: &Arc<BufferPool>, key: PageKey) -> bool {
+        let mut loaded = false;
+        let page = cache.get_or_load(key, || {
+            loaded = true;
+            Ok::<_, Infallible>(pool.copy_of(&content(key)))
+        });
+        let Ok(page) = page;
+        assert_eq!(page[..], content(key)[..], "{key:?}");
+        assert!(cache.bytes_held() <= cache.capacity_bytes());
+        loaded
+    }
+
+    #[test]
+    fn hits_misses_and_bytes_are_counted() {
+        let (cache, pool) = (PageCache::new(10 * PAGE), BufferPool::new(1 << 20));
+        assert!(check(&cache, &pool, key(1, 0)));
+        assert!(!check(&cache, &pool, key(1, 0)));
+        assert!(check(&cache, &pool, key(2, 0)));
+        let expected = CacheCounters { hits: 1, misses: 2, pages_read: 2, bytes_read: 2 * PAGE as u64, evictions: 0 };
+        assert_eq!(cache.counters(), expected);
+    }
+
+    #[test]
+    fn a_scan_does_not_drive_out_what_is_used() {
+        let (cache, pool) = (PageCache::new(10 * PAGE), BufferPool::new(1 << 20));
+        for page in 0..1000 {
+            check(&cache, &pool, key(1, page));
+            if page > 0 {
+                assert!(!check(&cache, &pool, key(2, 7)) || page == 1, "page {page}");
+            }
+        }
+        assert_eq!(cache.bytes_held(), 10 * PAGE);
+        assert!(cache.get(key(1, 999)).is_some(), "the newest page stays longest");
+        assert!(cache.get(key(1, 0)).is_none());
+        assert!(pool.free_bytes() <= 2 * PAGE, "evicted pages are used for new ones");
+    }
+
+    #[test]
+    fn held_pages_survive_eviction_and_the_bound_holds() {
+        let (cache, pool) = (PageCache::new(4 * PAGE), BufferPool::new(1 << 20));
+        let held: Vec<_> =
+            (0..8).map(|page| cache.insert(key(1, page), pool.copy_of(&content(key(1, page))))).collect();
+        assert_eq!(cache.bytes_held(), 4 * PAGE);
+        for (page, bytes) in held.iter().enumerate() {
+            assert_eq!(bytes[..], content(key(1, page as u32))[..]);
+        }
+    }
+
+    #[test]
+    fn too_small_a_cache_still_answers() {
+        let (cache, pool) = (PageCache::new(PAGE - 1), BufferPool::new(0));
+        assert!(check(&cache, &pool, key(1, 0)));
+        assert!(check(&cache, &pool, key(1, 0)));
+        assert_eq!(cache.bytes_held(), 0);
+    }
+
+    #[test]
+    fn a_file_is_forgotten_alone() {
+        let (cache, pool) = (PageCache::new(64 << 20), BufferPool::new(1 << 20));
+        for page in 0..100 {
+            check(&cache, &pool, key(1, page));
+            check(&cache, &pool, key(2, page));
+        }
+        cache.invalidate_file(1);
+        assert_eq!(cache.bytes_held(), 100 * PAGE);
+        assert!(cache.get(key(1, 5)).is_none());
+        assert!(cache.get(key(2, 5)).is_some());
+        assert_eq!(cache.counters().evictions, 0);
+    }
+
+    #[test]
+    fn threads_share_a_small_cache() {
+        let (cache, pool) = (&PageCache::new(16 * PAGE), &BufferPool::new(1 << 20));
+        std::thread::scope(|scope| {
+            for thread in 0..4u32 {
+                scope.spawn(move || {
+                    (0..2000).for_each(|step| {
+                        check(cache, pool, key(1, step * (thread + 1) % 37));
+                    })
+                });
+            }
+        });
+        let counters = cache.counters();
+        assert_eq!(counters.hits + counters.misses, 8000);
+    }
+
+    proptest! {
+        #[test]
+        fn any_sequence_keeps_bound_and_content(
+            pages in 1usize..40,
+            steps in proptest::collection::vec((0u64..3, 0u32..30, 0u8..20), 0..200),
+        ) {
+            let (cache, pool) = (PageCache::new(pages * PAGE), BufferPool::new(1 << 20));
+            for (file, page, action) in steps {
+                if action == 0 {
+                    cache.invalidate_file(file);
+                    prop_assert!(cache.get(key(file, page)).is_none());
+                } else {
+                    check(&cache, &pool, key(file, page));
+                    prop_assert!(cache.get(key(file, page)).is_some());
+                }
+            }
+        }
+    }
+
+    /// Run with `cargo test --release -- --ignored --nocapture hit_cost`.
+    #[test]
+    #[ignore = "prints a measurement"]
+    fn hit_cost() {
+        let (cache, pool) = (PageCache::new(256 << 20), BufferPool::new(0));
+        for page in 0..4000 {
+            check(&cache, &pool, key(1, page));
+        }
+        let start = std::time::Instant::now();
+        let mut bytes = 0;
+        for step in 0..4_000_000u32 {
+            bytes += cache.get(key(1, step.wrapping_mul(2_654_435_761) % 4000)).map_or(0, |page| page.len());
+        }
+        println!("{:.1} ns a hit, {bytes} bytes", start.elapsed().as_secs_f64() * 1e9 / 4e6);
+    }
+}

@@ -1,0 +1,406 @@
+//! Columns between Arrow and the codecs: physical values and validity going in, growing Arrow columns coming out.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, Float32Array, Float64Array, PrimitiveArray,
+    StringViewArray,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::{DataType, TimeUnit};
+use freestone_codec::{BytesSlice, Kind, Values, Views};
+
+use crate::bitmap;
+use crate::schema::kind;
+
+/// A column's physical values: what [`freestone_codec::Values`] borrows.
+#[derive(Debug, Clone)]
+pub enum Physical {
+    Int(Vec<i64>),
+    Wide(Vec<i128>),
+    F64(Vec<f64>),
+    F32(Vec<f32>),
+    Bytes { offsets: Vec<u32>, data: Vec<u8> },
+}
+
+/// Physical values with validity (`None`: no NULLs).
+#[derive(Debug, Clone)]
+pub struct ColumnData {
+    pub values: Physical,
+    pub validity: Option<Vec<u64>>,
+}
+
+/// What is added to an unsigned 64-bit value's bits to keep its order as a signed one.
+const U64_SHIFT: u64 = 1 << 63;
+
+impl ColumnData {
+    pub fn new(kind: Kind) -> Self {
+        let values = match kind {
+            Kind::Int => Physical::Int(vec![]),
+            Kind::Wide => Physical::Wide(vec![]),
+            Kind::F64 => Physical::F64(vec![]),
+            Kind::F32 => Physical::F32(vec![]),
+            Kind::Bytes => Physical::Bytes { offsets: vec![0], data: vec![] },
+        };
+        ColumnData { values, validity: None }
+    }
+
+    /// The concatenation of `arrays`, which have the stored type `data_type`.
+    pub fn from_arrays<'a>(arrays: impl IntoIterator<Item = &'a ArrayRef>, data_type: &DataType) -> Self {
+        let mut column = ColumnData::new(kind(data_type));
+        for array in arrays {
+            column.append(array.as_ref());
+        }
+        column
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.values {
+            Physical::Int(v) => v.len(),
+            Physical::Wide(v) => v.len(),
+            Physical::F64(v) => v.len(),
+            Physical::F32(v) => v.len(),
+            Physical::Bytes { offsets, .. } => offsets.len() - 1,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn values(&self) -> Values<'_> {
+        match &self.values {
+            Physical::Int(v) => Values::Int(v),
+            Physical::Wide(v) => Values::Wide(v),
+            Physical::F64(v) => Values::F64(v),
+            Physical::F32(v) => Values::F32(v),
+            Physical::Bytes { offsets, data } => Values::Bytes(BytesSlice { offsets, data }),
+        }
+    }
+
+    pub fn is_valid(&self, row: usize) -> bool {
+        self.validity.as_ref().is_none_or(|v| bitmap::get(v, row))
+    }
+
+    /// Bytes held in memory, about.
+    pub fn byte_size(&self) -> usize {
+        match &self.values {
+            Physical::Int(v) => v.len() * 8,
+            Physical::Wide(v) => v.len() * 16,
+            Physical::F64(v) => v.len() * 8,
+            Physical::F32(v) => v.len() * 4,
+            Physical::Bytes { offsets, data } => offsets.len() * 4 + data.len(),
+        }
+    }
+
+    fn append(&mut self, array: &dyn Array) {
+        let start = self.len();
+        match (&mut self.values, array.data_type()) {
+            (Physical::Int(out), data_type) => append_ints(out, array, data_type),
+            (Physical::Wide(out), _) => out.extend_from_slice(array.as_primitive::<Decimal128Type>().values()),
+            (Physical::F64(out), _) => out.extend_from_slice(array.as_primitive::<Float64Type>().values()),
+            (Physical::F32(out), _) => out.extend_from_slice(array.as_primitive::<Float32Type>().values()),
+            (Physical::Bytes { offsets, data }, DataType::BinaryView) => {
+                append_bytes(offsets, data, array.as_binary_view().iter())
+            }
+            (Physical::Bytes { offsets, data }, _) => {
+                append_bytes(offsets, data, array.as_string_view().iter().map(|s| s.map(str::as_bytes)))
+            }
+        }
+        self.append_validity(array.nulls(), start, array.len());
+    }
+
+    fn append_validity(&mut self, nulls: Option<&NullBuffer>, start: usize, len: usize) {
+        let nulls = nulls.filter(|n| n.null_count() > 0);
+        if nulls.is_none() && self.validity.is_none() {
+            return;
+        }
+        let validity = self.validity.get_or_insert_with(|| bitmap::ones(start));
+        validity.resize(bitmap::words(start + len), 0);
+        for row in 0..len {
+            if nulls.is_none_or(|n| n.is_valid(row)) {
+                bitmap::set(validity, start + row);
+            }
+        }
+    }
+
+    /// The rows in the order that `order` gives.
+    pub fn permute(&self, order: &[u32]) -> ColumnData {
+        let take = |at: &u32| *at as usize;
+        let values = match &self.values {
+            Physical::Int(v) => Physical::Int(order.iter().map(|i| v[take(i)]).collect()),
+            Physical::Wide(v) => Physical::Wide(order.iter().map(|i| v[take(i)]).collect()),
+            Physical::F64(v) => Physical::F64(order.iter().map(|i| v[take(i)]).collect()),
+            Physical::F32(v) => Physical::F32(order.iter().map(|i| v[take(i)]).collect()),
+            Physical::Bytes { offsets, data } => {
+                let (mut new_offsets, mut new_data) = (vec![0], Vec::with_capacity(data.len()));
+                for i in order {
+                    new_data.extend_from_slice(&data[offsets[take(i)] as usize..offsets[take(i) + 1] as usize]);
+                    new_offsets.push(new_data.len() as u32);
+                }
+                Physical::Bytes { offsets: new_offsets, data: new_data }
+            }
+        };
+        let validity = self.validity.as_ref().map(|old| {
+            let mut new = vec![0; bitmap::words(order.len())];
+            for (to, from) in order.iter().enumerate() {
+                if bitmap::get(old, take(from)) {
+                    bitmap::set(&mut new, to);
+                }
+            }
+            new
+        });
+        ColumnData { values, validity }
+    }
+
+    /// The order of two rows, NULLs last, floats in IEEE total order.
+    pub fn compare(&self, a: usize, b: usize) -> Ordering {
+        match (self.is_valid(a), self.is_valid(b)) {
+            (true, true) => match &self.values {
+                Physical::Int(v) => v[a].cmp(&v[b]),
+                Physical::Wide(v) => v[a].cmp(&v[b]),
+                Physical::F64(v) => v[a].total_cmp(&v[b]),
+                Physical::F32(v) => v[a].total_cmp(&v[b]),
+                Physical::Bytes { offsets, data } => {
+                    let get = |i: usize| &data[offsets[i] as usize..offsets[i + 1] as usize];
+                    get(a).cmp(get(b))
+                }
+            },
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            (false, false) => Ordering::Equal,
+        }
+    }
+}
+
+fn append_bytes<'a>(offsets: &mut Vec<u32>, data: &mut Vec<u8>, items: impl Iterator<Item = Option<&'a [u8]>>) {
+    for item in items {
+        data.extend_from_slice(item.unwrap_or_default());
+        offsets.push(data.len() as u32);
+    }
+}
+
+fn append_ints(out: &mut Vec<i64>, array: &dyn Array, data_type: &DataType) {
+    fn widen<T: ArrowPrimitiveType>(out: &mut Vec<i64>, array: &dyn Array, f: impl Fn(T::Native) -> i64) {
+        out.extend(array.as_primitive::<T>().values().iter().map(|v| f(*v)));
+    }
+    use TimeUnit::*;
+    match data_type {
+        DataType::Boolean => {
+            let array = array.as_boolean();
+            out.extend((0..array.len()).map(|row| i64::from(array.value(row))));
+        }
+        DataType::Int8 => widen::<Int8Type>(out, array, i64::from),
+        DataType::Int16 => widen::<Int16Type>(out, array, i64::from),
+        DataType::Int32 => widen::<Int32Type>(out, array, i64::from),
+        DataType::Int64 => widen::<Int64Type>(out, array, |v| v),
+        DataType::UInt8 => widen::<UInt8Type>(out, array, i64::from),
+        DataType::UInt16 => widen::<UInt16Type>(out, array, i64::from),
+        DataType::UInt32 => widen::<UInt32Type>(out, array, i64::from),
+        DataType::UInt64 => widen::<UInt64Type>(out, array, |v| (v ^ U64_SHIFT) as i64),
+        DataType::Date32 => widen::<Date32Type>(out, array, i64::from),
+        DataType::Decimal128(_, _) => widen::<Decimal128Type>(out, array, |v| v as i64),
+        DataType::Time32(Second) => widen::<Time32SecondType>(out, array, i64::from),
+        DataType::Time32(_) => widen::<Time32MillisecondType>(out, array, i64::from),
+        DataType::Time64(Microsecond) => widen::<Time64MicrosecondType>(out, array, |v| v),
+        DataType::Time64(_) => widen::<Time64NanosecondType>(out, array, |v| v),
+        DataType::Timestamp(Second, _) => widen::<TimestampSecondType>(out, array, |v| v),
+        DataType::Timestamp(Millisecond, _) => widen::<TimestampMillisecondType>(out, array, |v| v),
+        DataType::Timestamp(Microsecond, _) => widen::<TimestampMicrosecondType>(out, array, |v| v),
+        DataType::Timestamp(Nanosecond, _) => widen::<TimestampNanosecondType>(out, array, |v| v),
+        other => unreachable!("{other} is not a stored type of kind Int"),
+    }
+}
+
+/// Decoded values in the width of their Arrow type.
+#[derive(Debug)]
+pub enum Decoded {
+    Boolean(Vec<u8>),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    /// Shifted by 2^63 until [`ColumnBuffer::finish`].
+    U64(Vec<u64>),
+    I128(Vec<i128>),
+    F64(Vec<f64>),
+    F32(Vec<f32>),
+    Views(Views),
+}
+
+/// A column being decoded, row by row or page by page, and made an Arrow array at the end.
+#[derive(Debug)]
+pub struct ColumnBuffer {
+    data_type: DataType,
+    pub decoded: Decoded,
+    /// Empty until the first NULL.
+    validity: Vec<u64>,
+}
+
+impl ColumnBuffer {
+    pub fn new(data_type: &DataType) -> Self {
+        use DataType::*;
+        let decoded = match data_type {
+            Boolean => Decoded::Boolean(vec![]),
+            Int8 => Decoded::I8(vec![]),
+            Int16 => Decoded::I16(vec![]),
+            Int32 | Date32 | Time32(_) => Decoded::I32(vec![]),
+            UInt8 => Decoded::U8(vec![]),
+            UInt16 => Decoded::U16(vec![]),
+            UInt32 => Decoded::U32(vec![]),
+            UInt64 => Decoded::U64(vec![]),
+            Decimal128(_, _) => Decoded::I128(vec![]),
+            Float64 => Decoded::F64(vec![]),
+            Float32 => Decoded::F32(vec![]),
+            Utf8View | BinaryView => Decoded::Views(Views::default()),
+            _ => Decoded::I64(vec![]),
+        };
+        ColumnBuffer { data_type: data_type.clone(), decoded, validity: vec![] }
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.decoded {
+            Decoded::Boolean(v) | Decoded::U8(v) => v.len(),
+            Decoded::I8(v) => v.len(),
+            Decoded::I16(v) => v.len(),
+            Decoded::I32(v) => v.len(),
+            Decoded::I64(v) => v.len(),
+            Decoded::U16(v) => v.len(),
+            Decoded::U32(v) => v.len(),
+            Decoded::U64(v) => v.len(),
+            Decoded::I128(v) => v.len(),
+            Decoded::F64(v) => v.len(),
+            Decoded::F32(v) => v.len(),
+            Decoded::Views(v) => v.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends validity for `len` rows starting at row `at`: `fill` sets bits of the zeroed words it is given.
+    pub fn validity(&mut self, at: usize, len: usize, fill: impl FnOnce(&mut [u64], usize)) {
+        self.valid_up_to(at);
+        self.validity.resize(bitmap::words(at + len), 0);
+        fill(&mut self.validity, at);
+    }
+
+    /// Marks rows without NULLs, if NULLs came before them.
+    pub fn valid(&mut self, at: usize, len: usize) {
+        if !self.validity.is_empty() {
+            self.validity.resize(bitmap::words(at + len), 0);
+            (at..at + len).for_each(|row| bitmap::set(&mut self.validity, row));
+        }
+    }
+
+    fn valid_up_to(&mut self, rows: usize) {
+        if self.validity.is_empty() {
+            self.validity = bitmap::ones(rows);
+        }
+    }
+
+    /// The Arrow array of what was decoded; an error if string data is not UTF-8.
+    pub fn finish(self) -> Result<ArrayRef, String> {
+        let len = self.len();
+        let nulls = (!self.validity.is_empty()).then(|| {
+            let bits = BooleanBuffer::new(Buffer::from_vec(self.validity), 0, len);
+            NullBuffer::new(bits)
+        });
+        let nulls = nulls.filter(|n| n.null_count() > 0);
+        fn primitive<T: ArrowPrimitiveType>(v: Vec<T::Native>, nulls: Option<NullBuffer>, t: &DataType) -> ArrayRef {
+            Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(v), nulls).with_data_type(t.clone()))
+        }
+        let t = &self.data_type;
+        use TimeUnit::*;
+        Ok(match (self.decoded, t) {
+            (Decoded::Boolean(v), _) => {
+                Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(len, |i| v[i] != 0), nulls))
+            }
+            (Decoded::I8(v), _) => primitive::<Int8Type>(v, nulls, t),
+            (Decoded::I16(v), _) => primitive::<Int16Type>(v, nulls, t),
+            (Decoded::I32(v), DataType::Int32) => primitive::<Int32Type>(v, nulls, t),
+            (Decoded::I32(v), DataType::Date32) => primitive::<Date32Type>(v, nulls, t),
+            (Decoded::I32(v), DataType::Time32(Second)) => primitive::<Time32SecondType>(v, nulls, t),
+            (Decoded::I32(v), _) => primitive::<Time32MillisecondType>(v, nulls, t),
+            (Decoded::U8(v), _) => primitive::<UInt8Type>(v, nulls, t),
+            (Decoded::U16(v), _) => primitive::<UInt16Type>(v, nulls, t),
+            (Decoded::U32(v), _) => primitive::<UInt32Type>(v, nulls, t),
+            (Decoded::U64(mut v), _) => {
+                v.iter_mut().for_each(|x| *x ^= U64_SHIFT);
+                primitive::<UInt64Type>(v, nulls, t)
+            }
+            (Decoded::I128(v), _) => primitive::<Decimal128Type>(v, nulls, t),
+            (Decoded::F64(v), _) => Arc::new(Float64Array::new(v.into(), nulls)),
+            (Decoded::F32(v), _) => Arc::new(Float32Array::new(v.into(), nulls)),
+            (Decoded::I64(v), DataType::Time64(Microsecond)) => primitive::<Time64MicrosecondType>(v, nulls, t),
+            (Decoded::I64(v), DataType::Time64(_)) => primitive::<Time64NanosecondType>(v, nulls, t),
+            (Decoded::I64(v), DataType::Timestamp(Second, _)) => primitive::<TimestampSecondType>(v, nulls, t),
+            (Decoded::I64(v), DataType::Timestamp(Millisecond, _)) => {
+                primitive::<TimestampMillisecondType>(v, nulls, t)
+            }
+            (Decoded::I64(v), DataType::Timestamp(Microsecond, _)) => {
+                primitive::<TimestampMicrosecondType>(v, nulls, t)
+            }
+            (Decoded::I64(v), DataType::Timestamp(Nanosecond, _)) => primitive::<TimestampNanosecondType>(v, nulls, t),
+            (Decoded::I64(v), _) => primitive::<Int64Type>(v, nulls, t),
+            (Decoded::Views(v), DataType::Utf8View) => return string_views(v, nulls),
+            (Decoded::Views(v), _) => {
+                let (views, buffers) = view_parts(v);
+                Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?)
+            }
+        })
+    }
+}
+
+fn view_parts(mut views: Views) -> (ScalarBuffer<u128>, Vec<Buffer>) {
+    views.seal();
+    let buffers = views.buffers.into_iter().map(shared_buffer).collect();
+    (ScalarBuffer::from(views.views), buffers)
+}
+
+/// An Arrow buffer that keeps the shared bytes alive without copying them.
+fn shared_buffer(bytes: Arc<Vec<u8>>) -> Buffer {
+    struct Owner(#[allow(dead_code)] Arc<Vec<u8>>);
+    let pointer = std::ptr::NonNull::from(&bytes[..]).cast::<u8>();
+    let len = bytes.len();
+    // SAFETY: the pointer and length are those of `bytes`, which `Owner` keeps alive and which nobody can change behind
+    // its `Arc`; a `Vec`'s buffer does not move with the `Arc`.
+    unsafe { Buffer::from_custom_allocation(pointer, len, Arc::new(Owner(bytes))) }
+}
+
+fn string_views(views: Views, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
+    let (views, buffers) = view_parts(views);
+    Ok(Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?))
+}
+
+/// The decoded value of a whole dictionary or literal: for tests and table functions.
+pub fn display_int(value: i128, data_type: &DataType) -> String {
+    use arrow_array::temporal_conversions as convert;
+    use arrow_array::types::DecimalType;
+    match data_type {
+        DataType::Boolean => (value != 0).to_string(),
+        DataType::UInt64 => ((value as i64 as u64) ^ U64_SHIFT).to_string(),
+        DataType::Decimal128(_, scale) => Decimal128Type::format_decimal(value, 38, *scale),
+        DataType::Date32 => {
+            convert::date32_to_datetime(value as i32).map_or_else(|| value.to_string(), |d| d.date().to_string())
+        }
+        DataType::Timestamp(unit, _) => {
+            let v = value as i64;
+            let time = match unit {
+                TimeUnit::Second => convert::timestamp_s_to_datetime(v),
+                TimeUnit::Millisecond => convert::timestamp_ms_to_datetime(v),
+                TimeUnit::Microsecond => convert::timestamp_us_to_datetime(v),
+                TimeUnit::Nanosecond => convert::timestamp_ns_to_datetime(v),
+            };
+            time.map_or_else(|| value.to_string(), |t| t.to_string())
+        }
+        _ => value.to_string(),
+    }
+}

@@ -1,0 +1,522 @@
+//! A table's physical form as a value: parsed from SQL options, printed as SQL options, resolved per segment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use freestone_codec::{ColumnPlan, Encoding, Transform};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Result, StoreError};
+use crate::schema::TableSchema;
+
+/// Smallest, default and largest page in bytes; sizes are powers of two.
+pub const PAGE_SIZE_MIN: u32 = 4 << 10;
+pub const PAGE_SIZE_DEFAULT: u32 = 32 << 10;
+pub const PAGE_SIZE_MAX: u32 = 1 << 20;
+
+/// The options that `WITH (…)` and `SET DESIGN (…)` take, in the order they are printed.
+pub const OPTIONS: [&str; 10] =
+    ["design", "groups", "page", "page_size", "sort", "cluster", "levels", "encode", "medium", "index"];
+
+/// Named points of the design space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// Chosen from statistics, segment by segment.
+    Auto,
+    /// All columns in one group of dense super tuples.
+    Row,
+    /// Each column in a group of its own.
+    Column,
+    /// All columns in one group on slotted pages.
+    Slotted,
+    /// All columns in one group of PAX blocks.
+    Pax,
+}
+
+/// How the rows of a group lie on a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum PageFormat {
+    /// Slot array and a header per tuple: the baseline (Halverson 2.1).
+    Slotted = 1,
+    /// Super tuples: bit-packed, no headers (Halverson 2.1, Holloway 5.2).
+    Dense = 2,
+    /// Mini pages, one a column (Götze IV). A group of one column is a column store's page.
+    Pax = 3,
+}
+
+/// Where scans find segments. They are durable on disk either way; `Memory` keeps them in memory as a whole while the
+/// database is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MediumKind {
+    Disk,
+    Memory,
+}
+
+/// What the user asked for: every axis of the design space, with `auto` where nothing was said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Design {
+    pub preset: Preset,
+    /// Explicit column groups; columns not named each get a group of their own. Empty: as the preset says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<PageFormat>,
+    pub page_size: u32,
+    /// Columns the rows are sorted by; empty: order of arrival.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sort: Vec<String>,
+    /// Leading sort columns that are stored once per run (Halverson 2.2).
+    #[serde(default)]
+    pub levels: u32,
+    /// Encodings the user pinned, by column.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub encode: BTreeMap<String, PinnedEncoding>,
+    pub medium: MediumKind,
+}
+
+impl Default for Design {
+    fn default() -> Self {
+        Design::preset(Preset::Auto)
+    }
+}
+
+impl Design {
+    pub fn preset(preset: Preset) -> Self {
+        Design {
+            preset,
+            groups: vec![],
+            page: None,
+            page_size: PAGE_SIZE_DEFAULT,
+            sort: vec![],
+            levels: 0,
+            encode: BTreeMap::new(),
+            medium: MediumKind::Disk,
+        }
+    }
+
+    /// Reads SQL options, starting from `self` (the defaults, or the design to change). Option names are matched without
+    /// case. Errors list the valid options, columns or values.
+    pub fn with_options<'a>(
+        mut self,
+        options: impl IntoIterator<Item = (&'a str, &'a str)>,
+        schema: &TableSchema,
+    ) -> Result<Self> {
+        for (name, value) in options {
+            self.set(&name.to_ascii_lowercase(), value.trim(), schema)?;
+        }
+        self.validated(schema)
+    }
+
+    fn set(&mut self, name: &str, value: &str, schema: &TableSchema) -> Result<()> {
+        match name {
+            "design" => self.preset = choice(name, value, &PRESETS)?,
+            "groups" => self.groups = parse_groups(value, schema)?,
+            "page" => self.page = Some(choice(name, value, &PAGE_FORMATS)?),
+            "page_size" => self.page_size = parse_page_size(value)?,
+            "sort" => self.sort = parse_columns(value, schema)?,
+            "levels" => {
+                self.levels = value.parse().map_err(|_| {
+                    StoreError::invalid(format!("levels = '{value}' is not a whole number of sort columns"))
+                })?
+            }
+            "encode" => self.encode = parse_encodings(value, schema)?,
+            "medium" if value.eq_ignore_ascii_case("pmem") => {
+                return Err(StoreError::invalid(
+                    "medium = 'pmem' is not available in this version; the media are disk, memory",
+                ));
+            }
+            "medium" => self.medium = choice(name, value, &MEDIA)?,
+            "cluster" | "index" => {
+                return Err(StoreError::invalid(format!("{name} is not available in this version; use sort instead")));
+            }
+            _ => {
+                return Err(StoreError::invalid(format!(
+                    "unknown design option {name}; the options are {}",
+                    OPTIONS.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns rows are sorted by. Levels without a sort take the columns of the declared foreign keys: the implicit
+    /// sort of Halverson 2.2.
+    pub fn sort_columns(&self, schema: &TableSchema) -> Vec<usize> {
+        let implicit = self.sort.is_empty() && self.levels > 0;
+        let keys = schema.foreign_keys.iter().flat_map(|k| &k.columns).filter(|_| implicit);
+        let mut columns = vec![];
+        for name in self.sort.iter().chain(keys) {
+            if let Ok(column) = schema.index_of(name)
+                && !columns.contains(&column)
+            {
+                columns.push(column);
+            }
+        }
+        columns
+    }
+
+    fn validated(self, schema: &TableSchema) -> Result<Self> {
+        for column in self.sort.iter().chain(self.encode.keys()).chain(self.groups.iter().flatten()) {
+            schema.index_of(column)?;
+        }
+        let sorted = self.sort_columns(schema).len();
+        if self.levels as usize > sorted {
+            return Err(StoreError::invalid(format!(
+                "levels = {} needs that many sort columns, and sort names {sorted}; without a sort, the columns of declared \
+                 foreign keys are taken",
+                self.levels
+            )));
+        }
+        if self.page == Some(PageFormat::Slotted) && (self.levels > 0 || !self.encode.is_empty()) {
+            return Err(StoreError::invalid(
+                "slotted pages store plain tuples: levels and encode need page = 'dense' or 'pax'",
+            ));
+        }
+        if self.preset == Preset::Slotted && self.page.is_none() && self.levels > 0 {
+            return Err(StoreError::invalid("design = 'slotted' cannot take levels; use design = 'row'"));
+        }
+        Ok(self)
+    }
+
+    /// The options that [`Design::with_options`] reads back, defaults left out.
+    pub fn to_options(&self) -> Vec<(&'static str, String)> {
+        let mut options = vec![("design", name_of(self.preset, &PRESETS).to_owned())];
+        if !self.groups.is_empty() {
+            let groups: Vec<_> = self.groups.iter().map(|g| format!("({})", quote_list(g))).collect();
+            options.push(("groups", groups.join(", ")));
+        }
+        if let Some(page) = self.page {
+            options.push(("page", name_of(page, &PAGE_FORMATS).to_owned()));
+        }
+        if self.page_size != PAGE_SIZE_DEFAULT {
+            options.push(("page_size", format!("{}KiB", self.page_size >> 10)));
+        }
+        if !self.sort.is_empty() {
+            options.push(("sort", quote_list(&self.sort)));
+        }
+        if self.levels > 0 {
+            options.push(("levels", self.levels.to_string()));
+        }
+        if !self.encode.is_empty() {
+            let list: Vec<_> = self.encode.iter().map(|(c, e)| format!("{}: {e}", quote(c))).collect();
+            options.push(("encode", list.join(", ")));
+        }
+        if self.medium != MediumKind::Disk {
+            options.push(("medium", name_of(self.medium, &MEDIA).to_owned()));
+        }
+        options
+    }
+
+    /// The column groups and page formats of a segment. `Auto` is resolved to columns: what a scan-mostly table wants
+    /// where nothing is known of the workload.
+    pub fn groups(&self, schema: &TableSchema) -> Vec<Group> {
+        let all = || (0..schema.columns.len()).collect::<Vec<_>>();
+        let (groups, format) = if self.groups.is_empty() {
+            match self.preset {
+                Preset::Row => (vec![all()], PageFormat::Dense),
+                Preset::Slotted => (vec![all()], PageFormat::Slotted),
+                Preset::Pax => (vec![all()], PageFormat::Pax),
+                Preset::Column | Preset::Auto => (all().into_iter().map(|c| vec![c]).collect(), PageFormat::Pax),
+            }
+        } else {
+            let mut groups: Vec<Vec<usize>> =
+                self.groups.iter().map(|g| g.iter().filter_map(|name| schema.index_of(name).ok()).collect()).collect();
+            let named: Vec<usize> = groups.iter().flatten().copied().collect();
+            groups.extend(all().into_iter().filter(|c| !named.contains(c)).map(|c| vec![c]));
+            let format = match self.preset {
+                Preset::Slotted => PageFormat::Slotted,
+                Preset::Pax => PageFormat::Pax,
+                _ => PageFormat::Dense,
+            };
+            (groups, format)
+        };
+        let format = self.page.unwrap_or(format);
+        groups
+            .into_iter()
+            .map(|columns| {
+                // A dense page of one column is a column page: the same values, packed, without anything between them.
+                let format = if columns.len() == 1 && format == PageFormat::Dense { PageFormat::Pax } else { format };
+                Group { columns, format }
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Design {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, value)) in self.to_options().iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            write!(f, "{comma}{name} = '{}'", value.replace('\'', "''"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Columns stored together, by their positions in the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    pub columns: Vec<usize>,
+    pub format: PageFormat,
+}
+
+/// An encoding by the name that `encode = 'a: rle'` gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PinnedEncoding(pub ColumnPlan);
+
+const ENCODINGS: [(&str, Transform, Encoding); 11] = [
+    ("plain", Transform::None, Encoding::Plain),
+    ("bitpack", Transform::None, Encoding::BitPack),
+    ("dictionary", Transform::Dictionary, Encoding::BitPack),
+    ("dictionary_rle", Transform::Dictionary, Encoding::Rle),
+    ("page_dictionary", Transform::None, Encoding::Dictionary),
+    ("delta", Transform::None, Encoding::Delta),
+    ("delta_lz", Transform::None, Encoding::DeltaLz),
+    ("rle", Transform::None, Encoding::Rle),
+    ("fsst", Transform::Fsst, Encoding::Plain),
+    ("alp", Transform::None, Encoding::Alp),
+    ("block", Transform::None, Encoding::Block),
+];
+
+/// The name of a plan as `encode` takes it and table functions print it.
+pub fn plan_name(plan: ColumnPlan) -> String {
+    let known = ENCODINGS.iter().find(|(_, t, e)| *t == plan.transform && *e == plan.encoding);
+    known.map_or_else(|| format!("{:?}+{:?}", plan.transform, plan.encoding).to_lowercase(), |(n, ..)| (*n).into())
+}
+
+impl fmt::Display for PinnedEncoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&plan_name(self.0))
+    }
+}
+
+impl From<PinnedEncoding> for String {
+    fn from(encoding: PinnedEncoding) -> String {
+        encoding.to_string()
+    }
+}
+
+impl TryFrom<String> for PinnedEncoding {
+    type Error = StoreError;
+
+    fn try_from(name: String) -> Result<Self> {
+        let found = ENCODINGS.iter().find(|(n, ..)| n.eq_ignore_ascii_case(&name));
+        let Some((_, transform, encoding)) = found else {
+            let names: Vec<_> = ENCODINGS.iter().map(|(n, ..)| *n).collect();
+            return Err(StoreError::invalid(format!(
+                "unknown encoding {name}; the encodings are {}",
+                names.join(", ")
+            )));
+        };
+        Ok(PinnedEncoding(ColumnPlan { transform: *transform, encoding: *encoding }))
+    }
+}
+
+const PRESETS: [(&str, Preset); 5] = [
+    ("row", Preset::Row),
+    ("column", Preset::Column),
+    ("slotted", Preset::Slotted),
+    ("pax", Preset::Pax),
+    ("auto", Preset::Auto),
+];
+const PAGE_FORMATS: [(&str, PageFormat); 3] =
+    [("slotted", PageFormat::Slotted), ("dense", PageFormat::Dense), ("pax", PageFormat::Pax)];
+const MEDIA: [(&str, MediumKind); 2] = [("disk", MediumKind::Disk), ("memory", MediumKind::Memory)];
+
+fn choice<T: Copy>(option: &str, value: &str, table: &[(&str, T)]) -> Result<T> {
+    table.iter().find(|(name, _)| name.eq_ignore_ascii_case(value)).map(|(_, v)| *v).ok_or_else(|| {
+        let names: Vec<_> = table.iter().map(|(name, _)| *name).collect();
+        StoreError::invalid(format!("{option} = '{value}' is not known; the values are {}", names.join(", ")))
+    })
+}
+
+fn name_of<T: Copy + PartialEq>(value: T, table: &[(&'static str, T)]) -> &'static str {
+    table.iter().find(|(_, v)| *v == value).map(|(name, _)| *name).expect("every value has a name")
+}
+
+/// The name of a preset, as SQL gives it.
+pub fn preset_name(preset: Preset) -> &'static str {
+    name_of(preset, &PRESETS)
+}
+
+/// The name of a page format, as SQL gives it.
+pub fn page_format_name(format: PageFormat) -> &'static str {
+    name_of(format, &PAGE_FORMATS)
+}
+
+fn parse_page_size(value: &str) -> Result<u32> {
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim();
+    let unit = value[digits.len()..].trim().to_ascii_lowercase();
+    let factor = match unit.as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        _ => 0,
+    };
+    let size = digits.parse::<u32>().ok().and_then(|n| n.checked_mul(factor)).unwrap_or(0);
+    if !size.is_power_of_two() || !(PAGE_SIZE_MIN..=PAGE_SIZE_MAX).contains(&size) {
+        return Err(StoreError::invalid(format!(
+            "page_size = '{value}' is not a power of two between 4KiB and 1MiB, such as '32KiB'"
+        )));
+    }
+    Ok(size)
+}
+
+/// A comma-separated list of columns; double quotes keep commas, parentheses and case.
+fn parse_columns(value: &str, schema: &TableSchema) -> Result<Vec<String>> {
+    let mut columns: Vec<String> = vec![];
+    for item in split_list(value) {
+        let name = resolve(&item, schema)?;
+        if columns.contains(&name) {
+            return Err(StoreError::invalid(format!("column {name} is named twice in '{value}'")));
+        }
+        columns.push(name);
+    }
+    Ok(columns)
+}
+
+fn parse_groups(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
+    let mut groups = vec![];
+    let mut rest = value.trim();
+    while !rest.is_empty() {
+        let wrong = || StoreError::invalid(format!("groups = '{value}' is not of the form '(a, b), (c)'"));
+        let inner = rest.strip_prefix('(').ok_or_else(wrong)?;
+        let end = find_unquoted(inner, ')').ok_or_else(wrong)?;
+        let group = parse_columns(&inner[..end], schema)?;
+        if group.is_empty() {
+            return Err(wrong());
+        }
+        groups.push(group);
+        rest = inner[end + 1..].trim_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    }
+    let mut seen = std::collections::HashSet::new();
+    for name in groups.iter().flatten() {
+        if !seen.insert(name.clone()) {
+            return Err(StoreError::invalid(format!("column {name} is in two groups; each column has one")));
+        }
+    }
+    Ok(groups)
+}
+
+fn parse_encodings(value: &str, schema: &TableSchema) -> Result<BTreeMap<String, PinnedEncoding>> {
+    let mut encodings = BTreeMap::new();
+    for item in split_list(value) {
+        let (column, encoding) = item.rsplit_once(':').ok_or_else(|| {
+            StoreError::invalid(format!("encode = '{value}' is not of the form 'a: rle, b: bitpack'"))
+        })?;
+        let encoding = PinnedEncoding::try_from(encoding.trim().to_owned())?;
+        encodings.insert(resolve(column.trim(), schema)?, encoding);
+    }
+    Ok(encodings)
+}
+
+/// A column by its quoted name, its exact name, or its name without case.
+fn resolve(item: &str, schema: &TableSchema) -> Result<String> {
+    let item = item.trim();
+    if let Some(name) = item.strip_prefix('"').and_then(|i| i.strip_suffix('"')) {
+        let name = name.replace("\"\"", "\"");
+        return schema.index_of(&name).map(|_| name);
+    }
+    if let Some(column) = schema.columns.iter().find(|c| c.name == item) {
+        return Ok(column.name.clone());
+    }
+    match schema.columns.iter().find(|c| c.name.eq_ignore_ascii_case(item)) {
+        Some(column) => Ok(column.name.clone()),
+        None => schema.index_of(item).map(|_| item.to_owned()),
+    }
+}
+
+fn split_list(value: &str) -> Vec<String> {
+    let mut items = vec![];
+    let mut rest = value;
+    while let Some(end) = find_unquoted(rest, ',') {
+        items.push(rest[..end].to_owned());
+        rest = &rest[end + 1..];
+    }
+    items.push(rest.to_owned());
+    items.retain(|item| !item.trim().is_empty());
+    items
+}
+
+fn find_unquoted(text: &str, wanted: char) -> Option<usize> {
+    let mut quoted = false;
+    text.char_indices().find_map(|(at, c)| {
+        quoted ^= c == '"';
+        (c == wanted && !quoted).then_some(at)
+    })
+}
+
+fn quote(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain && !name.is_empty() { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+fn quote_list(names: &[String]) -> String {
+    names.iter().map(|n| quote(n)).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::DataType;
+
+    use super::*;
+    use crate::schema::Column;
+
+    fn schema() -> TableSchema {
+        let column = |name: &str| Column { name: name.into(), data_type: DataType::Int32, nullable: true };
+        TableSchema { columns: ["a", "b", "c", "Odd, name"].map(column).to_vec(), ..Default::default() }
+    }
+
+    fn check(options: &[(&str, &str)], printed: &str) {
+        let schema = schema();
+        let design = Design::default().with_options(options.iter().copied(), &schema).unwrap();
+        assert_eq!(design.to_string(), printed);
+        let options = design.to_options();
+        let again = Design::default().with_options(options.iter().map(|(n, v)| (*n, v.as_str())), &schema).unwrap();
+        assert_eq!(again, design);
+        let json = serde_json::to_string(&design).unwrap();
+        assert_eq!(serde_json::from_str::<Design>(&json).unwrap(), design);
+    }
+
+    fn check_error(options: &[(&str, &str)], part: &str) {
+        let error = Design::default().with_options(options.iter().copied(), &schema()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+
+    #[test]
+    fn options_print_and_read_back() {
+        check(&[], "design = 'auto'");
+        check(&[("DESIGN", "Row"), ("page_size", "64 KiB")], "design = 'row', page_size = '64KiB'");
+        check(
+            &[("groups", "(A, b), (\"Odd, name\")"), ("page", "pax")],
+            "design = 'auto', groups = '(a, b), (\"Odd, name\")', page = 'pax'",
+        );
+        check(
+            &[("design", "column"), ("sort", "a, b"), ("levels", "1"), ("encode", "c: rle, b: bitpack")],
+            "design = 'column', sort = 'a, b', levels = '1', encode = 'b: bitpack, c: rle'",
+        );
+    }
+
+    #[test]
+    fn errors_list_what_is_valid() {
+        check_error(&[("desing", "row")], "the options are design, groups");
+        check_error(&[("design", "rows")], "row, column, slotted, pax, auto");
+        check_error(&[("sort", "z")], "the columns are a, b, c");
+        check_error(&[("levels", "1")], "sort names 0");
+        check_error(&[("page_size", "5KiB")], "power of two");
+        check_error(&[("groups", "(a), (a, b)")], "in two groups");
+        check_error(&[("encode", "a: zip")], "the encodings are plain");
+    }
+
+    #[test]
+    fn groups_resolve() {
+        let design = Design::default().with_options([("groups", "(c, a)")], &schema()).unwrap();
+        let groups: Vec<_> = design.groups(&schema()).into_iter().map(|g| (g.columns, g.format)).collect();
+        assert_eq!(groups, [(vec![2, 0], PageFormat::Dense), (vec![1], PageFormat::Pax), (vec![3], PageFormat::Pax)]);
+    }
+}

@@ -1,0 +1,48 @@
+//! Errors of the store, each saying what, where and what next.
+
+use freestone_codec::CodecError;
+
+/// Why a store operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(transparent)]
+    Medium(#[from] crate::media::MediumError),
+
+    /// Bytes that this version cannot have written, or that no longer match their checksum.
+    #[error("corrupt {file}, page {page}: {reason}")]
+    CorruptPage { file: String, page: u64, reason: String },
+
+    /// Damage outside pages: the commit log, a file's length.
+    #[error("corrupt {file}: {reason}")]
+    Corrupt { file: String, reason: String },
+
+    /// An option, name or combination that is not valid; the message lists what is.
+    #[error("{0}")]
+    Invalid(String),
+
+    /// The values do not fit the table.
+    #[error("{0}")]
+    Constraint(String),
+
+    /// The database is open for reading only, or another process writes.
+    #[error("{0}")]
+    ReadOnly(String),
+
+    #[error(transparent)]
+    Log(#[from] crate::log::LogError),
+
+    #[error("cannot encode column {column}: {source}")]
+    Encode { column: String, source: CodecError },
+}
+
+impl StoreError {
+    pub(crate) fn page(file: &str, page: u64, reason: impl std::fmt::Display) -> Self {
+        StoreError::CorruptPage { file: file.into(), page, reason: reason.to_string() }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        StoreError::Invalid(message.into())
+    }
+}
+
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

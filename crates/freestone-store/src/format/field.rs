@@ -1,0 +1,108 @@
+//! What row-wise page formats share: walking rows, short bit fields, and testing values that may be codes of a shared
+//! dictionary or compressed strings.
+
+use freestone_codec::{IntPredicate, IntTest, Predicate, Rows, Shared, Transform};
+
+use crate::bitmap;
+
+/// Calls `f(index, row)` for each of `rows`.
+#[inline]
+pub fn for_rows(rows: Rows<'_>, mut f: impl FnMut(usize, usize)) {
+    match rows {
+        Rows::Range { start, len } => (0..len).for_each(|i| f(i, start + i)),
+        Rows::Positions(positions) => positions.iter().enumerate().for_each(|(i, row)| f(i, *row as usize)),
+    }
+}
+
+/// The field of at most 56 bits at `bit`; bytes past the end read as zero.
+#[inline]
+pub fn short(bytes: &[u8], bit: usize, width: u32) -> u64 {
+    let byte = bit / 8;
+    let word = match bytes.get(byte..byte + 8) {
+        Some(chunk) => u64::from_le_bytes(chunk.try_into().expect("8 bytes")),
+        None => {
+            let mut buffer = [0; 8];
+            let tail = bytes.get(byte..).unwrap_or(&[]);
+            let n = tail.len().min(8);
+            buffer[..n].copy_from_slice(&tail[..n]);
+            u64::from_le_bytes(buffer)
+        }
+    };
+    word >> (bit % 8) & ((1 << width) - 1)
+}
+
+/// Clears the selected bits of which `keep` is false.
+pub fn retain(selection: &mut [u64], len: usize, keep: impl Fn(usize) -> bool) {
+    for (at, word) in selection[..bitmap::words(len)].iter_mut().enumerate() {
+        let mut rest = *word;
+        while rest != 0 {
+            let bit = rest.trailing_zeros() as usize;
+            if !keep(at * 64 + bit) {
+                *word &= !(1 << bit);
+            }
+            rest &= rest - 1;
+        }
+    }
+}
+
+/// What a stored value stands for.
+pub enum FieldSource<'a> {
+    /// Itself.
+    Value,
+    /// A code of the segment's dictionary.
+    Dictionary(&'a Shared),
+    /// A string compressed with the segment's symbol table.
+    Fsst(&'a Shared),
+}
+
+pub fn source(shared: Option<&Shared>) -> FieldSource<'_> {
+    match shared.map(|s| (s, s.transform())) {
+        Some((shared, Transform::Dictionary)) => FieldSource::Dictionary(shared),
+        Some((shared, Transform::Fsst)) => FieldSource::Fsst(shared),
+        _ => FieldSource::Value,
+    }
+}
+
+impl FieldSource<'_> {
+    /// The predicate on stored integers.
+    pub fn int_predicate(&self, predicate: &Predicate) -> Result<IntPredicate, String> {
+        match (self, predicate) {
+            (FieldSource::Dictionary(shared), _) => {
+                let test = shared.translate(predicate).map_err(|e| e.to_string())?;
+                Ok(codes_predicate(&test, shared))
+            }
+            (_, Predicate::Int(int)) => Ok(int.clone()),
+            _ => Err("a predicate on strings for a column of numbers".into()),
+        }
+    }
+
+    /// Whether one stored string passes; `buffer` is for decompression.
+    pub fn test_bytes(&self, bytes: &[u8], predicate: &Predicate, buffer: &mut Vec<u8>) -> Result<bool, String> {
+        let Predicate::Bytes(test) = predicate else { return Ok(false) };
+        match self {
+            FieldSource::Fsst(shared) => {
+                buffer.clear();
+                shared.fsst_decompress(bytes, buffer).map_err(|e| e.to_string())?;
+                Ok(test.test(buffer))
+            }
+            _ => Ok(test.test(bytes)),
+        }
+    }
+}
+
+/// A test on dictionary codes as a predicate on integers.
+fn codes_predicate(test: &IntTest, shared: &Shared) -> IntPredicate {
+    let codes = |c: &[u64]| c.iter().map(|c| i128::from(*c)).collect();
+    match test {
+        IntTest::Never => IntPredicate::Range { low: 1, high: 0 },
+        IntTest::Always => IntPredicate::Range { low: i128::MIN, high: i128::MAX },
+        IntTest::Range { low, high } => IntPredicate::Range { low: (*low).into(), high: (*high).into() },
+        IntTest::NotEqual(code) => IntPredicate::NotEqual((*code).into()),
+        IntTest::In(list) => IntPredicate::In(codes(list)),
+        IntTest::NotIn(list) => IntPredicate::NotIn(codes(list)),
+        IntTest::Set(_) => {
+            let all = 0..shared.dictionary_len() as u64;
+            IntPredicate::In(all.filter(|c| test.test(*c)).map(i128::from).collect())
+        }
+    }
+}

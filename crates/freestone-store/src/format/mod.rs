@@ -1,0 +1,340 @@
+//! Page formats: the same rows as slotted tuples, as dense super tuples, or as mini pages. The scan sees none of the
+//! differences; they end in this module.
+
+pub mod dense;
+mod field;
+pub mod pax;
+pub mod slotted;
+
+use arrow_schema::DataType;
+use freestone_codec::{Chunk, Kind, Predicate, Rows, Scratch, Shared, Transform};
+
+use self::dense::DenseLayout;
+use self::field::FieldSource;
+use self::pax::PaxLayout;
+use self::slotted::{SlottedLayout, SlottedSchema};
+use crate::column::{ColumnBuffer, Decoded};
+use crate::design::PageFormat;
+use crate::schema::kind;
+
+/// What decoding a page of a group needs to know of the segment.
+#[derive(Debug)]
+pub struct GroupContext {
+    pub format: PageFormat,
+    pub types: Vec<DataType>,
+    /// Per column of the group.
+    pub shared: Vec<Option<Shared>>,
+    slotted: SlottedSchema,
+}
+
+impl GroupContext {
+    pub fn new(format: PageFormat, types: Vec<DataType>, shared: Vec<Option<Shared>>) -> Self {
+        let slotted = SlottedSchema::new(&types);
+        GroupContext { format, types, shared, slotted }
+    }
+}
+
+/// A parsed page of any format; it borrows nothing from the page.
+#[derive(Debug)]
+pub enum Layout {
+    Slotted(SlottedLayout),
+    Dense(DenseLayout),
+    Pax(PaxLayout),
+}
+
+impl Layout {
+    pub fn parse(payload: &[u8], rows: usize, group: &GroupContext) -> Result<Self, String> {
+        let columns = group.types.len();
+        Ok(match group.format {
+            PageFormat::Slotted => Layout::Slotted(SlottedLayout::parse(payload, rows, &group.slotted)?),
+            PageFormat::Dense => Layout::Dense(DenseLayout::parse(payload, rows, columns)?),
+            PageFormat::Pax => Layout::Pax(PaxLayout::parse(payload, rows, columns)?),
+        })
+    }
+
+    pub fn rows(&self) -> usize {
+        match self {
+            Layout::Slotted(page) => page.rows(),
+            Layout::Dense(page) => page.rows(),
+            Layout::Pax(page) => page.rows(),
+        }
+    }
+}
+
+/// A page with what is needed to read it.
+#[derive(Debug, Clone, Copy)]
+pub struct PageView<'a> {
+    pub group: &'a GroupContext,
+    pub layout: &'a Layout,
+    pub payload: &'a [u8],
+    /// Distinguishes pages in the scratch's cache of decompressed blocks.
+    pub key: u64,
+}
+
+impl<'a> PageView<'a> {
+    fn chunk(&self, page: &PaxLayout, column: usize) -> Result<Chunk<'a>, String> {
+        let shared = self.group.shared[column].as_ref();
+        let bytes = page.chunk_bytes(self.payload, column);
+        let chunk = Chunk::parse(bytes, kind(&self.group.types[column]), shared).map_err(|e| e.to_string())?;
+        page.check_rows(&chunk)?;
+        Ok(chunk)
+    }
+
+    /// Appends the values and validity of `rows` of a column (a position in the group) to `out`.
+    pub fn decode(
+        &self,
+        column: usize,
+        rows: Rows<'_>,
+        out: &mut ColumnBuffer,
+        scratch: &mut Scratch,
+    ) -> Result<(), String> {
+        let (at, count) = (out.len(), row_count(rows));
+        match self.layout {
+            Layout::Pax(page) => {
+                let chunk = self.chunk(page, column)?;
+                decode_chunk(&chunk, rows, out, scratch, self.key_of(column)).map_err(|e| e.to_string())?;
+                if chunk.has_nulls() {
+                    out.validity(at, count, |words, at| chunk.validity(rows, words, at));
+                } else {
+                    out.valid(at, count);
+                }
+            }
+            Layout::Dense(page) => {
+                decode_dense(page, self, column, rows, out)?;
+                if page.has_nulls(column) {
+                    out.validity(at, count, |words, at| page.validity(self.payload, column, rows, words, at));
+                } else {
+                    out.valid(at, count);
+                }
+            }
+            Layout::Slotted(page) => {
+                decode_slotted(page, self.payload, column, rows, out)?;
+                if page.has_nulls(self.payload, column) {
+                    out.validity(at, count, |words, at| page.validity(self.payload, column, rows, words, at));
+                } else {
+                    out.valid(at, count);
+                }
+            }
+        }
+        match out.len() - at {
+            found if found == count => Ok(()),
+            found => Err(format!("{found} values in {count} rows: the field is not of the column's type")),
+        }
+    }
+
+    /// Clears the bits of rows that fail `predicate`; bit 0 of `selection` is row `start` of the page.
+    pub fn filter(
+        &self,
+        column: usize,
+        predicate: &Predicate,
+        start: usize,
+        len: usize,
+        selection: &mut [u64],
+        scratch: &mut Scratch,
+    ) -> Result<(), String> {
+        match self.layout {
+            Layout::Pax(page) => self
+                .chunk(page, column)?
+                .filter(predicate, start, len, selection, scratch, self.key_of(column))
+                .map_err(|e| e.to_string()),
+            Layout::Dense(page) => {
+                let shared = self.group.shared[column].as_ref();
+                page.filter(self.payload, column, shared, predicate, (start, len), selection)
+            }
+            Layout::Slotted(page) => page.filter(self.payload, column, predicate, (start, len), selection),
+        }
+    }
+
+    fn key_of(&self, column: usize) -> u64 {
+        self.key << 12 | column as u64
+    }
+}
+
+fn row_count(rows: Rows<'_>) -> usize {
+    match rows {
+        Rows::Range { len, .. } => len,
+        Rows::Positions(positions) => positions.len(),
+    }
+}
+
+/// Calls `$f(vector)` with the vector that a column of integers decodes into; `$floats` and `$views` are the other cases.
+macro_rules! with_ints {
+    ($decoded:expr, $v:ident => $ints:expr, $($pattern:pat => $other:expr),+ $(,)?) => {
+        match $decoded {
+            Decoded::Boolean($v) | Decoded::U8($v) => $ints,
+            Decoded::I8($v) => $ints,
+            Decoded::I16($v) => $ints,
+            Decoded::I32($v) => $ints,
+            Decoded::I64($v) => $ints,
+            Decoded::U16($v) => $ints,
+            Decoded::U32($v) => $ints,
+            Decoded::U64($v) => $ints,
+            Decoded::I128($v) => $ints,
+            $($pattern => $other),+
+        }
+    };
+}
+
+fn decode_chunk(
+    chunk: &Chunk<'_>,
+    rows: Rows<'_>,
+    out: &mut ColumnBuffer,
+    scratch: &mut Scratch,
+    key: u64,
+) -> Result<(), freestone_codec::CodecError> {
+    with_ints!(
+        &mut out.decoded,
+        v => chunk.ints(rows, v, scratch),
+        Decoded::F64(v) => chunk.f64s(rows, v, scratch),
+        Decoded::F32(v) => chunk.f32s(rows, v, scratch),
+        Decoded::Views(views) => chunk.bytes(rows, views, scratch, key),
+    )
+}
+
+fn decode_dense(
+    page: &DenseLayout,
+    view: &PageView<'_>,
+    column: usize,
+    rows: Rows<'_>,
+    out: &mut ColumnBuffer,
+) -> Result<(), String> {
+    let shared = view.group.shared[column].as_ref();
+    let dictionary = shared.filter(|s| s.transform() == Transform::Dictionary);
+    if let Decoded::Views(views) = &mut out.decoded {
+        return decode_dense_bytes(page, view, column, rows, views);
+    }
+    let Some(dictionary) = dictionary else {
+        with_ints!(
+            &mut out.decoded,
+            v => page.ints(view.payload, column, rows, v),
+            Decoded::F64(v) => {
+                let mut keys: Vec<i64> = vec![];
+                page.ints(view.payload, column, rows, &mut keys);
+                v.extend(keys.into_iter().map(f64_of_key));
+            },
+            Decoded::F32(v) => {
+                let mut keys: Vec<i64> = vec![];
+                page.ints(view.payload, column, rows, &mut keys);
+                v.extend(keys.into_iter().map(f32_of_key));
+            },
+            Decoded::Views(_) => {},
+        );
+        return Ok(());
+    };
+    let entries = dictionary.dictionary_ints().ok_or("a dictionary of strings for a column of numbers")?;
+    let mut codes: Vec<u32> = vec![];
+    page.ints(view.payload, column, rows, &mut codes);
+    let entry = |code: &u32| {
+        // A column of nothing but NULLs has an empty dictionary.
+        let nothing = entries.is_empty().then_some(0);
+        entries.get(*code as usize).copied().or(nothing).ok_or_else(|| format!("code {code} is not in the dictionary"))
+    };
+    fn extend<T: freestone_codec::IntTarget>(
+        out: &mut Vec<T>,
+        codes: &[u32],
+        entry: impl Fn(&u32) -> Result<i128, String>,
+    ) -> Result<(), String> {
+        for code in codes {
+            out.push(T::from_i128(entry(code)?));
+        }
+        Ok(())
+    }
+    with_ints!(
+        &mut out.decoded,
+        v => extend(v, &codes, entry)?,
+        Decoded::F64(v) => {
+            for code in &codes {
+                v.push(f64_of_key(entry(code)? as i64));
+            }
+        },
+        Decoded::F32(v) => {
+            for code in &codes {
+                v.push(f32_of_key(entry(code)? as i64));
+            }
+        },
+        Decoded::Views(_) => {},
+    );
+    Ok(())
+}
+
+fn decode_dense_bytes(
+    page: &DenseLayout,
+    view: &PageView<'_>,
+    column: usize,
+    rows: Rows<'_>,
+    views: &mut freestone_codec::Views,
+) -> Result<(), String> {
+    let shared = view.group.shared[column].as_ref();
+    match field::source(shared) {
+        FieldSource::Dictionary(dictionary) => {
+            let mut codes: Vec<u32> = vec![];
+            page.ints(view.payload, column, rows, &mut codes);
+            extend_views(dictionary, &codes, views)
+        }
+        FieldSource::Fsst(table) => {
+            let mut buffer = vec![];
+            page.for_bytes(view.payload, column, rows, |_, bytes| {
+                buffer.clear();
+                table.fsst_decompress(bytes, &mut buffer).map_err(|e| e.to_string())?;
+                views.push(&buffer);
+                Ok(())
+            })
+        }
+        FieldSource::Value => page.for_bytes(view.payload, column, rows, |_, bytes| {
+            views.push(bytes);
+            Ok(())
+        }),
+    }
+}
+
+fn extend_views(dictionary: &Shared, codes: &[u32], views: &mut freestone_codec::Views) -> Result<(), String> {
+    let buffer = dictionary.dictionary_buffer().ok_or("a dictionary of numbers for a column of strings")?;
+    // Views of long entries point into buffer 0; here the dictionary may have another index.
+    let index = u128::from(views.share(buffer));
+    let long = |view: u128| view as u32 > 12;
+    for code in codes {
+        let view = match dictionary.view(*code) {
+            Some(view) => view,
+            // A column of nothing but NULLs has an empty dictionary.
+            None if dictionary.dictionary_len() == 0 => 0,
+            None => return Err(format!("code {code} is not in the dictionary")),
+        };
+        views.views.push(if long(view) { view | index << 64 } else { view });
+    }
+    Ok(())
+}
+
+fn decode_slotted(
+    page: &SlottedLayout,
+    payload: &[u8],
+    column: usize,
+    rows: Rows<'_>,
+    out: &mut ColumnBuffer,
+) -> Result<(), String> {
+    with_ints!(
+        &mut out.decoded,
+        v => page.ints(payload, column, rows, v),
+        Decoded::F64(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f64::from_bits(bits))),
+        Decoded::F32(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f32::from_bits(bits as u32))),
+        Decoded::Views(views) => return page.for_bytes(payload, column, rows, |_, bytes| {
+            views.push(bytes);
+            Ok(())
+        }),
+    );
+    Ok(())
+}
+
+/// The inverse of [`freestone_codec::f64_key`], which is its own inverse on bits.
+pub fn f64_of_key(key: i64) -> f64 {
+    f64::from_bits(freestone_codec::f64_key(f64::from_bits(key as u64)) as u64)
+}
+
+/// The inverse of [`freestone_codec::f32_key`].
+pub fn f32_of_key(key: i64) -> f32 {
+    f32::from_bits(freestone_codec::f32_key(f32::from_bits(key as u32)) as u32)
+}
+
+/// Whether a column of this kind has its values in the fixed part of row-wise formats.
+pub fn is_fixed(kind: Kind) -> bool {
+    kind != Kind::Bytes
+}

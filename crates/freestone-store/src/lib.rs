@@ -1,0 +1,26 @@
+//! Freestone's store: designs, page formats, media, segments, snapshots and scans.
+//!
+//! A [`Store`] is one database folder. [`Store::snapshot`] gives readers the tables of one commit, [`scan::Cursor`] reads
+//! them; [`Store::write`] begins a transaction that appends, deletes, converts and commits. Nothing here knows SQL.
+
+mod bitmap;
+pub mod cache;
+pub mod column;
+pub mod design;
+pub mod error;
+pub mod format;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod log;
+pub mod media;
+pub mod page;
+pub mod scan;
+pub mod schema;
+pub mod segment;
+mod store;
+
+pub use error::StoreError;
+pub use store::{
+    Appended, Appender, CheckReport, SEGMENT_ROWS, SegmentEntry, Snapshot, Store, StoreOptions, Table, VacuumReport,
+    WriteTransaction,
+};

@@ -1,0 +1,203 @@
+//! The commit log, also called the manifest: what was committed, in order. A commit is one record; what is in a record is
+//! the caller's.
+//!
+//! ```text
+//! manifest-0000000007.log   header, record, record, …      the log of generation 7; only ever appended to
+//! CURRENT                   generation 7, committed up to byte N, last sequence S
+//! LOCK                      locked by the writer
+//! readers/<pid>-<x>.pin     locked by a process that reads; the oldest sequence it needs
+//! ```
+//!
+//! A commit appends its record, syncs the log, and then overwrites `CURRENT` in place without a sync. So `CURRENT` is
+//! exact for everybody on this machine, and after a power loss a lower bound: [`Log::open_writer`] and a reader that
+//! finds no writer look for more records behind it. A broken record there is an append that never was acknowledged, and
+//! ignored; a broken record below it is damage, and an error.
+//!
+//! A checkpoint starts a new generation, whose first record is the folded state of all records before.
+//!
+//! Readers never wait for the writer: they take what `CURRENT` covers. Use [`ReaderPins`] to keep the files of a snapshot
+//! from being removed while it is read.
+
+mod lock;
+mod pins;
+mod reader;
+mod record;
+mod repair;
+mod scan;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::media::{Medium, MediumError};
+
+pub use pins::{Horizon, Pin, PinError, ReaderPins, oldest_pinned};
+pub use reader::{LogReader, Refresh};
+pub use record::LONGEST_BODY;
+pub use repair::RepairReport;
+pub use scan::Record;
+pub use writer::{LogWriter, Outcome};
+
+use record::{CURRENT_LEN, Current, Defect, HEADER_LEN};
+
+/// Opens the commit log of a database folder.
+pub struct Log;
+
+impl Log {
+    /// Opens the log for reading. [`LogReader::refresh`] then gives the records.
+    pub fn open_reader(medium: Arc<dyn Medium>) -> Result<LogReader, LogError> {
+        LogReader::open(medium)
+    }
+
+    /// Takes the writer lock, creates the log if the folder has none, removes what an interrupted commit or checkpoint
+    /// left, and gives all records of the log.
+    pub fn open_writer(medium: Arc<dyn Medium>) -> Result<(LogWriter, Vec<Record>), LogError> {
+        LogWriter::open(medium)
+    }
+
+    /// True if the folder holds a database, sound or not.
+    pub fn exists(medium: &Arc<dyn Medium>) -> Result<bool, MediumError> {
+        Ok(medium.exists(CURRENT)? || !generations(medium)?.is_empty())
+    }
+
+    /// Makes a damaged log usable again, keeping the longest sound run of commits from the start, and reports what was
+    /// lost. Nothing is deleted: bytes that are cut off are saved beside the log.
+    pub fn repair(medium: Arc<dyn Medium>) -> Result<RepairReport, LogError> {
+        repair::repair(medium)
+    }
+}
+
+/// What went wrong with the log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    #[error("{place} holds no database; open it for writing to create one")]
+    NoDatabase { place: String },
+    #[error(
+        "{file} is damaged at byte {offset}: {reason}; restore the database from a copy, or run `freestone check \
+         --repair` to keep the commits that are sound"
+    )]
+    Damaged { file: String, offset: u64, reason: String },
+    #[error("{file} is of format version {version}, this program reads version {supported}; use a newer program",
+        supported = record::VERSION)]
+    Version { file: String, version: u32 },
+    #[error(
+        "CURRENT is missing in {place}, but there are logs; run `freestone check --repair` to rebuild it from them, or \
+         restore it from a copy"
+    )]
+    CurrentMissing { place: String },
+    #[error(
+        "CURRENT names {file}, which is missing; restore it from a copy, or run `freestone check --repair` to use the \
+         newest sound log"
+    )]
+    GenerationMissing { file: String },
+    #[error("{place} is being written by {holder}; wait until it is done, or open the database for reading")]
+    Busy { place: String, holder: String },
+    #[error("commit {sequence} failed and {outcome}: {source}; reopen the database to go on writing")]
+    CommitFailed { sequence: u64, outcome: Outcome, source: MediumError },
+    #[error("nothing more is written after an earlier failure ({cause}); reopen the database")]
+    Poisoned { cause: String },
+    #[error("a commit of {len} bytes is longer than the log takes ({LONGEST_BODY} bytes); split it")]
+    TooLong { len: usize },
+    #[error("{place} holds no log that could be repaired; restore the database from a copy")]
+    NothingToRepair { place: String },
+}
+
+impl LogError {
+    fn damaged(file: &str, offset: u64, reason: impl Into<String>) -> LogError {
+        LogError::Damaged { file: file.to_string(), offset, reason: reason.into() }
+    }
+
+    fn defect(file: &str, offset: u64, defect: Defect) -> LogError {
+        match defect {
+            Defect::Reason(reason) => LogError::damaged(file, offset, reason),
+            Defect::Version(version) => LogError::Version { file: file.to_string(), version },
+        }
+    }
+
+    /// True if the bytes are wrong, as opposed to not to be had now.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            LogError::Damaged { .. }
+                | LogError::Version { .. }
+                | LogError::CurrentMissing { .. }
+                | LogError::GenerationMissing { .. }
+                | LogError::Medium(MediumError::PastEnd { .. })
+        )
+    }
+}
+
+const CURRENT: &str = "CURRENT";
+const CURRENT_TEMPORARY: &str = "CURRENT.tmp";
+const MANIFEST_PREFIX: &str = "manifest-";
+const MANIFEST_SUFFIX: &str = ".log";
+
+/// The name of a generation's log.
+fn manifest_name(generation: u64) -> String {
+    format!("{MANIFEST_PREFIX}{generation:010}{MANIFEST_SUFFIX}")
+}
+
+/// The generations that have a log, ascending.
+fn generations(medium: &Arc<dyn Medium>) -> Result<Vec<u64>, MediumError> {
+    let generation = |name: &String| {
+        let number = name.strip_prefix(MANIFEST_PREFIX)?.strip_suffix(MANIFEST_SUFFIX)?.parse().ok()?;
+        (manifest_name(number) == *name).then_some(number)
+    };
+    let mut generations: Vec<u64> = medium.list(MANIFEST_PREFIX)?.iter().filter_map(generation).collect();
+    generations.sort_unstable();
+    Ok(generations)
+}
+
+/// How often to look again at what the writer may be changing just now.
+const ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Reads CURRENT; `None` if the folder holds no database yet.
+fn read_current(medium: &Arc<dyn Medium>) -> Result<Option<Current>, LogError> {
+    let mut outcome = Ok(None);
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            thread::sleep(PAUSE);
+        }
+        // The writer overwrites CURRENT in place, so a reader may meet it half-written, but not for long.
+        outcome = read_current_once(medium);
+        match outcome {
+            Err(LogError::Damaged { .. }) => {}
+            _ => break,
+        }
+    }
+    outcome
+}
+
+fn read_current_once(medium: &Arc<dyn Medium>) -> Result<Option<Current>, LogError> {
+    let file = match medium.open(CURRENT) {
+        Err(error) if error.is_not_found() => {
+            return if is_new(medium)? { Ok(None) } else { Err(LogError::CurrentMissing { place: medium.place() }) };
+        }
+        file => file?,
+    };
+    if file.len()? != CURRENT_LEN as u64 {
+        return Err(LogError::damaged(CURRENT, 0, format!("its length is not {CURRENT_LEN} bytes")));
+    }
+    let mut bytes = [0; CURRENT_LEN];
+    file.read_at(0, &mut bytes)?;
+    Current::decode(&bytes).map(Some).map_err(|defect| LogError::defect(CURRENT, 0, defect))
+}
+
+/// True without a log, or with one that its creation was interrupted before CURRENT: generation 1 without a record.
+fn is_new(medium: &Arc<dyn Medium>) -> Result<bool, MediumError> {
+    match generations(medium)?[..] {
+        [] => Ok(true),
+        [1] => match medium.open(&manifest_name(1)) {
+            Err(error) if error.is_not_found() => Ok(true),
+            file => Ok(file?.len()? <= HEADER_LEN as u64),
+        },
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,132 @@
+//! Following the log as a reader.
+
+use std::sync::Arc;
+use std::thread;
+
+use crate::media::Medium;
+
+use super::lock::{NoWriter, exclude_writers};
+use super::record::Current;
+use super::scan::{LogFile, Position, Record};
+use super::{ATTEMPTS, LogError, PAUSE, manifest_name, read_current};
+
+/// A reader's place in the log.
+#[derive(Debug)]
+pub struct LogReader {
+    medium: Arc<dyn Medium>,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    log: LogFile,
+    position: Position,
+}
+
+/// What is new since the last refresh.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Refresh {
+    /// Forget everything: `records` start from nothing, or from a base record. So it is at the first refresh, and after
+    /// a checkpoint.
+    pub restart: bool,
+    pub records: Vec<Record>,
+}
+
+impl LogReader {
+    pub(super) fn open(medium: Arc<dyn Medium>) -> Result<LogReader, LogError> {
+        match read_current(&medium)? {
+            Some(_) => Ok(LogReader { medium, open: None }),
+            None => Err(LogError::NoDatabase { place: medium.place() }),
+        }
+    }
+
+    /// The sequence of the last record that a refresh gave; 0 before any.
+    pub fn last_sequence(&self) -> u64 {
+        self.open.as_ref().and_then(|open| open.position.last_sequence).unwrap_or(0)
+    }
+
+    /// Reads what was committed since the last refresh. Costs the reading of 64 bytes if that is nothing. After an error
+    /// the reader is where it was, and a refresh can be tried again.
+    pub fn refresh(&mut self) -> Result<Refresh, LogError> {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                thread::sleep(PAUSE);
+            }
+            let Some(current) = read_current(&self.medium)? else {
+                return Err(LogError::NoDatabase { place: self.medium.place() });
+            };
+            if let Some(open) = self.open.as_mut().filter(|open| open.log.header.generation == current.generation) {
+                return Ok(Refresh { restart: false, records: open.read_to(current)? });
+            }
+            // A checkpoint may remove this generation between reading CURRENT and opening the log: then look again.
+            if let Some(refresh) = self.start(current)? {
+                return Ok(refresh);
+            }
+        }
+        let generation = read_current(&self.medium)?.map_or(0, |current| current.generation);
+        Err(LogError::GenerationMissing { file: manifest_name(generation) })
+    }
+
+    /// Opens the generation that CURRENT names and reads it; `None` if its log is not there.
+    fn start(&mut self, current: Current) -> Result<Option<Refresh>, LogError> {
+        let name = manifest_name(current.generation);
+        let file = match self.medium.open(&name) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            file => file?,
+        };
+        let log = LogFile::open(name, file, current.generation)?;
+        let mut open = Open { position: log.start(), log };
+        let mut records = open.read_to(current)?;
+        records.extend(open.read_uncovered(&self.medium)?);
+        self.open = Some(open);
+        Ok(Some(Refresh { restart: true, records }))
+    }
+}
+
+impl Open {
+    fn read_to(&mut self, current: Current) -> Result<Vec<Record>, LogError> {
+        if current.committed_len <= self.position.offset && self.position.last_sequence >= Some(current.last_sequence) {
+            return Ok(Vec::new());
+        }
+        let mut position = self.position;
+        let records = self.log.read_committed(&mut position, current.committed_len)?;
+        check_end(&self.log.name, position, current)?;
+        self.position = position;
+        Ok(records)
+    }
+
+    /// Reads what is behind the part that CURRENT covers. With a writer at work that is a commit under way, which is none
+    /// of our business. Without one, it was committed when CURRENT did not reach the medium before a power loss.
+    fn read_uncovered(&mut self, medium: &Arc<dyn Medium>) -> Result<Vec<Record>, LogError> {
+        let mut records = Vec::new();
+        if self.log.file.len()? <= self.position.offset {
+            return Ok(records);
+        }
+        let NoWriter::Certain { _lock } = exclude_writers(medium)? else { return Ok(records) };
+        // A writer that has gone since may have committed more, or even begun a new generation: CURRENT tells now.
+        if let Some(current) = read_current(medium)?
+            && current.generation == self.log.header.generation
+        {
+            records.extend(self.read_to(current)?);
+            let len = self.log.file.len()?;
+            records.extend(self.log.read_tail(&mut self.position, len)?);
+        }
+        Ok(records)
+    }
+}
+
+/// Checks that what was read ends where CURRENT says, with the sequence that it says.
+pub(super) fn check_end(name: &str, position: Position, current: Current) -> Result<(), LogError> {
+    if position.offset != current.committed_len {
+        return Err(LogError::damaged(name, current.committed_len, "CURRENT does not end at a record"));
+    }
+    if position.last_sequence != Some(current.last_sequence) {
+        let reason = format!(
+            "CURRENT says that commit {} ends here, the log that it is {}",
+            current.last_sequence,
+            position.last_sequence.unwrap_or(0)
+        );
+        return Err(LogError::damaged(name, current.committed_len, reason));
+    }
+    Ok(())
+}

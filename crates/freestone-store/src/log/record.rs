@@ -1,0 +1,280 @@
+//! The bytes of the log. All numbers are little-endian; CRCs are CRC-32C (Castagnoli).
+//!
+//! ```text
+//! manifest-<generation>.log     header, record, record, …
+//!
+//! header    0 magic "FREESTNE"    8 version u32    12 flags u32    16 generation u64    24 zero u32    28 crc u32
+//! record    0 magic "RCRD" u32    4 body_len u32    8 sequence u64    16 header_crc u32    20 body_crc u32
+//!          24 body, then 0 to 7 zeros up to a multiple of 8
+//! CURRENT   0 magic "FREECURR"    8 version u32    12 zero u32    16 generation u64    24 committed_len u64
+//!          32 last_sequence u64   40 zero, 20 bytes               60 crc u32
+//! ```
+//!
+//! A record's header CRC covers the generation, then magic, length, sequence and body CRC: the header of a record of
+//! another generation, or at another body, is not valid. See `docs/format/log.md`.
+
+use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
+
+pub const HEADER_LEN: usize = 32;
+pub const RECORD_HEADER_LEN: usize = 24;
+pub const CURRENT_LEN: usize = 64;
+/// The longest body of a record, in bytes: what a u32 counts, less room for rounding up.
+pub const LONGEST_BODY: usize = u32::MAX as usize - 64;
+pub const VERSION: u32 = 1;
+
+const HEADER_MAGIC: [u8; 8] = *b"FREESTNE";
+const CURRENT_MAGIC: [u8; 8] = *b"FREECURR";
+const RECORD_MAGIC: [u8; 4] = *b"RCRD";
+/// The first record of this log is a folded state.
+const FLAG_BASE: u32 = 1;
+
+/// What the header of a log says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    pub generation: u64,
+    /// The first record is the folded state of all generations before, with the sequence of its last commit.
+    pub has_base: bool,
+}
+
+/// What the file `CURRENT` says: up to where the log was committed at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current {
+    pub generation: u64,
+    /// Bytes of the log, at the end of a record.
+    pub committed_len: u64,
+    /// The sequence of that record, 0 if there is none.
+    pub last_sequence: u64,
+}
+
+/// What the header of a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHeader {
+    pub body_len: u32,
+    pub sequence: u64,
+    pub body_crc: u32,
+}
+
+/// Why bytes are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defect {
+    Reason(&'static str),
+    /// Sound, but of another version of the format.
+    Version(u32),
+}
+
+impl Header {
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[0..8].copy_from_slice(&HEADER_MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&if self.has_base { FLAG_BASE } else { 0 }.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        let crc = crc32_iscsi(&bytes[..28]);
+        bytes[28..32].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Header, Defect> {
+        check_envelope(bytes, HEADER_MAGIC, "the file does not start with a log header")?;
+        let flags = u32_at(bytes, 12);
+        if flags & !FLAG_BASE != 0 {
+            return Err(Defect::Reason("the log header has unknown flags"));
+        }
+        Ok(Header { generation: u64_at(bytes, 16), has_base: flags & FLAG_BASE != 0 })
+    }
+}
+
+impl Current {
+    pub fn encode(&self) -> [u8; CURRENT_LEN] {
+        let mut bytes = [0; CURRENT_LEN];
+        bytes[0..8].copy_from_slice(&CURRENT_MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.committed_len.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.last_sequence.to_le_bytes());
+        let crc = crc32_iscsi(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8; CURRENT_LEN]) -> Result<Current, Defect> {
+        check_envelope(bytes, CURRENT_MAGIC, "the file does not start as CURRENT does")?;
+        let current = Current {
+            generation: u64_at(bytes, 16),
+            committed_len: u64_at(bytes, 24),
+            last_sequence: u64_at(bytes, 32),
+        };
+        if current.committed_len < HEADER_LEN as u64 {
+            return Err(Defect::Reason("the committed length is shorter than a log header"));
+        }
+        Ok(current)
+    }
+}
+
+/// Checks what headers and CURRENT have in common: magic first, version at 8, CRC of all before in the last four bytes.
+fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> Result<(), Defect> {
+    if bytes[..8] != magic {
+        return Err(Defect::Reason(no_magic));
+    }
+    let crc_at = bytes.len() - 4;
+    if crc32_iscsi(&bytes[..crc_at]) != u32_at(bytes, crc_at) {
+        return Err(Defect::Reason("the checksum does not match"));
+    }
+    match u32_at(bytes, 8) {
+        VERSION => Ok(()),
+        other => Err(Defect::Version(other)),
+    }
+}
+
+impl RecordHeader {
+    pub fn decode(bytes: &[u8; RECORD_HEADER_LEN], generation: u64) -> Result<RecordHeader, &'static str> {
+        if bytes[..4] != RECORD_MAGIC {
+            return Err("there is no record");
+        }
+        let header =
+            RecordHeader { body_len: u32_at(bytes, 4), sequence: u64_at(bytes, 8), body_crc: u32_at(bytes, 20) };
+        if header.crc(generation) != u32_at(bytes, 16) {
+            return Err("the checksum of a record's header does not match");
+        }
+        Ok(header)
+    }
+
+    fn encode(&self, generation: u64) -> [u8; RECORD_HEADER_LEN] {
+        let mut bytes = [0; RECORD_HEADER_LEN];
+        bytes[0..4].copy_from_slice(&RECORD_MAGIC);
+        bytes[4..8].copy_from_slice(&self.body_len.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.crc(generation).to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.body_crc.to_le_bytes());
+        bytes
+    }
+
+    fn crc(&self, generation: u64) -> u32 {
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        digest.update(&generation.to_le_bytes());
+        digest.update(&RECORD_MAGIC);
+        digest.update(&self.body_len.to_le_bytes());
+        digest.update(&self.sequence.to_le_bytes());
+        digest.update(&self.body_crc.to_le_bytes());
+        digest.finalize() as u32
+    }
+
+    pub fn body_matches(&self, body: &[u8]) -> bool {
+        body.len() == self.body_len as usize && crc32_iscsi(body) == self.body_crc
+    }
+
+    /// The record's bytes in the log, padding included.
+    pub fn record_len(&self) -> u64 {
+        (RECORD_HEADER_LEN as u64 + u64::from(self.body_len)).next_multiple_of(8)
+    }
+}
+
+/// Appends a record to `bytes`, whose length is and stays a multiple of 8. `body` is at most [`LONGEST_BODY`] long.
+pub fn encode_record(bytes: &mut Vec<u8>, generation: u64, sequence: u64, body: &[u8]) {
+    let body_len = u32::try_from(body.len()).expect("the writer refuses longer bodies");
+    let header = RecordHeader { body_len, sequence, body_crc: crc32_iscsi(body) };
+    bytes.reserve(header.record_len() as usize);
+    bytes.extend_from_slice(&header.encode(generation));
+    bytes.extend_from_slice(body);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+}
+
+/// True if any valid record with a sequence from `sequence` on starts at a multiple of 8 in `bytes`.
+///
+/// At most one record is ever written and not yet synced. So a valid record behind a broken one proves that the broken
+/// one was complete once.
+pub fn has_record_from(bytes: &[u8], generation: u64, sequence: u64) -> bool {
+    (0..bytes.len()).step_by(8).any(|start| {
+        let Some((header, rest)) = bytes[start..].split_first_chunk() else { return false };
+        RecordHeader::decode(header, generation).is_ok_and(|header| {
+            header.sequence >= sequence
+                && rest.get(..header.body_len as usize).is_some_and(|body| header.body_matches(body))
+        })
+    })
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every single flipped bit must be noticed.
+    fn check_flips<const N: usize>(bytes: [u8; N], is_good: impl Fn(&[u8; N]) -> bool) {
+        assert!(is_good(&bytes));
+        for bit in 0..N * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_good(&flipped), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn flipped_bits_are_noticed() {
+        check_flips(Header { generation: 3, has_base: true }.encode(), |bytes| Header::decode(bytes).is_ok());
+        let current = Current { generation: 3, committed_len: 1000, last_sequence: 17 };
+        check_flips(current.encode(), |bytes| Current::decode(bytes).is_ok());
+        let header = RecordHeader { body_len: 5, sequence: 9, body_crc: 77 };
+        check_flips(header.encode(4), |bytes| RecordHeader::decode(bytes, 4).is_ok());
+        assert!(RecordHeader::decode(&header.encode(4), 5).is_err(), "a record of another generation");
+    }
+
+    /// The first database file ever written: these bytes are version 1, for ever.
+    #[test]
+    fn the_bytes_of_version_1() {
+        let header = Header { generation: 1, has_base: false }.encode();
+        assert_eq!(header[..16], *b"FREESTNE\x01\0\0\0\0\0\0\0");
+        assert_eq!(header[28..], 0x89db7734u32.to_le_bytes());
+        let mut record = Vec::new();
+        encode_record(&mut record, 1, 1, b"body!");
+        assert_eq!(record.len(), 32);
+        assert_eq!(record[..16], *b"RCRD\x05\0\0\0\x01\0\0\0\0\0\0\0");
+        assert_eq!(record[16..20], 0xd0fbd3e5u32.to_le_bytes());
+        assert_eq!(record[20..24], 0xd1a8bb96u32.to_le_bytes());
+        assert_eq!(record[24..], *b"body!\0\0\0");
+        let current = Current { generation: 1, committed_len: 64, last_sequence: 1 }.encode();
+        assert_eq!(current[..12], *b"FREECURR\x01\0\0\0");
+        assert_eq!(current[60..], 0xa4e7f912u32.to_le_bytes());
+    }
+
+    #[test]
+    fn an_unknown_version_is_told_from_damage() {
+        let mut bytes = Header { generation: 1, has_base: false }.encode();
+        bytes[8] = 9;
+        let crc = crc32_iscsi(&bytes[..28]);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(Header::decode(&bytes), Err(Defect::Version(9)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(generation: u64, has_base: bool, sequence: u64, body: Vec<u8>, len in 32u64..) {
+            let header = Header { generation, has_base };
+            prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+            let current = Current { generation, committed_len: len, last_sequence: sequence };
+            prop_assert_eq!(Current::decode(&current.encode()), Ok(current));
+            let mut bytes = Vec::new();
+            encode_record(&mut bytes, generation, sequence, &body);
+            let (head, rest) = bytes.split_first_chunk().expect("a header");
+            let record = RecordHeader::decode(head, generation).expect("valid");
+            prop_assert_eq!((record.sequence, record.record_len()), (sequence, bytes.len() as u64));
+            prop_assert!(record.body_matches(&rest[..body.len()]));
+            prop_assert!(has_record_from(&bytes, generation, sequence));
+            prop_assert!(!has_record_from(&bytes, generation.wrapping_add(1), 0));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_without_panic(bytes: [u8; 64], rest: Vec<u8>) {
+            let _ = Current::decode(&bytes);
+            let _ = has_record_from(&rest, 1, 1);
+        }
+    }
+}

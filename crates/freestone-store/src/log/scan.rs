@@ -1,0 +1,189 @@
+//! Reading records from a log file.
+
+use std::sync::Arc;
+
+use crate::media::{MediumError, ReadFile};
+
+use super::LogError;
+use super::record::{HEADER_LEN, Header, RECORD_HEADER_LEN, RecordHeader, has_record_from};
+
+/// One commit, or the folded state of all commits up to its sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub sequence: u64,
+    pub body: Vec<u8>,
+    /// The body is a folded state, as given to a checkpoint; it replaces everything before.
+    pub is_base: bool,
+}
+
+/// A log file open for reading.
+#[derive(Debug)]
+pub struct LogFile {
+    pub name: String,
+    pub file: Arc<dyn ReadFile>,
+    pub header: Header,
+}
+
+/// What comes next in a log.
+#[derive(Debug)]
+pub enum Step {
+    Record {
+        record: Record,
+        /// Where the next record starts.
+        end: u64,
+    },
+    /// No record, and why.
+    Nothing(&'static str),
+}
+
+/// Where a scan is: the next byte, and the sequence before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    pub offset: u64,
+    /// `None` before the base record, whose sequence may be any.
+    pub last_sequence: Option<u64>,
+}
+
+/// Bytes read at a time: many small records come with one read.
+const WINDOW: usize = 256 << 10;
+
+impl LogFile {
+    pub fn open(name: String, file: Arc<dyn ReadFile>, generation: u64) -> Result<LogFile, LogError> {
+        if file.len()? < HEADER_LEN as u64 {
+            return Err(LogError::damaged(&name, 0, "the file is shorter than a log header"));
+        }
+        let mut bytes = [0; HEADER_LEN];
+        file.read_at(0, &mut bytes)?;
+        let header = Header::decode(&bytes).map_err(|defect| LogError::defect(&name, 0, defect))?;
+        if header.generation != generation {
+            return Err(LogError::damaged(&name, 16, "the header is of another generation than the file's name"));
+        }
+        Ok(LogFile { name, file, header })
+    }
+
+    pub fn start(&self) -> Position {
+        Position { offset: HEADER_LEN as u64, last_sequence: (!self.header.has_base).then_some(0) }
+    }
+
+    /// Reads the records in the committed part of the log. Anything else in there is damage.
+    pub fn read_committed(&self, position: &mut Position, committed_len: u64) -> Result<Vec<Record>, LogError> {
+        let file_len = self.file.len()?;
+        if file_len < committed_len {
+            return Err(LogError::damaged(&self.name, file_len, "the file is shorter than what was committed"));
+        }
+        let mut records = Vec::new();
+        match self.read_valid(position, committed_len, |record| records.push(record))? {
+            None => Ok(records),
+            Some(reason) => Err(LogError::damaged(&self.name, position.offset, reason)),
+        }
+    }
+
+    /// Reads the records behind the committed part up to `len`. They end at the first that is not valid: an append that
+    /// was under way when the power went. A valid record behind that one is damage.
+    pub fn read_tail(&self, position: &mut Position, len: u64) -> Result<Vec<Record>, LogError> {
+        let mut records = Vec::new();
+        if let Some(reason) = self.read_valid(position, len, |record| records.push(record))? {
+            let next = position.last_sequence.unwrap_or(0).saturating_add(1);
+            if self.has_record_behind(position.offset, len, next)? {
+                return Err(LogError::damaged(&self.name, position.offset, reason));
+            }
+        }
+        Ok(records)
+    }
+
+    /// Where the sound records from the start of the log end.
+    pub fn sound_end(&self, len: u64) -> Result<Position, LogError> {
+        let mut position = self.start();
+        self.read_valid(&mut position, len, drop)?;
+        Ok(position)
+    }
+
+    /// Reads records up to `end`, or to the first that is not valid: then says why, and `position` is where it starts.
+    fn read_valid(
+        &self,
+        position: &mut Position,
+        end: u64,
+        mut take: impl FnMut(Record),
+    ) -> Result<Option<&'static str>, MediumError> {
+        let mut window = Window::new(&self.file, end);
+        while position.offset < end {
+            match self.step(&mut window, *position)? {
+                Step::Record { record, end } => {
+                    *position = Position { offset: end, last_sequence: Some(record.sequence) };
+                    take(record);
+                }
+                Step::Nothing(reason) => return Ok(Some(reason)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if a valid record with a later sequence starts anywhere behind `offset`.
+    pub fn has_record_behind(&self, offset: u64, len: u64, sequence: u64) -> Result<bool, MediumError> {
+        let rest = read_bytes(&self.file, offset, len)?;
+        Ok(has_record_from(rest.get(8..).unwrap_or(&[]), self.header.generation, sequence))
+    }
+
+    fn step(&self, window: &mut Window<'_>, position: Position) -> Result<Step, MediumError> {
+        let Some(bytes) = window.bytes(position.offset, RECORD_HEADER_LEN)? else {
+            return Ok(Step::Nothing("the file ends within the header of a record"));
+        };
+        let Some(bytes) = bytes.first_chunk() else { return Ok(Step::Nothing("the file ends within a record")) };
+        let header = match RecordHeader::decode(bytes, self.header.generation) {
+            Ok(header) => header,
+            Err(reason) => return Ok(Step::Nothing(reason)),
+        };
+        if position.last_sequence.is_some_and(|last| header.sequence != last.wrapping_add(1)) {
+            return Ok(Step::Nothing("the sequence of a record does not follow the one before"));
+        }
+        let end = position.offset + header.record_len();
+        if end > window.end {
+            return Ok(Step::Nothing("the file ends within a record"));
+        }
+        let body_at = position.offset + RECORD_HEADER_LEN as u64;
+        let Some(body) = window.bytes(body_at, header.body_len as usize)? else {
+            return Ok(Step::Nothing("the file ends within a record"));
+        };
+        if !header.body_matches(body) {
+            return Ok(Step::Nothing("the checksum of a record's body does not match"));
+        }
+        let record =
+            Record { sequence: header.sequence, body: body.to_vec(), is_base: position.last_sequence.is_none() };
+        Ok(Step::Record { record, end })
+    }
+}
+
+/// The bytes of a file from `offset` up to `end`, or up to where the file ends if that is before.
+pub fn read_bytes(file: &Arc<dyn ReadFile>, offset: u64, end: u64) -> Result<Vec<u8>, MediumError> {
+    let end = end.min(file.len()?);
+    let mut bytes = vec![0; end.saturating_sub(offset) as usize];
+    file.read_at(offset, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A part of a file in memory that moves forward.
+struct Window<'a> {
+    file: &'a Arc<dyn ReadFile>,
+    end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    fn new(file: &'a Arc<dyn ReadFile>, end: u64) -> Window<'a> {
+        Window { file, end, start: 0, bytes: Vec::new() }
+    }
+
+    /// Bytes of the file; `None` if they reach past the end of the window's part.
+    fn bytes(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>, MediumError> {
+        let Some(wanted_end) = offset.checked_add(len as u64).filter(|end| *end <= self.end) else { return Ok(None) };
+        if offset < self.start || wanted_end > self.start + self.bytes.len() as u64 {
+            let read = (len.max(WINDOW) as u64).min(self.end - offset);
+            self.bytes.resize(read as usize, 0);
+            self.start = offset;
+            self.file.read_at(offset, &mut self.bytes)?;
+        }
+        let from = (offset - self.start) as usize;
+        Ok(self.bytes.get(from..from + len))
+    }
+}

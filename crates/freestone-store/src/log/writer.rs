@@ -1,0 +1,253 @@
+//! Writing the log: commits and checkpoints.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::media::{LockFile, Medium, MediumError, WriteFile};
+
+use super::lock::take_writer_lock;
+use super::reader::check_end;
+use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record};
+use super::scan::{LogFile, Record, read_bytes};
+use super::{CURRENT, CURRENT_TEMPORARY, LogError, MANIFEST_PREFIX, manifest_name, read_current};
+
+/// The one writer of a log. Dropping it gives the writer lock back.
+#[derive(Debug)]
+pub struct LogWriter {
+    medium: Arc<dyn Medium>,
+    log: Box<dyn WriteFile>,
+    current_file: Box<dyn WriteFile>,
+    current: Current,
+    /// The bytes up to the end of the base record.
+    base_len: u64,
+    /// Why nothing more may be written.
+    poisoned: Option<String>,
+    _lock: Box<dyn LockFile>,
+}
+
+/// What became of a commit that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nobody has seen it, nobody will.
+    TakenBack,
+    /// It may be there when the database is opened again.
+    Unknown,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outcome::TakenBack => "was taken back",
+            Outcome::Unknown => "may or may not be stored, which opening the database again decides",
+        })
+    }
+}
+
+impl LogWriter {
+    pub(super) fn open(medium: Arc<dyn Medium>) -> Result<(LogWriter, Vec<Record>), LogError> {
+        let lock = take_writer_lock(&medium)?;
+        let current = match read_current(&medium)? {
+            Some(current) => current,
+            None => create_database(&medium)?,
+        };
+        let (current, base_len, records) = recover(&medium, current)?;
+        let log = medium.edit(&manifest_name(current.generation))?;
+        let current_file = medium.edit(CURRENT)?;
+        let mut writer = LogWriter { medium, log, current_file, current, base_len, poisoned: None, _lock: lock };
+        writer.remove_leftovers()?;
+        writer.write_current()?;
+        Ok((writer, records))
+    }
+
+    /// The sequence of the last commit; 0 before the first.
+    pub fn last_sequence(&self) -> u64 {
+        self.current.last_sequence
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.current.generation
+    }
+
+    /// The length of the log in bytes.
+    pub fn len(&self) -> u64 {
+        self.current.committed_len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.last_sequence() == 0
+    }
+
+    /// The length of the log without its base record, in bytes: what a checkpoint would fold.
+    pub fn len_since_base(&self) -> u64 {
+        self.current.committed_len - self.base_len
+    }
+
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned.is_some()
+    }
+
+    /// Commits: once this returns the new sequence, the record survives a crash. After an error of a write or a sync the
+    /// writer is poisoned, and only opening the log again tells what it holds.
+    pub fn append(&mut self, body: &[u8]) -> Result<u64, LogError> {
+        self.check_usable(body)?;
+        let sequence = self.current.last_sequence + 1;
+        let mut record = Vec::new();
+        encode_record(&mut record, self.current.generation, sequence, body);
+        if let Err(source) = self.log.write_at(self.current.committed_len, &record).and_then(|()| self.log.sync()) {
+            let outcome = self.take_back();
+            return Err(self.poison(LogError::CommitFailed { sequence, outcome, source }));
+        }
+        self.current.committed_len += record.len() as u64;
+        self.current.last_sequence = sequence;
+        match self.write_current() {
+            Ok(()) => Ok(sequence),
+            Err(source) => Err(self.poison(LogError::CommitFailed { sequence, outcome: Outcome::Unknown, source })),
+        }
+    }
+
+    /// Starts a new generation of the log with `body`, the folded state of all commits so far, as its first record. If
+    /// that fails before the new generation is in force the old one stays in use, and the checkpoint can be tried again.
+    pub fn checkpoint(&mut self, body: &[u8]) -> Result<(), LogError> {
+        self.check_usable(body)?;
+        let generation = self.current.generation + 1;
+        let header = Header { generation, has_base: true };
+        let committed_len = match write_manifest(&self.medium, header, Some((self.current.last_sequence, body))) {
+            Ok(len) => len,
+            Err(error) => {
+                // A log of a generation that is not in force must not outlive the commits to come.
+                let _ = self.medium.remove(&manifest_name(generation));
+                return Err(error.into());
+            }
+        };
+        let current = Current { generation, committed_len, ..self.current };
+        let switch = || {
+            replace_current(&self.medium, current)?;
+            Ok((self.medium.edit(&manifest_name(generation))?, self.medium.edit(CURRENT)?))
+        };
+        let (log, current_file) = switch().map_err(|error: MediumError| self.poison(error.into()))?;
+        let old = std::mem::replace(&mut self.current, current).generation;
+        self.log = log;
+        self.current_file = current_file;
+        self.base_len = committed_len;
+        // Readers of the old generation have it open. If it cannot be removed now, the next opening does it.
+        let _ = self.medium.remove(&manifest_name(old));
+        Ok(())
+    }
+
+    fn check_usable(&self, body: &[u8]) -> Result<(), LogError> {
+        if let Some(cause) = &self.poisoned {
+            return Err(LogError::Poisoned { cause: cause.clone() });
+        }
+        if body.len() > LONGEST_BODY {
+            return Err(LogError::TooLong { len: body.len() });
+        }
+        Ok(())
+    }
+
+    fn poison(&mut self, error: LogError) -> LogError {
+        self.poisoned = Some(error.to_string());
+        error
+    }
+
+    /// Cuts off a record that was not committed. No reader has seen it, as CURRENT does not cover it.
+    fn take_back(&mut self) -> Outcome {
+        let cut = self.log.set_len(self.current.committed_len).and_then(|()| self.log.sync());
+        if cut.is_ok() { Outcome::TakenBack } else { Outcome::Unknown }
+    }
+
+    fn write_current(&mut self) -> Result<(), MediumError> {
+        self.current_file.write_at(0, &self.current.encode())
+    }
+
+    /// Removes logs of other generations and temporary files: an interrupted checkpoint leaves them.
+    fn remove_leftovers(&self) -> Result<(), MediumError> {
+        let ours = manifest_name(self.current.generation);
+        for name in self.medium.list(MANIFEST_PREFIX)? {
+            if name != ours && (name.ends_with(".log") || name.ends_with(".tmp")) {
+                self.medium.remove(&name)?;
+            }
+        }
+        remove_if_there(&self.medium, CURRENT_TEMPORARY)
+    }
+}
+
+/// Reads the log and makes its file end with its last record.
+fn recover(medium: &Arc<dyn Medium>, current: Current) -> Result<(Current, u64, Vec<Record>), LogError> {
+    let name = manifest_name(current.generation);
+    let file = match medium.open(&name) {
+        Err(error) if error.is_not_found() => return Err(LogError::GenerationMissing { file: name }),
+        file => file?,
+    };
+    let log = LogFile::open(name, file, current.generation)?;
+    let mut position = log.start();
+    let mut records = log.read_committed(&mut position, current.committed_len)?;
+    check_end(&log.name, position, current)?;
+    let len = log.file.len()?;
+    records.extend(log.read_tail(&mut position, len)?);
+    if position.offset < len || position.offset > current.committed_len {
+        settle_tail(medium, &log, current.committed_len, position.offset)?;
+    }
+    let last_sequence = position.last_sequence.unwrap_or(0);
+    let base_len = match records.first() {
+        Some(base) if base.is_base => HEADER_LEN as u64 + record_len(&base.body),
+        _ => HEADER_LEN as u64,
+    };
+    Ok((Current { committed_len: position.offset, last_sequence, ..current }, base_len, records))
+}
+
+fn record_len(body: &[u8]) -> u64 {
+    (super::record::RECORD_HEADER_LEN as u64 + body.len() as u64).next_multiple_of(8)
+}
+
+/// Cuts off what is behind `end`, and makes what is between `committed` and `end` durable. It is written again before it
+/// is synced: if a sync of it failed earlier, the operating system may have the bytes, take them for written, and lose
+/// them.
+fn settle_tail(medium: &Arc<dyn Medium>, log: &LogFile, committed: u64, end: u64) -> Result<(), MediumError> {
+    let tail = read_bytes(&log.file, committed, end)?;
+    let mut file = medium.edit(&log.name)?;
+    file.set_len(end)?;
+    if !tail.is_empty() {
+        file.write_at(committed, &tail)?;
+    }
+    file.sync()
+}
+
+fn create_database(medium: &Arc<dyn Medium>) -> Result<Current, MediumError> {
+    let header = Header { generation: 1, has_base: false };
+    let committed_len = write_manifest(medium, header, None)?;
+    let current = Current { generation: 1, committed_len, last_sequence: 0 };
+    replace_current(medium, current)?;
+    Ok(current)
+}
+
+/// Writes the log of a new generation, durable when this returns; its length.
+fn write_manifest(medium: &Arc<dyn Medium>, header: Header, base: Option<(u64, &[u8])>) -> Result<u64, MediumError> {
+    let mut bytes = header.encode().to_vec();
+    if let Some((sequence, body)) = base {
+        encode_record(&mut bytes, header.generation, sequence, body);
+    }
+    let name = manifest_name(header.generation);
+    write_durably(medium, &format!("{name}.tmp"), &name, &bytes)?;
+    Ok(bytes.len() as u64)
+}
+
+/// Puts a CURRENT in the place of the one before, durably: it never names a generation that a power loss could take away.
+pub(super) fn replace_current(medium: &Arc<dyn Medium>, current: Current) -> Result<(), MediumError> {
+    write_durably(medium, CURRENT_TEMPORARY, CURRENT, &current.encode())
+}
+
+fn write_durably(medium: &Arc<dyn Medium>, temporary: &str, name: &str, bytes: &[u8]) -> Result<(), MediumError> {
+    remove_if_there(medium, temporary)?;
+    let mut file = medium.create(temporary)?;
+    file.append(bytes)?;
+    file.finish()?;
+    medium.rename(temporary, name)?;
+    medium.sync_dir()
+}
+
+fn remove_if_there(medium: &Arc<dyn Medium>, name: &str) -> Result<(), MediumError> {
+    match medium.remove(name) {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}

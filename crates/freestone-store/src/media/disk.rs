@@ -1,0 +1,772 @@
+//! A folder of the file system.
+//!
+//! Reading goes three ways. What the operating system has cached (a table just loaded) is copied from there. What it has
+//! not is read around its cache (`O_DIRECT`) and asynchronously, since our own page cache keeps it: by one io_uring, or
+//! where that is not to be had by a few threads. Headers and other small reads are plain `pread`.
+
+use std::alloc::{self, Layout};
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::batch::{self, Batch, Limits, Run};
+use super::threads::Threads;
+use super::{
+    Buffer, BufferPool, LockFile, LockMode, Medium, MediumError, Pending, ReadFile, ReadRequest, Result, WriteFile,
+    check_name, check_range, folder_of,
+};
+
+/// How a disk is read.
+#[derive(Debug, Clone)]
+pub struct DiskOptions {
+    pub direct: DirectMode,
+    /// The longest single read in bytes, a multiple of 4 KiB.
+    pub io_unit: usize,
+    /// How many reads are in flight at most.
+    pub io_depth: usize,
+    /// Threads that read where io_uring is not available.
+    pub fallback_threads: usize,
+    /// Read by threads even where io_uring is available.
+    pub force_threads: bool,
+    /// Memory kept for recycled buffers, in bytes.
+    pub pool_bytes: usize,
+}
+
+impl Default for DiskOptions {
+    fn default() -> DiskOptions {
+        DiskOptions {
+            direct: DirectMode::Auto,
+            io_unit: 128 << 10,
+            io_depth: 48,
+            fallback_threads: 4,
+            force_threads: false,
+            pool_bytes: 64 << 20,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectMode {
+    /// From the operating system's cache what it has, directly what it has not, if the file system can.
+    Auto,
+    /// Directly even what is cached, for measuring. An error where the file system cannot. Runs that are not aligned, as
+    /// the end of a page of less than 512 bytes, still go through the cache.
+    On,
+    /// Always through the operating system's cache.
+    Off,
+}
+
+/// A database folder on a disk.
+#[derive(Debug)]
+pub struct Disk {
+    root: PathBuf,
+    io: Arc<Io>,
+}
+
+impl Disk {
+    /// Opens a folder, creating it if it is not there and `create` says so.
+    pub fn open(root: impl AsRef<Path>, create: bool, options: DiskOptions) -> Result<Disk> {
+        let root = root.as_ref();
+        if create {
+            make_folder(root).map_err(|error| MediumError::io("create folder", root.display().to_string(), error))?;
+        }
+        let metadata = fs::metadata(root);
+        let metadata = metadata.map_err(|error| MediumError::io("open folder", root.display().to_string(), error))?;
+        if !metadata.is_dir() {
+            let error = io::Error::from(ErrorKind::NotADirectory);
+            return Err(MediumError::io("open folder", root.display().to_string(), error));
+        }
+        Ok(Disk { root: root.to_path_buf(), io: Arc::new(Io::new(options)) })
+    }
+
+    /// The pool that buffers of this disk come from and go back to.
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        &self.io.pool
+    }
+
+    /// How misses are read: `io_uring` or `threads`. Starts the machinery if it does not run yet.
+    pub fn engine_name(&self) -> &'static str {
+        match self.io.engine() {
+            #[cfg(target_os = "linux")]
+            Engine::Ring(_) => "io_uring",
+            Engine::Threads(_) => "threads",
+        }
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.root.join(name))
+    }
+
+    fn label(&self, name: &str) -> String {
+        self.root.join(name).display().to_string()
+    }
+
+    fn error(&self, action: &'static str, name: &str) -> impl FnOnce(io::Error) -> MediumError {
+        let label = self.label(name);
+        move |error| MediumError::io(action, label, error)
+    }
+}
+
+impl Medium for Disk {
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        let path = self.path(name)?;
+        let create = || OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = create_in_folder(create, &path).map_err(self.error("create", name))?;
+        Ok(Box::new(DiskWriter { label: self.label(name), file, len: 0, on_its_way: 0 }))
+    }
+
+    /// Past the operating system's cache where that is possible: several times as fast, and segments are read past it too.
+    fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path(name)?;
+        let mut writer = self.create(name)?;
+        let whole = bytes.len() / AlignedBytes::ALIGNMENT * AlignedBytes::ALIGNMENT;
+        let direct = if self.io.options.direct == DirectMode::Off { None } else { system::open_direct_writer(&path) };
+        let written = match direct {
+            None => 0,
+            // What a file system refuses to take directly goes through the cache, from the start.
+            Some(file) => write_direct(&file, &bytes[..whole]).map_or(0, |()| whole),
+        };
+        writer.write_at(written as u64, &bytes[written..])?;
+        writer.finish()
+    }
+
+    fn edit(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        let path = self.path(name)?;
+        let file =
+            OpenOptions::new().read(true).write(true).open(path).map_err(self.error("open for writing", name))?;
+        let len = file.metadata().map_err(self.error("stat", name))?.len();
+        Ok(Box::new(DiskWriter { label: self.label(name), file, len, on_its_way: len }))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        let file = File::open(self.path(name)?).map_err(self.error("open", name))?;
+        let file = OpenFile {
+            label: self.label(name),
+            file,
+            direct: OnceLock::new(),
+            direct_failed: false.into(),
+            io: self.io.clone(),
+        };
+        Ok(Arc::new(DiskFile(Arc::new(file))))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        fs::rename(self.path(from)?, self.path(to)?).map_err(self.error("rename", from))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        fs::remove_file(self.path(name)?).map_err(self.error("remove", name))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.path(name)?.try_exists().map_err(self.error("look for", name))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        let folder = folder_of(prefix);
+        let entries = match fs::read_dir(self.root.join(folder)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(self.error("list", folder))?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(self.error("list", folder))?;
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            // A name that is not UTF-8 is not ours.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if name.starts_with(prefix) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<()> {
+        File::open(self.root.join(folder))
+            .and_then(|folder| folder.sync_all())
+            .map_err(self.error("sync folder", folder))
+    }
+
+    fn try_lock(&self, name: &str, mode: LockMode) -> Result<Option<Box<dyn LockFile>>> {
+        let path = self.path(name)?;
+        let open = || match mode {
+            LockMode::Create => OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path),
+            LockMode::Existing => OpenOptions::new().read(true).write(true).open(&path),
+            LockMode::Shared => File::open(&path),
+        };
+        loop {
+            let file = if mode == LockMode::Create { create_in_folder(open, &path) } else { open() };
+            let file = match file {
+                Err(error) if error.kind() == ErrorKind::NotFound && mode != LockMode::Create => return Ok(None),
+                file => file.map_err(self.error("open for locking", name))?,
+            };
+            match if mode == LockMode::Shared { file.try_lock_shared() } else { file.try_lock() } {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(self.error("lock", name)(error)),
+            }
+            // Whoever had the lock before may have removed the file before we got it: then we hold a lock that nobody
+            // else can see, and try again.
+            if is_same_file(&file, &path).map_err(self.error("stat", name))? {
+                return Ok(Some(Box::new(DiskLock { label: self.label(name), file })));
+            }
+        }
+    }
+
+    fn place(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+/// Creates the folder of a file at need, durably.
+fn create_in_folder(create: impl Fn() -> io::Result<File>, path: &Path) -> io::Result<File> {
+    match create() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if let Some(folder) = path.parent() {
+                make_folder(folder)?;
+            }
+            create()
+        }
+        result => result,
+    }
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent() {
+        make_folder(parent)?;
+    }
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        result => result?,
+    }
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let ours = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(theirs) => Ok((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes through an aligned buffer; `bytes` is a multiple of the alignment.
+fn write_direct(file: &File, bytes: &[u8]) -> io::Result<()> {
+    const STEP: usize = 4 << 20;
+    let mut buffer = AlignedBytes::zeroed(STEP.min(bytes.len()));
+    for (at, part) in bytes.chunks(STEP).enumerate() {
+        let aligned = &mut buffer.as_mut_slice()[..part.len()];
+        aligned.copy_from_slice(part);
+        file.write_all_at(aligned, (at * STEP) as u64)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct DiskLock {
+    label: String,
+    file: File,
+}
+
+impl LockFile for DiskLock {
+    fn write(&self, bytes: &[u8]) -> Result<()> {
+        let write = self.file.write_all_at(bytes, 0).and_then(|()| self.file.set_len(bytes.len() as u64));
+        write.map_err(|error| MediumError::io("write", &self.label, error))
+    }
+}
+
+#[derive(Debug)]
+struct DiskWriter {
+    label: String,
+    file: File,
+    len: u64,
+    /// Up to here the operating system was asked to start writing.
+    on_its_way: u64,
+}
+
+/// Bytes appended before the operating system is asked to start writing them, so that the final sync is short.
+const WRITE_BACK_STEP: u64 = 8 << 20;
+
+impl DiskWriter {
+    fn error(&self, action: &'static str) -> impl FnOnce(io::Error) -> MediumError {
+        let label = self.label.clone();
+        move |error| MediumError::io(action, label, error)
+    }
+}
+
+impl WriteFile for DiskWriter {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write_at(self.len, bytes)?;
+        if self.len - self.on_its_way.min(self.len) >= WRITE_BACK_STEP {
+            system::start_write_back(&self.file, self.on_its_way, self.len - self.on_its_way);
+            self.on_its_way = self.len;
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(self.error("write"))?;
+        self.len = self.len.max(offset + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn set_len(&mut self, len: u64) -> Result<()> {
+        self.file.set_len(len).map_err(self.error("set length of"))?;
+        self.len = len;
+        self.on_its_way = self.on_its_way.min(len);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(self.error("sync"))
+    }
+}
+
+/// The file behind a handle, shared with reads under way.
+pub(super) struct OpenFile {
+    label: String,
+    file: File,
+    /// Opened at the first read that misses the operating system's cache.
+    direct: OnceLock<Option<Direct>>,
+    direct_failed: AtomicBool,
+    io: Arc<Io>,
+}
+
+/// A second handle on the file that goes around the operating system's cache.
+struct Direct {
+    file: File,
+    /// Offsets, lengths and addresses must be multiples of this, in bytes.
+    alignment: usize,
+}
+
+#[derive(Debug)]
+struct DiskFile(Arc<OpenFile>);
+
+impl ReadFile for DiskFile {
+    fn len(&self) -> Result<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        match self.0.file.read_exact_at(into, offset) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                check_range(&self.0.label, self.0.len()?, offset, into.len())?;
+                Err(self.0.error("read", error))
+            }
+            result => result.map_err(|error| self.0.error("read", error)),
+        }
+    }
+
+    fn start(&self, requests: &[ReadRequest]) -> Pending {
+        let (pending, batch) = match self.0.plan(requests) {
+            Ok(planned) => planned,
+            Err(results) => return Pending::ready(results),
+        };
+        self.0.io.read(batch);
+        pending
+    }
+
+    fn read_many(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>> {
+        let (pending, mut batch) = match self.0.plan(requests) {
+            Ok(planned) => planned,
+            Err(results) => return results,
+        };
+        if batch.runs.len() > 1 {
+            self.0.io.read(batch);
+        } else {
+            // One read to wait for: nothing to gain from waking somebody else.
+            read_runs(&mut batch);
+            batch.deliver();
+        }
+        pending.wait()
+    }
+}
+
+/// Reads all runs of a batch, one after the other, on this thread.
+pub(super) fn read_runs(batch: &mut Batch<Arc<OpenFile>>) {
+    for run in std::mem::take(&mut batch.runs) {
+        read_run(batch, &run);
+    }
+}
+
+/// Reads one run on this thread: directly if that can be, or else through the operating system's cache.
+pub(super) fn read_run(batch: &mut Batch<Arc<OpenFile>>, run: &Run) {
+    let file = batch.file.clone();
+    if let Some(direct) = file.direct_for(run)
+        && let Some(mut memory) = batch.memory(run, direct.alignment)
+        && system::read_vectored(&direct.file, &mut memory, run.offset).is_ok_and(|len| len >= run.len)
+    {
+        return;
+    }
+    read_run_cached(batch, run);
+}
+
+/// Reads one run on this thread through the operating system's cache.
+pub(super) fn read_run_cached(batch: &mut Batch<Arc<OpenFile>>, run: &Run) {
+    let file = batch.file.clone();
+    if let Err(error) = file.fill(batch, run) {
+        batch.fail(run, || file.error("read", repeat(&error)));
+    }
+}
+
+/// The same error again: several requests may fail for one reason.
+fn repeat(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
+}
+
+impl OpenFile {
+    fn error(&self, action: &'static str, error: io::Error) -> MediumError {
+        MediumError::io(action, &self.label, error)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.metadata().map(|metadata| metadata.len()).map_err(|error| self.error("stat", error))
+    }
+
+    /// Plans a read and serves from the operating system's cache what is there; the runs left need I/O. If nothing can
+    /// be read at all, the error once for each request.
+    #[allow(clippy::type_complexity)]
+    fn plan(
+        self: &Arc<Self>,
+        requests: &[ReadRequest],
+    ) -> std::result::Result<(Pending, Batch<Arc<OpenFile>>), Vec<Result<Buffer>>> {
+        let fail_all = |error: MediumError| {
+            let text = error.to_string();
+            let again = || Err(MediumError::io("read", &self.label, io::Error::other(text.clone())));
+            requests.iter().map(|_| again()).collect::<Vec<_>>()
+        };
+        let file_len = self.len().map_err(fail_all)?;
+        if self.io.options.direct == DirectMode::On && self.direct().is_none() {
+            let reason = "this file system cannot read directly; use direct = auto";
+            return Err(fail_all(self.error("read", io::Error::new(ErrorKind::Unsupported, reason))));
+        }
+        let limits = Limits { name: &self.label, file_len, unit: self.io.unit() };
+        let (pending, mut batch) = batch::plan(self.clone(), requests, limits, &self.io.pool);
+        if self.io.options.direct == DirectMode::Auto {
+            let runs = std::mem::take(&mut batch.runs);
+            batch.runs = runs.into_iter().filter(|run| !self.read_if_cached(&mut batch, run)).collect();
+        }
+        Ok((pending, batch))
+    }
+
+    /// Reads a run if that takes no I/O; says whether it did.
+    fn read_if_cached(&self, batch: &mut Batch<Arc<OpenFile>>, run: &Run) -> bool {
+        match system::is_cached(&self.file, run.offset, run.len) {
+            Some(cached) => cached && self.fill(batch, run).is_ok(),
+            None => batch
+                .memory(run, 1)
+                .and_then(|mut memory| system::read_without_waiting(&self.file, &mut memory, run.offset))
+                .is_some_and(|len| len >= run.len),
+        }
+    }
+
+    fn fill(&self, batch: &mut Batch<Arc<OpenFile>>, run: &Run) -> io::Result<()> {
+        let mut offset = run.offset;
+        for memory in &mut batch.memory(run, 1).expect("every length is a multiple of 1") {
+            self.file.read_exact_at(memory, offset)?;
+            offset += memory.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn direct_for(&self, run: &Run) -> Option<&Direct> {
+        let wanted = self.io.options.direct != DirectMode::Off && !self.direct_failed.load(Ordering::Relaxed);
+        let direct = if wanted { self.direct() } else { None };
+        direct.filter(|direct| run.offset.is_multiple_of(direct.alignment as u64))
+    }
+
+    fn direct(&self) -> Option<&Direct> {
+        self.direct.get_or_init(|| system::open_direct(&self.file)).as_ref()
+    }
+
+    /// The handle to read a run with, and the multiple that its memory must be rounded to.
+    #[cfg(target_os = "linux")]
+    pub(super) fn handle_for(&self, run: &Run) -> (&File, usize) {
+        self.direct_for(run).map_or((&self.file, 1), |direct| (&direct.file, direct.alignment))
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn cached_handle(&self) -> &File {
+        &self.file
+    }
+
+    /// Direct reading was refused: do not try it again with this handle.
+    #[cfg(target_os = "linux")]
+    pub(super) fn give_up_direct(&self) {
+        self.direct_failed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenFile({})", self.label)
+    }
+}
+
+/// What all files of a disk share.
+pub(super) struct Io {
+    options: DiskOptions,
+    pool: Arc<BufferPool>,
+    engine: OnceLock<Engine>,
+}
+
+/// Who reads what the operating system does not have cached.
+enum Engine {
+    #[cfg(target_os = "linux")]
+    Ring(super::uring::Ring),
+    Threads(Threads),
+}
+
+impl Io {
+    fn new(options: DiskOptions) -> Io {
+        Io { pool: BufferPool::new(options.pool_bytes), options, engine: OnceLock::new() }
+    }
+
+    fn unit(&self) -> usize {
+        self.options.io_unit.max(4096) / 4096 * 4096
+    }
+
+    /// Reads the runs left in a batch, then delivers it.
+    fn read(&self, batch: Batch<Arc<OpenFile>>) {
+        if batch.runs.is_empty() {
+            return batch.deliver();
+        }
+        match self.engine() {
+            #[cfg(target_os = "linux")]
+            Engine::Ring(ring) => ring.read(batch),
+            Engine::Threads(threads) => threads.read(batch),
+        }
+    }
+
+    fn engine(&self) -> &Engine {
+        self.engine.get_or_init(|| {
+            #[cfg(target_os = "linux")]
+            if !self.options.force_threads
+                && let Ok(ring) = super::uring::Ring::start(self.options.io_depth)
+            {
+                return Engine::Ring(ring);
+            }
+            Engine::Threads(Threads::start(self.options.fallback_threads))
+        })
+    }
+}
+
+impl fmt::Debug for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Io({:?})", self.options)
+    }
+}
+
+/// Memory that direct reads accept: aligned to, and a multiple of, [`AlignedBytes::ALIGNMENT`]. Always initialized.
+pub(super) struct AlignedBytes {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: AlignedBytes owns its memory alone, as a Box<[u8]> does; nothing about it belongs to a thread.
+unsafe impl Send for AlignedBytes {}
+// SAFETY: a shared reference only gives shared access to the bytes.
+unsafe impl Sync for AlignedBytes {}
+
+impl AlignedBytes {
+    /// The strictest alignment that a common device asks for, in bytes.
+    pub(super) const ALIGNMENT: usize = 4096;
+
+    /// `len` zeros; `len` must be a multiple of the alignment.
+    pub(super) fn zeroed(len: usize) -> AlignedBytes {
+        if len == 0 {
+            return AlignedBytes::default();
+        }
+        let layout = Self::layout(len);
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { alloc::handle_alloc_error(layout) };
+        AlignedBytes { start, len }
+    }
+
+    fn layout(len: usize) -> Layout {
+        assert!(len.is_multiple_of(Self::ALIGNMENT), "buffer sizes are multiples of 4 KiB");
+        Layout::from_size_align(len, Self::ALIGNMENT).expect("a length that fits into memory")
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        // SAFETY: start points to len bytes that we own, initialized by alloc_zeroed (or len is 0 and start dangles).
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as in as_slice, and &mut self makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Default for AlignedBytes {
+    fn default() -> AlignedBytes {
+        AlignedBytes { start: NonNull::dangling(), len: 0 }
+    }
+}
+
+impl Drop for AlignedBytes {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: start came from alloc_zeroed with this very layout and is freed once, here.
+            unsafe { alloc::dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) use system::forget_cached;
+
+/// What only Linux can.
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs::{File, OpenOptions};
+    use std::io::{self, IoSliceMut};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use super::{AlignedBytes, Direct};
+
+    /// Drops what the kernel has cached of a file and can drop.
+    #[cfg(test)]
+    pub fn forget_cached(file: &File) {
+        // SAFETY: the call takes no pointers.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
+
+    /// Asks the kernel to start writing a range; a hint, so errors do not matter: the sync to come reports them.
+    pub fn start_write_back(file: &File, offset: u64, len: u64) {
+        // SAFETY: the call takes no pointers.
+        unsafe {
+            libc::sync_file_range(file.as_raw_fd(), offset as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE);
+        }
+    }
+
+    /// True if a range is in the kernel's cache; `None` if the kernel cannot tell (before 6.5, or not our file).
+    ///
+    /// A read with RWF_NOWAIT would tell as well, but on a miss it starts reading ahead into the cache: the bytes would
+    /// be read twice.
+    pub fn is_cached(file: &File, offset: u64, len: usize) -> Option<bool> {
+        const CACHESTAT: libc::c_long = 451;
+        const PAGE: u64 = 4096;
+        let range = [offset, len as u64];
+        let mut counts = [0u64; 5];
+        // SAFETY: cachestat(fd, struct { u64 offset, length } *, struct { u64 cached, dirty, writeback, evicted,
+        // recently_evicted } *, flags) reads the first and writes the second struct, which these arrays have the layout of.
+        let result = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0u32) };
+        let pages = (offset + len as u64).div_ceil(PAGE) - offset / PAGE;
+        (result == 0).then_some(counts[0] >= pages)
+    }
+
+    /// Reads what is in the kernel's cache; the bytes read, or `None` if there are none.
+    pub fn read_without_waiting(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64) -> Option<usize> {
+        read_with_flags(file, memory, offset, libc::RWF_NOWAIT).ok()
+    }
+
+    /// Reads into several places at once; the number of bytes read.
+    pub fn read_vectored(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        read_with_flags(file, memory, offset, 0)
+    }
+
+    fn read_with_flags(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64, flags: i32) -> io::Result<usize> {
+        let count = memory.len().min(libc::UIO_MAXIOV as usize) as i32;
+        // SAFETY: IoSliceMut is guaranteed to have the layout of iovec; each describes memory that we borrow exclusively
+        // until the call returns.
+        let read = unsafe { libc::preadv2(file.as_raw_fd(), memory.as_mut_ptr().cast(), count, offset as i64, flags) };
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// A second handle on the same file for direct reads, if its file system has them.
+    pub fn open_direct(file: &File) -> Option<Direct> {
+        let alignment = direct_alignment(file)?;
+        // By its descriptor, not its name: the name may belong to another file by now.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
+        Some(Direct { file, alignment })
+    }
+
+    /// A handle for direct writes to a file that exists, if its file system has them.
+    pub fn open_direct_writer(path: &std::path::Path) -> Option<File> {
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
+        direct_alignment(&file).map(|_| file)
+    }
+
+    /// What offsets, lengths and addresses must be multiples of; `None` if direct reads are not possible.
+    fn direct_alignment(file: &File) -> Option<usize> {
+        // SAFETY: statx is plain integers, for which zeros are valid.
+        let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+        // SAFETY: the path is an empty C string, and stat is a statx to be written.
+        let result = unsafe {
+            libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &mut stat)
+        };
+        if result != 0 || stat.stx_mask & libc::STATX_DIOALIGN == 0 {
+            return Some(AlignedBytes::ALIGNMENT);
+        }
+        let alignment = stat.stx_dio_mem_align.max(stat.stx_dio_offset_align) as usize;
+        (1..=AlignedBytes::ALIGNMENT).contains(&alignment).then_some(alignment)
+    }
+}
+
+/// Elsewhere everything goes through the operating system's cache.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::fs::File;
+    use std::io::{self, ErrorKind, IoSliceMut};
+
+    use super::Direct;
+
+    #[cfg(test)]
+    pub fn forget_cached(_: &File) {}
+
+    pub fn start_write_back(_: &File, _: u64, _: u64) {}
+
+    pub fn is_cached(_: &File, _: u64, _: usize) -> Option<bool> {
+        Some(false)
+    }
+
+    pub fn read_without_waiting(_: &File, _: &mut [IoSliceMut<'_>], _: u64) -> Option<usize> {
+        None
+    }
+
+    pub fn read_vectored(_: &File, _: &mut [IoSliceMut<'_>], _: u64) -> io::Result<usize> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    pub fn open_direct_writer(_: &std::path::Path) -> Option<File> {
+        None
+    }
+
+    pub fn open_direct(_: &File) -> Option<Direct> {
+        None
+    }
+}

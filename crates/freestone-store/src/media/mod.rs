@@ -1,0 +1,250 @@
+//! Where bytes live: files by relative name inside one database folder, behind one small trait.
+//!
+//! [`Disk`] is a folder of the file system, read with direct asynchronous I/O. [`Memory`] holds everything in the
+//! process, for `:memory:` databases and tests. [`Faulty`] wraps another medium, fails on plan and tells what would have
+//! survived a power loss.
+//!
+//! What every medium promises:
+//! - `create` never replaces a file: segments are immutable, so a name that exists is somebody's data.
+//! - Bytes are durable once `WriteFile::sync` returned; a name is durable once `sync_folder` of its folder returned.
+//!   Nothing else is: neither the order of unsynced writes nor their completeness.
+//! - Bytes written are visible at once to every reader of this machine, in this process or another.
+//!
+//! Names use `/` between folders on every platform; folders come into being with the first file in them.
+
+mod batch;
+mod buffer;
+mod disk;
+mod faulty;
+mod memory;
+mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+pub use batch::Pending;
+pub use buffer::{Buffer, BufferPool};
+pub use disk::{DirectMode, Disk, DiskOptions};
+pub use faulty::{FaultPlan, Faulty, Operation};
+pub use memory::Memory;
+
+/// One database folder.
+pub trait Medium: Send + Sync + fmt::Debug {
+    /// Creates an empty file, and its folder if need be. A name that exists is an error.
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>>;
+
+    /// Creates a file with `bytes` as its content, durably: what segments are written by. After an error a file may be
+    /// left behind.
+    fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut file = self.create(name)?;
+        file.append(bytes)?;
+        file.finish()
+    }
+
+    /// Opens an existing file for writing; appends go to its end.
+    fn edit(&self, name: &str) -> Result<Box<dyn WriteFile>>;
+
+    /// Opens an existing file for reading. The handle keeps working after the file is removed or replaced.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
+
+    /// Gives the file `from` the name `to`, replacing a file of that name in one step.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    fn remove(&self, name: &str) -> Result<()>;
+
+    fn exists(&self, name: &str) -> Result<bool>;
+
+    /// The names that start with `prefix`, sorted. The part of `prefix` up to its last `/` is the folder looked into;
+    /// folders below it are not entered. A folder that does not exist has no files.
+    fn list(&self, prefix: &str) -> Result<Vec<String>>;
+
+    /// Makes the names of a folder durable; `""` is the database folder itself.
+    fn sync_folder(&self, folder: &str) -> Result<()>;
+
+    /// Takes the lock of a file without waiting. `None`: somebody else has it, in this process or another, or the file is
+    /// not there and `mode` does not create it.
+    fn try_lock(&self, name: &str, mode: LockMode) -> Result<Option<Box<dyn LockFile>>>;
+
+    /// Where this medium is, for messages.
+    fn place(&self) -> String;
+
+    /// True if reads cost no more than a copy, so that a page cache in front would only double the memory.
+    fn is_memory(&self) -> bool {
+        false
+    }
+
+    /// Makes the names of the database folder durable.
+    fn sync_dir(&self) -> Result<()> {
+        self.sync_folder("")
+    }
+}
+
+/// A file open for reading. Handles are cheap to share between threads.
+pub trait ReadFile: Send + Sync + fmt::Debug {
+    /// The length in bytes now; another handle may be appending.
+    fn len(&self) -> Result<u64>;
+
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Fills `into` from `offset`, through the operating system's cache: for headers and other small reads.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Starts reading; results come from [`Pending::wait`] in the order of `requests`. Requests that are neighbours in
+    /// the file are read together, long ones in pieces, so ask for pages one by one and for many at a time.
+    fn start(&self, requests: &[ReadRequest]) -> Pending;
+
+    /// Reads and waits.
+    fn read_many(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>> {
+        self.start(requests).wait()
+    }
+}
+
+/// A file open for writing, by one writer.
+pub trait WriteFile: Send + fmt::Debug {
+    /// The length in bytes, with what this handle has written.
+    fn len(&self) -> u64;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes at the end. Each call is a system call on a disk: hand over pages or more, not fields. After an error the
+    /// file may hold any part of `bytes`, and `len` counts none of them.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Overwrites in place, or extends.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Cuts the file, or extends it by zeros.
+    fn set_len(&mut self, len: u64) -> Result<()>;
+
+    /// Makes the bytes and the length durable. After an error nothing is known about what was written since the last
+    /// successful sync, and a second sync proves nothing: the operating system may have dropped the bytes.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Syncs and closes.
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.sync()
+    }
+}
+
+/// A locked file; dropping it gives the lock back, and so does the end of the process, however it ends.
+pub trait LockFile: Send + Sync + fmt::Debug {
+    /// Overwrites in place from the start and, unless the new content is shorter, replaces it. Not durable: a lock file
+    /// means nothing after a restart of the machine.
+    fn write(&self, bytes: &[u8]) -> Result<()>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// Alone; create the file if it is not there.
+    Create,
+    /// Alone, and only if the file is there.
+    Existing,
+    /// Beside others that share it, and only if the file is there. Works where nothing can be written.
+    Shared,
+}
+
+/// A run of bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadRequest {
+    pub offset: u64,
+    pub len: usize,
+}
+
+pub type Result<T, E = MediumError> = std::result::Result<T, E>;
+
+/// What went wrong between us and the bytes.
+#[derive(Debug, thiserror::Error)]
+pub enum MediumError {
+    #[error("cannot {action} {file}: {source}")]
+    Io { action: &'static str, file: String, source: io::Error },
+    #[error(
+        "{file} has {file_len} bytes, but {len} bytes at offset {offset} were asked for: the file was cut short; \
+         restore it from a copy"
+    )]
+    PastEnd { file: String, file_len: u64, offset: u64, len: u64 },
+    #[error(
+        "{name:?} cannot name a file of a database: use a relative name with '/' between parts that are neither empty \
+         nor '.' nor '..'"
+    )]
+    Name { name: String },
+}
+
+impl MediumError {
+    pub(crate) fn io(action: &'static str, file: impl Into<String>, source: io::Error) -> MediumError {
+        MediumError::Io { action, file: file.into(), source }
+    }
+
+    /// The operating system's class of error, if it has one.
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            MediumError::Io { source, .. } => Some(source.kind()),
+            _ => None,
+        }
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == Some(io::ErrorKind::NotFound)
+    }
+
+    /// True if the folder or medium cannot be written at all, as opposed to this write having failed.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
+    }
+}
+
+/// Refuses names that would leave the database folder or mean different files on different platforms.
+fn check_name(name: &str) -> Result<()> {
+    let good_part = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0', ':']);
+    if name.split('/').all(good_part) { Ok(()) } else { Err(MediumError::Name { name: name.to_string() }) }
+}
+
+/// The folder of a name, without the `/`; `""` for the database folder itself.
+fn folder_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Returns the end of a run of bytes, or says that the file does not have it.
+fn check_range(file: &str, file_len: u64, offset: u64, len: usize) -> Result<u64> {
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= file_len => Ok(end),
+        _ => Err(MediumError::PastEnd { file: file.to_string(), file_len, offset, len: len as u64 }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod name_tests {
+    use super::*;
+
+    fn check(name: &str, good: bool) {
+        assert_eq!(check_name(name).is_ok(), good, "{name:?}");
+    }
+
+    #[test]
+    fn names_stay_inside_the_folder() {
+        for name in ["a", "CURRENT", "readers/1-2.pin", "t/0001/x.seg"] {
+            check(name, true);
+        }
+        for name in ["", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a\\b", "c:a", "a\0"] {
+            check(name, false);
+        }
+    }
+
+    #[test]
+    fn a_range_past_the_end_names_the_file() {
+        assert_eq!(check_range("f", 10, 4, 6).unwrap(), 10);
+        for (offset, len) in [(4, 7), (11, 0), (u64::MAX, 2)] {
+            let message = check_range("f", 10, offset, len).unwrap_err().to_string();
+            assert!(message.starts_with("f has 10 bytes"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,603 @@
+//! A cursor: one thread's way through units of a scan.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_schema::{Field, Schema, SchemaRef};
+use freestone_codec::{Rows, Scratch};
+
+use super::filters::{Observed, order};
+use super::metrics::ScanMetrics;
+use super::{ColumnPredicate, DynamicState, GRANULE_ROWS, ROW_ID_TYPE, RowFilter, ScanRequest, Unit, row_id};
+use crate::bitmap;
+use crate::column::ColumnBuffer;
+use crate::error::{Result, StoreError};
+use crate::segment::zones::Verdict;
+use crate::segment::{CachedPage, Segment};
+use crate::store::Table;
+
+/// Pages of one segment that the cursor holds: per group, the last ones it used.
+type Held = Vec<Vec<(usize, Arc<CachedPage>)>>;
+
+/// One thread's way through units of a scan. Rows come out in the order of the units it is given.
+#[derive(Debug)]
+pub struct Cursor {
+    table: Arc<Table>,
+    request: Arc<ScanRequest>,
+    metrics: Arc<ScanMetrics>,
+    schema: SchemaRef,
+    output: Vec<ColumnBuffer>,
+    row_ids: Vec<u64>,
+    rows: usize,
+    ready: VecDeque<RecordBatch>,
+    scratch: Scratch,
+    observed: Vec<Observed>,
+    dynamic: Vec<(u64, DynamicState)>,
+    /// How the row filters of dynamic filters did, by filter and place.
+    dynamic_observed: HashMap<(usize, usize), Observed>,
+    /// Pages asked for ahead of their use.
+    ahead: Option<Ahead>,
+}
+
+struct Ahead {
+    segment: Arc<Segment>,
+    pages: Vec<(usize, usize)>,
+    pending: crate::media::Pending,
+}
+
+impl std::fmt::Debug for Ahead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} pages of {}", self.pages.len(), self.segment.name())
+    }
+}
+
+/// A granule while it is scanned.
+struct Granule<'a> {
+    segment: &'a Segment,
+    /// Position of the segment in the table.
+    ordinal: usize,
+    start: usize,
+    len: usize,
+}
+
+impl Cursor {
+    pub fn new(table: Arc<Table>, request: Arc<ScanRequest>, metrics: Arc<ScanMetrics>) -> Self {
+        let schema = output_schema(&table, &request);
+        let observed = vec![Observed::default(); request.predicates.len()];
+        let dynamic = request.dynamic.iter().map(|_| (u64::MAX, DynamicState::default())).collect();
+        let mut cursor = Cursor {
+            table,
+            request,
+            metrics,
+            schema,
+            output: vec![],
+            row_ids: vec![],
+            rows: 0,
+            ready: VecDeque::new(),
+            scratch: Scratch::default(),
+            observed,
+            dynamic,
+            dynamic_observed: HashMap::new(),
+            ahead: None,
+        };
+        cursor.output = cursor.new_output();
+        cursor
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next batch that is full, if there is one.
+    pub fn next_ready(&mut self) -> Option<RecordBatch> {
+        self.ready.pop_front()
+    }
+
+    /// Rows that were selected and not handed out yet.
+    pub fn buffered_rows(&self) -> usize {
+        self.rows + self.ready.iter().map(RecordBatch::num_rows).sum::<usize>()
+    }
+
+    /// What is left when no unit is.
+    pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
+        if self.rows > 0 {
+            self.flush()?;
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    /// Scans one unit; batches that fill up become ready. `next` is read ahead while this one is decoded.
+    pub fn scan(&mut self, unit: &Unit, next: Option<&Unit>) -> Result<()> {
+        let table = self.table.clone();
+        let segment = table.open_segment(unit.segment)?;
+        self.refresh_dynamic()?;
+        self.take_ahead()?;
+        if let Some(next) = next {
+            self.read_ahead(&table, next)?;
+        }
+        let mut held: Held = (0..segment.group_count()).map(|_| vec![]).collect();
+        let end = (unit.rows.end as usize).min(segment.rows());
+        for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
+            let len = GRANULE_ROWS.min(end - start);
+            self.scan_granule(&Granule { segment: &segment, ordinal: unit.segment, start, len }, &mut held)?;
+            if self.rows >= self.request.batch_rows {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refresh_dynamic(&mut self) -> Result<()> {
+        for (filter, (generation, state)) in self.request.dynamic.iter().zip(&mut self.dynamic) {
+            let now = filter.generation();
+            if now != *generation {
+                *state = filter.current().map_err(StoreError::Invalid)?;
+                *generation = now;
+                self.dynamic_observed.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_granule(&mut self, granule: &Granule<'_>, held: &mut Held) -> Result<()> {
+        let request = self.request.clone();
+        let dynamic: Vec<ColumnPredicate> = self.dynamic.iter().flat_map(|(_, d)| d.predicates.clone()).collect();
+        let mut judged = judge(granule, &request.predicates);
+        let by_dynamic = judge(granule, &dynamic);
+        judged.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
+        ScanMetrics::add(&self.metrics.zones, judged.zones);
+        ScanMetrics::add(&self.metrics.zones_pruned, judged.pruned.max(by_dynamic.pruned));
+        let mut selection = judged.selection;
+        ScanMetrics::add(&self.metrics.rows_scanned, bitmap::count(&selection));
+        self.drop_deleted(granule, &mut selection);
+        for at in order(&self.observed).into_iter().filter(|at| judged.open.contains(at)) {
+            let before = bitmap::count(&selection);
+            if before == 0 {
+                return Ok(());
+            }
+            let begin = Instant::now();
+            self.filter_column(granule, &request.predicates[at], held, &mut selection)?;
+            self.observed[at].record(before, bitmap::count(&selection), begin.elapsed());
+        }
+        for at in by_dynamic.open {
+            self.filter_column(granule, &dynamic[at], held, &mut selection)?;
+        }
+        for filter in &request.row_filters {
+            self.filter_rows(granule, filter.as_ref(), held, &mut selection)?;
+        }
+        self.apply_dynamic_row_filters(granule, held, &mut selection)?;
+        if judged.open.is_empty() && judged.pruned == 0 && bitmap::count(&selection) == granule.len {
+            ScanMetrics::add(&self.metrics.zones_whole, judged.zones);
+        }
+        self.emit(granule, held, &selection)
+    }
+
+    /// Row filters of dynamic filters only spare work above the scan: one that keeps most rows is left out from then on.
+    fn apply_dynamic_row_filters(
+        &mut self,
+        granule: &Granule<'_>,
+        held: &mut Held,
+        selection: &mut [u64],
+    ) -> Result<()> {
+        for at in 0..self.dynamic.len() {
+            for which in 0..self.dynamic[at].1.row_filters.len() {
+                let observed = self.dynamic_observed.entry((at, which)).or_default();
+                let before = bitmap::count(selection);
+                if before == 0 || observed.keeps_most() {
+                    continue;
+                }
+                let filter = self.dynamic[at].1.row_filters[which].clone();
+                let begin = Instant::now();
+                self.filter_rows(granule, filter.as_ref(), held, selection)?;
+                let observed = self.dynamic_observed.entry((at, which)).or_default();
+                observed.record(before, bitmap::count(selection), begin.elapsed());
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_deleted(&self, granule: &Granule<'_>, selection: &mut [u64]) {
+        if let Some(deleted) = &self.table.segments[granule.ordinal].deleted {
+            let (start, end) = (granule.start as u32, (granule.start + granule.len) as u32);
+            deleted.range(start..end).for_each(|row| bitmap::clear(selection, (row - start) as usize));
+        }
+    }
+
+    fn filter_column(
+        &mut self,
+        granule: &Granule<'_>,
+        filter: &ColumnPredicate,
+        held: &mut Held,
+        selection: &mut [u64],
+    ) -> Result<()> {
+        let (group, place) = granule.segment.place(filter.column);
+        let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
+        let wanted: Vec<usize> =
+            (run.first..=run.last).filter(|page| any_selected(granule, group, *page, selection)).collect();
+        self.hold(granule.segment, group, &wanted, held)?;
+        for page in wanted {
+            let (first, rows) = overlap(granule, group, page);
+            let cached = held_page(held, group, page);
+            let view = granule.segment.view(group, &cached);
+            let in_page = granule.start + first - granule.segment.page_rows(group, page).start;
+            let wrong = |e: String| granule.segment.page_error(group, page, e);
+            if first.is_multiple_of(64) {
+                // A whole number of words starts here. Rows of the next page in the last word are not this page's.
+                let words = &mut selection[first / 64..bitmap::words(first + rows)];
+                let last = words.last().copied().unwrap_or(0);
+                bitmap::trim(words, rows);
+                view.filter(place, &filter.predicate, in_page, rows, words, &mut self.scratch).map_err(wrong)?;
+                if !rows.is_multiple_of(64)
+                    && let Some(word) = words.last_mut()
+                {
+                    *word |= last & !((1 << (rows % 64)) - 1);
+                }
+            } else {
+                let mut part = bitmap::extract(selection, first, rows);
+                view.filter(place, &filter.predicate, in_page, rows, &mut part, &mut self.scratch).map_err(wrong)?;
+                bitmap::write(selection, first, &part, rows);
+            }
+        }
+        Ok(())
+    }
+
+    fn filter_rows(
+        &mut self,
+        granule: &Granule<'_>,
+        filter: &dyn RowFilter,
+        held: &mut Held,
+        selection: &mut [u64],
+    ) -> Result<()> {
+        let positions = Selected::of(selection, granule.len);
+        if positions.count == 0 {
+            return Ok(());
+        }
+        let columns = filter.columns();
+        let mut buffers: Vec<ColumnBuffer> =
+            columns.iter().map(|c| ColumnBuffer::new(&self.table.schema.columns[*c].data_type)).collect();
+        for (column, buffer) in columns.iter().zip(&mut buffers) {
+            let (group, place) = granule.segment.place(*column);
+            self.decode_group(granule, group, &[(0, place)], &positions, held, std::slice::from_mut(buffer))?;
+        }
+        let arrays: Result<Vec<ArrayRef>, String> = buffers.into_iter().map(ColumnBuffer::finish).collect();
+        let arrays = arrays.map_err(|e| self.granule_error(granule, e))?;
+        let passed = filter.evaluate(&arrays, positions.count).map_err(StoreError::Invalid)?;
+        match &positions.list {
+            None => selection.iter_mut().zip(&passed).for_each(|(s, p)| *s &= p),
+            Some(list) => {
+                for (at, row) in list.iter().enumerate() {
+                    if !bitmap::get(&passed, at) {
+                        bitmap::clear(selection, *row as usize);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, granule: &Granule<'_>, held: &mut Held, selection: &[u64]) -> Result<()> {
+        let selected = Selected::of(selection, granule.len);
+        ScanMetrics::add(&self.metrics.rows_selected, selected.count);
+        if selected.count == 0 {
+            return Ok(());
+        }
+        if self.rows > 0 && self.rows + selected.count > 2 * self.request.batch_rows {
+            self.flush()?;
+        }
+        let request = self.request.clone();
+        self.hold_all(granule, &request.projection, &selected, held)?;
+        let mut output = std::mem::take(&mut self.output);
+        let mut by_group: Vec<Vec<(usize, usize)>> = vec![vec![]; granule.segment.group_count()];
+        for (at, column) in request.projection.iter().enumerate() {
+            let (group, place) = granule.segment.place(*column);
+            by_group[group].push((at, place));
+        }
+        for (group, columns) in by_group.iter().enumerate().filter(|(_, columns)| !columns.is_empty()) {
+            self.decode_group(granule, group, columns, &selected, held, &mut output)?;
+        }
+        self.output = output;
+        if request.row_ids {
+            let id = |row: usize| row_id(granule.ordinal, granule.start + row);
+            match &selected.list {
+                None => self.row_ids.extend((0..granule.len).map(id)),
+                Some(list) => self.row_ids.extend(list.iter().map(|row| id(*row as usize))),
+            }
+        }
+        self.rows += selected.count;
+        Ok(())
+    }
+
+    /// Appends the selected rows of some columns of a group, given as (place in `buffers`, place in the group), page by
+    /// page, so that a page of rows is in the cache for all of them.
+    fn decode_group(
+        &mut self,
+        granule: &Granule<'_>,
+        group: usize,
+        columns: &[(usize, usize)],
+        selected: &Selected,
+        held: &mut Held,
+        buffers: &mut [ColumnBuffer],
+    ) -> Result<()> {
+        ScanMetrics::add(&self.metrics.values_decoded, selected.count * columns.len());
+        let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
+        let wanted: Vec<usize> = (run.first..=run.last).filter(|page| selected.any(granule, group, *page)).collect();
+        self.hold(granule.segment, group, &wanted, held)?;
+        let mut in_page = vec![];
+        for page in wanted {
+            let rows = selected.in_page(granule, group, page, &mut in_page);
+            let cached = held_page(held, group, page);
+            let view = granule.segment.view(group, &cached);
+            for (at, place) in columns {
+                let decoded = view.decode(*place, rows, &mut buffers[*at], &mut self.scratch);
+                decoded.map_err(|e| granule.segment.page_error(group, page, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the cursor holds `wanted` pages of a group, and lets go of others.
+    fn hold(&mut self, segment: &Segment, group: usize, wanted: &[usize], held: &mut Held) -> Result<()> {
+        let (mut found, mut missing) = (vec![], vec![]);
+        for page in wanted {
+            if held[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
+                continue;
+            }
+            match segment.cached(self.table.cache(), group, *page)? {
+                Some(cached) => {
+                    ScanMetrics::add(&self.metrics.pages_used, 1);
+                    ScanMetrics::add(&self.metrics.bytes_used, segment.page_bytes(group, *page));
+                    found.push((*page, cached));
+                }
+                None => missing.push((group, *page)),
+            }
+        }
+        for (group, page) in &missing {
+            ScanMetrics::add(&self.metrics.pages_used, 1);
+            ScanMetrics::add(&self.metrics.bytes_used, segment.page_bytes(*group, *page));
+        }
+        let read = self.read(segment, &missing)?;
+        if let Some(first) = wanted.first() {
+            held[group].retain(|(page, _)| page >= first);
+        }
+        held[group].extend(found);
+        held[group].extend(missing.iter().map(|(_, page)| *page).zip(read));
+        held[group].sort_unstable_by_key(|(page, _)| *page);
+        Ok(())
+    }
+
+    /// Reads the pages that all `columns` need at once, so that their reads overlap.
+    fn hold_all(
+        &mut self,
+        granule: &Granule<'_>,
+        columns: &[usize],
+        selected: &Selected,
+        held: &mut Held,
+    ) -> Result<()> {
+        let mut missing = vec![];
+        let mut groups: Vec<usize> = columns.iter().map(|c| granule.segment.place(*c).0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups {
+            let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
+            for page in (run.first..=run.last).filter(|page| selected.any(granule, group, *page)) {
+                let known = held[group].iter().any(|(p, _)| *p == page);
+                if !known && !granule.segment.is_cached(self.table.cache(), group, page) {
+                    missing.push((group, page));
+                }
+            }
+        }
+        let read = self.read(granule.segment, &missing)?;
+        for (group, page) in &missing {
+            ScanMetrics::add(&self.metrics.pages_used, 1);
+            ScanMetrics::add(&self.metrics.bytes_used, granule.segment.page_bytes(*group, *page));
+        }
+        for ((group, page), cached) in missing.iter().zip(read) {
+            held[*group].push((*page, cached));
+        }
+        held.iter_mut().for_each(|pages| pages.sort_unstable_by_key(|(page, _)| *page));
+        Ok(())
+    }
+
+    fn read(&mut self, segment: &Segment, missing: &[(usize, usize)]) -> Result<Vec<Arc<CachedPage>>> {
+        if missing.is_empty() {
+            return Ok(vec![]);
+        }
+        let pending = segment.start(missing);
+        self.admit(segment, missing, pending)
+    }
+
+    fn admit(
+        &self,
+        segment: &Segment,
+        pages: &[(usize, usize)],
+        pending: crate::media::Pending,
+    ) -> Result<Vec<Arc<CachedPage>>> {
+        let mut admitted = Vec::with_capacity(pages.len());
+        for (page, bytes) in pages.iter().zip(pending.wait()) {
+            let bytes = bytes?;
+            ScanMetrics::add(&self.metrics.pages_read, 1);
+            ScanMetrics::add(&self.metrics.bytes_read, bytes.len());
+            admitted.push(segment.admit(self.table.cache(), *page, bytes)?);
+        }
+        Ok(admitted)
+    }
+
+    /// Starts reading what the next unit needs first: its filters' columns, or all of the projection where nothing filters
+    /// (column prefetch, Halverson 3.1).
+    fn read_ahead(&mut self, table: &Table, unit: &Unit) -> Result<()> {
+        let segment = table.open_segment(unit.segment)?;
+        let filtered: Vec<usize> = self.request.predicates.iter().map(|p| p.column).collect();
+        let columns = if filtered.is_empty() { &self.request.projection } else { &filtered };
+        let end = (unit.rows.end as usize).min(segment.rows());
+        let mut pages = vec![];
+        for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
+            let len = GRANULE_ROWS.min(end - start);
+            let granule = Granule { segment: &segment, ordinal: unit.segment, start, len };
+            let judged = judge(&granule, &self.request.predicates);
+            for column in columns {
+                let (group, _) = segment.place(*column);
+                let run = segment.pages_of(group, start..start + len);
+                for page in
+                    (run.first..=run.last).filter(|page| any_selected(&granule, group, *page, &judged.selection))
+                {
+                    if pages.last() != Some(&(group, page))
+                        && !pages.contains(&(group, page))
+                        && !segment.is_cached(table.cache(), group, page)
+                    {
+                        pages.push((group, page));
+                    }
+                }
+            }
+        }
+        if !pages.is_empty() {
+            let pending = segment.start(&pages);
+            self.ahead = Some(Ahead { segment, pages, pending });
+        }
+        Ok(())
+    }
+
+    fn take_ahead(&mut self) -> Result<()> {
+        if let Some(ahead) = self.ahead.take() {
+            self.admit(&ahead.segment, &ahead.pages, ahead.pending)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let output = self.new_output();
+        let output = std::mem::replace(&mut self.output, output);
+        let arrays: Result<Vec<ArrayRef>, String> = output.into_iter().map(ColumnBuffer::finish).collect();
+        let mut arrays = arrays.map_err(|reason| StoreError::Corrupt { file: self.table.name.clone(), reason })?;
+        if self.request.row_ids {
+            arrays.push(Arc::new(UInt64Array::from(std::mem::take(&mut self.row_ids))));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
+            .map_err(|e| StoreError::Corrupt { file: self.table.name.clone(), reason: e.to_string() })?;
+        self.ready.push_back(batch);
+        Ok(())
+    }
+
+    fn new_output(&self) -> Vec<ColumnBuffer> {
+        let columns = &self.table.schema.columns;
+        self.request.projection.iter().map(|c| ColumnBuffer::new(&columns[*c].data_type)).collect()
+    }
+
+    fn granule_error(&self, granule: &Granule<'_>, reason: String) -> StoreError {
+        StoreError::Corrupt { file: granule.segment.name().to_owned(), reason }
+    }
+}
+
+fn output_schema(table: &Table, request: &ScanRequest) -> SchemaRef {
+    let columns = request.projection.iter().map(|c| &table.schema.columns[*c]);
+    let mut fields: Vec<Field> = columns.map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect();
+    if request.row_ids {
+        fields.push(Field::new("__row_id", ROW_ID_TYPE, false));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// What the zones of a granule say about some predicates.
+struct Judged {
+    /// Rows of zones that are not ruled out.
+    selection: Vec<u64>,
+    /// Predicates that some zone leaves open.
+    open: Vec<usize>,
+    zones: usize,
+    pruned: usize,
+}
+
+/// Whether the zones of a unit leave any row.
+pub(super) fn survives(segment: &Segment, unit: &Unit, predicates: &[ColumnPredicate]) -> bool {
+    let end = (unit.rows.end as usize).min(segment.rows());
+    predicates.is_empty()
+        || (unit.rows.start as usize..end).step_by(GRANULE_ROWS).any(|start| {
+            let granule = Granule { segment, ordinal: unit.segment, start, len: GRANULE_ROWS.min(end - start) };
+            judge(&granule, predicates).selection.iter().any(|word| *word != 0)
+        })
+}
+
+fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate]) -> Judged {
+    let (segment, zone_rows) = (granule.segment, granule.segment.zone_rows());
+    let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], zones: 0, pruned: 0 };
+    let end = granule.start + granule.len;
+    for zone in granule.start / zone_rows..end.div_ceil(zone_rows) {
+        judged.zones += 1;
+        let rows = zone_rows.min(segment.rows() - zone * zone_rows);
+        let verdict = |p: &ColumnPredicate| segment.footer.zones[p.column].verdict(zone, rows, &p.predicate);
+        let verdicts: Vec<Verdict> = predicates.iter().map(verdict).collect();
+        if verdicts.contains(&Verdict::None) {
+            judged.pruned += 1;
+            let from = (zone * zone_rows).max(granule.start) - granule.start;
+            let to = (zone * zone_rows + rows).min(end) - granule.start;
+            (from..to).for_each(|row| bitmap::clear(&mut judged.selection, row));
+            continue;
+        }
+        for (at, verdict) in verdicts.iter().enumerate() {
+            if *verdict == Verdict::Some && !judged.open.contains(&at) {
+                judged.open.push(at);
+            }
+        }
+    }
+    judged
+}
+
+/// The selected rows of a granule, as positions from the granule's start unless all are.
+struct Selected {
+    count: usize,
+    list: Option<Vec<u32>>,
+}
+
+impl Selected {
+    fn of(selection: &[u64], len: usize) -> Self {
+        let count = bitmap::count(selection);
+        let list = (count < len).then(|| {
+            let mut list = Vec::with_capacity(count);
+            bitmap::positions(selection, 0, &mut list);
+            list
+        });
+        Selected { count, list }
+    }
+
+    /// The selected rows that are on a page, as rows of the page; `buffer` holds positions.
+    fn in_page<'b>(&self, granule: &Granule<'_>, group: usize, page: usize, buffer: &'b mut Vec<u32>) -> Rows<'b> {
+        let (first, len) = overlap(granule, group, page);
+        let page_start = granule.segment.page_rows(group, page).start;
+        let Some(list) = &self.list else {
+            return Rows::Range { start: granule.start + first - page_start, len };
+        };
+        let from = list.partition_point(|row| (*row as usize) < first);
+        let to = list.partition_point(|row| (*row as usize) < first + len);
+        // Positions are of the granule; the page may have started before it.
+        let shift = granule.start.wrapping_sub(page_start) as u32;
+        buffer.clear();
+        buffer.extend(list[from..to].iter().map(|row| row.wrapping_add(shift)));
+        Rows::Positions(buffer)
+    }
+
+    fn any(&self, granule: &Granule<'_>, group: usize, page: usize) -> bool {
+        let Some(list) = &self.list else { return true };
+        let (first, len) = overlap(granule, group, page);
+        let from = list.partition_point(|row| (*row as usize) < first);
+        list.get(from).is_some_and(|row| (*row as usize) < first + len)
+    }
+}
+
+/// The rows that a page shares with a granule: the first, from the granule's start, and how many.
+fn overlap(granule: &Granule<'_>, group: usize, page: usize) -> (usize, usize) {
+    let rows = granule.segment.page_rows(group, page);
+    let (start, end) = (rows.start.max(granule.start), rows.end.min(granule.start + granule.len));
+    (start - granule.start, end - start)
+}
+
+fn any_selected(granule: &Granule<'_>, group: usize, page: usize, selection: &[u64]) -> bool {
+    let (first, len) = overlap(granule, group, page);
+    bitmap::extract(selection, first, len).iter().any(|word| *word != 0)
+}
+
+fn held_page(held: &Held, group: usize, page: usize) -> Arc<CachedPage> {
+    let found = held[group].binary_search_by_key(&page, |(p, _)| *p);
+    held[group][found.expect("the pages of a granule are held before they are used")].1.clone()
+}

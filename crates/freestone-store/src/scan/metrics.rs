@@ -1,0 +1,62 @@
+//! What a scan did: counters for `EXPLAIN ANALYZE`, shared by all cursors of a scan.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// Shared counters of one scan.
+        #[derive(Debug, Default)]
+        pub struct ScanMetrics { $($(#[$doc])* pub $name: AtomicU64),+ }
+
+        /// The counters at one moment.
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+        pub struct ScanTotals { $($(#[$doc])* pub $name: u64),+ }
+
+        impl ScanMetrics {
+            pub fn totals(&self) -> ScanTotals {
+                ScanTotals { $($name: self.$name.load(Relaxed)),+ }
+            }
+        }
+
+        impl ScanTotals {
+            /// Names and values, in a fixed order.
+            pub fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),+]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Segments of the table.
+    segments,
+    /// Segments of which no zone was left.
+    segments_pruned,
+    zones,
+    /// Zones skipped by their aggregates.
+    zones_pruned,
+    /// Zones of which the aggregates say that all rows qualify.
+    zones_whole,
+    /// Pages of the groups that hold the columns asked for.
+    pages_total,
+    /// Pages that were decoded from, once per unit of work that needed them.
+    pages_used,
+    /// Pages that came from the medium.
+    pages_read,
+    /// Bytes of all those pages, of those used, of those read.
+    bytes_total,
+    bytes_used,
+    bytes_read,
+    /// Rows of zones that were not pruned.
+    rows_scanned,
+    /// Rows that passed all filters.
+    rows_selected,
+    /// Values decoded for the output and for row filters.
+    values_decoded,
+}
+
+impl ScanMetrics {
+    pub(super) fn add(counter: &AtomicU64, amount: usize) {
+        counter.fetch_add(amount as u64, Relaxed);
+    }
+}

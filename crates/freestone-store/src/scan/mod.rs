@@ -1,0 +1,168 @@
+//! The scan: one core for all layouts. Zones are pruned by their aggregates, conjuncts run on encoded data in the order of
+//! their observed selectivity, and what is projected is decoded at the rows that are left.
+
+mod cursor;
+mod filters;
+mod metrics;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use freestone_codec::Predicate;
+
+pub use cursor::Cursor;
+pub use metrics::{ScanMetrics, ScanTotals};
+
+use crate::error::Result;
+use crate::store::Table;
+
+/// A predicate on one column of the table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnPredicate {
+    pub column: usize,
+    pub predicate: Predicate,
+}
+
+/// A filter that only the caller can evaluate, on decoded columns.
+pub trait RowFilter: Send + Sync + std::fmt::Debug {
+    /// The columns it needs, in the order that [`RowFilter::evaluate`] gets them.
+    fn columns(&self) -> &[usize];
+
+    /// Which of the rows pass: bit `i` of the answer for row `i` of `columns`.
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String>;
+}
+
+/// Predicates that become known or sharper while a scan runs: of a join's other side, of a TopK.
+pub trait DynamicFilter: Send + Sync + std::fmt::Debug {
+    /// A number that changes when the filter does.
+    fn generation(&self) -> u64;
+
+    /// The filter now; conjuncts that cannot be said by predicates come as a row filter.
+    fn current(&self) -> Result<DynamicState, String>;
+}
+
+/// What a dynamic filter is at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct DynamicState {
+    pub predicates: Vec<ColumnPredicate>,
+    pub row_filters: Vec<Arc<dyn RowFilter>>,
+}
+
+/// What a scan is asked for.
+#[derive(Debug, Clone)]
+pub struct ScanRequest {
+    /// Columns of the output, by their position in the table.
+    pub projection: Vec<usize>,
+    /// Whether a last column gives each row's id: segment ordinal times 2^32 plus row.
+    pub row_ids: bool,
+    pub predicates: Vec<ColumnPredicate>,
+    pub row_filters: Vec<Arc<dyn RowFilter>>,
+    pub dynamic: Vec<Arc<dyn DynamicFilter>>,
+    /// Rows a batch should have, at least, but for the last one of a cursor.
+    pub batch_rows: usize,
+}
+
+impl ScanRequest {
+    pub fn columns(projection: Vec<usize>) -> Self {
+        ScanRequest {
+            projection,
+            row_ids: false,
+            predicates: vec![],
+            row_filters: vec![],
+            dynamic: vec![],
+            batch_rows: 8192,
+        }
+    }
+}
+
+/// A piece of a scan that one thread does at a time: zones of one segment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Unit {
+    /// Position of the segment in the table.
+    pub segment: usize,
+    pub rows: Range<u32>,
+}
+
+/// Rows that a cursor filters and decodes together: several zones, judged one by one.
+pub const GRANULE_ROWS: usize = 8192;
+
+/// The units of a table, in order, of about `unit_rows` rows.
+pub fn units(table: &Table, unit_rows: usize) -> Vec<Unit> {
+    let mut units = vec![];
+    for (segment, entry) in table.segments.iter().enumerate() {
+        let step = unit_rows.next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
+        let starts = (0..entry.rows as usize).step_by(step);
+        units.extend(starts.map(|s| Unit { segment, rows: s as u32..(s + step).min(entry.rows as usize) as u32 }));
+    }
+    units
+}
+
+/// The units of a scan of which the zones leave anything, and the totals to compare a scan's work with.
+pub fn surviving_units(
+    table: &Table,
+    request: &ScanRequest,
+    unit_rows: usize,
+    metrics: &ScanMetrics,
+) -> Result<Vec<Unit>> {
+    let all = units(table, unit_rows);
+    let mut left = Vec::with_capacity(all.len());
+    let mut columns: Vec<usize> = request.projection.clone();
+    columns.extend(request.predicates.iter().map(|p| p.column));
+    columns.extend(request.row_filters.iter().flat_map(|f| f.columns().to_vec()));
+    for at in 0..table.segments.len() {
+        let segment = table.open_segment(at)?;
+        ScanMetrics::add(&metrics.segments, 1);
+        let mut groups: Vec<usize> = columns.iter().map(|c| segment.place(*c).0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups {
+            ScanMetrics::add(&metrics.pages_total, segment.page_count(group));
+            ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
+        }
+        let before = left.len();
+        for unit in all.iter().filter(|unit| unit.segment == at) {
+            if cursor::survives(&segment, unit, &request.predicates) {
+                left.push(unit.clone());
+            } else {
+                let zones = (unit.rows.len()).div_ceil(segment.zone_rows());
+                ScanMetrics::add(&metrics.zones, zones);
+                ScanMetrics::add(&metrics.zones_pruned, zones);
+            }
+        }
+        if left.len() == before {
+            ScanMetrics::add(&metrics.segments_pruned, 1);
+        }
+    }
+    Ok(left)
+}
+
+/// The type of the row id column.
+pub const ROW_ID_TYPE: DataType = DataType::UInt64;
+
+/// Row ids of a scan: which segment of the table, which row of it.
+pub fn row_id(segment: usize, row: usize) -> u64 {
+    (segment as u64) << 32 | row as u64
+}
+
+/// Splits what [`row_id`] joined.
+pub fn split_row_id(id: u64) -> (usize, u32) {
+    ((id >> 32) as usize, id as u32)
+}
+
+/// Bits of a boolean array, NULL as false.
+pub fn boolean_bits(array: &arrow_array::BooleanArray) -> Vec<u64> {
+    let len = array.len();
+    let mut bits = vec![0u64; crate::bitmap::words(len)];
+    for (at, word) in array.values().bit_chunks().iter_padded().take(bits.len()).enumerate() {
+        bits[at] = word;
+    }
+    if let Some(nulls) = array.nulls() {
+        for (at, word) in nulls.inner().bit_chunks().iter_padded().take(bits.len()).enumerate() {
+            bits[at] &= word;
+        }
+    }
+    crate::bitmap::trim(&mut bits, len);
+    bits
+}

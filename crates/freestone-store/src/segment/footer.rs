@@ -1,0 +1,245 @@
+//! The footer: everything a segment says about itself. A segment decodes from its bytes alone.
+//!
+//! ```text
+//! footer, the payload of one blob page
+//!      4 length of the description n
+//!      n description: JSON (rows, zone rows, page size, schema, design, columns, groups)
+//!        per group, per page: 4 first row, 4 index of the page's first unit
+//!        per column: its zones: NULLs of each as varints; then per zone a tag and its bounds (`zones.rs`)
+//! trailer, the last 4096 bytes of the file
+//!      0    8 magic "FREESEG1"
+//!      8    4 CRC-32C of everything behind this field
+//!     12    4 page size
+//!     16    4 index of the footer's page, in pages
+//!     20    4 units of the footer's page
+//!     24    8 id of the segment, which is also its file's name: tells a file that was put in the place of another
+//!     32      zeros
+//! ```
+
+use freestone_codec::{ColumnPlan, Encoding, Kind, Transform};
+use serde::{Deserialize, Serialize};
+
+use super::bytes::{ByteReader, ByteWriter};
+use super::zones::ZoneMap;
+use crate::design::{Design, PageFormat};
+use crate::page;
+use crate::schema::{TableSchema, kind};
+
+pub const TRAILER: usize = 4096;
+const MAGIC: [u8; 8] = *b"FREESEG1";
+
+/// What a segment's bytes mean.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Footer {
+    pub description: Description,
+    /// Per group, per page.
+    pub pages: Vec<Vec<PageEntry>>,
+    /// Per column of the schema.
+    pub zones: Vec<ZoneMap>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    pub rows: u32,
+    pub zone_rows: u32,
+    pub page_size: u32,
+    pub schema: TableSchema,
+    pub design: Design,
+    pub columns: Vec<ColumnDescription>,
+    pub groups: Vec<GroupDescription>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ColumnDescription {
+    pub transform: String,
+    pub encoding: String,
+    /// Page index, units and length of the column's shared dictionary or symbol table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<BlobEntry>,
+    /// Distinct values, estimated from a sample unless the column has a shared dictionary.
+    pub distinct: u64,
+    /// Bytes of this column's chunks; for groups of dense or slotted tuples, its share of their pages.
+    pub bytes: u64,
+    /// Plans weighed when the segment was written, best first: name, bytes and nanoseconds a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub considered: Vec<(String, f32, f32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BlobEntry {
+    pub index: u32,
+    pub units: u16,
+    pub bytes: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupDescription {
+    pub format: PageFormat,
+    pub columns: Vec<u32>,
+    pub pages: u32,
+    /// Units behind the last page's first one.
+    pub end: u32,
+}
+
+/// A page in the directory. It ends where the next one of its group starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageEntry {
+    pub first_row: u32,
+    pub index: u32,
+}
+
+impl Footer {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let json = serde_json::to_vec(&self.description).expect("a description has only strings as keys");
+        let mut out = ByteWriter::default();
+        out.u32(json.len() as u32);
+        let mut bytes = out.finish();
+        bytes.extend_from_slice(&json);
+        let mut out = ByteWriter::default();
+        for page in self.pages.iter().flatten() {
+            out.u32(page.first_row);
+            out.u32(page.index);
+        }
+        self.zones.iter().for_each(|zones| zones.write(&mut out));
+        bytes.extend(out.finish());
+        bytes
+    }
+
+    /// Reads and checks everything that scans rely on.
+    pub fn parse(bytes: &[u8]) -> Result<Footer, String> {
+        let mut input = ByteReader::new(bytes);
+        let length = input.u32()? as usize;
+        let description: Description =
+            serde_json::from_slice(input.take(length)?).map_err(|e| format!("the footer's description: {e}"))?;
+        let mut pages = Vec::with_capacity(description.groups.len());
+        for group in &description.groups {
+            let entries = (0..group.pages).map(|_| Ok(PageEntry { first_row: input.u32()?, index: input.u32()? }));
+            pages.push(entries.collect::<Result<Vec<_>, String>>()?);
+        }
+        let zone_count = (description.rows as usize).div_ceil(description.zone_rows.max(1) as usize);
+        let columns = &description.schema.columns;
+        let zones = columns.iter().map(|c| ZoneMap::read(&mut input, zone_count, kind(&c.data_type) == Kind::Bytes));
+        let zones = zones.collect::<Result<Vec<_>, String>>()?;
+        if !input.is_empty() {
+            return Err("bytes are left over behind the footer's zones".into());
+        }
+        let footer = Footer { description, pages, zones };
+        footer.check()?;
+        Ok(footer)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let d = &self.description;
+        let columns = d.schema.columns.len();
+        let mut seen: Vec<u32> = d.groups.iter().flat_map(|g| g.columns.iter().copied()).collect();
+        seen.sort_unstable();
+        if seen != (0..columns as u32).collect::<Vec<_>>() || d.columns.len() != columns {
+            return Err("the groups do not hold each column once".into());
+        }
+        if !d.page_size.is_power_of_two() || d.page_size < 4096 || !d.zone_rows.is_multiple_of(64) || d.zone_rows == 0 {
+            return Err(format!("pages of {} bytes, zones of {} rows", d.page_size, d.zone_rows));
+        }
+        for (group, pages) in d.groups.iter().zip(&self.pages) {
+            let ascending = pages.windows(2).all(|w| w[0].first_row < w[1].first_row && w[0].index < w[1].index);
+            let starts = pages.first().map_or(d.rows == 0, |p| p.first_row == 0);
+            let ends = pages.last().is_none_or(|p| p.first_row < d.rows && p.index < group.end);
+            if !ascending || !starts || !ends {
+                return Err("the page directory is not in order".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The trailer of a segment file.
+pub fn trailer(page_size: u32, index: u32, units: u32) -> Vec<u8> {
+    let mut bytes = vec![0; TRAILER];
+    bytes[..8].copy_from_slice(&MAGIC);
+    for (at, field) in [page_size, index, units].into_iter().enumerate() {
+        bytes[12 + at * 4..16 + at * 4].copy_from_slice(&field.to_le_bytes());
+    }
+    let crc = page::checksum(&bytes[12..]);
+    bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Enters the id of a finished segment, which is known when its file is created, into its trailer.
+pub fn stamp(segment: &mut [u8], id: u64) {
+    let at = segment.len() - TRAILER;
+    let bytes = &mut segment[at..];
+    bytes[24..32].copy_from_slice(&id.to_le_bytes());
+    let crc = page::checksum(&bytes[12..]);
+    bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// What the trailer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trailer {
+    pub page_size: u32,
+    /// Index and units of the footer's page.
+    pub index: u32,
+    pub units: u32,
+    /// The segment's id; 0 in segments that were never given one.
+    pub id: u64,
+}
+
+pub fn parse_trailer(bytes: &[u8]) -> Result<Trailer, String> {
+    let field = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    if bytes.len() != TRAILER || bytes[..8] != MAGIC {
+        return Err("it does not end as a segment does".into());
+    }
+    if field(8) != page::checksum(&bytes[12..]) {
+        return Err("the trailer's checksum does not match".into());
+    }
+    let (page_size, index, units) = (field(12), field(16), field(20));
+    if !page_size.is_power_of_two() || page_size < 4096 || units == 0 {
+        return Err("the trailer's page size is not valid".into());
+    }
+    let id = u64::from(field(24)) | u64::from(field(28)) << 32;
+    Ok(Trailer { page_size, index, units, id })
+}
+
+const TRANSFORMS: [(&str, Transform); 4] = [
+    ("none", Transform::None),
+    ("dictionary", Transform::Dictionary),
+    ("fsst", Transform::Fsst),
+    ("block_dictionary", Transform::BlockDictionary),
+];
+const ENCODINGS: [(&str, Encoding); 9] = [
+    ("plain", Encoding::Plain),
+    ("constant", Encoding::Constant),
+    ("bitpack", Encoding::BitPack),
+    ("page_dictionary", Encoding::Dictionary),
+    ("delta", Encoding::Delta),
+    ("delta_lz", Encoding::DeltaLz),
+    ("rle", Encoding::Rle),
+    ("alp", Encoding::Alp),
+    ("block", Encoding::Block),
+];
+
+impl ColumnDescription {
+    /// Description of a column stored by `plan`, sizes to be filled in.
+    pub fn of(plan: ColumnPlan) -> Self {
+        let transform = TRANSFORMS.iter().find(|(_, t)| *t == plan.transform).expect("every transform has a name").0;
+        let encoding = ENCODINGS.iter().find(|(_, e)| *e == plan.encoding).expect("every encoding has a name").0;
+        ColumnDescription {
+            transform: transform.into(),
+            encoding: encoding.into(),
+            shared: None,
+            distinct: 0,
+            bytes: 0,
+            considered: vec![],
+        }
+    }
+
+    pub fn plan(&self) -> Result<ColumnPlan, String> {
+        let transform = TRANSFORMS.iter().find(|(n, _)| *n == self.transform);
+        let encoding = ENCODINGS.iter().find(|(n, _)| *n == self.encoding);
+        match (transform, encoding) {
+            (Some((_, transform)), Some((_, encoding))) => {
+                Ok(ColumnPlan { transform: *transform, encoding: *encoding })
+            }
+            _ => Err(format!("{} of {} is not a known encoding", self.encoding, self.transform)),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Segments: horizontal runs of rows, written once, immutable, self-describing.
+
+mod bytes;
+pub mod footer;
+mod reader;
+mod writer;
+pub mod zones;
+
+pub use reader::{CachedPage, PageRun, Segment};
+pub use writer::{ZONE_ROWS, parallel, write_segment};

@@ -1,0 +1,230 @@
+//! A segment open for reading: its footer, checked once, and its pages, checked when they come from the medium.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use freestone_codec::Shared;
+
+use super::footer::{self, Footer, PageEntry, TRAILER, Trailer};
+use crate::cache::{Page, PageCache, PageKey};
+use crate::error::{Result, StoreError};
+use crate::format::{GroupContext, Layout, PageView};
+use crate::media::{Buffer, ReadFile, ReadRequest};
+use crate::page::{self, PageHeader};
+use crate::schema::kind;
+
+/// An open segment. Cheap to share; holds no pages.
+#[derive(Debug)]
+pub struct Segment {
+    pub id: u64,
+    name: String,
+    file: Arc<dyn ReadFile>,
+    pub footer: Footer,
+    groups: Vec<GroupContext>,
+    /// Per column: its group, and its place there.
+    places: Vec<(usize, usize)>,
+}
+
+/// A verified page with its parsed layout. The cache holds the bytes only; a layout is parsed when a scan takes the page.
+#[derive(Debug)]
+pub struct CachedPage {
+    page: Arc<Page>,
+    header: PageHeader,
+    layout: Layout,
+}
+
+/// Pages `first ..= last` of a group, by their places in the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRun {
+    pub group: usize,
+    pub first: usize,
+    pub last: usize,
+}
+
+impl Segment {
+    /// Reads and checks the footer. `name` is the file's, for messages.
+    pub fn open(id: u64, name: &str, file: Arc<dyn ReadFile>) -> Result<Segment> {
+        let len = file.len()?;
+        let corrupt = |reason: String| StoreError::Corrupt { file: name.to_owned(), reason };
+        let short = || corrupt(format!("its {len} bytes are fewer than a segment has"));
+        let trailer_at = len.checked_sub(TRAILER as u64).ok_or_else(short)?;
+        let corrupt = |reason: String| corrupt(format!("at byte {trailer_at}: {reason}"));
+        let mut trailer = vec![0; TRAILER];
+        file.read_at(trailer_at, &mut trailer)?;
+        let Trailer { page_size, index, units, id: stamped } = footer::parse_trailer(&trailer).map_err(corrupt)?;
+        if stamped != id && stamped != 0 {
+            return Err(corrupt(format!("this is segment {stamped:016x}, put in the place of {id:016x}")));
+        }
+        if (u64::from(index) + u64::from(units)) * u64::from(page_size) != trailer_at {
+            return Err(corrupt("the footer does not stand before the trailer".into()));
+        }
+        let blob = |index: u32, units: u32| -> Result<Vec<u8>> {
+            let end = (u64::from(index) + u64::from(units)) * u64::from(page_size);
+            if end > trailer_at {
+                return Err(StoreError::page(name, index.into(), "it lies behind the end of the file"));
+            }
+            let mut bytes = vec![0; units as usize * page_size as usize];
+            file.read_at(u64::from(index) * u64::from(page_size), &mut bytes)?;
+            let header = page::verify(&bytes, index).map_err(|e| StoreError::page(name, index.into(), e))?;
+            Ok(page::payload(&bytes, &header).to_vec())
+        };
+        let footer = Footer::parse(&blob(index, units)?).map_err(|e| StoreError::page(name, index.into(), e))?;
+        let description = &footer.description;
+        let mut shared = Vec::with_capacity(description.columns.len());
+        for (column, described) in description.schema.columns.iter().zip(&description.columns) {
+            let plan = described.plan().map_err(corrupt)?;
+            shared.push(match described.shared {
+                None => None,
+                Some(entry) => {
+                    let bytes = blob(entry.index, entry.units.into())?;
+                    let parsed = Shared::parse(&bytes, kind(&column.data_type), plan.transform);
+                    Some(parsed.map_err(|e| StoreError::page(name, entry.index.into(), e))?)
+                }
+            });
+        }
+        let mut places = vec![(0, 0); shared.len()];
+        let mut groups = Vec::with_capacity(description.groups.len());
+        for (at, group) in description.groups.iter().enumerate() {
+            let columns: Vec<usize> = group.columns.iter().map(|c| *c as usize).collect();
+            columns.iter().enumerate().for_each(|(place, column)| places[*column] = (at, place));
+            let types = columns.iter().map(|c| description.schema.columns[*c].data_type.clone()).collect();
+            let shared = columns.iter().map(|c| shared[*c].clone()).collect();
+            groups.push(GroupContext::new(group.format, types, shared));
+        }
+        Ok(Segment { id, name: name.to_owned(), file, footer, groups, places })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn rows(&self) -> usize {
+        self.footer.description.rows as usize
+    }
+
+    pub fn zone_rows(&self) -> usize {
+        self.footer.description.zone_rows as usize
+    }
+
+    pub fn page_size(&self) -> usize {
+        self.footer.description.page_size as usize
+    }
+
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    pub fn group(&self, group: usize) -> &GroupContext {
+        &self.groups[group]
+    }
+
+    /// The group of a column, and the column's place in it.
+    pub fn place(&self, column: usize) -> (usize, usize) {
+        self.places[column]
+    }
+
+    /// The shared dictionary or symbol table of a column.
+    pub fn shared(&self, column: usize) -> Option<&Shared> {
+        let (group, place) = self.places[column];
+        self.groups[group].shared[place].as_ref()
+    }
+
+    fn directory(&self, group: usize) -> &[PageEntry] {
+        &self.footer.pages[group]
+    }
+
+    pub fn page_count(&self, group: usize) -> usize {
+        self.directory(group).len()
+    }
+
+    /// The rows of a page.
+    pub fn page_rows(&self, group: usize, page: usize) -> Range<usize> {
+        let directory = self.directory(group);
+        let end = directory.get(page + 1).map_or(self.rows(), |next| next.first_row as usize);
+        directory[page].first_row as usize..end
+    }
+
+    /// The pages that hold rows `rows` (not empty).
+    pub fn pages_of(&self, group: usize, rows: Range<usize>) -> PageRun {
+        let directory = self.directory(group);
+        let holding = |row: usize| directory.partition_point(|p| p.first_row as usize <= row) - 1;
+        PageRun { group, first: holding(rows.start), last: holding(rows.end - 1) }
+    }
+
+    fn request(&self, group: usize, page: usize) -> ReadRequest {
+        let directory = self.directory(group);
+        let end = directory.get(page + 1).map_or(self.footer.description.groups[group].end, |next| next.index);
+        let offset = u64::from(directory[page].index) * self.page_size() as u64;
+        ReadRequest { offset, len: (end - directory[page].index) as usize * self.page_size() }
+    }
+
+    /// Bytes of a page in the file.
+    pub fn page_bytes(&self, group: usize, page: usize) -> usize {
+        self.request(group, page).len
+    }
+
+    fn key(&self, group: usize, page: usize) -> PageKey {
+        PageKey { file: self.id, page: self.directory(group)[page].index }
+    }
+
+    pub fn is_cached(&self, cache: &PageCache, group: usize, page: usize) -> bool {
+        cache.get(self.key(group, page)).is_some()
+    }
+
+    /// Bytes of all pages of a group in the file.
+    pub fn group_bytes(&self, group: usize) -> usize {
+        let first = self.directory(group).first().map_or(0, |page| page.index);
+        (self.footer.description.groups[group].end - first) as usize * self.page_size()
+    }
+
+    /// The page, if it is in the cache.
+    pub fn cached(&self, cache: &PageCache, group: usize, page: usize) -> Result<Option<Arc<CachedPage>>> {
+        match cache.get(self.key(group, page)) {
+            None => Ok(None),
+            Some(bytes) => {
+                let header = page::header(&bytes);
+                self.parse(group, page, bytes, header).map(Some)
+            }
+        }
+    }
+
+    /// Starts reading `pages` (group, page), to be handed to [`Segment::admit`] with the results.
+    pub fn start(&self, pages: &[(usize, usize)]) -> crate::media::Pending {
+        let requests: Vec<_> = pages.iter().map(|(group, page)| self.request(*group, *page)).collect();
+        self.file.start(&requests)
+    }
+
+    /// Verifies a page that was read, and puts it into the cache.
+    pub fn admit(&self, cache: &PageCache, (group, page): (usize, usize), bytes: Buffer) -> Result<Arc<CachedPage>> {
+        let index = self.directory(group)[page].index;
+        let header = page::verify(&bytes, index).map_err(|e| StoreError::page(&self.name, index.into(), e))?;
+        let rows = self.page_rows(group, page);
+        let expected = (page::kind_of(self.groups[group].format), rows.start as u32, rows.len() as u32, group as u32);
+        if (header.kind, header.first_row, header.rows, header.group) != expected {
+            return Err(StoreError::page(&self.name, index.into(), "it is not the page that the directory names"));
+        }
+        let bytes = cache.insert(self.key(group, page), bytes);
+        self.parse(group, page, bytes, header)
+    }
+
+    fn parse(&self, group: usize, page: usize, bytes: Arc<Page>, header: PageHeader) -> Result<Arc<CachedPage>> {
+        let layout = Layout::parse(page::payload(&bytes, &header), header.rows as usize, &self.groups[group])
+            .map_err(|reason| self.page_error(group, page, reason))?;
+        Ok(Arc::new(CachedPage { page: bytes, header, layout }))
+    }
+
+    /// A page ready to be decoded.
+    pub fn view<'a>(&'a self, group: usize, page: &'a CachedPage) -> PageView<'a> {
+        PageView {
+            group: &self.groups[group],
+            layout: &page.layout,
+            payload: page::payload(&page.page, &page.header),
+            key: self.id << 24 ^ u64::from(page.header.index),
+        }
+    }
+
+    /// The error for a page whose content does not decode.
+    pub fn page_error(&self, group: usize, page: usize, reason: String) -> StoreError {
+        StoreError::page(&self.name, self.directory(group)[page].index.into(), reason)
+    }
+}

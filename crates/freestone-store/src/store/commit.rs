@@ -1,0 +1,308 @@
+//! What a commit says: operations on the catalog, as JSON with binary attachments.
+//!
+//! ```text
+//! offset size field
+//!      0    4 length of the JSON n
+//!      4    n JSON: { "operations": [ … ] }
+//!             per attachment: 8 length, then the bytes: pending segments and deletion bitmaps, by number
+//! ```
+//!
+//! A checkpoint is a commit whose operations make the whole state from nothing.
+
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use serde::{Deserialize, Serialize};
+
+use super::state::{SegmentEntry, State, Table};
+use crate::design::Design;
+use crate::schema::TableSchema;
+
+/// One change of the catalog.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Operation {
+    CreateTable {
+        table: u64,
+        name: String,
+        schema: TableSchema,
+        design: Design,
+    },
+    DropTable {
+        table: u64,
+    },
+    SetDesign {
+        table: u64,
+        design: Design,
+    },
+    /// Segments are in order of their place in the table. `pending`: the attachment that holds the segment's bytes,
+    /// instead of a file.
+    AddSegment {
+        table: u64,
+        segment: u64,
+        rows: u32,
+        bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pending: Option<usize>,
+    },
+    RemoveSegments {
+        table: u64,
+        segments: Vec<u64>,
+    },
+    /// The attachment holds the whole deletion bitmap of the segment, in Roaring's portable format.
+    SetDeleted {
+        table: u64,
+        segment: u64,
+        attachment: usize,
+    },
+    CreateView {
+        name: String,
+        sql: String,
+    },
+    DropView {
+        name: String,
+    },
+    /// Removed segments whose files are gone.
+    Forget {
+        segments: Vec<u64>,
+    },
+    /// A removed segment whose file may still be there: readers of snapshots before `sequence` need it.
+    Removed {
+        segment: u64,
+        sequence: u64,
+    },
+    /// The highest id given out so far.
+    LastId {
+        id: u64,
+    },
+}
+
+/// The operations of one commit, with what they refer to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Commit {
+    pub operations: Vec<Operation>,
+    pub attachments: Vec<Arc<Vec<u8>>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    operations: Vec<Operation>,
+}
+
+impl Commit {
+    pub fn push(&mut self, operation: Operation) {
+        self.operations.push(operation);
+    }
+
+    /// Adds an attachment and returns its number.
+    pub fn attach(&mut self, bytes: Arc<Vec<u8>>) -> usize {
+        self.attachments.push(bytes);
+        self.attachments.len() - 1
+    }
+
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let body = Body { operations: self.operations.clone() };
+        let json = serde_json::to_vec(&body).expect("operations have only strings as keys");
+        let mut out = Vec::with_capacity(json.len() + 16);
+        out.extend_from_slice(&(json.len() as u32).to_le_bytes());
+        out.extend_from_slice(&json);
+        for attachment in &self.attachments {
+            out.extend_from_slice(&(attachment.len() as u64).to_le_bytes());
+            out.extend_from_slice(attachment);
+        }
+        out
+    }
+
+    pub fn parse(bytes: &[u8]) -> Result<Commit, String> {
+        let ends = "the commit ends early";
+        let (length, rest) = bytes.split_first_chunk::<4>().ok_or(ends)?;
+        let (json, mut rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or(ends)?;
+        let body: Body = serde_json::from_slice(json).map_err(|e| format!("the commit's operations: {e}"))?;
+        let mut attachments = vec![];
+        while let Some((length, behind)) = rest.split_first_chunk::<8>() {
+            let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| ends)?;
+            let (attachment, behind) = behind.split_at_checked(length).ok_or(ends)?;
+            attachments.push(Arc::new(attachment.to_vec()));
+            rest = behind;
+        }
+        if rest.is_empty() { Ok(Commit { operations: body.operations, attachments }) } else { Err(ends.into()) }
+    }
+
+    /// A commit that makes `state` from nothing.
+    pub fn of_state(state: &State) -> Commit {
+        let mut commit = Commit::default();
+        commit.push(Operation::LastId { id: state.last_id });
+        for table in state.tables.values() {
+            commit.push(Operation::CreateTable {
+                table: table.id,
+                name: table.name.clone(),
+                schema: table.schema.clone(),
+                design: table.design.clone(),
+            });
+            for entry in &table.segments {
+                let pending = entry.pending.as_ref().map(|bytes| commit.attach(bytes.clone()));
+                commit.push(Operation::AddSegment {
+                    table: table.id,
+                    segment: entry.id,
+                    rows: entry.rows,
+                    bytes: entry.bytes,
+                    pending,
+                });
+                if let Some(deleted) = &entry.deleted {
+                    let attachment = commit.attach(Arc::new(bitmap_bytes(deleted)));
+                    commit.push(Operation::SetDeleted { table: table.id, segment: entry.id, attachment });
+                }
+            }
+        }
+        for (name, sql) in &state.views {
+            commit.push(Operation::CreateView { name: name.clone(), sql: sql.clone() });
+        }
+        for (segment, sequence) in &state.removed {
+            commit.push(Operation::Removed { segment: *segment, sequence: *sequence });
+        }
+        commit
+    }
+
+    /// The state after this commit, which has `sequence`.
+    pub fn apply(&self, state: &State, sequence: u64) -> Result<State, String> {
+        let mut next = state.clone();
+        next.sequence = sequence;
+        for operation in &self.operations {
+            self.apply_one(operation, &mut next, sequence)?;
+        }
+        Ok(next)
+    }
+
+    fn apply_one(&self, operation: &Operation, state: &mut State, sequence: u64) -> Result<(), String> {
+        let attachment = |at: usize| self.attachments.get(at).cloned().ok_or("an attachment is missing");
+        match operation {
+            Operation::LastId { id } => state.last_id = state.last_id.max(*id),
+            Operation::CreateTable { table, name, schema, design } => {
+                state.last_id = state.last_id.max(*table);
+                let made = Table::new(*table, name.clone(), schema.clone(), design.clone());
+                state.tables.insert(name.clone(), Arc::new(made));
+            }
+            Operation::DropTable { table } => {
+                let table = state.table_by_id(*table)?.clone();
+                table.segments.iter().filter(|s| s.pending.is_none()).for_each(|s| {
+                    state.removed.insert(s.id, sequence);
+                });
+                state.tables.remove(&table.name);
+            }
+            Operation::SetDesign { table, design } => {
+                let design = design.clone();
+                state.change_table(*table, |t| t.design = design)?;
+            }
+            Operation::AddSegment { table, segment, rows, bytes, pending } => {
+                state.last_id = state.last_id.max(*segment);
+                let pending = pending.map(attachment).transpose()?;
+                let entry = SegmentEntry::new(*segment, *rows, *bytes, pending);
+                state.change_table(*table, |t| t.segments.push(entry))?;
+            }
+            Operation::RemoveSegments { table, segments } => {
+                let mut gone = vec![];
+                state.change_table(*table, |t| {
+                    gone.extend(
+                        t.segments.iter().filter(|s| segments.contains(&s.id) && s.pending.is_none()).map(|s| s.id),
+                    );
+                    t.segments.retain(|s| !segments.contains(&s.id));
+                })?;
+                state.removed.extend(gone.into_iter().map(|id| (id, sequence)));
+            }
+            Operation::SetDeleted { table, segment, attachment: at } => {
+                let bitmap = parse_bitmap(&attachment(*at)?)?;
+                let mut found = false;
+                state.change_table(*table, |t| {
+                    let fits = |s: &SegmentEntry| s.id == *segment && bitmap.max().is_none_or(|last| last < s.rows);
+                    if let Some(entry) = t.segments.iter_mut().find(|s| fits(s)) {
+                        found = true;
+                        entry.deleted = Some(Arc::new(bitmap));
+                    }
+                })?;
+                if !found {
+                    return Err(format!("rows are deleted of segment {segment}, and its table has no such rows"));
+                }
+            }
+            Operation::CreateView { name, sql } => {
+                state.views.insert(name.clone(), sql.clone());
+            }
+            Operation::DropView { name } => {
+                state.views.remove(name);
+            }
+            Operation::Forget { segments } => segments.iter().for_each(|id| {
+                state.removed.remove(id);
+            }),
+            Operation::Removed { segment, sequence } => {
+                state.removed.insert(*segment, *sequence);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bitmap in Roaring's portable format.
+pub fn bitmap_bytes(bitmap: &RoaringBitmap) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(bitmap.serialized_size());
+    bitmap.serialize_into(&mut bytes).expect("writing to memory does not fail");
+    bytes
+}
+
+fn parse_bitmap(bytes: &[u8]) -> Result<RoaringBitmap, String> {
+    RoaringBitmap::deserialize_from(bytes).map_err(|e| format!("a deletion bitmap: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::DataType;
+
+    use super::*;
+    use crate::schema::Column;
+
+    #[test]
+    fn a_checkpoint_makes_the_same_state() {
+        let column = Column { name: "a".into(), data_type: DataType::Int64, nullable: false };
+        let schema = TableSchema { columns: vec![column], ..Default::default() };
+        let mut commit = Commit::default();
+        commit.push(Operation::CreateTable { table: 1, name: "t".into(), schema, design: Design::default() });
+        let pending = Some(commit.attach(Arc::new(vec![1, 2, 3])));
+        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, pending });
+        commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70, pending: None });
+        commit.push(Operation::AddSegment { table: 1, segment: 4, rows: 5, bytes: 70, pending: None });
+        let attachment = commit.attach(Arc::new(bitmap_bytes(&RoaringBitmap::from_iter([1, 4]))));
+        commit.push(Operation::SetDeleted { table: 1, segment: 3, attachment });
+        commit.push(Operation::RemoveSegments { table: 1, segments: vec![4] });
+        commit.push(Operation::CreateView { name: "v".into(), sql: "select 1".into() });
+        let state = Commit::parse(&commit.to_bytes()).unwrap().apply(&State::default(), 7).unwrap();
+        assert_eq!(state.removed.get(&4), Some(&7));
+        assert_eq!(state.tables["t"].rows(), 12);
+        let folded = Commit::parse(&Commit::of_state(&state).to_bytes()).unwrap();
+        let again = folded.apply(&State::default(), 7).unwrap();
+        assert_eq!(Commit::of_state(&again), folded);
+        assert_eq!(again.last_id, 4);
+    }
+
+    #[test]
+    fn a_cut_commit_is_an_error() {
+        let mut commit = Commit::default();
+        commit.push(Operation::DropView { name: "v".into() });
+        commit.attach(Arc::new(vec![7; 9]));
+        let bytes = commit.to_bytes();
+        assert_eq!(Commit::parse(&bytes), Ok(commit));
+        for end in 0..bytes.len() {
+            let cut = Commit::parse(&bytes[..end]);
+            assert!(cut.is_err() || cut.unwrap().attachments.is_empty(), "{end}");
+        }
+    }
+
+    #[test]
+    fn deleted_rows_that_a_segment_does_not_have_are_an_error() {
+        let column = Column { name: "a".into(), data_type: DataType::Int64, nullable: false };
+        let schema = TableSchema { columns: vec![column], ..Default::default() };
+        let mut commit = Commit::default();
+        commit.push(Operation::CreateTable { table: 1, name: "t".into(), schema, design: Design::default() });
+        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, pending: None });
+        let attachment = commit.attach(Arc::new(bitmap_bytes(&RoaringBitmap::from_iter([8, 9]))));
+        commit.push(Operation::SetDeleted { table: 1, segment: 2, attachment });
+        assert!(commit.apply(&State::default(), 1).unwrap_err().contains("no such rows"));
+    }
+}

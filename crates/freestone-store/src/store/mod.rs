@@ -1,0 +1,236 @@
+//! A store: one database folder, its snapshots for readers and its transactions for the writer.
+
+mod appender;
+mod check;
+mod commit;
+mod shared;
+mod sort;
+mod state;
+mod vacuum;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+
+pub use appender::{Appended, Appender, SEGMENT_ROWS};
+pub use check::CheckReport;
+pub use state::{SegmentEntry, Table};
+pub use vacuum::VacuumReport;
+pub use write::WriteTransaction;
+
+use self::commit::Commit;
+use self::shared::Resources;
+use self::state::State;
+use crate::cache::CacheCounters;
+use crate::error::{Result, StoreError};
+use crate::log::{Log, LogError, LogReader, LogWriter, Pin, PinError, ReaderPins, Record};
+use crate::media::{Disk, DiskOptions, Medium, Memory};
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    pub read_only: bool,
+    /// Threads that encode.
+    pub threads: usize,
+    /// Bytes of pages kept in memory.
+    pub cache_bytes: usize,
+    /// Bytes of rows that a load collects before it writes them; segments are smaller where this is little.
+    pub sort_bytes: usize,
+    pub disk: DiskOptions,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        StoreOptions {
+            read_only: false,
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            cache_bytes: 2 << 30,
+            sort_bytes: 1 << 30,
+            disk: DiskOptions::default(),
+        }
+    }
+}
+
+/// One database folder. Share it in an [`Arc`].
+#[derive(Debug)]
+pub struct Store {
+    resources: Arc<Resources>,
+    options: StoreOptions,
+    reader: Mutex<Reader>,
+    /// The writer's end of the log, from the first write transaction on: one writer process at a time.
+    writer: Mutex<Option<LogWriter>>,
+    /// The next id of a segment or table. It never goes back, also not for transactions that are rolled back: caches know
+    /// segments by their ids.
+    next_id: Arc<AtomicU64>,
+    pins: Option<ReaderPins>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    /// `None` until somebody wrote a database that did not exist.
+    log: Option<LogReader>,
+    state: Arc<State>,
+}
+
+/// The tables and views of one commit. Files that it needs stay while it lives.
+#[derive(Debug)]
+pub struct Snapshot {
+    state: Arc<State>,
+    _pin: Option<Pin>,
+}
+
+impl Snapshot {
+    /// The commit that this snapshot shows.
+    pub fn sequence(&self) -> u64 {
+        self.state.sequence
+    }
+
+    pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
+        self.state.tables.get(name)
+    }
+
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.state.tables.values()
+    }
+
+    /// View names and their queries.
+    pub fn views(&self) -> &std::collections::BTreeMap<String, String> {
+        &self.state.views
+    }
+}
+
+impl Store {
+    /// Opens a database folder; creates it unless `read_only`.
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Store> {
+        let disk = Disk::open(path, !options.read_only, options.disk.clone())?;
+        Store::on_medium(Arc::new(disk), options)
+    }
+
+    /// A database that lives and dies with the value.
+    pub fn in_memory(options: StoreOptions) -> Result<Store> {
+        Store::on_medium(Arc::new(Memory::new()), options)
+    }
+
+    /// Opens a database on any medium.
+    pub fn on_medium(medium: Arc<dyn Medium>, options: StoreOptions) -> Result<Store> {
+        let log = match Log::open_reader(medium.clone()) {
+            Ok(log) => Some(log),
+            // Nothing there, or a creation that was interrupted: it is done again.
+            Err(LogError::NoDatabase { .. }) if !options.read_only => None,
+            Err(error) => return Err(error.into()),
+        };
+        let exists = log.is_some();
+        let pins = match ReaderPins::register(medium.clone()) {
+            Ok(pins) => Some(pins),
+            // A folder that nobody here can write: its files are as safe as those of any copy.
+            Err(PinError::ReadOnly { .. }) if options.read_only => None,
+            Err(PinError::ReadOnly { place, source }) => {
+                return Err(StoreError::ReadOnly(format!("{place} cannot be written ({source}); open it read-only")));
+            }
+            Err(PinError::Medium(error)) => return Err(error.into()),
+        };
+        let resources = Arc::new(Resources::new(medium, options.cache_bytes));
+        let reader = Mutex::new(Reader { log, state: Arc::default() });
+        let store = Store { resources, options, reader, writer: Mutex::new(None), next_id: Arc::default(), pins };
+        if !exists {
+            // The first thing a new database does is to be one.
+            drop(store.lock_writer()?.0);
+        }
+        store.snapshot()?;
+        Ok(store)
+    }
+
+    pub fn options(&self) -> &StoreOptions {
+        &self.options
+    }
+
+    pub fn cache_counters(&self) -> CacheCounters {
+        self.resources.cache.counters()
+    }
+
+    /// What is committed now.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        // Pin first, then look: what is removed after the pin is not in the snapshot that is read after it.
+        let mut reader = self.reader.lock();
+        let pin = self.pins.as_ref().map(|pins| pins.pin(reader.state.sequence)).transpose()?;
+        self.refresh(&mut reader)?;
+        Ok(Arc::new(Snapshot { state: reader.state.clone(), _pin: pin }))
+    }
+
+    fn refresh(&self, reader: &mut Reader) -> Result<()> {
+        if reader.log.is_none() {
+            if !Log::exists(&self.resources.medium)? {
+                return Ok(());
+            }
+            reader.log = Some(Log::open_reader(self.resources.medium.clone())?);
+        }
+        let Some(log) = &mut reader.log else { return Ok(()) };
+        let refresh = log.refresh()?;
+        let mut state = if refresh.restart { State::default() } else { State::clone(&reader.state) };
+        if refresh.records.is_empty() && !refresh.restart {
+            return Ok(());
+        }
+        for record in &refresh.records {
+            state = apply(record, &state)?;
+        }
+        self.publish(reader, state);
+        Ok(())
+    }
+
+    /// Makes `state` what readers see. Tables keep the segments that are open already.
+    fn publish(&self, reader: &mut Reader, mut state: State) {
+        for table in state.tables.values_mut() {
+            if table.resources.is_none() {
+                Arc::make_mut(table).resources = Some(self.resources.clone());
+            }
+        }
+        reader.state = Arc::new(state);
+    }
+
+    /// Begins a write transaction; waits for another of this process, and fails if another process writes.
+    pub fn write(&self) -> Result<WriteTransaction<'_>> {
+        let (guard, opened) = self.lock_writer()?;
+        let base = self.snapshot()?;
+        let transaction = WriteTransaction::new(self, guard, base);
+        if opened {
+            // What cannot be removed now is in nobody's way but the disk's, and the next vacuum tries again.
+            let _ = transaction.remove_orphans();
+        }
+        Ok(transaction)
+    }
+
+    /// The log for writing, and whether it was opened just now.
+    fn lock_writer(&self) -> Result<(parking_lot::MutexGuard<'_, Option<LogWriter>>, bool)> {
+        if self.options.read_only {
+            return Err(StoreError::ReadOnly("the database is open for reading only".into()));
+        }
+        let mut guard = self.writer.lock();
+        let opened = guard.as_ref().is_none_or(LogWriter::is_poisoned);
+        if opened {
+            // Give the lock back before taking it again.
+            *guard = None;
+            let (writer, _) = Log::open_writer(self.resources.medium.clone())?;
+            *guard = Some(writer);
+        }
+        Ok((guard, opened))
+    }
+}
+
+fn apply(record: &Record, state: &State) -> Result<State> {
+    let wrong = |reason: String| StoreError::Corrupt { file: format!("commit {}", record.sequence), reason };
+    let base = State::default();
+    let from = if record.is_base { &base } else { state };
+    let commit = Commit::parse(&record.body).map_err(wrong)?;
+    commit.apply(from, record.sequence).map_err(wrong)
+}
+
+/// The tables that a record makes from nothing, through a checkpoint of them: for fuzzing.
+pub(crate) fn fold(record: &Record) -> Option<Vec<Arc<Table>>> {
+    let state = apply(record, &State::default()).ok()?;
+    let body = Commit::of_state(&state).to_bytes();
+    let folded = apply(&Record { sequence: record.sequence, body, is_base: true }, &State::default());
+    Some(folded.expect("a state that was made can be made again").tables.into_values().collect())
+}

@@ -1,0 +1,100 @@
+//! What all snapshots of a store share: the medium, the page cache, the segments that are open.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::state::{SegmentEntry, segment_file};
+use crate::cache::PageCache;
+use crate::error::Result;
+use crate::media::{Buffer, Medium, MediumError, Pending, ReadFile, ReadRequest};
+use crate::segment::Segment;
+
+#[derive(Debug)]
+pub struct Resources {
+    pub medium: Arc<dyn Medium>,
+    pub cache: PageCache,
+    open: Mutex<HashMap<u64, Weak<Segment>>>,
+}
+
+impl Resources {
+    pub fn new(medium: Arc<dyn Medium>, cache_bytes: usize) -> Self {
+        Resources { medium, cache: PageCache::new(cache_bytes), open: Mutex::default() }
+    }
+
+    /// Opens a segment; a `resident` one is read into memory as a whole, once, and scans copy nothing from then on.
+    pub fn open_segment(&self, entry: &SegmentEntry, resident: bool) -> Result<Arc<Segment>> {
+        if let Some(segment) = self.open.lock().get(&entry.id).and_then(Weak::upgrade) {
+            return Ok(segment);
+        }
+        let name = segment_file(entry.id);
+        let segment = match &entry.pending {
+            Some(bytes) => {
+                let name = format!("pending segment {:x}", entry.id);
+                let file = BytesFile { name: name.clone(), bytes: bytes.clone() };
+                Arc::new(Segment::open(entry.id, &name, Arc::new(file))?)
+            }
+            None if resident => {
+                let bytes = Arc::new(read_whole(self.medium.open(&name)?.as_ref())?);
+                Arc::new(Segment::open(entry.id, &name, Arc::new(BytesFile { name: name.clone(), bytes }))?)
+            }
+            None => Arc::new(Segment::open(entry.id, &name, self.medium.open(&name)?)?),
+        };
+        let mut open = self.open.lock();
+        open.retain(|_, segment| segment.strong_count() > 0);
+        open.insert(entry.id, Arc::downgrade(&segment));
+        Ok(segment)
+    }
+}
+
+fn read_whole(file: &dyn ReadFile) -> Result<Vec<u8>, MediumError> {
+    const STEP: usize = 1 << 20;
+    let len = file.len()? as usize;
+    let request = |at: usize| ReadRequest { offset: at as u64, len: STEP.min(len - at) };
+    let requests: Vec<ReadRequest> = (0..len).step_by(STEP).map(request).collect();
+    let mut bytes = Vec::with_capacity(len);
+    for part in file.read_many(&requests) {
+        bytes.extend_from_slice(&part?);
+    }
+    Ok(bytes)
+}
+
+/// A segment that lives in memory or in the commit log, as a file.
+#[derive(Debug)]
+struct BytesFile {
+    name: String,
+    bytes: Arc<Vec<u8>>,
+}
+
+impl BytesFile {
+    fn slice(&self, offset: u64, len: usize) -> Result<&[u8], MediumError> {
+        let range = usize::try_from(offset).ok().and_then(|o| Some(o..o.checked_add(len)?));
+        range.and_then(|r| self.bytes.get(r)).ok_or_else(|| MediumError::PastEnd {
+            file: self.name.clone(),
+            file_len: self.bytes.len() as u64,
+            offset,
+            len: len as u64,
+        })
+    }
+}
+
+impl ReadFile for BytesFile {
+    fn len(&self) -> Result<u64, MediumError> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediumError> {
+        into.copy_from_slice(self.slice(offset, into.len())?);
+        Ok(())
+    }
+
+    fn start(&self, requests: &[ReadRequest]) -> Pending {
+        let read = |r: &ReadRequest| {
+            self.slice(r.offset, r.len)?;
+            let start = r.offset as usize;
+            Ok(Buffer::shared(self.bytes.clone(), start..start + r.len))
+        };
+        Pending::ready(requests.iter().map(read).collect())
+    }
+}

@@ -1,0 +1,121 @@
+//! The state that the log's commits add up to: tables, their segments, views.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use roaring::RoaringBitmap;
+
+use super::shared::Resources;
+use crate::cache::PageCache;
+use crate::design::{Design, MediumKind};
+use crate::error::{Result, StoreError};
+use crate::schema::TableSchema;
+use crate::segment::Segment;
+
+/// The whole catalog at one commit.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub sequence: u64,
+    pub last_id: u64,
+    pub tables: BTreeMap<String, Arc<Table>>,
+    /// View name to its query.
+    pub views: BTreeMap<String, String>,
+    /// Segments that are in no table any more, with the commit that removed them, until their files are gone.
+    pub removed: BTreeMap<u64, u64>,
+}
+
+/// A table at one commit.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub id: u64,
+    pub name: String,
+    pub schema: TableSchema,
+    pub design: Design,
+    pub segments: Vec<SegmentEntry>,
+    pub(super) resources: Option<Arc<Resources>>,
+}
+
+/// A segment in its table.
+#[derive(Debug, Clone)]
+pub struct SegmentEntry {
+    pub id: u64,
+    /// Rows stored, deleted ones included.
+    pub rows: u32,
+    /// Bytes of the segment's file, or of its place in the log.
+    pub bytes: u64,
+    pub deleted: Option<Arc<RoaringBitmap>>,
+    /// The bytes of a small segment that lives in the log.
+    pub pending: Option<Arc<Vec<u8>>>,
+    opened: Arc<OnceLock<Arc<Segment>>>,
+}
+
+impl SegmentEntry {
+    pub fn new(id: u64, rows: u32, bytes: u64, pending: Option<Arc<Vec<u8>>>) -> Self {
+        SegmentEntry { id, rows, bytes, deleted: None, pending, opened: Arc::default() }
+    }
+
+    /// Rows that are not deleted.
+    pub fn live_rows(&self) -> u64 {
+        u64::from(self.rows) - self.deleted.as_ref().map_or(0, |d| d.len())
+    }
+}
+
+/// The name of a segment's file.
+pub fn segment_file(id: u64) -> String {
+    format!("segments/{id:016x}.seg")
+}
+
+impl Table {
+    pub fn new(id: u64, name: String, schema: TableSchema, design: Design) -> Self {
+        Table { id, name, schema, design, segments: vec![], resources: None }
+    }
+
+    /// Rows that are not deleted.
+    pub fn rows(&self) -> u64 {
+        self.segments.iter().map(SegmentEntry::live_rows).sum()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|s| s.bytes).sum()
+    }
+
+    fn resources(&self) -> &Arc<Resources> {
+        self.resources.as_ref().expect("a snapshot's tables have the resources of their store")
+    }
+
+    pub(crate) fn cache(&self) -> &PageCache {
+        &self.resources().cache
+    }
+
+    /// Opens the segment at a position of `segments`, once.
+    pub fn open_segment(&self, at: usize) -> Result<Arc<Segment>> {
+        let entry = &self.segments[at];
+        if let Some(segment) = entry.opened.get() {
+            return Ok(segment.clone());
+        }
+        let segment = self.resources().open_segment(entry, self.design.medium == MediumKind::Memory)?;
+        if segment.rows() != entry.rows as usize || segment.footer.description.schema.columns != self.schema.columns {
+            let (rows, found, table) = (entry.rows, segment.rows(), &self.name);
+            let reason = format!("it does not hold the {rows} rows of table {table}, but {found} of another");
+            return Err(StoreError::Corrupt { file: segment.name().to_owned(), reason });
+        }
+        Ok(entry.opened.get_or_init(|| segment).clone())
+    }
+}
+
+impl State {
+    pub(super) fn table_by_id(&self, id: u64) -> Result<&Arc<Table>, String> {
+        self.tables.values().find(|t| t.id == id).ok_or_else(|| format!("table number {id} does not exist"))
+    }
+
+    pub(super) fn change_table(&mut self, id: u64, change: impl FnOnce(&mut Table)) -> Result<(), String> {
+        let table = self.tables.values_mut().find(|t| t.id == id);
+        change(Arc::make_mut(table.ok_or_else(|| format!("table number {id} does not exist"))?));
+        Ok(())
+    }
+
+    /// The ids of all segments in files.
+    pub fn segment_files(&self) -> impl Iterator<Item = u64> + '_ {
+        self.tables.values().flat_map(|t| t.segments.iter()).filter(|s| s.pending.is_none()).map(|s| s.id)
+    }
+}

@@ -1,0 +1,112 @@
+//! VACUUM: rewrite what deletions and small inserts left, then remove the files that nobody needs any more.
+
+use std::collections::HashSet;
+
+use super::Store;
+use super::appender::SEGMENT_ROWS;
+use super::state::{Table, segment_file};
+use super::write::WriteTransaction;
+use crate::error::{Result, StoreError};
+use crate::log::Horizon;
+
+/// What a vacuum did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VacuumReport {
+    pub segments_rewritten: usize,
+    pub files_removed: usize,
+    /// Files that live readers of older snapshots still need.
+    pub files_kept_for_readers: usize,
+}
+
+impl Store {
+    /// Rewrites segments with deleted rows and small ones, of one table or all, and removes files that neither the
+    /// current state nor any live reader of any process needs.
+    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
+        let mut report = VacuumReport::default();
+        let mut transaction = self.write()?;
+        let names: Vec<String> = match table {
+            Some(name) => vec![transaction.table(name).map(|t| t.name.clone())?],
+            None => transaction.base().tables().map(|t| t.name.clone()).collect(),
+        };
+        for name in names {
+            let table = transaction.table(&name)?;
+            let which = worth_rewriting(&table);
+            if !which.is_empty() {
+                report.segments_rewritten += which.len();
+                transaction.rewrite(&table, table.design.clone(), which)?;
+            }
+        }
+        transaction.commit()?;
+        let mut transaction = self.write()?;
+        transaction.remove_files(&mut report)?;
+        transaction.commit()?;
+        Ok(report)
+    }
+}
+
+/// Segments with many deleted rows, and small ones where there are several.
+fn worth_rewriting(table: &Table) -> Vec<usize> {
+    let all = 0..table.segments.len();
+    let holes = |at: &usize| {
+        table.segments[*at].deleted.as_ref().is_some_and(|d| d.len() * 20 >= table.segments[*at].rows.into())
+    };
+    let small = |at: &usize| table.segments[*at].live_rows() < SEGMENT_ROWS as u64 / 2;
+    let pending = |at: &usize| table.segments[*at].pending.is_some();
+    let several = all.clone().filter(|at| small(at)).count() > 1;
+    all.filter(|at| holes(at) || pending(at) || several && small(at)).collect()
+}
+
+impl WriteTransaction<'_> {
+    /// Removes files of removed segments as far as no reader needs them, and files of no commit.
+    fn remove_files(&mut self, report: &mut VacuumReport) -> Result<()> {
+        let medium = &self.store().resources.medium;
+        let horizon = Horizon::observe(medium, self.state().sequence)?;
+        report.files_removed += self.remove_orphans()?;
+        let mut gone = vec![];
+        for (segment, removed_by) in &self.state().removed {
+            if horizon.may_remove(*removed_by) {
+                gone.push(*segment);
+            } else {
+                report.files_kept_for_readers += 1;
+            }
+        }
+        for id in &gone {
+            match medium.remove(&segment_file(*id)) {
+                Ok(()) => report.files_removed += 1,
+                // An earlier vacuum removed it, and was interrupted before it could say so.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(StoreError::from(error)),
+            }
+            self.store().resources.cache.invalidate_file(*id);
+        }
+        if !gone.is_empty() {
+            self.forget(gone)?;
+        }
+        Ok(())
+    }
+}
+
+impl WriteTransaction<'_> {
+    /// Removes files that no commit ever named, of killed or failed transactions, and returns how many. Only for a
+    /// transaction that has created none itself.
+    pub(super) fn remove_orphans(&self) -> Result<usize> {
+        let medium = &self.store().resources.medium;
+        let known: HashSet<u64> = self.state().segment_files().chain(self.state().removed.keys().copied()).collect();
+        let is_orphan =
+            |name: &String| name.ends_with(".seg") && segment_id(name).is_none_or(|id| !known.contains(&id));
+        let mut removed = 0;
+        for name in medium.list("segments/")?.iter().filter(|name| is_orphan(name)) {
+            match medium.remove(name) {
+                Err(error) if !error.is_not_found() => return Err(StoreError::from(error)),
+                _ => removed += 1,
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn segment_id(name: &str) -> Option<u64> {
+    let hex = name.strip_prefix("segments/")?.strip_suffix(".seg")?;
+    let id = u64::from_str_radix(hex, 16).ok()?;
+    (segment_file(id) == name).then_some(id)
+}

@@ -1,0 +1,305 @@
+//! Write transactions: changes are collected, segments written, and one log record makes all of it true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use roaring::RoaringBitmap;
+
+use super::appender::{AppendContext, Appended, Appender};
+use super::commit::{Commit, Operation, bitmap_bytes};
+use super::state::{State, Table, segment_file};
+use super::{Snapshot, Store};
+use crate::design::Design;
+use crate::error::{Result, StoreError};
+use crate::log::LogWriter;
+use crate::scan::{Cursor, ScanMetrics, ScanRequest, split_row_id, units};
+use crate::schema::TableSchema;
+
+/// A table's pending segments are merged when there are this many.
+const PENDING_SEGMENTS: usize = 32;
+/// The log is folded when commits since the last fold take this many bytes.
+const CHECKPOINT_BYTES: u64 = 4 << 20;
+
+/// One writer's changes, seen by nobody until [`WriteTransaction::commit`]. Dropped without a commit, nothing happened.
+#[derive(Debug)]
+pub struct WriteTransaction<'a> {
+    store: &'a Store,
+    log: MutexGuard<'a, Option<LogWriter>>,
+    base: Arc<Snapshot>,
+    /// The state with the changes so far.
+    state: State,
+    commit: Commit,
+    next_id: Arc<AtomicU64>,
+    /// Files that are removed again if there is no commit.
+    created: Arc<Mutex<Vec<u64>>>,
+    committed: bool,
+}
+
+impl<'a> WriteTransaction<'a> {
+    pub(super) fn new(store: &'a Store, log: MutexGuard<'a, Option<LogWriter>>, base: Arc<Snapshot>) -> Self {
+        let state = State::clone(&base.state);
+        let next_id = store.next_id.clone();
+        next_id.fetch_max(state.last_id + 1, Ordering::Relaxed);
+        let (commit, created) = (Commit::default(), Arc::default());
+        WriteTransaction { store, log, base, state, commit, next_id, created, committed: false }
+    }
+
+    /// What was committed when the transaction began.
+    pub fn base(&self) -> &Arc<Snapshot> {
+        &self.base
+    }
+
+    /// A table as it is with this transaction's changes.
+    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let table = self.state.tables.get(name).ok_or_else(|| StoreError::invalid(format!("no table {name}")))?;
+        let mut table = table.clone();
+        if table.resources.is_none() {
+            Arc::make_mut(&mut table).resources = Some(self.store.resources.clone());
+        }
+        Ok(table)
+    }
+
+    fn perform(&mut self, operation: Operation) -> Result<()> {
+        let mut one = Commit { operations: vec![], attachments: std::mem::take(&mut self.commit.attachments) };
+        one.push(operation.clone());
+        let applied = one.apply(&self.state, self.state.sequence);
+        self.commit.attachments = one.attachments;
+        self.state = applied.map_err(StoreError::Invalid)?;
+        self.commit.push(operation);
+        Ok(())
+    }
+
+    pub fn create_table(&mut self, name: &str, schema: TableSchema, design: Design) -> Result<()> {
+        self.check_free(name)?;
+        let table = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.perform(Operation::CreateTable { table, name: name.into(), schema: schema.validated()?, design })
+    }
+
+    fn check_free(&self, name: &str) -> Result<()> {
+        let taken = if self.state.tables.contains_key(name) {
+            "table"
+        } else if self.state.views.contains_key(name) {
+            "view"
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::invalid(format!("there is a {taken} {name} already")))
+    }
+
+    pub fn drop_table(&mut self, name: &str) -> Result<()> {
+        let table = self.table(name)?.id;
+        self.perform(Operation::DropTable { table })
+    }
+
+    pub fn create_view(&mut self, name: &str, sql: &str) -> Result<()> {
+        self.check_free(name)?;
+        self.perform(Operation::CreateView { name: name.into(), sql: sql.into() })
+    }
+
+    pub fn drop_view(&mut self, name: &str) -> Result<()> {
+        if !self.state.views.contains_key(name) {
+            return Err(StoreError::invalid(format!("no view {name}")));
+        }
+        self.perform(Operation::DropView { name: name.into() })
+    }
+
+    /// Removes all rows.
+    pub fn truncate(&mut self, name: &str) -> Result<()> {
+        let table = self.table(name)?;
+        let segments = table.segments.iter().map(|s| s.id).collect();
+        self.perform(Operation::RemoveSegments { table: table.id, segments })
+    }
+
+    /// Changes the design for rows to come; [`WriteTransaction::convert`] also rewrites those that are there.
+    pub fn set_design(&mut self, name: &str, design: Design) -> Result<()> {
+        let table = self.table(name)?.id;
+        self.perform(Operation::SetDesign { table, design })
+    }
+
+    /// Takes rows for a table, in any thread. Hand what it finishes to [`WriteTransaction::append`].
+    pub fn appender(&self, name: &str) -> Result<Appender> {
+        let table = self.table(name)?;
+        Ok(self.appender_of(&table, table.design.clone(), true))
+    }
+
+    fn appender_of(&self, table: &Table, design: Design, allow_pending: bool) -> Appender {
+        let options = self.store.options();
+        let context = AppendContext {
+            resources: self.store.resources.clone(),
+            next_id: self.next_id.clone(),
+            created: self.created.clone(),
+            threads: options.threads,
+            sort_bytes: options.sort_bytes,
+            allow_pending,
+        };
+        Appender::new(table.id, table.schema.clone(), design, context)
+    }
+
+    /// Adds the rows of an appender, and returns how many.
+    pub fn append(&mut self, appended: Appended) -> Result<u64> {
+        for segment in appended.segments {
+            let pending = segment.pending.map(|bytes| self.commit.attach(bytes));
+            self.perform(Operation::AddSegment {
+                table: appended.table,
+                segment: segment.id,
+                rows: segment.rows,
+                bytes: segment.bytes,
+                pending,
+            })?;
+        }
+        Ok(appended.rows)
+    }
+
+    /// Deletes rows by the ids that a scan of this transaction's base gave; returns how many were there.
+    pub fn delete(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<u64> {
+        let base = self.base.table(name).cloned().ok_or_else(|| StoreError::invalid(format!("no table {name}")))?;
+        let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
+        for id in row_ids {
+            let (segment, row) = split_row_id(id);
+            by_segment.entry(segment).or_default().insert(row);
+        }
+        let mut deleted = 0;
+        for (at, rows) in by_segment {
+            let id = base.segments.get(at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?.id;
+            // As this transaction left it: a segment that is gone has lost all its rows already.
+            let now = self.table(name)?;
+            let Some(entry) = now.segments.iter().find(|s| s.id == id) else { continue };
+            let old = entry.deleted.as_deref().cloned().unwrap_or_default();
+            let new = &old | &rows;
+            deleted += new.len() - old.len();
+            if new.len() == u64::from(entry.rows) {
+                self.perform(Operation::RemoveSegments { table: base.id, segments: vec![entry.id] })?;
+            } else {
+                let attachment = self.commit.attach(Arc::new(bitmap_bytes(&new)));
+                self.perform(Operation::SetDeleted { table: base.id, segment: entry.id, attachment })?;
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Rewrites all rows of a table in another design.
+    pub fn convert(&mut self, name: &str, design: Design) -> Result<()> {
+        let table = self.table(name)?;
+        self.rewrite(&table, design.clone(), (0..table.segments.len()).collect())?;
+        self.perform(Operation::SetDesign { table: table.id, design })
+    }
+
+    /// Replaces some segments of a table by new ones with the same rows.
+    pub(super) fn rewrite(&mut self, table: &Arc<Table>, design: Design, which: Vec<usize>) -> Result<()> {
+        let request = ScanRequest::columns((0..table.schema.columns.len()).collect());
+        let mut cursor = Cursor::new(table.clone(), Arc::new(request), Arc::new(ScanMetrics::default()));
+        let mut appender = self.appender_of(table, design, false);
+        let units: Vec<_> = units(table, 1 << 16).into_iter().filter(|u| which.contains(&u.segment)).collect();
+        for (at, unit) in units.iter().enumerate() {
+            cursor.scan(unit, units.get(at + 1))?;
+            while let Some(batch) = cursor.next_ready() {
+                appender.push(&batch)?;
+            }
+        }
+        if let Some(batch) = cursor.finish()? {
+            appender.push(&batch)?;
+        }
+        let segments = which.iter().map(|at| table.segments[*at].id).collect();
+        self.perform(Operation::RemoveSegments { table: table.id, segments })?;
+        let appended = appender.finish()?;
+        self.append(appended).map(|_| ())
+    }
+
+    /// Makes the changes durable and visible, and returns the commit's sequence.
+    pub fn commit(mut self) -> Result<u64> {
+        self.merge_pending()?;
+        if self.commit.operations.is_empty() {
+            self.committed = true;
+            return Ok(self.state.sequence);
+        }
+        let id = self.next_id.load(Ordering::Relaxed) - 1;
+        self.perform(Operation::LastId { id })?;
+        self.drop_unused_attachments();
+        let medium = &self.store.resources.medium;
+        if !self.created.lock().is_empty() {
+            medium.sync_folder("segments")?;
+        }
+        let body = self.commit.to_bytes();
+        let log = self.log.as_mut().expect("a transaction holds the open log");
+        // From here on the files may belong to a commit, even if it fails: what happened is decided when the log is
+        // opened again, and files of no commit are removed then.
+        self.committed = true;
+        let sequence = log.append(&body)?;
+        let mut reader = self.store.reader.lock();
+        if self.store.refresh(&mut reader).is_err() {
+            // The commit is durable, and that is what the caller asked; the next snapshot tries again to read it.
+            return Ok(sequence);
+        }
+        let state = reader.state.clone();
+        drop(reader);
+        if log.len_since_base() > CHECKPOINT_BYTES {
+            // A checkpoint that fails leaves the log as it was: longer than it need be, and right.
+            let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
+        }
+        Ok(sequence)
+    }
+
+    /// Small inserts stay in the log until there are many of them; then one segment takes their place.
+    fn merge_pending(&mut self) -> Result<()> {
+        let names: Vec<String> = self.state.tables.keys().cloned().collect();
+        for name in names {
+            let table = self.table(&name)?;
+            let pending: Vec<usize> =
+                (0..table.segments.len()).filter(|at| table.segments[*at].pending.is_some()).collect();
+            if pending.len() >= PENDING_SEGMENTS {
+                self.rewrite(&table, table.design.clone(), pending)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pending segments that came and went within this transaction need not be in the log.
+    fn drop_unused_attachments(&mut self) {
+        let commit = std::mem::take(&mut self.commit);
+        let gone = |operation: &Operation, at: usize| match operation {
+            Operation::AddSegment { segment, pending: Some(_), .. } => commit.operations[at..]
+                .iter()
+                .any(|later| matches!(later, Operation::RemoveSegments { segments, .. } if segments.contains(segment))),
+            _ => false,
+        };
+        let dropped: Vec<bool> = commit.operations.iter().enumerate().map(|(at, o)| gone(o, at)).collect();
+        let mut kept = Commit::default();
+        for (operation, gone) in commit.operations.iter().zip(dropped) {
+            let mut operation = operation.clone();
+            match &mut operation {
+                Operation::AddSegment { .. } if gone => continue,
+                Operation::AddSegment { pending: Some(at), .. } | Operation::SetDeleted { attachment: at, .. } => {
+                    *at = kept.attach(commit.attachments[*at].clone());
+                }
+                _ => {}
+            }
+            kept.push(operation);
+        }
+        self.commit = kept;
+    }
+
+    pub(super) fn forget(&mut self, segments: Vec<u64>) -> Result<()> {
+        self.perform(Operation::Forget { segments })
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(super) fn store(&self) -> &'a Store {
+        self.store
+    }
+}
+
+impl Drop for WriteTransaction<'_> {
+    fn drop(&mut self) {
+        if !self.committed {
+            for id in self.created.lock().drain(..) {
+                // A file that cannot be removed now is removed when the database is opened for writing again.
+                let _ = self.store.resources.medium.remove(&segment_file(id));
+            }
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! The central invariant: the same rows from every design, through every scan, after every conversion.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, Decimal128Type, Int32Type, Int64Type, UInt64Type};
+use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate};
+use freestone_store::design::Design;
+use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, units};
+use freestone_store::schema::TableSchema;
+use freestone_store::{Store, StoreOptions};
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const DESIGNS: [&[(&str, &str)]; 12] = [
+    &[("design", "auto")],
+    &[("design", "column")],
+    &[("design", "row")],
+    &[("design", "slotted")],
+    &[("design", "pax")],
+    &[("groups", "(a, s), (b, d, f), (w)")],
+    &[("design", "row"), ("sort", "a, b"), ("levels", "1")],
+    &[("design", "row"), ("sort", "k, a, d"), ("levels", "2"), ("page_size", "4KiB")],
+    &[("design", "column"), ("sort", "k, a"), ("levels", "2")],
+    &[("design", "pax"), ("sort", "s, a"), ("page_size", "64KiB")],
+    &[("design", "row"), ("sort", "k, d, a")],
+    &[("groups", "(a, b), (s, t)"), ("page", "slotted")],
+];
+
+fn schema() -> SchemaRef {
+    let field = |name: &str, data_type: DataType, nullable: bool| Field::new(name, data_type, nullable);
+    Arc::new(Schema::new(vec![
+        field("k", DataType::Int32, false),
+        field("a", DataType::Int32, true),
+        field("b", DataType::Int64, true),
+        field("u", DataType::UInt64, true),
+        field("d", DataType::Date32, false),
+        field("w", DataType::Decimal128(38, 4), true),
+        field("m", DataType::Decimal128(15, 2), true),
+        field("f", DataType::Float64, true),
+        field("g", DataType::Float32, true),
+        field("o", DataType::Boolean, true),
+        field("s", DataType::Utf8View, true),
+        field("t", DataType::Utf8View, true),
+        field("y", DataType::BinaryView, true),
+    ]))
+}
+
+/// Rows with few and many distinct values, extremes and NULLs.
+fn batch(rows: usize, seed: u64) -> RecordBatch {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut null = StdRng::seed_from_u64(seed + 1);
+    let mut some = move || null.random_range(0..10) > 0;
+    let extremes = seed.is_multiple_of(3);
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values((0..rows).map(|_| rng.random_range(0..4)))),
+        Arc::new(Int32Array::from_iter((0..rows).map(|_| some().then(|| rng.random_range(-50..50))))),
+        Arc::new(Int64Array::from_iter((0..rows).map(|i| {
+            let extreme = if i % 2 == 0 { i64::MIN } else { i64::MAX };
+            some().then(|| if extremes && i % 50 < 2 { extreme } else { rng.random_range(0..1 << 40) })
+        }))),
+        Arc::new(UInt64Array::from_iter(
+            (0..rows)
+                .map(|i| some().then(|| if extremes && i % 70 == 0 { u64::MAX } else { rng.random_range(0..100_000) })),
+        )),
+        Arc::new(Date32Array::from_iter_values((0..rows).map(|_| rng.random_range(8000..10_500)))),
+        Arc::new(
+            Decimal128Array::from_iter((0..rows).map(|i| {
+                let huge = 10i128.pow(37) * if i % 2 == 0 { 1 } else { -1 };
+                some().then(|| if extremes && i % 90 < 2 { huge } else { rng.random_range(-1_000_000..1_000_000) })
+            }))
+            .with_precision_and_scale(38, 4)
+            .unwrap(),
+        ),
+        Arc::new(
+            Decimal128Array::from_iter((0..rows).map(|_| some().then(|| rng.random_range(100i128..9_999_999))))
+                .with_precision_and_scale(15, 2)
+                .unwrap(),
+        ),
+        Arc::new(Float64Array::from_iter((0..rows).map(|i| {
+            let odd = [f64::NAN, -0.0, f64::NEG_INFINITY, f64::MIN_POSITIVE];
+            some().then(|| {
+                if extremes && i % 40 < 4 { odd[i % 4] } else { f64::from(rng.random_range(0..10_000)) / 100.0 }
+            })
+        }))),
+        Arc::new(Float32Array::from_iter((0..rows).map(|_| some().then(|| rng.random::<f32>())))),
+        Arc::new(BooleanArray::from_iter((0..rows).map(|_| some().then(|| rng.random::<bool>())))),
+        Arc::new(StringViewArray::from_iter((0..rows).map(|_| {
+            some().then(|| ["AIR", "RAIL", "", "TRUCK, a long one that is not inline", "ship"][rng.random_range(0..5)])
+        }))),
+        Arc::new(StringViewArray::from_iter((0..rows).map(|_| {
+            let words = ["quick", "brown", "foxes", "sleep", "furiously", "über"];
+            let n = rng.random_range(0..9);
+            some().then(|| (0..n).map(|_| words[rng.random_range(0..6)]).collect::<Vec<_>>().join(" "))
+        }))),
+        Arc::new(BinaryViewArray::from_iter((0..rows).map(|_| {
+            let n = rng.random_range(0..20);
+            some().then(|| (0..n).map(|_| rng.random::<u8>()).collect::<Vec<u8>>())
+        }))),
+    ];
+    RecordBatch::try_new(schema(), arrays).unwrap()
+}
+
+fn design(options: &[(&str, &str)]) -> Design {
+    let table = TableSchema::from_arrow(&schema()).unwrap();
+    Design::default().with_options(options.iter().copied(), &table).unwrap()
+}
+
+/// Every row as text, sorted.
+fn rows(batches: &[RecordBatch]) -> Vec<String> {
+    let mut rows = vec![];
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let values = batch.columns().iter().map(|column| match column.data_type() {
+                _ if column.is_null(row) => "NULL".to_owned(),
+                DataType::Float64 => format!("{:x}", column.as_primitive::<types::Float64Type>().value(row).to_bits()),
+                DataType::Float32 => format!("{:x}", column.as_primitive::<types::Float32Type>().value(row).to_bits()),
+                DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
+                DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+                DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).to_string(),
+                DataType::Date32 => column.as_primitive::<Date32Type>().value(row).to_string(),
+                DataType::Decimal128(_, _) => column.as_primitive::<Decimal128Type>().value(row).to_string(),
+                DataType::Boolean => column.as_boolean().value(row).to_string(),
+                DataType::Utf8View => column.as_string_view().value(row).to_owned(),
+                _ => format!("{:?}", column.as_binary_view().value(row)),
+            });
+            rows.push(values.collect::<Vec<_>>().join("|"));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+fn scan(store: &Store, request: ScanRequest) -> Vec<RecordBatch> {
+    let table = store.snapshot().unwrap().table("t").unwrap().clone();
+    let units = units(&table, 1 << 14);
+    let mut cursor = Cursor::new(table, Arc::new(request), Arc::new(ScanMetrics::default()));
+    let mut batches = vec![];
+    for (at, unit) in units.iter().enumerate() {
+        cursor.scan(unit, units.get(at + 1)).unwrap();
+        batches.extend(std::iter::from_fn(|| cursor.next_ready()));
+    }
+    batches.extend(cursor.finish().unwrap());
+    batches
+}
+
+fn all() -> ScanRequest {
+    ScanRequest::columns((0..schema().fields().len()).collect())
+}
+
+fn store_with(batches: &[RecordBatch], options: &[(&str, &str)]) -> Store {
+    let store = Store::in_memory(StoreOptions::default()).unwrap();
+    let mut transaction = store.write().unwrap();
+    transaction.create_table("t", TableSchema::from_arrow(&schema()).unwrap(), design(options)).unwrap();
+    let mut appender = transaction.appender("t").unwrap();
+    batches.iter().for_each(|b| appender.push(b).unwrap());
+    transaction.append(appender.finish().unwrap()).unwrap();
+    transaction.commit().unwrap();
+    store
+}
+
+fn predicates() -> Vec<(usize, Predicate)> {
+    let bytes = |v: &str| v.as_bytes().to_vec();
+    let bound = |v: &str, inclusive| Some(BytesBound { value: bytes(v), inclusive });
+    vec![
+        (0, Predicate::Int(IntPredicate::Range { low: 1, high: 2 })),
+        (1, Predicate::Int(IntPredicate::In(vec![-3, 5, 17, 99]))),
+        (1, Predicate::Int(IntPredicate::NotIn(vec![-3, 5, 17]))),
+        (2, Predicate::Int(IntPredicate::Range { low: 0, high: 1 << 39 })),
+        (3, Predicate::Int(IntPredicate::Range { low: i128::from(i64::MIN), high: i128::from(i64::MIN) + 5000 })),
+        (4, Predicate::Int(IntPredicate::Range { low: 8100, high: 8200 })),
+        (5, Predicate::Int(IntPredicate::Range { low: 10i128.pow(30), high: i128::MAX })),
+        (5, Predicate::Int(IntPredicate::NotEqual(4))),
+        (6, Predicate::Int(IntPredicate::NotEqual(4))),
+        (
+            7,
+            Predicate::Int(IntPredicate::Range {
+                low: freestone_codec::f64_key(10.0).into(),
+                high: freestone_codec::f64_key(50.0).into(),
+            }),
+        ),
+        (8, Predicate::Int(IntPredicate::Range { low: freestone_codec::f32_key(0.25).into(), high: i128::MAX })),
+        (9, Predicate::Int(IntPredicate::Range { low: 1, high: 1 })),
+        (10, Predicate::Bytes(BytesPredicate::In(vec![bytes("AIR"), bytes("ship")]))),
+        (10, Predicate::Bytes(BytesPredicate::NotEqual(bytes("")))),
+        (11, Predicate::Bytes(BytesPredicate::Prefix(bytes("quick b")))),
+        (11, Predicate::Bytes(BytesPredicate::NotPrefix(bytes("quick")))),
+        (11, Predicate::Bytes(BytesPredicate::Range { low: bound("brown", false), high: bound("sleep", true) })),
+        (12, Predicate::Bytes(BytesPredicate::Range { low: bound("a", true), high: None })),
+        (1, Predicate::IsNull),
+        (10, Predicate::IsNotNull),
+    ]
+}
+
+/// Whether a value passes, without any codec.
+fn passes(batch: &RecordBatch, row: usize, column: usize, predicate: &Predicate) -> bool {
+    let array = batch.column(column);
+    let key: i128 = match (predicate, array.is_null(row), array.data_type()) {
+        (Predicate::IsNull, null, _) => return null,
+        (_, true, _) => return false,
+        (Predicate::IsNotNull, ..) => return true,
+        (Predicate::Bytes(p), _, DataType::Utf8View) => return p.test(array.as_string_view().value(row).as_bytes()),
+        (Predicate::Bytes(p), ..) => return p.test(array.as_binary_view().value(row)),
+        (_, _, DataType::Int32) => array.as_primitive::<Int32Type>().value(row).into(),
+        (_, _, DataType::Int64) => array.as_primitive::<Int64Type>().value(row).into(),
+        (_, _, DataType::UInt64) => i128::from(array.as_primitive::<UInt64Type>().value(row)) - (1 << 63),
+        (_, _, DataType::Date32) => array.as_primitive::<Date32Type>().value(row).into(),
+        (_, _, DataType::Decimal128(_, _)) => array.as_primitive::<Decimal128Type>().value(row),
+        (_, _, DataType::Float64) => {
+            freestone_codec::f64_key(array.as_primitive::<types::Float64Type>().value(row)).into()
+        }
+        (_, _, DataType::Float32) => {
+            freestone_codec::f32_key(array.as_primitive::<types::Float32Type>().value(row)).into()
+        }
+        _ => array.as_boolean().value(row).into(),
+    };
+    matches!(predicate, Predicate::Int(p) if p.test(key))
+}
+
+/// Every predicate with the rows that pass it.
+fn expectations(batches: &[RecordBatch]) -> Vec<(usize, Predicate, Vec<String>)> {
+    let expected = |column: usize, predicate: &Predicate| {
+        let mut passing = vec![];
+        for batch in batches {
+            let selected = (0..batch.num_rows()).filter(|row| passes(batch, *row, column, predicate));
+            passing.extend(selected.map(|row| batch.slice(row, 1)));
+        }
+        rows(&passing)
+    };
+    predicates()
+        .into_iter()
+        .map(|(column, predicate)| (column, predicate.clone(), expected(column, &predicate)))
+        .collect()
+}
+
+#[test]
+fn every_design_gives_the_same_rows() {
+    for seed in [1, 3] {
+        // More than what stays in the log whatever the design.
+        let batches = [batch(9_000, seed), batch(7_500, seed + 10)];
+        let (expected, by_predicate) = (rows(&batches), expectations(&batches));
+        for options in DESIGNS {
+            let store = store_with(&batches, options);
+            assert!(rows(&scan(&store, all())) == expected, "{options:?}");
+            for (column, predicate, expected) in &by_predicate {
+                let mut request = all();
+                request.predicates = vec![ColumnPredicate { column: *column, predicate: predicate.clone() }];
+                assert!(rows(&scan(&store, request)) == *expected, "{options:?}: column {column} {predicate:?}");
+            }
+            let report = store.check(None).unwrap();
+            assert_eq!((report.problems, report.rows), (vec![], 16_500), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn sorted_designs_give_sorted_rows() {
+    let store = store_with(&[batch(20_000, 5)], &[("design", "row"), ("sort", "k, d, a"), ("levels", "1")]);
+    let batches = scan(&store, ScanRequest::columns(vec![0, 4]));
+    let keys: Vec<(i32, i32)> = batches
+        .iter()
+        .flat_map(|b| {
+            let (k, d) = (b.column(0).as_primitive::<Int32Type>(), b.column(1).as_primitive::<Date32Type>());
+            (0..b.num_rows()).map(|r| (k.value(r), d.value(r))).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(keys.len(), 20_000);
+    assert!(keys.is_sorted());
+}
+
+#[test]
+fn conversions_deletions_and_small_inserts_keep_the_rows() {
+    let mut rng = StdRng::seed_from_u64(9);
+    let mut expected = vec![batch(12_000, 4)];
+    let store = store_with(&expected, DESIGNS[0]);
+    for step in 0..20 {
+        let options = DESIGNS[rng.random_range(0..DESIGNS.len())];
+        let mut transaction = store.write().unwrap();
+        match step % 4 {
+            0 => transaction.convert("t", design(options)).unwrap(),
+            1 => {
+                let more = batch(rng.random_range(1..300), 100 + step);
+                let mut appender = transaction.appender("t").unwrap();
+                appender.push(&more).unwrap();
+                transaction.append(appender.finish().unwrap()).unwrap();
+                expected.push(more);
+            }
+            2 => {
+                let predicate = Predicate::Int(IntPredicate::In(vec![i128::from(step) - 10]));
+                let mut request = ScanRequest::columns(vec![]);
+                request.row_ids = true;
+                request.predicates = vec![ColumnPredicate { column: 1, predicate: predicate.clone() }];
+                let ids: Vec<u64> = scan(&store, request)
+                    .iter()
+                    .flat_map(|b| b.column(0).as_primitive::<UInt64Type>().values().to_vec())
+                    .collect();
+                let mut kept = vec![];
+                for batch in &expected {
+                    let left = (0..batch.num_rows()).filter(|row| !passes(batch, *row, 1, &predicate));
+                    kept.extend(left.map(|row| batch.slice(row, 1)));
+                }
+                let before: usize = expected.iter().map(RecordBatch::num_rows).sum();
+                assert_eq!(transaction.delete("t", ids).unwrap() as usize, before - kept.len());
+                expected = kept;
+            }
+            _ => {
+                drop(transaction);
+                store.vacuum(Some("t")).unwrap();
+                transaction = store.write().unwrap();
+            }
+        }
+        transaction.commit().unwrap();
+        assert!(rows(&scan(&store, all())) == rows(&expected), "after step {step} with {options:?}");
+    }
+    assert_eq!(store.check(None).unwrap().problems, Vec::<String>::new());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn small_tables_of_any_size(count in 1usize..2500, seed in 0u64..50, which in 0..DESIGNS.len()) {
+        let batches = [batch(count, seed)];
+        let store = store_with(&batches, DESIGNS[which]);
+        let mut transaction = store.write().unwrap();
+        // Out of the log and into the design.
+        transaction.convert("t", design(DESIGNS[which])).unwrap();
+        transaction.commit().unwrap();
+        prop_assert!(rows(&scan(&store, all())) == rows(&batches));
+    }
+}
+
+#[test]
+fn a_transaction_without_commit_leaves_nothing() {
+    let store = store_with(&[batch(5, 1)], DESIGNS[1]);
+    let mut transaction = store.write().unwrap();
+    let mut appender = transaction.appender("t").unwrap();
+    appender.push(&batch(30_000, 2)).unwrap();
+    transaction.append(appender.finish().unwrap()).unwrap();
+    drop(transaction);
+    assert_eq!(store.snapshot().unwrap().table("t").unwrap().rows(), 5);
+    assert_eq!(store.vacuum(None).unwrap().files_removed, 0);
+}
+
+#[test]
+fn a_column_of_nulls_has_an_empty_dictionary() {
+    let mut columns = batch(20_000, 2).columns().to_vec();
+    for at in [1, 10] {
+        columns[at] = new_null_array(columns[at].data_type(), 20_000);
+    }
+    let batches = [RecordBatch::try_new(schema(), columns).unwrap()];
+    for options in DESIGNS {
+        let store = store_with(&batches, options);
+        assert!(rows(&scan(&store, all())) == rows(&batches), "{options:?}");
+    }
+}

@@ -1,0 +1,325 @@
+//! Disk full, failed operations and power loss at every point: what was acknowledged is there, what was not is there
+//! completely or not at all, and writing goes on after the database is opened again.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::{RecordBatch, StringViewArray};
+use common::*;
+use freestone_store::media::{FaultPlan, Faulty, Memory};
+use freestone_store::{Store, StoreError};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+type State = BTreeMap<String, Digest>;
+type Step = fn(&Store) -> Result<(), StoreError>;
+
+/// Everything that changes a database, in an order in which each has something to do.
+const STEPS: [(&str, Step); 14] = [
+    ("create", |store| create(store, "t", DESIGNS[1])),
+    ("load", |store| insert(store, "t", &batch(0..17_000))),
+    ("insert", |store| insert(store, "t", &batch(20_000..20_050))),
+    ("delete", |store| remove(store, "t", 100, 4_000)),
+    ("convert", |store| convert(store, "t", DESIGNS[2])),
+    ("create another", |store| create(store, "u", DESIGNS[0])),
+    ("update", update),
+    ("many inserts", many_inserts),
+    ("delete all of a pending segment", |store| remove(store, "t", 20_000, 20_049)),
+    ("vacuum", |store| store.vacuum(None).map(|_| ())),
+    ("big inserts, which make the log be folded", big_inserts),
+    ("convert again", |store| convert(store, "t", DESIGNS[4])),
+    ("drop", drop_table),
+    ("vacuum again", |store| store.vacuum(None).map(|_| ())),
+];
+
+fn create(store: &Store, name: &str, options: Options) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    transaction.create_table(name, table_schema(), design(options))?;
+    transaction.commit().map(|_| ())
+}
+
+fn insert(store: &Store, name: &str, batch: &RecordBatch) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    append(&mut transaction, name, batch)?;
+    transaction.commit().map(|_| ())
+}
+
+fn remove(store: &Store, name: &str, low: i64, high: i64) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    delete(&mut transaction, name, keys_between(low, high))?;
+    transaction.commit().map(|_| ())
+}
+
+fn convert(store: &Store, name: &str, options: Options) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    transaction.convert(name, design(options))?;
+    transaction.commit().map(|_| ())
+}
+
+/// Delete and insert in one commit.
+fn update(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    delete(&mut transaction, "t", keys_between(5_000, 5_999))?;
+    append(&mut transaction, "t", &batch(30_000..31_000))?;
+    transaction.commit().map(|_| ())
+}
+
+/// So many segments in the log that the last insert merges them. One commit, for one outcome.
+fn many_inserts(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    for start in 0..35 {
+        append(&mut transaction, "u", &batch(start * 10..start * 10 + 10))?;
+    }
+    transaction.commit().map(|_| ())
+}
+
+/// Small enough for the log each, and so much together that it is folded.
+fn big_inserts(store: &Store) -> Result<(), StoreError> {
+    static BATCH: LazyLock<RecordBatch> = LazyLock::new(big_batch);
+    let mut transaction = store.write()?;
+    for _ in 0..6 {
+        append(&mut transaction, "u", &BATCH)?;
+    }
+    transaction.commit().map(|_| ())
+}
+
+/// 800 KiB that do not compress, in few rows.
+fn big_batch() -> RecordBatch {
+    let mut random = StdRng::seed_from_u64(1);
+    let text = |_| (0..20_000).map(|_| char::from(random.random_range(33..127u8))).collect::<String>();
+    let texts: Vec<String> = (0..40).map(text).collect();
+    let narrow = batch(100_000..100_000 + texts.len() as i64);
+    let mut columns = narrow.columns().to_vec();
+    columns[4] = Arc::new(StringViewArray::from_iter_values(&texts));
+    RecordBatch::try_new(schema(), columns).expect("columns of the schema")
+}
+
+fn drop_table(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    transaction.drop_table("u")?;
+    transaction.commit().map(|_| ())
+}
+
+/// The log must have been folded, or nothing of that was tried.
+fn check_folded(memory: &Memory) {
+    assert!(memory.files().contains_key("manifest-0000000002.log"), "{:?}", memory.files().keys());
+}
+
+/// The states that the steps go through, from the empty database on.
+fn states() -> Vec<State> {
+    let memory = Memory::new();
+    let store = open(memory.clone()).expect("memory does not fail");
+    let mut states = vec![State::new()];
+    for (name, step) in STEPS {
+        step(&store).unwrap_or_else(|e| panic!("{name}: {e}"));
+        states.push(now(&store));
+    }
+    check_folded(&memory);
+    states
+}
+
+fn now(store: &Store) -> State {
+    digests(&store.snapshot().expect("a snapshot")).expect("sound data")
+}
+
+/// Whether a failed commit may be there nevertheless.
+fn is_open(error: &StoreError) -> bool {
+    error.to_string().contains("may or may not be stored")
+}
+
+/// Runs the steps until one fails: how many are acknowledged, and the failure.
+fn run(store: &Store, from: usize) -> (usize, Option<StoreError>) {
+    for (at, (_, step)) in STEPS.iter().enumerate().skip(from) {
+        if let Err(error) = step(store) {
+            return (at, Some(error));
+        }
+    }
+    (STEPS.len(), None)
+}
+
+/// Checks that `found` is the state behind `done` steps, or behind one more if that one may have been stored; how many
+/// steps are done then.
+fn check_state(found: &State, states: &[State], done: usize, open: bool, context: &str) -> usize {
+    // Steps that change no rows have the state of the one before, so either may be meant: the later has nothing to redo.
+    if *found == states[done] {
+        return done;
+    }
+    let next = states.get(done + 1).filter(|_| open);
+    assert!(next == Some(found), "{context}: {done} steps were acknowledged, but {found:?} is there");
+    done + 1
+}
+
+/// After a power loss: opens what is left, and finishes the steps there.
+fn check_crash(faulty: &Faulty, seed: u64, states: &[State], done: usize, context: &str) {
+    let context = format!("{context}, power loss {seed}");
+    let store = open(faulty.crash(seed)).unwrap_or_else(|e| panic!("{context}: cannot open: {e}"));
+    // With the machine gone nobody was told anything of the step under way.
+    check_state(&now(&store), states, done, true, &context);
+    let report = store.check(None).unwrap_or_else(|e| panic!("{context}: {e}"));
+    assert_eq!(report.problems, Vec::<String>::new(), "{context}");
+    insert_and_find(&store, &context);
+}
+
+/// Writing works: a table is made, filled, and found.
+fn insert_and_find(store: &Store, context: &str) {
+    create(store, "after", DESIGNS[3]).unwrap_or_else(|e| panic!("{context}: create afterwards: {e}"));
+    insert(store, "after", &batch(0..17_000)).unwrap_or_else(|e| panic!("{context}: load afterwards: {e}"));
+    let mut expected = Digest::default();
+    expected.add(&batch(0..17_000));
+    assert_eq!(now(store)["after"], expected, "{context}");
+    store.vacuum(None).unwrap_or_else(|e| panic!("{context}: vacuum afterwards: {e}"));
+    assert_eq!(now(store)["after"], expected, "{context}");
+}
+
+/// Runs the steps under a plan; checks the state in the same process, after power losses, and after opening again.
+fn check(plan: FaultPlan, states: &[State], context: &str) -> bool {
+    let memory = Memory::new();
+    let faulty = Faulty::on_memory(memory.clone(), plan.clone());
+    let (mut done, mut failed) = (0, false);
+    let mut store = open(faulty.clone()).ok();
+    if let Some(store) = &store {
+        let (acknowledged, error) = run(store, 0);
+        done = acknowledged;
+        failed = error.is_some();
+        let open = error.as_ref().is_some_and(is_open);
+        let context = match &error {
+            Some(error) => format!("{context}: step {} failed with {error}", STEPS[done].0),
+            None => context.to_owned(),
+        };
+        check_crash(&faulty, plan.seed, states, done, &context);
+        faulty.set_plan(FaultPlan::default());
+        // The same process goes on: it sees one of the two states, and can finish.
+        done = check_state(&now(store), states, done, open, &context);
+        if failed {
+            store.write().map(drop).unwrap_or_else(|e| panic!("{context}: cannot write again: {e}"));
+            done = check_state(&now(store), states, done, open, &format!("{context}, after recovery"));
+        }
+    }
+    faulty.set_plan(FaultPlan::default());
+    let context = format!("{context}, {done} steps before");
+    if failed {
+        store = None;
+    }
+    let store = store.map_or_else(|| open(faulty.clone()), Ok).unwrap_or_else(|e| panic!("{context}: open again: {e}"));
+    done = check_state(&now(&store), states, done, false, &format!("{context}, opened again"));
+    // The failed step is done again; with the same rows before and after, the next one.
+    let (finished, error) = run(&store, done);
+    assert!(error.is_none(), "{context}: {} fails once more: {error:?}", STEPS[finished].0);
+    assert_eq!(now(&store), states[STEPS.len()], "{context}, at the end");
+    check_crash(&faulty, plan.seed + 1, &[now(&store)], 0, &format!("{context}, at the end"));
+    failed
+}
+
+#[test]
+fn every_operation_may_fail() {
+    let states = states();
+    let counted = Faulty::on_memory(Memory::new(), FaultPlan::default());
+    run(&open(counted.clone()).expect("opens"), 0);
+    let operations = counted.operations();
+    let mut failures = 0;
+    for at in (0..operations).filter(|at| *at < 20 || at % stride(19) as u64 == 0) {
+        for stay_dead in [false, true] {
+            let plan = FaultPlan { seed: at, fail_operation: Some(at), stay_dead, ..FaultPlan::default() };
+            failures += usize::from(check(plan, &states, &format!("operation {at} fails, dead: {stay_dead}")));
+        }
+    }
+    println!("{operations} operations, {failures} failed steps");
+    assert!(failures > 10, "{failures} of {operations}");
+}
+
+#[test]
+fn the_disk_may_be_full_at_any_byte() {
+    let states = states();
+    let mut random = StdRng::seed_from_u64(7);
+    let mut failures = 0;
+    let mut capacity = 0;
+    let stride = if stride(2) == 1 { 20_000 } else { 700_000 };
+    while capacity < 9_000_000 {
+        let plan = FaultPlan { seed: capacity, capacity: Some(capacity), ..FaultPlan::default() };
+        failures += usize::from(check(plan, &states, &format!("{capacity} bytes of disk")));
+        capacity += random.random_range(1..stride);
+    }
+    println!("{failures} failed steps");
+    assert!(failures > 10, "{failures}");
+}
+
+/// What a killed or failed load leaves behind must not be in the way of the next one.
+#[test]
+fn files_of_a_load_that_was_never_committed_are_in_nobodys_way() {
+    let memory = Memory::new();
+    let store = open(memory.clone()).expect("opens");
+    create(&store, "t", DESIGNS[0]).expect("creates");
+    let mut transaction = store.write().expect("writes");
+    let mut appender = transaction.appender("t").expect("appends");
+    appender.push(&batch(0..20_000)).expect("takes rows");
+    transaction.append(appender.finish().expect("finishes")).expect("appends");
+    // As if the process were killed here: the files stay, the transaction is nowhere.
+    let left = Memory::with_files(memory.files());
+    drop(transaction);
+    assert!(left.files().keys().any(|name| name.starts_with("segments/")), "the load had written a file");
+    let store = open(left.clone()).expect("opens");
+    insert(&store, "t", &batch(0..17_000)).expect("the next load works");
+    let files = left.files().keys().filter(|name| name.starts_with("segments/")).count();
+    assert_eq!(files, 1, "what was left behind is gone");
+}
+
+/// Pages of a transaction that was rolled back must not be taken for pages of a later one.
+#[test]
+fn ids_of_a_rolled_back_transaction_are_not_used_again() {
+    let store = open(Memory::new()).expect("opens");
+    create(&store, "t", DESIGNS[0]).expect("creates");
+    let mut transaction = store.write().expect("writes");
+    append(&mut transaction, "t", &batch(500..600)).expect("appends");
+    let table = transaction.table("t").expect("the table");
+    let request = freestone_store::scan::ScanRequest::columns(vec![0, 1, 2, 3, 4]);
+    assert_eq!(scan(&table, request).expect("reads its own rows")[0].num_rows(), 100);
+    drop(transaction);
+    insert(&store, "t", &batch(0..100)).expect("inserts");
+    let mut expected = Digest::default();
+    expected.add(&batch(0..100));
+    drop(table);
+    assert_eq!(now(&store)["t"], expected);
+}
+
+#[test]
+fn rows_may_be_deleted_in_several_steps_of_one_transaction() {
+    let store = open(Memory::new()).expect("opens");
+    create(&store, "t", DESIGNS[0]).expect("creates");
+    insert(&store, "t", &batch(0..100)).expect("inserts");
+    let mut transaction = store.write().expect("writes");
+    assert_eq!(delete(&mut transaction, "t", keys_between(0, 9)).expect("deletes"), 10);
+    assert_eq!(delete(&mut transaction, "t", keys_between(5, 19)).expect("deletes"), 10);
+    transaction.commit().expect("commits");
+    let mut expected = Digest::default();
+    expected.add(&batch(20..100));
+    assert_eq!(now(&store)["t"], expected);
+    let mut transaction = store.write().expect("writes");
+    assert_eq!(delete(&mut transaction, "t", keys_between(0, 60)).expect("deletes"), 41);
+    assert_eq!(delete(&mut transaction, "t", keys_between(0, 99)).expect("deletes"), 39);
+    assert_eq!(delete(&mut transaction, "t", keys_between(0, 99)).expect("deletes"), 0);
+    transaction.commit().expect("commits");
+    assert_eq!(now(&store)["t"], Digest::default());
+}
+
+/// With little memory a load writes smaller segments, instead of holding a million rows.
+#[test]
+fn a_load_holds_no_more_than_it_may() {
+    let options = freestone_store::StoreOptions { sort_bytes: 1 << 20, ..options() };
+    let store = Store::on_medium(Arc::new(Memory::new()), options).expect("opens");
+    create(&store, "t", DESIGNS[0]).expect("creates");
+    let mut transaction = store.write().expect("writes");
+    let mut appender = transaction.appender("t").expect("appends");
+    let mut expected = Digest::default();
+    for start in 0..12 {
+        let part = batch(start * 5_000..start * 5_000 + 5_000);
+        expected.add(&part);
+        appender.push(&part).expect("takes rows");
+    }
+    transaction.append(appender.finish().expect("finishes")).expect("appends");
+    transaction.commit().expect("commits");
+    let snapshot = store.snapshot().expect("a snapshot");
+    assert!(snapshot.table("t").expect("the table").segments.len() > 3);
+    assert_eq!(now(&store)["t"], expected);
+}

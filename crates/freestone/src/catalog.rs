@@ -1,0 +1,282 @@
+//! Names to tables, for one statement: the tables and views of one snapshot, and files by name.
+//!
+//! Each statement plans against a session state of its own, whose only schema holds the statement's snapshot. Nothing of
+//! it outlives the statement, so no statement can see two snapshots.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::common::ParamValues;
+use datafusion::datasource::ViewTable;
+use datafusion::datasource::empty::EmptyTable;
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement, TableType};
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::Snapshot;
+use freestone_store::schema::TableSchema;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::provider::FreestoneTable;
+use crate::{files, functions, statement};
+
+pub(crate) const CATALOG: &str = "freestone";
+pub(crate) const SCHEMA: &str = "public";
+
+/// The name under which the target of a write is planned, as [`Target`] says.
+pub(crate) const TARGET: &str = "freestone$target";
+
+/// Plans statements on the session's settings as they were when the statement began.
+#[derive(Clone)]
+pub(crate) struct Planner {
+    base: Arc<SessionState>,
+}
+
+/// What the target of a write is planned as.
+#[derive(Clone)]
+enum Target {
+    /// DELETE and UPDATE: a table's rows with their row ids.
+    Rows(String),
+    /// INSERT: columns that all take NULL, so that the check of NOT NULL is ours, which names the row.
+    Columns(SchemaRef),
+}
+
+/// What names mean in one statement.
+#[derive(Clone)]
+pub(crate) struct Scope {
+    pub snapshot: Arc<Snapshot>,
+    /// What [`TARGET`] stands for.
+    target: Option<Target>,
+    /// Views being expanded, outermost first.
+    views: Vec<String>,
+}
+
+impl Scope {
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        Scope { snapshot, target: None, views: vec![] }
+    }
+
+    /// [`TARGET`] is a table with its row ids.
+    pub fn with_target_rows(mut self, table: &str) -> Self {
+        self.target = Some(Target::Rows(table.to_owned()));
+        self
+    }
+
+    /// [`TARGET`] has a table's columns.
+    pub fn with_target_columns(mut self, table: &TableSchema) -> Self {
+        let fields = table.columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
+        self.target = Some(Target::Columns(Arc::new(Schema::new(fields.collect::<Vec<_>>()))));
+        self
+    }
+
+    pub fn with_view(mut self, view: &str) -> Self {
+        self.views.push(view.to_owned());
+        self
+    }
+}
+
+/// Values of `$1`, `$2`, …, and the types that PREPARE declared for them.
+#[derive(Clone, Default)]
+pub(crate) struct Parameters {
+    pub types: Vec<ast::DataType>,
+    pub values: Vec<ScalarValue>,
+}
+
+impl Planner {
+    pub fn new(base: SessionState) -> Self {
+        Planner { base: Arc::new(base) }
+    }
+
+    pub fn settings(&self) -> &SessionState {
+        &self.base
+    }
+
+    /// A session state for one statement.
+    pub fn state(&self, scope: &Scope) -> SessionState {
+        let mut state = (*self.base).clone();
+        let schema = StatementSchema { planner: self.clone(), scope: scope.clone() };
+        state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema) }));
+        functions::register(&mut state, &scope.snapshot);
+        state.mark_start_execution();
+        state
+    }
+
+    /// Plans SQL, parameters filled in.
+    pub async fn plan(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        statement: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<LogicalPlan> {
+        let statement = if parameters.values.is_empty() && parameters.types.is_empty() {
+            statement
+        } else {
+            let (data_types, statement) = (parameters.types.clone(), Box::new(statement));
+            ast::Statement::Prepare { name: ast::Ident::new("statement"), data_types, statement }
+        };
+        let plan = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await;
+        let plan = plan.map_err(|error| explain(error, scope))?;
+        match plan {
+            LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
+                let values = converted(&parameters.values, &prepare.fields)?;
+                let plan = Arc::unwrap_or_clone(prepare.input);
+                let expected = plan.get_parameter_names()?.len();
+                if values.len() < expected {
+                    return Err(parameter_count(expected, values.len()));
+                }
+                Ok(plan.with_param_values(ParamValues::from(values))?)
+            }
+            plan => {
+                let expected = plan.get_parameter_names()?.len();
+                if expected > 0 {
+                    return Err(parameter_count(expected, 0));
+                }
+                Ok(plan)
+            }
+        }
+    }
+
+    /// Plans anything that DataFusion's parser has beyond SQL proper, such as `COPY … TO`.
+    pub async fn plan_extension(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        statement: DfStatement,
+    ) -> Result<LogicalPlan> {
+        state.statement_to_plan(statement).await.map_err(|error| explain(error, scope))
+    }
+}
+
+fn parameter_count(expected: usize, given: usize) -> Error {
+    Error::invalid(format!("the statement has {expected} parameters and was given {given}"))
+}
+
+fn converted(values: &[ScalarValue], fields: &[FieldRef]) -> Result<Vec<ScalarValue>> {
+    if fields.len() != values.len() {
+        return Ok(values.to_vec());
+    }
+    let convert = |(value, field): (&ScalarValue, &FieldRef)| Ok(value.cast_to(field.data_type())?);
+    values.iter().zip(fields).map(convert).collect()
+}
+
+/// A planning error, with the tables and views that a missing one might have meant.
+fn explain(error: DataFusionError, scope: &Scope) -> Error {
+    let Some(name) = Error::missing_table(&error) else { return error.into() };
+    let tables = scope.snapshot.tables().map(|table| table.name.as_str());
+    let names = tables.chain(scope.snapshot.views().keys().map(String::as_str));
+    let missing = Error::not_found("table or view", &name, names);
+    match name.split_once('.') {
+        Some((_, extension)) if files::is_format(extension) => {
+            missing.with_hint(format!("put a file's name in quotes: FROM '{name}'"))
+        }
+        _ => missing,
+    }
+}
+
+#[derive(Debug)]
+struct StatementCatalog {
+    schema: Arc<StatementSchema>,
+}
+
+impl CatalogProviderList for StatementCatalog {
+    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.to_owned()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        (name == CATALOG).then(|| Arc::new(StatementCatalog { schema: self.schema.clone() }) as _)
+    }
+}
+
+impl CatalogProvider for StatementCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| self.schema.clone() as _)
+    }
+}
+
+struct StatementSchema {
+    planner: Planner,
+    scope: Scope,
+}
+
+impl fmt::Debug for StatementSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatementSchema").field("snapshot", &self.scope.snapshot.sequence()).finish()
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for StatementSchema {
+    fn table_names(&self) -> Vec<String> {
+        let tables = self.scope.snapshot.tables().map(|table| table.name.clone());
+        tables.chain(self.scope.snapshot.views().keys().cloned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let snapshot = &self.scope.snapshot;
+        match self.scope.target.as_ref().filter(|_| name == TARGET) {
+            Some(Target::Rows(table)) => {
+                let table = FreestoneTable::new(snapshot.clone(), table);
+                return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
+            }
+            Some(Target::Columns(schema)) => return Ok(Some(Arc::new(EmptyTable::new(schema.clone())))),
+            None => {}
+        }
+        if let Some(table) = FreestoneTable::new(snapshot.clone(), name) {
+            return Ok(Some(Arc::new(table)));
+        }
+        if let Some(sql) = snapshot.views().get(name) {
+            return Ok(Some(self.view(name, sql).await?));
+        }
+        if files::is_file_name(name) {
+            return Ok(Some(files::table(self.planner.settings(), name).await?));
+        }
+        Ok(None)
+    }
+
+    /// Known without planning: a view that is broken is listed all the same.
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
+        let snapshot = &self.scope.snapshot;
+        let view = snapshot.views().contains_key(name).then_some(TableType::View);
+        Ok(snapshot.table(name).map(|_| TableType::Base).or(view))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.scope.snapshot.table(name).is_some() || self.scope.snapshot.views().contains_key(name)
+    }
+}
+
+impl StatementSchema {
+    async fn view(&self, name: &str, sql: &str) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        if self.scope.views.iter().any(|view| view == name) {
+            return Err(Error::invalid(format!("view {name} refers to itself")).into());
+        }
+        let in_view = |error: Error| {
+            let kind = if error.kind() == ErrorKind::Syntax { ErrorKind::Invalid } else { error.kind() };
+            let translated = Error::new(kind, format!("in view {name}: {error}"));
+            match error.hint() {
+                Some(hint) => translated.with_hint(hint),
+                None => translated,
+            }
+        };
+        let query = statement::parse_query(sql).map_err(in_view)?;
+        let scope = self.scope.clone().with_view(name);
+        let state = self.planner.state(&scope);
+        let plan = self.planner.plan(&state, &scope, ast::Statement::Query(query), &Parameters::default()).await;
+        Ok(Arc::new(ViewTable::new(plan.map_err(in_view)?, Some(sql.to_owned()))))
+    }
+}

@@ -1,0 +1,381 @@
+//! Statements that change rows: INSERT, DELETE, UPDATE, TRUNCATE, and the appending that all loading shares.
+//!
+//! DELETE and UPDATE plan a query for the row ids of the rows they meet; UPDATE is delete and insert. All of it reads
+//! the snapshot that the write transaction is based on.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::util::display::FormatOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::prelude::Expr;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::TableSchema;
+use freestone_store::{Appended, Appender, Snapshot, Table, WriteTransaction};
+
+use crate::catalog::{Parameters, Scope, TARGET};
+use crate::ddl::{identifier, object_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::provider::ROW_ID_COLUMN;
+use crate::session::{Batches, Outcome, WriteContext};
+use crate::statement::parse_query;
+
+/// `INSERT INTO table [(columns)] VALUES … | SELECT …`. Columns not named are NULL.
+pub(crate) fn insert(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    mut insert: ast::Insert,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let name = match &insert.table {
+        ast::TableObject::TableName(name) => object_name(name)?,
+        _ => return Err(Error::unsupported("INSERT takes a table's name")),
+    };
+    if insert.overwrite || insert.replace_into || insert.or.is_some() || insert.on.is_some() {
+        return Err(Error::unsupported("INSERT OVERWRITE, REPLACE and ON CONFLICT are not available"));
+    }
+    if insert.returning.is_some() {
+        return Err(no_returning());
+    }
+    let table = find(transaction, &name)?;
+    let scope = Scope::new(transaction.base().clone()).with_target_columns(&table.schema);
+    insert.table = ast::TableObject::TableName(target_name());
+    let (state, plan) = context.plan(&scope, ast::Statement::Insert(insert), parameters)?;
+    let LogicalPlan::Dml(dml) = plan else { return Err(Error::unsupported("this form of INSERT is not available")) };
+    let batches = run_in_order(context, state, &dml.input)?;
+    let rows = append(transaction, context, &name, &table.schema, batches)?;
+    Ok(Outcome::Affected { verb: "INSERT", rows })
+}
+
+/// `DELETE FROM table [USING …] [WHERE …]`.
+pub(crate) fn delete(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    delete: ast::Delete,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let target = delete_target(&delete)?;
+    let table = find(transaction, &target)?;
+    if delete.selection.is_none() && delete.using.is_none() {
+        transaction.truncate(&target)?;
+        return Ok(Outcome::Affected { verb: "DELETE", rows: table.rows() });
+    }
+    let scope = Scope::new(transaction.base().clone()).with_target_rows(&target);
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(delete_query(delete, &target)?), parameters)?;
+    let mut row_ids = HashSet::new();
+    for batch in context.run(&state, &plan)? {
+        row_ids.extend(row_id_column(&batch?)?.values());
+    }
+    let rows = transaction.delete(&target, row_ids)?;
+    Ok(Outcome::Affected { verb: "DELETE", rows })
+}
+
+/// `UPDATE table SET column = expression, … [FROM …] [WHERE …]`. Where several rows of FROM meet a row, one of them
+/// gives its values.
+pub(crate) fn update(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    update: ast::Update,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let target = update_target(&update)?;
+    let table = find(transaction, &target)?;
+    let scope = Scope::new(transaction.base().clone()).with_target_rows(&target);
+    let query = ast::Statement::Query(update_query(update, &target, &table.schema)?);
+    let (mut state, plan) = context.plan(&scope, query, parameters)?;
+    let plan = cast_to(plan, &table.schema)?;
+    keep_order(&mut state, &plan);
+    let mut row_ids = HashSet::new();
+    let mut appender = Appending::new(transaction, &target, &table.schema)?;
+    for batch in context.run(&state, &plan)? {
+        context.check_cancelled()?;
+        let batch = first_of_each_row(&batch?, &mut row_ids)?;
+        appender.push(&batch)?;
+    }
+    let appended = appender.finish()?;
+    transaction.delete(&target, row_ids)?;
+    let rows = transaction.append(appended)?;
+    Ok(Outcome::Affected { verb: "UPDATE", rows })
+}
+
+/// `TRUNCATE table, …`.
+pub(crate) fn truncate(transaction: &mut WriteTransaction<'_>, truncate: &ast::Truncate) -> Result<Outcome> {
+    let mut rows = 0;
+    for target in &truncate.table_names {
+        let name = object_name(&target.name)?;
+        rows += find(transaction, &name)?.rows();
+        transaction.truncate(&name)?;
+    }
+    Ok(Outcome::Affected { verb: "TRUNCATE", rows })
+}
+
+/// The query that finds a statement's rows, and the table that it plans as [`TARGET`]: what EXPLAIN explains.
+pub(crate) fn row_query(statement: ast::Statement, snapshot: &Snapshot) -> Result<(Option<String>, ast::Statement)> {
+    match statement {
+        ast::Statement::Delete(delete) => {
+            let target = delete_target(&delete)?;
+            let query = delete_query(delete, &target)?;
+            Ok((Some(target), ast::Statement::Query(query)))
+        }
+        ast::Statement::Update(update) => {
+            let target = update_target(&update)?;
+            let table = snapshot.table(&target).ok_or_else(|| no_table(snapshot, &target))?;
+            let query = update_query(update, &target, &table.schema)?;
+            Ok((Some(target), ast::Statement::Query(query)))
+        }
+        ast::Statement::Insert(ast::Insert { source: Some(query), .. })
+        | ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
+            Ok((None, ast::Statement::Query(query)))
+        }
+        other => Ok((None, other)),
+    }
+}
+
+/// The table of a write, or an error that knows views and similar names.
+pub(crate) fn find(transaction: &WriteTransaction<'_>, name: &str) -> Result<Arc<Table>> {
+    let base = transaction.base();
+    base.table(name).cloned().ok_or_else(|| no_table(base, name))
+}
+
+fn no_table(snapshot: &Snapshot, name: &str) -> Error {
+    if snapshot.views().contains_key(name) {
+        return Error::invalid(format!("{name} is a view")).with_hint("change the tables that it reads");
+    }
+    Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str()))
+}
+
+fn no_returning() -> Error {
+    Error::unsupported("RETURNING is not available").with_hint("SELECT the rows before you change them")
+}
+
+/// Appends batches to a table: types brought to the table's, NOT NULL checked. Returns the rows.
+pub(crate) fn append(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    table: &str,
+    schema: &TableSchema,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<u64> {
+    let mut appender = Appending::new(transaction, table, schema)?;
+    for batch in batches {
+        context.check_cancelled()?;
+        appender.push(&batch?)?;
+    }
+    let appended = appender.finish()?;
+    Ok(transaction.append(appended)?)
+}
+
+/// An appender of the store behind the checks of the engine.
+struct Appending {
+    appender: Appender,
+    schema: SchemaRef,
+    rows: u64,
+}
+
+impl Appending {
+    fn new(transaction: &WriteTransaction<'_>, table: &str, schema: &TableSchema) -> Result<Self> {
+        Ok(Appending { appender: transaction.appender(table)?, schema: schema.to_arrow(), rows: 0 })
+    }
+
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        check_not_null(&self.schema, batch, self.rows)?;
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(column, field)| conformed(column, field)).collect::<Result<Vec<_>>>()?;
+        self.appender.push(&RecordBatch::try_new(self.schema.clone(), columns)?)?;
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Appended> {
+        Ok(self.appender.finish()?)
+    }
+}
+
+fn check_not_null(schema: &SchemaRef, batch: &RecordBatch, rows_before: u64) -> Result<()> {
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        if field.is_nullable() || column.logical_null_count() == 0 {
+            continue;
+        }
+        let nulls = column.logical_nulls();
+        let row = (0..column.len()).find(|row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row))).unwrap_or(0);
+        let row = rows_before + row as u64 + 1;
+        return Err(Error::new(
+            ErrorKind::Constraint,
+            format!("column {} is NOT NULL, row {row} has NULL", field.name()),
+        )
+        .with_hint("give the column a value in every row"));
+    }
+    Ok(())
+}
+
+fn conformed(column: &ArrayRef, field: &datafusion::arrow::datatypes::Field) -> Result<ArrayRef> {
+    if column.data_type() == field.data_type() {
+        return Ok(column.clone());
+    }
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    cast_with_options(column, field.data_type(), &options).map_err(|error| {
+        let error = Error::from(error);
+        Error::new(error.kind(), format!("column {}: {error}", field.name()))
+    })
+}
+
+/// Runs the query of an INSERT or CREATE TABLE AS. A query that only reads, filters and computes delivers its rows in
+/// the order of what it reads, so that loading a sorted file gives a sorted table.
+pub(crate) fn run_in_order(context: &WriteContext, mut state: SessionState, plan: &LogicalPlan) -> Result<Batches> {
+    keep_order(&mut state, plan);
+    context.run(&state, plan)
+}
+
+fn keep_order(state: &mut SessionState, plan: &LogicalPlan) {
+    if only_reads(plan) {
+        state.config_mut().options_mut().execution.target_partitions = 1;
+    }
+}
+
+fn only_reads(plan: &LogicalPlan) -> bool {
+    let mut simple = true;
+    let _ = plan.apply_with_subqueries(|node| {
+        simple &= matches!(
+            node,
+            LogicalPlan::TableScan(_)
+                | LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::SubqueryAlias(_)
+                | LogicalPlan::Limit(_)
+                | LogicalPlan::Values(_)
+                | LogicalPlan::EmptyRelation(_)
+        );
+        Ok(if simple { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    simple
+}
+
+/// Casts the columns after the row id to the table's types.
+fn cast_to(plan: LogicalPlan, schema: &TableSchema) -> Result<LogicalPlan> {
+    let planned = plan.schema().clone();
+    let mut expressions = vec![Expr::from(planned.columns().swap_remove(0))];
+    for (column, source) in schema.columns.iter().zip(planned.columns().into_iter().skip(1)) {
+        let value = Expr::Column(source).cast_to(&column.data_type, &planned)?;
+        expressions.push(value.alias(&column.name));
+    }
+    Ok(LogicalPlanBuilder::from(plan).project(expressions)?.build()?)
+}
+
+fn row_id_column(batch: &RecordBatch) -> Result<&UInt64Array> {
+    let column = batch.columns().first().and_then(|column| column.as_any().downcast_ref::<UInt64Array>());
+    column.ok_or_else(|| Error::new(ErrorKind::Internal, "internal error: the row ids are missing"))
+}
+
+/// The new rows without their ids, those left out whose row has new values already.
+fn first_of_each_row(batch: &RecordBatch, row_ids: &mut HashSet<u64>) -> Result<RecordBatch> {
+    let ids = row_id_column(batch)?;
+    let first: BooleanArray = ids.values().iter().map(|id| Some(row_ids.insert(*id))).collect();
+    let columns: Vec<usize> = (1..batch.num_columns()).collect();
+    let rows = batch.project(&columns)?;
+    if first.true_count() == first.len() { Ok(rows) } else { Ok(filter_record_batch(&rows, &first)?) }
+}
+
+fn delete_target(delete: &ast::Delete) -> Result<String> {
+    if delete.returning.is_some() {
+        return Err(no_returning());
+    }
+    if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
+        return Err(Error::unsupported("DELETE takes FROM one table, USING and WHERE"));
+    }
+    let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+    match from.as_slice() {
+        [ast::TableWithJoins { relation: ast::TableFactor::Table { name, .. }, joins }] if joins.is_empty() => {
+            object_name(name)
+        }
+        _ => Err(Error::unsupported("DELETE takes one table").with_hint("name the tables it depends on in USING")),
+    }
+}
+
+fn delete_query(delete: ast::Delete, target: &str) -> Result<Box<ast::Query>> {
+    let (ast::FromTable::WithFromKeyword(mut from) | ast::FromTable::WithoutKeyword(mut from)) = delete.from;
+    for table in &mut from {
+        retarget(&mut table.relation, target);
+    }
+    from.extend(delete.using.unwrap_or_default());
+    row_id_query(from, delete.selection, vec![])
+}
+
+fn update_target(update: &ast::Update) -> Result<String> {
+    if update.returning.is_some() {
+        return Err(no_returning());
+    }
+    if !update.order_by.is_empty() || update.limit.is_some() {
+        return Err(Error::unsupported("UPDATE takes SET, FROM and WHERE"));
+    }
+    match &update.table {
+        ast::TableWithJoins { relation: ast::TableFactor::Table { name, .. }, joins } if joins.is_empty() => {
+            object_name(name)
+        }
+        _ => Err(Error::unsupported("UPDATE takes one table").with_hint("name the tables it depends on in FROM")),
+    }
+}
+
+fn update_query(mut update: ast::Update, target: &str, schema: &TableSchema) -> Result<Box<ast::Query>> {
+    let mut values: Vec<Option<ast::Expr>> = vec![None; schema.columns.len()];
+    for assignment in update.assignments {
+        let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return Err(Error::unsupported("UPDATE assigns to one column at a time"));
+        };
+        let last = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+        let position = schema.columns.iter().position(|column| column.name == last);
+        let names = schema.columns.iter().map(|column| column.name.as_str());
+        let position = position.ok_or_else(|| Error::not_found("column", &last, names))?;
+        if values[position].replace(assignment.value).is_some() {
+            return Err(Error::invalid(format!("column {last} is assigned twice")));
+        }
+    }
+    let alias = retarget(&mut update.table.relation, target);
+    let quoted = |name: &str| ast::Ident::with_quote('"', name);
+    let items = schema.columns.iter().zip(values).map(|(column, value)| ast::SelectItem::ExprWithAlias {
+        expr: value.unwrap_or_else(|| ast::Expr::CompoundIdentifier(vec![alias.clone(), quoted(&column.name)])),
+        alias: quoted(&format!("new {}", column.name)),
+    });
+    let items = items.collect();
+    let mut from = vec![update.table];
+    match update.from {
+        Some(ast::UpdateTableFromKind::BeforeSet(tables) | ast::UpdateTableFromKind::AfterSet(tables)) => {
+            from.extend(tables);
+        }
+        None => {}
+    }
+    row_id_query(from, update.selection, items)
+}
+
+/// Makes a table of the statement stand for [`TARGET`], under the name that the statement's expressions use.
+fn retarget(relation: &mut ast::TableFactor, target: &str) -> ast::Ident {
+    let ast::TableFactor::Table { name, alias, .. } = relation else { return ast::Ident::with_quote('"', target) };
+    *name = target_name();
+    let own = ast::TableAlias { explicit: true, name: ast::Ident::with_quote('"', target), columns: vec![], at: None };
+    alias.get_or_insert(own).name.clone()
+}
+
+fn target_name() -> ast::ObjectName {
+    ast::ObjectName::from(vec![ast::Ident::with_quote('"', TARGET)])
+}
+
+fn row_id_query(
+    from: Vec<ast::TableWithJoins>,
+    selection: Option<ast::Expr>,
+    items: Vec<ast::SelectItem>,
+) -> Result<Box<ast::Query>> {
+    let mut query = parse_query(&format!("SELECT \"{ROW_ID_COLUMN}\" FROM \"{TARGET}\""))?;
+    if let ast::SetExpr::Select(select) = query.body.as_mut() {
+        select.projection.extend(items);
+        select.from = from;
+        select.selection = selection;
+    }
+    Ok(query)
+}

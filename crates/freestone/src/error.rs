@@ -1,0 +1,397 @@
+//! The one error that users of the engine see: what was wrong, where, and a hint what to do next.
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
+use freestone_store::StoreError;
+use freestone_store::log::LogError;
+
+use crate::ingest::{IngestError, Reason};
+
+/// What went wrong, for callers that react to it (exception classes, protocol error codes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The statement is not SQL that this version reads.
+    Syntax,
+    /// A table, view, column, function, file or prepared statement that does not exist.
+    NotFound,
+    /// A name that is already taken.
+    Exists,
+    /// A statement or option that reads well and makes no sense.
+    Invalid,
+    /// Values that the table's declared constraints refuse.
+    Constraint,
+    /// A value that does not fit its type, or types that do not fit each other.
+    Type,
+    /// Something that this version does not have.
+    Unsupported,
+    /// The operating system refused.
+    Io,
+    /// Damaged bytes in the database.
+    Corrupt,
+    /// A memory or disk limit was reached.
+    Resource,
+    /// The user cancelled the statement.
+    Cancelled,
+    /// A write on a database that is open for reading only, or that another process writes.
+    ReadOnly,
+    /// A bug of Freestone.
+    Internal,
+}
+
+/// A failed statement: kind, message and, where one can be given, a hint.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into(), hint: None }
+    }
+
+    /// Adds what the user can do about it.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    pub(crate) fn syntax(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Syntax, message)
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Invalid, message)
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Unsupported, message)
+    }
+
+    pub(crate) fn cancelled() -> Self {
+        Error::new(ErrorKind::Cancelled, "the statement was cancelled")
+    }
+
+    /// No such `what`; the hint names the most similar of `candidates`, or lists them where they are few.
+    pub(crate) fn not_found<'a>(what: &str, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
+        let candidates: Vec<&str> = candidates.into_iter().collect();
+        let error = Error::new(ErrorKind::NotFound, format!("no {what} {name}"));
+        match closest(name, &candidates) {
+            Some(similar) => error.with_hint(format!("did you mean {similar}?")),
+            None if !candidates.is_empty() && candidates.len() <= 20 => {
+                error.with_hint(format!("there are: {}", candidates.join(", ")))
+            }
+            None => error,
+        }
+    }
+
+    /// The table that a planning error misses, if that is what it says.
+    pub(crate) fn missing_table(error: &DataFusionError) -> Option<String> {
+        let DataFusionError::Plan(message) = root(error) else { return None };
+        let name = message.strip_prefix("table '")?.split_once("' not found")?.0;
+        let name = name.strip_prefix("freestone.").unwrap_or(name);
+        Some(name.strip_prefix("public.").unwrap_or(name).to_owned())
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        translate(&error)
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        translate_arrow(&error)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        translate_store(&error)
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<ParserError> for Error {
+    fn from(error: ParserError) -> Self {
+        translate_parser(&error)
+    }
+}
+
+impl From<IngestError> for Error {
+    fn from(error: IngestError) -> Self {
+        let kind = match &error.details().reason {
+            Reason::NoFile => ErrorKind::NotFound,
+            Reason::Io(_) => ErrorKind::Io,
+            Reason::Internal(_) => ErrorKind::Internal,
+            Reason::UnknownFormat | Reason::Unsupported(_) => ErrorKind::Unsupported,
+            _ => ErrorKind::Type,
+        };
+        Error::new(kind, error.to_string()).with_hint(error.hint())
+    }
+}
+
+/// The error below the wrappers that carry context only.
+fn root(error: &DataFusionError) -> &DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => root(inner),
+        DataFusionError::Shared(inner) => root(inner),
+        DataFusionError::Collection(errors) => errors.first().map_or(error, root),
+        other => other,
+    }
+}
+
+fn translate(error: &DataFusionError) -> Error {
+    match root(error) {
+        DataFusionError::ArrowError(inner, _) => translate_arrow(inner),
+        DataFusionError::External(inner) => translate_external(inner.as_ref()),
+        DataFusionError::SQL(inner, _) => translate_parser(inner),
+        DataFusionError::SchemaError(inner, _) => translate_schema(inner),
+        DataFusionError::Plan(message) => translate_plan(clean(message)),
+        DataFusionError::NotImplemented(message) => Error::unsupported(clean(message)),
+        DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::Resource, clean(message))
+            .with_hint("raise --memory-limit, or use fewer --threads so that each has more"),
+        DataFusionError::Execution(message) | DataFusionError::Configuration(message) => Error::invalid(clean(message)),
+        DataFusionError::IoError(inner) => Error::new(ErrorKind::Io, inner.to_string()),
+        DataFusionError::ParquetError(inner) => Error::new(ErrorKind::Io, format!("cannot read Parquet: {inner}")),
+        DataFusionError::ObjectStore(inner) => Error::new(ErrorKind::Io, inner.to_string()),
+        DataFusionError::ExecutionJoin(inner) if inner.is_cancelled() => Error::cancelled(),
+        other => internal(clean(&other.strip_backtrace())),
+    }
+}
+
+fn translate_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
+    if let Some(inner) = error.downcast_ref::<Error>() {
+        inner.clone()
+    } else if let Some(inner) = error.downcast_ref::<StoreError>() {
+        translate_store(inner)
+    } else if let Some(inner) = error.downcast_ref::<DataFusionError>() {
+        translate(inner)
+    } else if let Some(inner) = error.downcast_ref::<ArrowError>() {
+        translate_arrow(inner)
+    } else {
+        Error::new(ErrorKind::Io, error.to_string())
+    }
+}
+
+fn translate_arrow(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => translate_external(inner.as_ref()),
+        ArrowError::DivideByZero => Error::new(ErrorKind::Type, "division by zero"),
+        ArrowError::CastError(message)
+        | ArrowError::ParseError(message)
+        | ArrowError::ComputeError(message)
+        | ArrowError::InvalidArgumentError(message)
+        | ArrowError::ArithmeticOverflow(message) => Error::new(ErrorKind::Type, clean(message)),
+        ArrowError::IoError(message, _) => Error::new(ErrorKind::Io, clean(message)),
+        ArrowError::MemoryError(message) => Error::new(ErrorKind::Resource, clean(message)),
+        ArrowError::CsvError(message) => Error::new(ErrorKind::Io, format!("cannot read CSV: {message}")),
+        ArrowError::JsonError(message) => Error::new(ErrorKind::Io, format!("cannot read JSON: {message}")),
+        ArrowError::ParquetError(message) => Error::new(ErrorKind::Io, format!("cannot read Parquet: {message}")),
+        ArrowError::IpcError(message) => Error::new(ErrorKind::Io, format!("cannot read Arrow: {message}")),
+        ArrowError::NotYetImplemented(message) => Error::unsupported(clean(message)),
+        other => Error::invalid(clean(&other.to_string())),
+    }
+}
+
+fn translate_store(error: &StoreError) -> Error {
+    let kind = match error {
+        StoreError::Medium(_) => ErrorKind::Io,
+        StoreError::Log(LogError::Damaged { .. } | LogError::CurrentMissing { .. }) => ErrorKind::Corrupt,
+        StoreError::Log(LogError::GenerationMissing { .. } | LogError::NothingToRepair { .. }) => ErrorKind::Corrupt,
+        StoreError::Log(LogError::NoDatabase { .. }) => ErrorKind::NotFound,
+        StoreError::Log(LogError::Busy { .. }) => ErrorKind::ReadOnly,
+        StoreError::Log(LogError::Version { .. }) => ErrorKind::Unsupported,
+        StoreError::Log(_) => ErrorKind::Io,
+        StoreError::CorruptPage { .. } | StoreError::Corrupt { .. } => ErrorKind::Corrupt,
+        StoreError::Invalid(_) => ErrorKind::Invalid,
+        StoreError::Constraint(_) => ErrorKind::Constraint,
+        StoreError::ReadOnly(_) => ErrorKind::ReadOnly,
+        StoreError::Encode { .. } => ErrorKind::Internal,
+    };
+    let translated = Error::new(kind, error.to_string());
+    match kind {
+        ErrorKind::Corrupt if !matches!(error, StoreError::Log(_)) => {
+            translated.with_hint("CHECK lists all that is damaged; restore the named file from a copy")
+        }
+        _ => translated,
+    }
+}
+
+fn translate_parser(error: &ParserError) -> Error {
+    let message = match error {
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply",
+    };
+    // "Expected: a table, found: WHERE at Line: 1, Column: 15": the position goes first, as in other messages.
+    let position = message.rsplit_once(" at Line: ").and_then(|(what, at)| {
+        let (line, column) = at.split_once(", Column: ")?;
+        Some((what, line.trim().parse::<u64>().ok()?, column.trim().parse::<u64>().ok()?))
+    });
+    match position {
+        Some((what, line, column)) if line > 0 => {
+            Error::syntax(format!("syntax error at line {line}, column {column}: {}", lower_first(what)))
+        }
+        Some((what, ..)) => Error::syntax(format!("syntax error: {}", lower_first(what))),
+        None => Error::syntax(format!("syntax error: {}", lower_first(message))),
+    }
+}
+
+fn translate_schema(error: &SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let wanted = plain_name(field);
+            let qualified = field.relation.is_some();
+            let candidates: Vec<String> = valid_fields
+                .iter()
+                .map(|valid| if qualified { plain_name(valid) } else { valid.name().to_owned() })
+                .collect();
+            Error::not_found("column", &wanted, candidates.iter().map(String::as_str))
+        }
+        SchemaError::AmbiguousReference { field } => {
+            Error::invalid(format!("column {} could come from several tables", plain_name(field)))
+                .with_hint("write the table's name before it")
+        }
+        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+            Error::invalid(format!("column {name} appears twice")).with_hint("name one of them differently with AS")
+        }
+    }
+}
+
+/// A column's name as the user would write it: without our only catalog and schema.
+fn plain_name(column: &datafusion::common::Column) -> String {
+    match &column.relation {
+        Some(relation) => format!("{}.{}", relation.table(), column.name),
+        None => column.name.clone(),
+    }
+}
+
+fn translate_plan(message: String) -> Error {
+    if let Some((what, suggestion)) = message.split_once("\nDid you mean ") {
+        let hint = format!("did you mean {}", suggestion.trim_end_matches('.').replace('\'', ""));
+        return Error::new(ErrorKind::NotFound, lower_first(what.trim_end_matches('.'))).with_hint(hint);
+    }
+    let is_type = ["coerce", "No function matches", "Cannot infer common", "type mismatch", "types are not compatible"];
+    if is_type.iter().any(|part| message.contains(part)) {
+        return Error::new(ErrorKind::Type, message);
+    }
+    Error::invalid(message)
+}
+
+fn internal(message: String) -> Error {
+    let message = message.split("\nThis issue was likely caused by a bug").next().unwrap_or_default().trim();
+    Error::new(ErrorKind::Internal, format!("internal error: {message}"))
+        .with_hint("this is a bug; please report the statement that shows it")
+}
+
+/// Drops back traces and the library prefixes that errors collect on their way up.
+fn clean(message: &str) -> String {
+    let message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(message);
+    let mut message = message.trim();
+    const PREFIXES: [&str; 9] = [
+        "External error: ",
+        "Arrow error: ",
+        "Optimizer rule 'simplify_expressions' failed",
+        "caused by",
+        "Error during planning: ",
+        "Execution error: ",
+        "Cast error: ",
+        "Parser error: ",
+        "Compute error: ",
+    ];
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix)) {
+        message = rest.trim_start();
+    }
+    message.to_owned()
+}
+
+fn lower_first(text: &str) -> String {
+    let mut characters = text.chars();
+    match characters.next() {
+        Some(first) if !text.chars().nth(1).is_some_and(char::is_uppercase) => {
+            first.to_lowercase().chain(characters).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// The candidate within a third of the name's length in edits, letter case aside.
+fn closest<'a>(name: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    let limit = (lower.chars().count() / 3).max(1);
+    let distances = candidates.iter().map(|candidate| (edit_distance(&lower, &candidate.to_lowercase()), *candidate));
+    distances.filter(|(distance, _)| *distance <= limit).min().map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance over characters.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(left != *right);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(error: DataFusionError, kind: ErrorKind, message: &str, hint: Option<&str>) {
+        let error = Error::from(error);
+        assert_eq!((error.kind(), error.to_string().as_str(), error.hint()), (kind, message, hint));
+    }
+
+    #[test]
+    fn wrappers_and_prefixes_are_dropped() {
+        let cast = DataFusionError::ArrowError(Box::new(ArrowError::CastError("no 'x' as Int32".into())), None);
+        check(cast.context("type_coercion"), ErrorKind::Type, "no 'x' as Int32", None);
+        let ours = DataFusionError::External(Box::new(Error::cancelled()));
+        check(ours, ErrorKind::Cancelled, "the statement was cancelled", None);
+    }
+
+    #[test]
+    fn positions_come_first() {
+        let parser = ParserError::ParserError("Expected: a table, found: WHERE at Line: 3, Column: 15".into());
+        check(
+            DataFusionError::SQL(Box::new(parser), None),
+            ErrorKind::Syntax,
+            "syntax error at line 3, column 15: expected: a table, found: WHERE",
+            None,
+        );
+    }
+
+    #[test]
+    fn similar_names_are_suggested() {
+        assert_eq!(closest("lineitm", &["orders", "lineitem"]), Some("lineitem"));
+        assert_eq!(closest("x", &["orders", "lineitem"]), None);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "ab"), 2);
+    }
+}

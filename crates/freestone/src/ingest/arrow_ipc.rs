@@ -1,0 +1,198 @@
+//! Arrow IPC files (and Feather version 2) and streams. Decoding is mostly copying, so one thread does it.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::{FileReader, StreamDecoder, read_footer_length};
+use arrow::ipc::{Block, root_as_footer};
+
+use super::IngestOptions;
+use super::convert::{ColumnMatch, Location, conform, table_fields};
+use super::error::{IngestError, Reason, arrow_text};
+use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker, guarded};
+
+const STREAM_READ_BYTES: usize = 4 << 20;
+
+/// The columns that the file declares, in the types that tables hold.
+pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
+    let (schema, _) = open(path)?;
+    Ok(Arc::new(Schema::new(table_fields(&path.display().to_string(), schema.fields())?)))
+}
+
+/// Starts the thread that reads an Arrow file as batches of `schema`.
+pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> Result<Ordered, IngestError> {
+    let (_, batches) = open(path)?;
+    let worker = IpcWorker { schema: Arc::clone(schema), batch_rows: options.batch_rows.max(1) };
+    Ordered::start(path.display().to_string(), WholeFile(Some((path.to_path_buf(), batches))), vec![worker])
+}
+
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+
+fn open(path: &Path) -> Result<(SchemaRef, Batches), IngestError> {
+    let name = path.display().to_string();
+    let malformed =
+        |text: String| IngestError::new(&name, Reason::Malformed(format!("not a readable Arrow file: {text}")));
+    let failed = |error: std::io::Error| IngestError::io(path, &error);
+    let mut file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let mut head = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut head).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    let is_file = head.starts_with(b"ARROW1");
+    if !is_file && !starts_a_stream(&head, length) {
+        return Err(malformed("it starts with neither an IPC file's mark nor a message".into()));
+    }
+    guarded(&name, || {
+        let opened = if is_file { open_file(file, length) } else { StreamBatches::open(file) };
+        opened.map_err(|error| malformed(arrow_text(&error)))
+    })
+}
+
+fn open_file(mut file: File, length: u64) -> Result<(SchemaRef, Batches), ArrowError> {
+    check_footer(&mut file, length)?;
+    let reader = FileReader::try_new(BufReader::with_capacity(1 << 20, file), None)?;
+    Ok((reader.schema(), Box::new(reader)))
+}
+
+/// Refuses a footer whose blocks leave the file. The reader allocates what a block claims to be long before it reads
+/// it, and a failed allocation ends the process.
+fn check_footer(file: &mut File, length: u64) -> Result<(), ArrowError> {
+    let damaged = |text: &str| ArrowError::ParseError(text.to_string());
+    let mut end = [0u8; 10];
+    file.seek(SeekFrom::End(-10))?;
+    file.read_exact(&mut end)?;
+    let footer_bytes = read_footer_length(end)? as u64;
+    let start = length.checked_sub(10 + footer_bytes).ok_or_else(|| damaged("the footer is longer than the file"))?;
+    let mut footer = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    file.by_ref().take(footer_bytes).read_to_end(&mut footer)?;
+    file.rewind()?;
+    let footer = root_as_footer(&footer).map_err(|error| damaged(&error.to_string()))?;
+    let within = |block: &Block| {
+        let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
+        let end = parts.into_iter().try_fold(0u64, |end, part| end.checked_add(u64::try_from(part).ok()?));
+        end.is_some_and(|end| end <= length) && block.metaDataLength() >= 8
+    };
+    let blocks = [footer.dictionaries(), footer.recordBatches()];
+    if footer.schema().is_none() || !blocks.iter().flatten().all(|blocks| blocks.iter().all(within)) {
+        return Err(damaged("the footer is damaged"));
+    }
+    Ok(())
+}
+
+/// Batches of a stream. Bytes are given to the decoder as they are read, so a message that claims to be longer than
+/// what follows it costs no more memory than that.
+struct StreamBatches {
+    file: File,
+    decoder: StreamDecoder,
+    bytes: Buffer,
+    ended: bool,
+}
+
+impl StreamBatches {
+    fn open(file: File) -> Result<(SchemaRef, Batches), ArrowError> {
+        let mut this =
+            Self { file, decoder: StreamDecoder::new(), bytes: Buffer::from(Vec::<u8>::new()), ended: false };
+        // The schema is a message of its own; reading stops at the first batch at the latest.
+        while this.decoder.schema().is_none() {
+            if !this.fill()? {
+                return Err(ArrowError::ParseError("it ends before its schema".into()));
+            }
+            let mut head = this.bytes.slice_with_length(0, 1);
+            this.bytes.advance(1);
+            this.decoder.decode(&mut head)?;
+        }
+        let schema = this.decoder.schema().ok_or_else(|| ArrowError::ParseError("no schema".into()))?;
+        Ok((schema, Box::new(this)))
+    }
+
+    /// Reads on when all bytes are used; false at the file's end.
+    fn fill(&mut self) -> Result<bool, ArrowError> {
+        if self.bytes.is_empty() {
+            let mut bytes = Vec::with_capacity(STREAM_READ_BYTES);
+            self.file.by_ref().take(STREAM_READ_BYTES as u64).read_to_end(&mut bytes)?;
+            self.bytes = Buffer::from(bytes);
+        }
+        Ok(!self.bytes.is_empty())
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        while self.fill()? {
+            if let Some(batch) = self.decoder.decode(&mut self.bytes)? {
+                return Ok(Some(batch));
+            }
+        }
+        self.decoder.finish().map(|()| None)
+    }
+}
+
+impl Iterator for StreamBatches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.next_batch().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+/// A stream starts with its first message's length, after a mark of four 0xff bytes since format version 5.
+fn starts_a_stream(head: &[u8], file_bytes: u64) -> bool {
+    let length = match head {
+        [0xff, 0xff, 0xff, 0xff, a, b, c, d] => i32::from_le_bytes([*a, *b, *c, *d]),
+        [a, b, c, d, ..] => i32::from_le_bytes([*a, *b, *c, *d]),
+        _ => return false,
+    };
+    u64::try_from(length).is_ok_and(|length| (1..=file_bytes).contains(&length))
+}
+
+struct WholeFile(Option<(PathBuf, Batches)>);
+
+impl Source for WholeFile {
+    type Unit = (PathBuf, Batches);
+
+    fn next_unit(&mut self) -> Option<Self::Unit> {
+        self.0.take()
+    }
+}
+
+struct IpcWorker {
+    schema: SchemaRef,
+    batch_rows: usize,
+}
+
+impl Worker<(PathBuf, Batches)> for IpcWorker {
+    fn run(
+        &mut self,
+        (path, batches): (PathBuf, Batches),
+        emit: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<UnitEnd, UnitError> {
+        let failed = |error| UnitError { error, line: None, row: None };
+        let mut location = Location { source: String::new(), first_row: 1 };
+        for batch in batches {
+            let batch = batch.map_err(|error| {
+                let text = format!("not a readable Arrow file: {}", arrow_text(&error));
+                failed(IngestError::new(path.display().to_string(), Reason::Malformed(text)))
+            })?;
+            // A writer may put everything into one batch.
+            for offset in (0..batch.num_rows()).step_by(self.batch_rows) {
+                let slice = batch.slice(offset, self.batch_rows.min(batch.num_rows() - offset));
+                let converted = conform(&slice, &self.schema, ColumnMatch::Name, &location).map_err(failed)?;
+                location.first_row += slice.num_rows() as u64;
+                if !emit(converted) {
+                    return Ok(UnitEnd::default());
+                }
+            }
+        }
+        Ok(UnitEnd { lines: 0, rows: location.first_row - 1, bytes: 0 })
+    }
+}

@@ -1,0 +1,314 @@
+//! Fields → typed Arrow columns. One builder per column, with the parser of its type compiled into its loop.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, ArrowPrimitiveType, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, NullBufferBuilder,
+    PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewBuilder,
+};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Field as ColumnField, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, SchemaRef, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+
+use super::error::{IngestError, Reason, ValueProblem, sql_type_name};
+use super::fields::{Cells, Fields};
+use super::values::{self, ZoneRule};
+
+/// Why one cell is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CellProblem {
+    Null,
+    Value(ValueProblem),
+}
+
+impl CellProblem {
+    /// The reason for the user, with the cell's text and its column's type.
+    pub fn reason(self, value: Option<&str>, data_type: &DataType) -> Reason {
+        match self {
+            CellProblem::Null => Reason::Null,
+            CellProblem::Value(problem) => Reason::Value {
+                value: value.unwrap_or_default().to_string(),
+                expected: sql_type_name(data_type),
+                problem,
+            },
+        }
+    }
+}
+
+/// Collects the values of one column.
+pub(crate) trait ColumnBuilder: Send {
+    /// Appends one value, `None` being NULL.
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem>;
+
+    /// Appends cells from top to bottom; the error names the row within `cells`. Compiled anew for each builder, so
+    /// that the loop holds the parser and calls nothing through a table.
+    fn append_cells(&mut self, cells: Cells<'_>) -> Result<(), (usize, CellProblem)> {
+        for (row, text) in cells.iter().enumerate() {
+            self.append(text).map_err(|problem| (row, problem))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the column's values and starts anew.
+    fn finish(&mut self) -> ArrayRef;
+}
+
+/// A builder for a column. With `empty_is_text`, NULL in a NOT NULL text column is the empty string: an unquoted empty
+/// CSV field means both.
+pub(crate) fn column_builder(field: &ColumnField, empty_is_text: bool) -> Result<Box<dyn ColumnBuilder>, Reason> {
+    let nullable = field.is_nullable();
+    let data_type = field.data_type();
+    let integer = |bytes: &[u8]| values::signed(bytes);
+    Ok(match data_type {
+        DataType::Boolean => Box::new(Booleans { values: BooleanBufferBuilder::new(0), nulls: nulls(), nullable }),
+        DataType::Int8 => narrow::<Int8Type, _>(field, integer),
+        DataType::Int16 => narrow::<Int16Type, _>(field, integer),
+        DataType::Int32 => narrow::<Int32Type, _>(field, integer),
+        DataType::Int64 => numbers::<Int64Type>(field, integer),
+        DataType::UInt8 => narrow::<UInt8Type, _>(field, values::unsigned),
+        DataType::UInt16 => narrow::<UInt16Type, _>(field, values::unsigned),
+        DataType::UInt32 => narrow::<UInt32Type, _>(field, values::unsigned),
+        DataType::UInt64 => numbers::<UInt64Type>(field, values::unsigned),
+        DataType::Float32 => numbers::<Float32Type>(field, values::float32),
+        DataType::Float64 => numbers::<Float64Type>(field, values::float64),
+        DataType::Decimal128(precision, scale @ 0..) => {
+            let (scale, limit) = (scale.unsigned_abs().into(), 10i128.pow((*precision).min(38).into()));
+            numbers::<Decimal128Type>(field, move |bytes| values::decimal(bytes, scale, limit))
+        }
+        DataType::Date32 => numbers::<Date32Type>(field, values::date),
+        DataType::Time32(unit @ TimeUnit::Second) => {
+            let unit = *unit;
+            narrow::<Time32SecondType, _>(field, move |bytes| values::time(bytes, unit))
+        }
+        DataType::Time32(unit @ TimeUnit::Millisecond) => {
+            let unit = *unit;
+            narrow::<Time32MillisecondType, _>(field, move |bytes| values::time(bytes, unit))
+        }
+        DataType::Time64(unit @ TimeUnit::Microsecond) => {
+            let unit = *unit;
+            numbers::<Time64MicrosecondType>(field, move |bytes| values::time(bytes, unit))
+        }
+        DataType::Time64(unit @ TimeUnit::Nanosecond) => {
+            let unit = *unit;
+            numbers::<Time64NanosecondType>(field, move |bytes| values::time(bytes, unit))
+        }
+        DataType::Timestamp(unit, zone) => {
+            let (unit, rule) = (*unit, ZoneRule::of(zone.as_deref()));
+            let parse = move |bytes: &[u8]| values::timestamp(bytes, unit, rule);
+            match unit {
+                TimeUnit::Second => numbers::<TimestampSecondType>(field, parse),
+                TimeUnit::Millisecond => numbers::<TimestampMillisecondType>(field, parse),
+                TimeUnit::Microsecond => numbers::<TimestampMicrosecondType>(field, parse),
+                TimeUnit::Nanosecond => numbers::<TimestampNanosecondType>(field, parse),
+            }
+        }
+        DataType::Utf8View => Box::new(Texts { values: StringViewBuilder::new(), nullable, empty_is_text }),
+        DataType::BinaryView => Box::new(Binaries { values: BinaryViewBuilder::new(), scratch: Vec::new(), nullable }),
+        other => {
+            let text = format!("column {} has type {}, which no file is read into", field.name(), sql_type_name(other));
+            return Err(Reason::Unsupported(text));
+        }
+    })
+}
+
+/// Builds record batches of one schema from fields.
+pub(crate) struct BatchBuilder {
+    schema: SchemaRef,
+    builders: Vec<Box<dyn ColumnBuilder>>,
+    /// The field that each column is read from; `None` is NULL throughout.
+    sources: Vec<Option<usize>>,
+    rows: usize,
+}
+
+/// The first refused cell in row order, and in column order within its row.
+#[derive(Debug)]
+pub(crate) struct BadCell {
+    pub row: usize,
+    pub column: usize,
+    pub reason: Reason,
+}
+
+impl BatchBuilder {
+    pub fn new(schema: &SchemaRef, sources: Vec<Option<usize>>, empty_is_text: bool) -> Result<Self, Reason> {
+        let builders =
+            schema.fields().iter().map(|field| column_builder(field, empty_is_text)).collect::<Result<_, _>>()?;
+        Ok(Self { schema: Arc::clone(schema), builders, sources, rows: 0 })
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends records of `columns` fields each.
+    pub fn append(&mut self, text: &str, fields: &Fields, columns: usize) -> Result<(), BadCell> {
+        let mut bad: Option<BadCell> = None;
+        // Columns are parsed one after the other; after an error only the rows before it can hold an earlier one.
+        let mut rows = fields.rows();
+        for (column, builder) in self.builders.iter_mut().enumerate() {
+            let Some(source) = self.sources[column] else {
+                for row in 0..rows {
+                    if let Err(problem) = builder.append(None) {
+                        bad = Some(BadCell { row, column, reason: problem.reason(None, &DataType::Null) });
+                        rows = row;
+                        break;
+                    }
+                }
+                continue;
+            };
+            let cells = Cells { text, fields, column: source, columns, rows };
+            if let Err((row, problem)) = builder.append_cells(cells) {
+                let value = cells.iter().nth(row).flatten();
+                bad =
+                    Some(BadCell { row, column, reason: problem.reason(value, self.schema.field(column).data_type()) });
+                rows = row;
+            }
+        }
+        self.rows += fields.rows();
+        bad.map_or(Ok(()), Err)
+    }
+
+    /// The rows appended since the last call.
+    pub fn finish(&mut self) -> Result<RecordBatch, IngestError> {
+        let columns = self.builders.iter_mut().map(|builder| builder.finish()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| IngestError::new("", Reason::Internal(error.to_string())))
+    }
+}
+
+fn nulls() -> NullBufferBuilder {
+    NullBufferBuilder::new(0)
+}
+
+struct Numbers<T: ArrowPrimitiveType, P> {
+    values: Vec<T::Native>,
+    nulls: NullBufferBuilder,
+    data_type: DataType,
+    nullable: bool,
+    parse: P,
+}
+
+fn numbers<T: ArrowPrimitiveType>(
+    field: &ColumnField,
+    parse: impl Fn(&[u8]) -> Result<T::Native, ValueProblem> + Send + 'static,
+) -> Box<dyn ColumnBuilder> {
+    let (nullable, data_type) = (field.is_nullable(), field.data_type().clone());
+    Box::new(Numbers::<T, _> { values: Vec::new(), nulls: nulls(), data_type, nullable, parse })
+}
+
+/// Numbers that are parsed at a wider type and then must fit.
+fn narrow<T: ArrowPrimitiveType, W>(
+    field: &ColumnField,
+    parse: impl Fn(&[u8]) -> Result<W, ValueProblem> + Send + 'static,
+) -> Box<dyn ColumnBuilder>
+where
+    T::Native: TryFrom<W>,
+{
+    numbers::<T>(field, move |bytes| parse(bytes)?.try_into().map_err(|_| ValueProblem::Range))
+}
+
+impl<T, P> ColumnBuilder for Numbers<T, P>
+where
+    T: ArrowPrimitiveType,
+    P: Fn(&[u8]) -> Result<T::Native, ValueProblem> + Send,
+{
+    #[inline]
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
+        match text {
+            Some(text) => {
+                self.values.push((self.parse)(text.as_bytes()).map_err(CellProblem::Value)?);
+                self.nulls.append_non_null();
+            }
+            None if self.nullable => {
+                self.values.push(T::Native::default());
+                self.nulls.append_null();
+            }
+            None => return Err(CellProblem::Null),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let next = Vec::with_capacity(self.values.len());
+        let values = std::mem::replace(&mut self.values, next);
+        let array = PrimitiveArray::<T>::new(values.into(), self.nulls.finish());
+        Arc::new(array.with_data_type(self.data_type.clone()))
+    }
+}
+
+struct Booleans {
+    values: BooleanBufferBuilder,
+    nulls: NullBufferBuilder,
+    nullable: bool,
+}
+
+impl ColumnBuilder for Booleans {
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
+        match text {
+            Some(text) => {
+                self.values.append(values::boolean(text.as_bytes()).map_err(CellProblem::Value)?);
+                self.nulls.append_non_null();
+            }
+            None if self.nullable => {
+                self.values.append(false);
+                self.nulls.append_null();
+            }
+            None => return Err(CellProblem::Null),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(BooleanArray::new(self.values.finish(), self.nulls.finish()))
+    }
+}
+
+struct Texts {
+    values: StringViewBuilder,
+    nullable: bool,
+    empty_is_text: bool,
+}
+
+impl ColumnBuilder for Texts {
+    #[inline]
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
+        match text {
+            Some(text) => self.values.append_value(text),
+            None if self.nullable => self.values.append_null(),
+            None if self.empty_is_text => self.values.append_value(""),
+            None => return Err(CellProblem::Null),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.values.finish())
+    }
+}
+
+struct Binaries {
+    values: BinaryViewBuilder,
+    scratch: Vec<u8>,
+    nullable: bool,
+}
+
+impl ColumnBuilder for Binaries {
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
+        match text {
+            Some(text) => {
+                values::binary(text.as_bytes(), &mut self.scratch).map_err(CellProblem::Value)?;
+                self.values.append_value(&self.scratch);
+            }
+            None if self.nullable => self.values.append_null(),
+            None => return Err(CellProblem::Null),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.values.finish())
+    }
+}

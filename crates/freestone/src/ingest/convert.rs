@@ -1,0 +1,308 @@
+//! Batches of any origin → a table's schema, without loss or with an error that names the first value lost.
+//!
+//! Text is parsed as in a CSV file. Other conversions are Arrow's casts, checked: a value that became NULL was out of
+//! range, and one that does not come back when the cast is undone was cut. Binary floating point is the exception: a
+//! DOUBLE is rounded to a REAL, and fits a DECIMAL when the two agree to 15 digits.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::compute::kernels::cmp::distinct;
+use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
+use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type, SchemaRef};
+use arrow::util::display::array_value_to_string;
+
+use super::columns::{CellProblem, column_builder};
+use super::error::{IngestError, Reason, ValueProblem, arrow_text, sql_type_name};
+use super::infer::column_index;
+
+/// How the columns of a batch find those of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnMatch {
+    /// By name, case deciding only between names that differ in nothing else. Columns not in the schema are left out.
+    Name,
+    /// By position, as in `INSERT … SELECT`: the numbers of columns must agree.
+    Position,
+}
+
+/// What an error of [`conform`] says about the place.
+#[derive(Debug, Clone)]
+pub struct Location {
+    /// The file, or what stands for it (such as `INSERT`).
+    pub source: String,
+    /// Number (from 1) of the batch's first row.
+    pub first_row: u64,
+}
+
+/// Converts a batch to exactly `schema`.
+///
+/// # Errors
+/// The first row (and in it the first column) with a value that the target type cannot hold or NULL where the schema
+/// forbids it; a column that is missing; types between which there is no conversion.
+pub fn conform(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    matching: ColumnMatch,
+    at: &Location,
+) -> Result<RecordBatch, IngestError> {
+    let failed = |reason| IngestError::new(&at.source, reason);
+    let mut first_bad: Option<(usize, IngestError)> = None;
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for (field, index) in schema.fields().iter().zip(sources(batch, schema, matching).map_err(failed)?) {
+        let column = batch.column(index);
+        let converted = convert_column(column, field)
+            .map_err(|reason| failed(reason).in_column(field.name()))?
+            .and_then(|converted| if field.is_nullable() { Ok(converted) } else { refuse_null(converted) });
+        match converted {
+            Ok(converted) => columns.push(converted),
+            Err(bad) => {
+                if first_bad.as_ref().is_none_or(|(row, _)| bad.row < *row) {
+                    let value = array_value_to_string(column, bad.row).ok();
+                    let reason = bad.problem.reason(value.as_deref(), field.data_type());
+                    let error = failed(reason).in_column(field.name()).at_row(at.first_row + bad.row as u64);
+                    first_bad = Some((bad.row, error));
+                }
+            }
+        }
+    }
+    if let Some((_, error)) = first_bad {
+        return Err(error);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(|error| failed(Reason::Internal(error.to_string())))
+}
+
+/// The type in which tables hold a type of a file; `None` for those they do not hold.
+pub(super) fn table_type(data_type: &DataType) -> Option<DataType> {
+    Some(match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            DataType::BinaryView
+        }
+        DataType::Dictionary(_, values) => table_type(values)?,
+        DataType::RunEndEncoded(_, values) => table_type(values.data_type())?,
+        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) | DataType::Decimal128(p, s) if *s >= 0 => {
+            DataType::Decimal128(*p, *s)
+        }
+        DataType::Decimal256(p @ 0..=38, s) if *s >= 0 => DataType::Decimal128(*p, *s),
+        DataType::Date32 | DataType::Date64 => DataType::Date32,
+        DataType::Float16 => DataType::Float32,
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::UInt64
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Timestamp(_, _) => data_type.clone(),
+        _ => return None,
+    })
+}
+
+/// A file's declared fields in the types that tables hold.
+pub(super) fn table_fields(source: &str, fields: &arrow::datatypes::Fields) -> Result<Vec<ColumnField>, IngestError> {
+    let convert = |field: &Arc<ColumnField>| {
+        let data_type = table_type(field.data_type()).ok_or_else(|| {
+            let reason = Reason::Unsupported(format!("type {} is not supported", field.data_type()));
+            IngestError::new(source, reason).in_column(field.name())
+        })?;
+        Ok(ColumnField::new(field.name(), data_type, field.is_nullable()))
+    };
+    fields.iter().map(convert).collect()
+}
+
+fn sources(batch: &RecordBatch, schema: &SchemaRef, matching: ColumnMatch) -> Result<Vec<usize>, Reason> {
+    let given = batch.schema();
+    match matching {
+        ColumnMatch::Position if batch.num_columns() == schema.fields().len() => Ok((0..batch.num_columns()).collect()),
+        ColumnMatch::Position => {
+            let (found, expected) = (batch.num_columns(), schema.fields().len());
+            Err(Reason::ColumnMismatch(format!("{found} columns given, expected {expected}")))
+        }
+        ColumnMatch::Name => schema
+            .fields()
+            .iter()
+            .map(|field| {
+                column_index(&given, field.name()).ok_or_else(|| {
+                    let names: Vec<&str> = given.fields().iter().map(|field| field.name().as_str()).collect();
+                    Reason::ColumnMismatch(format!("no column '{}', there are: {}", field.name(), names.join(", ")))
+                })
+            })
+            .collect(),
+    }
+}
+
+struct BadValue {
+    row: usize,
+    problem: CellProblem,
+}
+
+type Converted = Result<ArrayRef, BadValue>;
+
+/// Outer error: there is no such conversion. Inner error: a value that does not survive it.
+fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
+    let (from, to) = (array.data_type(), target.data_type());
+    if from == to {
+        return Ok(Ok(Arc::clone(array)));
+    }
+    match from {
+        DataType::Null => return Ok(Ok(new_null_array(to, array.len()))),
+        DataType::Dictionary(_, values) => return convert_column(&plain_cast(array, values)?, target),
+        DataType::RunEndEncoded(_, values) => return convert_column(&plain_cast(array, values.data_type())?, target),
+        _ => {}
+    }
+    match (class(from), class(to)) {
+        (Some(Class::Text), Some(Class::Text)) | (Some(Class::Binary), Some(Class::Binary)) => {
+            // FixedSizeBinary reaches the views over Binary only.
+            let plain = if matches!(from, DataType::FixedSizeBinary(_)) {
+                plain_cast(array, &DataType::Binary)?
+            } else {
+                Arc::clone(array)
+            };
+            Ok(Ok(plain_cast(&plain, to)?))
+        }
+        (Some(Class::Text), Some(_)) => parse_texts(&plain_cast(array, &DataType::Utf8View)?, target),
+        (Some(Class::Binary), Some(Class::Text)) => {
+            let plain = if matches!(from, DataType::FixedSizeBinary(_)) {
+                plain_cast(array, &DataType::Binary)?
+            } else {
+                Arc::clone(array)
+            };
+            utf8_of_binary(&plain_cast(&plain, &DataType::BinaryView)?)
+        }
+        (Some(Class::Binary), _) => Err(no_conversion(from, to)),
+        (Some(_), Some(Class::Text)) => Ok(Ok(plain_cast(&plain_cast(array, &DataType::Utf8)?, to)?)),
+        (Some(a), Some(b)) if a == b && can_cast_types(from, to) => checked_cast(array, to),
+        _ => Err(no_conversion(from, to)),
+    }
+}
+
+/// Types between which values convert. Numbers do not become dates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Number,
+    Calendar,
+    Clock,
+    Text,
+    Binary,
+}
+
+fn class(data_type: &DataType) -> Option<Class> {
+    match data_type {
+        DataType::Boolean => Some(Class::Number),
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, _) => Some(Class::Calendar),
+        DataType::Time32(_) | DataType::Time64(_) => Some(Class::Clock),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(Class::Text),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Some(Class::Binary)
+        }
+        other if other.is_numeric() => Some(Class::Number),
+        _ => None,
+    }
+}
+
+fn no_conversion(from: &DataType, to: &DataType) -> Reason {
+    Reason::Unsupported(format!("no conversion from {} to {}", sql_type_name(from), sql_type_name(to)))
+}
+
+/// A cast that cannot fail on a value.
+fn plain_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Reason> {
+    let options = CastOptions { safe: false, ..Default::default() };
+    cast_with_options(array, to, &options).map_err(|error| Reason::Unsupported(arrow_text(&error)))
+}
+
+fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
+    let mut builder = column_builder(&target.clone().with_nullable(true), false)?;
+    for (row, text) in array.as_string_view().iter().enumerate() {
+        if let Err(problem) = builder.append(text) {
+            return Ok(Err(BadValue { row, problem }));
+        }
+    }
+    Ok(Ok(builder.finish()))
+}
+
+fn utf8_of_binary(array: &ArrayRef) -> Result<Converted, Reason> {
+    let array = array.as_binary_view();
+    match array.clone().to_string_view() {
+        Ok(texts) => Ok(Ok(Arc::new(texts))),
+        Err(_) => {
+            let invalid = |value: Option<&[u8]>| value.is_some_and(|bytes| std::str::from_utf8(bytes).is_err());
+            let row = array.iter().position(invalid).unwrap_or(0);
+            Ok(Err(BadValue { row, problem: CellProblem::Value(ValueProblem::Syntax) }))
+        }
+    }
+}
+
+fn checked_cast(array: &ArrayRef, to: &DataType) -> Result<Converted, Reason> {
+    let unsupported = |error| Reason::Unsupported(arrow_text(&error));
+    let options = CastOptions { safe: true, ..Default::default() };
+    let converted = cast_with_options(array, to, &options).map_err(unsupported)?;
+    let bad = |row, problem| Ok(Err(BadValue { row, problem: CellProblem::Value(problem) }));
+    if converted.null_count() > array.null_count() {
+        let row = (0..array.len()).find(|row| converted.is_null(*row) && array.is_valid(*row)).unwrap_or(0);
+        return bad(row, ValueProblem::Range);
+    }
+    if array.data_type().is_floating() && (to.is_floating() || matches!(to, DataType::Decimal128(_, _))) {
+        return Ok(check_floats(array, &converted).map(|()| converted));
+    }
+    if always_exact(array.data_type(), to) {
+        return Ok(Ok(converted));
+    }
+    // -0.0 comes back from an integer as 0.0 and is none the less exact.
+    let original: ArrayRef = match array.data_type() {
+        DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|value| value + 0.0)),
+        DataType::Float64 => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|value| value + 0.0)),
+        _ => Arc::clone(array),
+    };
+    let back = cast_with_options(&converted, array.data_type(), &options).map_err(unsupported)?;
+    let changed = distinct(&original, &back).map_err(unsupported)?;
+    match changed.values().set_indices().next() {
+        Some(row) => bad(row, ValueProblem::Precision),
+        None => Ok(Ok(converted)),
+    }
+}
+
+/// Integers into wider integers: nothing to check.
+fn always_exact(from: &DataType, to: &DataType) -> bool {
+    let (Some(from_bytes), Some(to_bytes)) = (from.primitive_width(), to.primitive_width()) else { return false };
+    let same_sign =
+        from.is_signed_integer() && to.is_signed_integer() || from.is_unsigned_integer() && to.is_unsigned_integer();
+    same_sign && from_bytes <= to_bytes
+}
+
+/// Floats into a REAL must stay finite; into a DECIMAL they must agree with it to 15 digits.
+fn check_floats(array: &ArrayRef, converted: &ArrayRef) -> Result<(), BadValue> {
+    let as_doubles = |array: &ArrayRef| plain_cast(array, &DataType::Float64).ok();
+    let (Some(before), Some(after)) = (as_doubles(array), as_doubles(converted)) else { return Ok(()) };
+    let (before, after) = (before.as_primitive::<Float64Type>(), after.as_primitive::<Float64Type>());
+    let to_decimal = !converted.data_type().is_floating();
+    // A single carries 7 digits, whatever the double nearest to it shows after them.
+    let tolerance = if array.data_type() == &DataType::Float64 { 1e-15 } else { 1e-6 };
+    for (row, (before, after)) in before.iter().zip(after.iter()).enumerate() {
+        let (Some(before), Some(after)) = (before, after) else { continue };
+        let problem = if before.is_finite() && after.is_infinite() {
+            ValueProblem::Range
+        } else if to_decimal && (before - after).abs() > before.abs() * tolerance {
+            ValueProblem::Precision
+        } else {
+            continue;
+        };
+        return Err(BadValue { row, problem: CellProblem::Value(problem) });
+    }
+    Ok(())
+}
+
+fn refuse_null(array: ArrayRef) -> Converted {
+    if array.null_count() == 0 {
+        return Ok(array);
+    }
+    let row = (0..array.len()).find(|row| array.is_null(*row)).unwrap_or(0);
+    Err(BadValue { row, problem: CellProblem::Null })
+}

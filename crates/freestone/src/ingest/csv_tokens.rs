@@ -1,0 +1,415 @@
+//! CSV bytes → records and fields (RFC 4180), and the search for a place where a block may be cut.
+//!
+//! Both functions must agree on what a quote is: a quote opens only as the first byte of a field; inside, two quotes
+//! (or the escape and any byte) stand for one character; elsewhere it is plain text.
+
+use super::error::Reason;
+use super::fields::{Field, Fields};
+
+/// The bytes that give a CSV file its structure. All ASCII.
+#[derive(Debug, Clone)]
+pub(crate) struct Dialect {
+    pub delimiter: u8,
+    pub quote: u8,
+    /// Equal to `quote` when quotes are doubled.
+    pub escape: u8,
+    pub null: String,
+}
+
+/// A record that is not well formed. Offsets are in the block.
+#[derive(Debug)]
+pub(crate) struct BadRecord {
+    /// Where the line to be named is: the record's start, or the quote that is not closed.
+    pub offset: usize,
+    pub reason: Reason,
+    /// The fault is that the text ends here.
+    pub at_end: bool,
+}
+
+/// What [`Tokenizer::record`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No record but the end of the text.
+    End,
+    /// A record; `closed` when a line end follows it rather than the end of the text.
+    Record { closed: bool },
+}
+
+/// Walks over a block's records.
+pub(crate) struct Tokenizer<'a> {
+    text: &'a str,
+    dialect: &'a Dialect,
+    position: usize,
+    scan: Scan,
+}
+
+impl<'a> Tokenizer<'a> {
+    pub fn new(text: &'a str, position: usize, dialect: &'a Dialect) -> Self {
+        let scan = Scan::new(dialect.delimiter, b'\n', text.as_bytes(), position);
+        Self { text, dialect, position, scan }
+    }
+
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Appends the next record's fields to `fields`. With `expected`, another number of fields is an error, except for
+    /// one empty field more after a last `|`, as dbgen writes it. Empty lines are skipped.
+    pub fn record(&mut self, expected: Option<usize>, fields: &mut Fields) -> Result<Found, BadRecord> {
+        let bytes = self.text.as_bytes();
+        self.skip_empty_lines();
+        let start = self.position;
+        if start >= bytes.len() {
+            return Ok(Found::End);
+        }
+        let first_field = fields.fields.len();
+        let closed = loop {
+            let quoted = bytes.get(self.position) == Some(&self.dialect.quote);
+            let end = if quoted { self.quoted(start, fields)? } else { self.unquoted(fields) };
+            match bytes.get(end) {
+                Some(b'\n') => {
+                    self.position = end + 1;
+                    break true;
+                }
+                Some(_) => self.position = end + 1,
+                None => {
+                    self.position = end;
+                    break false;
+                }
+            }
+        };
+        if let Some(expected) = expected {
+            let found = fields.fields.len() - first_field;
+            if found != expected && !self.drop_trailing_field(found, expected, fields) {
+                fields.fields.truncate(first_field);
+                let reason = Reason::FieldCount { found, expected };
+                return Err(BadRecord { offset: start, reason, at_end: !closed });
+            }
+        }
+        fields.starts.push(start as u32);
+        Ok(Found::Record { closed })
+    }
+
+    fn skip_empty_lines(&mut self) {
+        let bytes = self.text.as_bytes();
+        let before = self.position;
+        loop {
+            match bytes[self.position..] {
+                [b'\n', ..] => self.position += 1,
+                [b'\r', b'\n', ..] => self.position += 2,
+                _ => break,
+            }
+        }
+        if self.position != before {
+            self.scan.seek(bytes, self.position);
+        }
+    }
+
+    /// Pushes the unquoted field at the position; returns where it ends: a delimiter, a line end or the text's end.
+    #[inline]
+    fn unquoted(&mut self, fields: &mut Fields) -> usize {
+        let bytes = self.text.as_bytes();
+        let start = self.position;
+        let end = self.scan.next(bytes);
+        let mut value_end = end;
+        if bytes.get(end) != Some(&self.dialect.delimiter) && end > start && bytes[end - 1] == b'\r' {
+            value_end -= 1;
+        }
+        let null = self.dialect.null.as_bytes();
+        let is_null = value_end - start == null.len() && bytes[start..value_end] == *null;
+        fields.fields.push(Field::plain(start, value_end, is_null));
+        end
+    }
+
+    /// Pushes the quoted field at the position; returns where it ends, as `unquoted` does.
+    #[cold]
+    fn quoted(&mut self, record_start: usize, fields: &mut Fields) -> Result<usize, BadRecord> {
+        let bytes = self.text.as_bytes();
+        let Dialect { delimiter, quote, escape, .. } = *self.dialect;
+        let open = self.position;
+        let side_start = fields.side.len();
+        let mut copied_to = open + 1;
+        let mut at = open + 1;
+        let close = loop {
+            let Some(found) = find_either(bytes, at, quote, escape) else {
+                return Err(BadRecord { offset: open, reason: Reason::UnterminatedQuote, at_end: true });
+            };
+            let escapes = if escape == quote {
+                bytes.get(found + 1) == Some(&quote)
+            } else {
+                bytes[found] == escape && found + 1 < bytes.len()
+            };
+            if escapes {
+                fields.side.push_str(&self.text[copied_to..found]);
+                copied_to = found + 1;
+                at = found + 2;
+            } else if bytes[found] == quote {
+                break found;
+            } else {
+                at = found + 1;
+            }
+        };
+        if copied_to == open + 1 {
+            fields.fields.push(Field::quoted(open + 1, close));
+        } else {
+            fields.side.push_str(&self.text[copied_to..close]);
+            fields.fields.push(fields.side_field(side_start));
+        }
+        let end = match bytes[close + 1..] {
+            [b'\r', b'\n', ..] | [b'\r'] => close + 2,
+            _ => close + 1,
+        };
+        match bytes.get(end) {
+            Some(byte) if *byte != delimiter && *byte != b'\n' => {
+                Err(BadRecord { offset: record_start, reason: Reason::AfterQuote, at_end: false })
+            }
+            _ => {
+                self.scan.seek(bytes, end + 1);
+                Ok(end)
+            }
+        }
+    }
+
+    fn drop_trailing_field(&self, found: usize, expected: usize, fields: &mut Fields) -> bool {
+        let dropped = self.dialect.delimiter == b'|'
+            && found == expected + 1
+            && fields.fields.last().is_some_and(|field| field.is_empty() && !field.is_quoted());
+        if dropped {
+            fields.fields.pop();
+        }
+        dropped
+    }
+}
+
+/// Finds the end of the last record that `bytes` hold completely: the offset after its line end. `bytes` start at a
+/// record's start. `None` when no record is complete.
+pub(crate) fn last_record_end(bytes: &[u8], dialect: &Dialect) -> Option<usize> {
+    let mut complete = None;
+    // Everything before `outside` has been passed, and `outside` is not within quotes.
+    let mut outside = 0;
+    let mut from = 0;
+    while let Some(quote) = find_byte(bytes, from, dialect.quote) {
+        let opens = quote == 0 || bytes[quote - 1] == dialect.delimiter || bytes[quote - 1] == b'\n';
+        if !opens {
+            from = quote + 1;
+            continue;
+        }
+        complete = find_last_newline(&bytes[outside..quote]).map(|at| outside + at + 1).or(complete);
+        let Some(close) = closing_quote(bytes, quote + 1, dialect) else {
+            return complete;
+        };
+        outside = close + 1;
+        from = outside;
+    }
+    find_last_newline(&bytes[outside..]).map(|at| outside + at + 1).or(complete)
+}
+
+fn closing_quote(bytes: &[u8], mut from: usize, dialect: &Dialect) -> Option<usize> {
+    let Dialect { quote, escape, .. } = *dialect;
+    loop {
+        let found = find_either(bytes, from, quote, escape)?;
+        if escape == quote {
+            if bytes.get(found + 1) != Some(&quote) {
+                return Some(found);
+            }
+            from = found + 2;
+        } else if bytes[found] == quote {
+            return Some(found);
+        } else {
+            from = found + 2;
+        }
+    }
+}
+
+/// The number of line ends in the bytes.
+pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
+    // Byte-wide counters over short runs let the compiler keep 16 or 32 of them in a register.
+    bytes.chunks(255).map(|chunk| u64::from(chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>())).sum()
+}
+
+const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+
+/// The high bit of each byte of `word` that equals the byte repeated in `pattern`. Exact: no carry crosses bytes.
+#[inline]
+fn equal_bytes(word: u64, pattern: u64) -> u64 {
+    let different = word ^ pattern;
+    !(((different & LOW) + LOW) | different | LOW)
+}
+
+#[inline]
+fn repeat(byte: u8) -> u64 {
+    u64::from(byte) * 0x0101_0101_0101_0101
+}
+
+/// The eight bytes at `at`, zero past the end.
+#[inline]
+fn load(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => {
+            let mut chunk = [0u8; 8];
+            let rest = bytes.get(at..).unwrap_or_default();
+            chunk[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(chunk)
+        }
+    }
+}
+
+/// Finds the next of two bytes, eight bytes at a time, keeping the matches of the current word between calls.
+struct Scan {
+    patterns: (u64, u64),
+    word: usize,
+    matches: u64,
+}
+
+impl Scan {
+    fn new(first: u8, second: u8, bytes: &[u8], from: usize) -> Self {
+        let mut this = Self { patterns: (repeat(first), repeat(second)), word: 0, matches: 0 };
+        this.seek(bytes, from);
+        this
+    }
+
+    #[inline]
+    fn seek(&mut self, bytes: &[u8], from: usize) {
+        self.word = from;
+        let word = load(bytes, from);
+        self.matches = equal_bytes(word, self.patterns.0) | equal_bytes(word, self.patterns.1);
+    }
+
+    /// The next match, or the length of `bytes`. Neither pattern is zero, so the padding of the last word is no match.
+    #[inline]
+    fn next(&mut self, bytes: &[u8]) -> usize {
+        while self.matches == 0 {
+            if self.word + 8 >= bytes.len() {
+                return bytes.len();
+            }
+            self.seek(bytes, self.word + 8);
+        }
+        let at = self.word + (self.matches.trailing_zeros() / 8) as usize;
+        self.matches &= self.matches - 1;
+        at
+    }
+}
+
+fn find_either(bytes: &[u8], from: usize, first: u8, second: u8) -> Option<usize> {
+    let (first, second) = (repeat(first), repeat(second));
+    let mut at = from;
+    while at < bytes.len() {
+        let word = load(bytes, at);
+        let matches = equal_bytes(word, first) | equal_bytes(word, second);
+        if matches != 0 {
+            return Some(at + (matches.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    None
+}
+
+/// The first `byte` (not zero) at or after `from`.
+pub(crate) fn find_byte(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
+    let pattern = repeat(byte);
+    let mut at = from;
+    // Four words a step while nothing matches: this pass over the file is the one that no thread shares.
+    while let Some(chunk) = bytes.get(at..at + 32) {
+        if chunk.iter().fold(false, |any, candidate| any | (*candidate == byte)) {
+            break;
+        }
+        at += 32;
+    }
+    while at < bytes.len() {
+        let matches = equal_bytes(load(bytes, at), pattern);
+        if matches != 0 {
+            return Some(at + (matches.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    None
+}
+
+fn find_last_newline(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().rposition(|byte| *byte == b'\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ingest::fields::Cells;
+
+    fn dialect(delimiter: u8, escape: u8) -> Dialect {
+        Dialect { delimiter, quote: b'"', escape, null: String::new() }
+    }
+
+    /// Records as lists of fields, NULL shown as `~`; the first error instead, as `offset: reason`.
+    fn records(text: &str, dialect: &Dialect) -> Result<Vec<Vec<String>>, String> {
+        let mut tokenizer = Tokenizer::new(text, 0, dialect);
+        let mut records = Vec::new();
+        loop {
+            let mut fields = Fields::default();
+            match tokenizer.record(None, &mut fields) {
+                Ok(Found::End) => return Ok(records),
+                Ok(Found::Record { .. }) => {
+                    let cells = Cells { text, fields: &fields, column: 0, columns: 1, rows: usize::MAX };
+                    records.push(cells.iter().map(|text| text.unwrap_or("~").to_string()).collect());
+                }
+                Err(bad) => return Err(format!("{}: {}", bad.offset, bad.reason)),
+            }
+        }
+    }
+
+    fn check(text: &str, expected: Result<&[&[&str]], &str>) {
+        let expected = expected
+            .map(|rows| rows.iter().map(|row| row.iter().map(|field| field.to_string()).collect()).collect())
+            .map_err(str::to_string);
+        assert_eq!(records(text, &dialect(b',', b'"')), expected, "{text:?}");
+    }
+
+    #[test]
+    fn rfc_4180() {
+        check("", Ok(&[]));
+        check("\n\r\n\n", Ok(&[]));
+        check("a,b\nc,d", Ok(&[&["a", "b"], &["c", "d"]]));
+        check("a,b\r\n\r\nc,\r\n", Ok(&[&["a", "b"], &["c", "~"]]));
+        check("\"a\nb\",\"c\"\"d\"\r\n\"\"", Ok(&[&["a\nb", "c\"d"], &[""]]));
+        check("a\"b,c\"\n", Ok(&[&["a\"b", "c\""]]));
+        check("\"a,b\",\"\"\"\"", Ok(&[&["a,b", "\""]]));
+        check("x,\"abc\ndef", Err("2: a quote opened here is never closed"));
+        check("x\ny,\"a\"b\n", Err("2: text after a closing quote"));
+        check(
+            "a long field here,another long field\nü,€\n",
+            Ok(&[&["a long field here", "another long field"], &["ü", "€"]]),
+        );
+    }
+
+    #[test]
+    fn other_escape() {
+        let found = records("\"a\\\"b\\\\\",c\\d\n", &dialect(b',', b'\\'));
+        assert_eq!(found, Ok(vec![vec!["a\"b\\".to_string(), "c\\d".to_string()]]));
+    }
+
+    proptest! {
+        /// Cut where `last_record_end` says, the parts hold the records of the whole.
+        #[test]
+        fn cutting_keeps_records(text in "[a,\"\n\r\\\\]{0,60}", cut in 0usize..60, backslash: bool) {
+            let dialect = dialect(b',', if backslash { b'\\' } else { b'"' });
+            let prefix = &text.as_bytes()[..cut.min(text.len())];
+            if let (Some(end), Ok(whole)) = (last_record_end(prefix, &dialect), records(&text, &dialect)) {
+                let mut parts = records(&text[..end], &dialect).map_err(TestCaseError::fail)?;
+                parts.extend(records(&text[end..], &dialect).map_err(TestCaseError::fail)?);
+                prop_assert_eq!(parts, whole);
+            }
+        }
+
+        #[test]
+        fn searches_agree_with_loops(bytes in proptest::collection::vec(0u8..4, 0..100), from in 0usize..100) {
+            let byte = 3;
+            let expected = (from..bytes.len()).find(|at| bytes[*at] == byte);
+            prop_assert_eq!(find_byte(&bytes, from, byte), expected);
+            let either = (from..bytes.len()).find(|at| bytes[*at] == byte || bytes[*at] == 1);
+            prop_assert_eq!(find_either(&bytes, from, byte, 1), either);
+            let text: Vec<u8> = bytes.iter().map(|byte| byte + 8).collect();
+            prop_assert_eq!(count_lines(&text), text.iter().filter(|byte| **byte == b'\n').count() as u64);
+        }
+    }
+}

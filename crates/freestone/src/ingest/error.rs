@@ -1,0 +1,286 @@
+//! What can be wrong with a file, said so that its owner finds the byte: file, line, row, column, value, expected type.
+//!
+//! Lines are physical and count from 1, the line on which the record starts. Rows are records and count from 1, header
+//! and empty lines left out. The first bad row in file order is the one reported, whatever the number of threads.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+
+/// An error of reading or converting data. `Display` is the message for the user, [`IngestError::hint`] the way out.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", self.message())]
+pub struct IngestError(Box<Details>);
+
+/// Where the error is and what it is. Fields that do not apply to the format are `None`.
+#[derive(Debug, Clone)]
+pub struct Details {
+    /// The file as the caller named it, or what stands for it (such as `INSERT`). May be empty.
+    pub source: String,
+    /// Physical line (from 1) on which the record starts: CSV and JSON only.
+    pub line: Option<u64>,
+    /// Record (from 1).
+    pub row: Option<u64>,
+    pub column: Option<String>,
+    pub reason: Reason,
+}
+
+/// Why a file, a record or a value is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The file cannot be opened or read.
+    Io(String),
+    /// No file matches, or the pattern is wrong.
+    NoFile,
+    /// The extension says nothing about the format.
+    UnknownFormat,
+    /// An option that cannot be used, with the valid ones.
+    BadOption(String),
+    /// The bytes are not of the format at all, or are cut off or damaged.
+    Malformed(String),
+    /// The file's columns do not fit the table's.
+    ColumnMismatch(String),
+    /// A type that no file can be read into, or that no conversion reaches.
+    Unsupported(String),
+    /// A record with another number of fields than the first one.
+    FieldCount { found: usize, expected: usize },
+    /// A record whose quote is never closed.
+    UnterminatedQuote,
+    /// Bytes between a closing quote and the next delimiter.
+    AfterQuote,
+    /// A record past the limit of `max_record_bytes`.
+    RecordTooLong { limit_bytes: usize },
+    /// Not UTF-8, at this byte of the file (from 0).
+    InvalidUtf8 { byte: u64 },
+    /// NULL for a NOT NULL column.
+    Null,
+    /// A value that is refused by the column's type.
+    Value { value: String, expected: String, problem: ValueProblem },
+    /// The decoder stopped without a result: a bug, or a damaged file that the decoder did not foresee.
+    Internal(String),
+}
+
+/// What is wrong with one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueProblem {
+    /// It does not read as the type.
+    Syntax,
+    /// It is of the type's kind but outside of its range.
+    Range,
+    /// It has digits (or a time of day) that the type cannot hold.
+    Precision,
+    /// It has a zone offset and the type has no zone.
+    UnexpectedZone,
+    /// It has no zone offset, and the type's zone has no fixed offset to assume.
+    MissingZone,
+    /// It is an array or an object.
+    Nested,
+}
+
+impl IngestError {
+    pub fn new(source: impl Into<String>, reason: Reason) -> Self {
+        Self(Box::new(Details { source: source.into(), line: None, row: None, column: None, reason }))
+    }
+
+    pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
+        Self::new(path.display().to_string(), Reason::Io(error.to_string()))
+    }
+
+    pub(crate) fn at_line(mut self, line: u64) -> Self {
+        self.0.line = Some(line);
+        self
+    }
+
+    pub(crate) fn at_row(mut self, row: u64) -> Self {
+        self.0.row = Some(row);
+        self
+    }
+
+    pub(crate) fn in_column(mut self, column: impl Into<String>) -> Self {
+        self.0.column = Some(column.into());
+        self
+    }
+
+    pub(crate) fn in_source(mut self, source: impl Into<String>) -> Self {
+        self.0.source = source.into();
+        self
+    }
+
+    pub(crate) fn with_reason(mut self, reason: Reason) -> Self {
+        self.0.reason = reason;
+        self
+    }
+
+    /// The parts of the message.
+    pub fn details(&self) -> &Details {
+        &self.0
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> String {
+        match &self.0.reason {
+            Reason::Io(_) => "check that the file exists and may be read".into(),
+            Reason::NoFile => "give a file, a folder with data files in it, or a pattern such as 'dir/*.csv'".into(),
+            Reason::UnknownFormat => {
+                "name the format: FORMAT csv, json, parquet or arrow (known extensions: .csv .tsv .tbl .json .ndjson \
+                 .jsonl .parquet .pq .arrow .arrows .ipc .feather)"
+                    .into()
+            }
+            Reason::BadOption(_) => "see the options of COPY".into(),
+            Reason::Malformed(_) => "check the file's format and that it was written completely".into(),
+            Reason::ColumnMismatch(_) => "name the columns as the table does, or read the file with SELECT".into(),
+            Reason::Unsupported(_) => "convert the column with a CAST in a SELECT over the file".into(),
+            Reason::FieldCount { .. } => {
+                "check the options DELIMITER and QUOTE, and quote values that hold them".into()
+            }
+            Reason::UnterminatedQuote => "close the quote, or set another QUOTE if the character is plain text".into(),
+            Reason::AfterQuote => "double a quote that is part of the value, or set ESCAPE".into(),
+            Reason::RecordTooLong { .. } => "a quote that is never closed swallows the lines after it: check it".into(),
+            Reason::InvalidUtf8 { .. } => "convert the file first: iconv -f LATIN1 -t UTF-8 (or its encoding)".into(),
+            Reason::Null => "declare the column without NOT NULL, or set NULL to the text that stands for it".into(),
+            Reason::Value { problem, expected, .. } => problem.hint(expected),
+            Reason::Internal(_) => "please report this with the file".into(),
+        }
+    }
+
+    fn message(&self) -> String {
+        let Details { source, line, row, column, reason } = self.details();
+        let mut place: Vec<String> = Vec::new();
+        if !source.is_empty() {
+            place.push(source.clone());
+        }
+        // A wrong number of fields reads as a sentence about the line.
+        if let (Reason::FieldCount { found, expected }, Some(line)) = (reason, line) {
+            let plural = if *found == 1 { "" } else { "s" };
+            place.push(format!("line {line} has {found} field{plural}, expected {expected}"));
+            return place.join(", ");
+        }
+        match (line, row) {
+            (Some(line), _) => place.push(format!("line {line}")),
+            (None, Some(row)) => place.push(format!("row {row}")),
+            (None, None) => {}
+        }
+        if let Some(column) = column {
+            place.push(format!("column {column}"));
+        }
+        let mut text = place.join(", ");
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        let _ = write!(text, "{reason}");
+        text
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reason::Io(text)
+            | Reason::BadOption(text)
+            | Reason::Malformed(text)
+            | Reason::ColumnMismatch(text)
+            | Reason::Unsupported(text)
+            | Reason::Internal(text) => f.write_str(text),
+            Reason::NoFile => f.write_str("no such file"),
+            Reason::UnknownFormat => f.write_str("cannot tell the format from the file's name"),
+            Reason::FieldCount { found, expected } => write!(f, "{found} fields, expected {expected}"),
+            Reason::UnterminatedQuote => f.write_str("a quote opened here is never closed"),
+            Reason::AfterQuote => f.write_str("text after a closing quote"),
+            Reason::RecordTooLong { limit_bytes } => {
+                write!(f, "a record longer than {} MiB", limit_bytes.div_ceil(1 << 20))
+            }
+            Reason::InvalidUtf8 { byte } => write!(f, "invalid UTF-8 at byte {byte} of the file"),
+            Reason::Null => f.write_str("NULL in a NOT NULL column"),
+            Reason::Value { value, expected, problem } => {
+                let value = shorten(value);
+                let article = if expected.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
+                match problem {
+                    ValueProblem::Syntax => write!(f, "'{value}' is not {article} {expected}"),
+                    ValueProblem::Range => write!(f, "'{value}' is out of range for {article} {expected}"),
+                    ValueProblem::Precision => write!(f, "'{value}' does not fit {article} {expected} without loss"),
+                    ValueProblem::UnexpectedZone => write!(f, "'{value}' has a time zone, a {expected} has none"),
+                    ValueProblem::MissingZone => write!(f, "'{value}' has no offset, needed for a {expected}"),
+                    ValueProblem::Nested => write!(f, "nested value {value} is not {article} {expected}"),
+                }
+            }
+        }
+    }
+}
+
+impl ValueProblem {
+    fn hint(self, expected: &str) -> String {
+        match self {
+            ValueProblem::Syntax => {
+                format!("correct the value, declare the column as VARCHAR instead of {expected}, or set NULL")
+            }
+            ValueProblem::Range => "declare the column with a wider type".into(),
+            ValueProblem::Precision => {
+                "declare the column with more digits (or as TIMESTAMP), or round in a SELECT over the file".into()
+            }
+            ValueProblem::UnexpectedZone => "declare the column as TIMESTAMP WITH TIME ZONE".into(),
+            ValueProblem::MissingZone => "write the values with an offset such as +02:00".into(),
+            ValueProblem::Nested => "nested types are not supported: flatten the file first".into(),
+        }
+    }
+}
+
+/// The SQL name of a column type, as error messages and `\d` show it.
+pub fn sql_type_name(data_type: &DataType) -> String {
+    let name = match data_type {
+        DataType::Boolean => "BOOLEAN",
+        DataType::Int8 => "TINYINT",
+        DataType::Int16 => "SMALLINT",
+        DataType::Int32 => "INTEGER",
+        DataType::Int64 => "BIGINT",
+        DataType::UInt8 => "TINYINT UNSIGNED",
+        DataType::UInt16 => "SMALLINT UNSIGNED",
+        DataType::UInt32 => "INTEGER UNSIGNED",
+        DataType::UInt64 => "BIGINT UNSIGNED",
+        DataType::Float32 => "REAL",
+        DataType::Float64 => "DOUBLE",
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s) => {
+            return format!("DECIMAL({p},{s})");
+        }
+        DataType::Date32 | DataType::Date64 => "DATE",
+        DataType::Time32(_) | DataType::Time64(_) => "TIME",
+        DataType::Timestamp(_, None) => "TIMESTAMP",
+        DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => "BINARY",
+        other => return other.to_string(),
+    };
+    name.to_string()
+}
+
+/// An error of an Arrow kernel or decoder, stripped of its class name.
+pub(crate) fn arrow_text(error: &ArrowError) -> String {
+    let text = error.to_string();
+    match text.split_once(": ") {
+        Some((class, rest)) if class.ends_with("error") && !rest.is_empty() => rest.to_string(),
+        _ => text,
+    }
+}
+
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// Cuts a value to about 60 characters and makes control characters visible, for one-line messages.
+fn shorten(value: &str) -> String {
+    let mut shown = String::new();
+    for (index, c) in value.chars().enumerate() {
+        if index == SHOWN_CHARS_MAX {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}

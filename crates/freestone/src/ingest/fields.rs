@@ -1,0 +1,102 @@
+//! The fields of some records as places in their text: what the tokenizers of CSV and JSON give to the columns.
+
+/// One field: a range of the block's text or of the side text, with three flags in the top bits of `end`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field {
+    start: u32,
+    end: u32,
+}
+
+const NULL: u32 = 1 << 31;
+const QUOTED: u32 = 1 << 30;
+const SIDE: u32 = 1 << 29;
+
+/// Blocks must be shorter than this, so that offsets leave room for the flags.
+pub(crate) const BLOCK_BYTES_MAX: usize = SIDE as usize - 1;
+
+impl Field {
+    pub const NULL: Field = Field { start: 0, end: NULL };
+
+    #[inline]
+    pub fn plain(start: usize, end: usize, null: bool) -> Self {
+        Self { start: start as u32, end: end as u32 | if null { NULL } else { 0 } }
+    }
+
+    /// A quoted field: never NULL, and a string in JSON.
+    pub fn quoted(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 | QUOTED }
+    }
+
+    pub fn is_null(self) -> bool {
+        self.end & NULL != 0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.start == self.end & !(NULL | QUOTED | SIDE)
+    }
+
+    pub fn is_quoted(self) -> bool {
+        self.end & QUOTED != 0
+    }
+}
+
+/// The fields of up to a few thousand records, row by row.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    pub fields: Vec<Field>,
+    /// Where each record starts in the block.
+    pub starts: Vec<u32>,
+    /// Values that are not verbatim in the block: those with escapes.
+    pub side: String,
+}
+
+impl Fields {
+    pub fn clear(&mut self) {
+        self.fields.clear();
+        self.starts.clear();
+        self.side.clear();
+    }
+
+    pub fn rows(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Ends a value that the caller has appended to `side` since it was `start` bytes long.
+    pub fn side_field(&self, start: usize) -> Field {
+        Field { start: start as u32, end: self.side.len() as u32 | QUOTED | SIDE }
+    }
+}
+
+/// One column of [`Fields`], to be read from top to bottom.
+#[derive(Clone, Copy)]
+pub(crate) struct Cells<'a> {
+    pub text: &'a str,
+    pub fields: &'a Fields,
+    pub column: usize,
+    pub columns: usize,
+    pub rows: usize,
+}
+
+impl<'a> Cells<'a> {
+    /// The texts of the column; `None` is NULL.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = Option<&'a str>> {
+        self.raw().map(move |field| self.text_of(field))
+    }
+
+    #[inline]
+    pub fn raw(self) -> impl Iterator<Item = Field> + 'a {
+        self.fields.fields.iter().skip(self.column).step_by(self.columns.max(1)).take(self.rows).copied()
+    }
+
+    /// The text of a field; `None` is NULL.
+    #[inline]
+    pub fn text_of(self, field: Field) -> Option<&'a str> {
+        if field.is_null() {
+            return None;
+        }
+        let text = if field.end & SIDE == 0 { self.text } else { &self.fields.side };
+        // Tokenizers cut at ASCII bytes only, so the ends are character boundaries.
+        Some(&text[field.start as usize..(field.end & !(QUOTED | SIDE)) as usize])
+    }
+}

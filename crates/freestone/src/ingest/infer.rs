@@ -1,0 +1,310 @@
+//! Types and names of columns that a file does not declare: guessed from a sample, re-checked by the read itself.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
+
+use super::IngestOptions;
+use super::blocks::{check_head, read_head, utf8_prefix};
+use super::csv::dialect;
+use super::csv_tokens::{Dialect, Found, Tokenizer, count_lines, find_byte, last_record_end};
+use super::error::{IngestError, Reason};
+use super::fields::{Cells, Fields};
+use super::values::{self, ZoneRule};
+
+/// The types that every value seen so far reads as. A column starts with all of them and loses what a value refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kinds(u8);
+
+const BOOLEAN: u8 = 1;
+const BIGINT: u8 = 2;
+const DOUBLE: u8 = 4;
+const DATE: u8 = 8;
+const TIME: u8 = 16;
+const TIMESTAMP: u8 = 32;
+const TIMESTAMP_ZONE: u8 = 64;
+/// No value has been seen.
+const UNSEEN: u8 = 128;
+
+impl Kinds {
+    pub const ANY: Kinds = Kinds(0xff);
+
+    /// Narrows by an unquoted CSV value, or any text that may be of any type.
+    pub fn see_text(&mut self, text: &str) {
+        self.see(text, BOOLEAN | BIGINT | DOUBLE | DATE | TIME | TIMESTAMP | TIMESTAMP_ZONE);
+    }
+
+    /// Narrows by a JSON string: a date or a time, but no number.
+    pub fn see_json_string(&mut self, text: &str) {
+        self.see(text, DATE | TIME | TIMESTAMP | TIMESTAMP_ZONE);
+    }
+
+    /// Narrows by a JSON number, `true` or `false`.
+    pub fn see_json_literal(&mut self, text: &str) {
+        self.see(text, BOOLEAN | BIGINT | DOUBLE);
+    }
+
+    fn see(&mut self, text: &str, possible: u8) {
+        let mut left = self.0 & possible;
+        for kind in [BOOLEAN, BIGINT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMP_ZONE] {
+            if left & kind != 0 && !reads_as(text.as_bytes(), kind) {
+                left &= !kind;
+            }
+        }
+        self.0 = left;
+    }
+
+    /// The narrowest type left; text for a column without values.
+    pub fn data_type(self) -> DataType {
+        let has = |kind| self.0 & (kind | UNSEEN) == kind;
+        if has(BOOLEAN) {
+            DataType::Boolean
+        } else if has(BIGINT) {
+            DataType::Int64
+        } else if has(DOUBLE) {
+            DataType::Float64
+        } else if has(DATE) {
+            DataType::Date32
+        } else if has(TIME) {
+            DataType::Time64(TimeUnit::Microsecond)
+        } else if has(TIMESTAMP) {
+            DataType::Timestamp(TimeUnit::Microsecond, None)
+        } else if has(TIMESTAMP_ZONE) {
+            DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
+        } else {
+            DataType::Utf8View
+        }
+    }
+}
+
+/// Whether a value is plainly of a kind. Stricter than the parsers: 0 and 1 are numbers, 007 is a code.
+fn reads_as(bytes: &[u8], kind: u8) -> bool {
+    let micros = TimeUnit::Microsecond;
+    match kind {
+        BOOLEAN => bytes.eq_ignore_ascii_case(b"true") || bytes.eq_ignore_ascii_case(b"false"),
+        BIGINT => values::signed(bytes).is_ok() && !has_leading_zero(bytes),
+        DOUBLE => is_double(bytes),
+        DATE => bytes.len() == 10 && values::date(bytes).is_ok(),
+        TIME => values::time(bytes, micros).is_ok(),
+        TIMESTAMP => values::timestamp(bytes, micros, ZoneRule::Naive).is_ok(),
+        _ => values::timestamp(bytes, micros, ZoneRule::OffsetNeeded).is_ok(),
+    }
+}
+
+fn has_leading_zero(bytes: &[u8]) -> bool {
+    let digits = bytes.trim_ascii();
+    let digits = digits.strip_prefix(b"-").or(digits.strip_prefix(b"+")).unwrap_or(digits);
+    matches!(digits, [b'0', b'0'..=b'9', ..])
+}
+
+/// A number that a double holds as written, as far as integers go: long identifiers stay text.
+fn is_double(bytes: &[u8]) -> bool {
+    const EXACT_MAX: u64 = 1 << 53;
+    if has_leading_zero(bytes) || values::float64(bytes).is_err() {
+        return false;
+    }
+    match values::signed(bytes) {
+        Ok(integer) => integer.unsigned_abs() <= EXACT_MAX,
+        Err(_) => !bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b' ')),
+    }
+}
+
+/// Whether a CSV file's first record is a header: names are there, all different, and none reads as a value.
+pub(super) fn is_header(first: &[Option<String>]) -> bool {
+    let names: Option<Vec<&str>> = first.iter().map(Option::as_deref).collect();
+    let Some(names) = names else { return false };
+    let is_name = |(index, name): (usize, &&str)| {
+        let mut kinds = Kinds::ANY;
+        kinds.see_text(name);
+        !name.trim().is_empty()
+            && kinds.data_type() == DataType::Utf8View
+            && !has_leading_zero(name.as_bytes())
+            && !names[..index].contains(name)
+    };
+    !names.is_empty() && names.iter().enumerate().all(is_name)
+}
+
+/// As [`is_header`], knowing the table: a record of texts for a table of texts is data unless it holds a column's name.
+pub(super) fn is_header_for(first: &[Option<String>], schema: &Schema) -> bool {
+    let named = first.iter().flatten().any(|name| column_index(schema, name).is_some());
+    let typed = schema.fields().iter().any(|field| field.data_type() != &DataType::Utf8View);
+    is_header(first) && (named || typed)
+}
+
+/// The index of a column: exactly as spelled, or else the only one that differs in case.
+pub(super) fn column_index(schema: &Schema, name: &str) -> Option<usize> {
+    let name = name.trim();
+    schema.fields().iter().position(|field| field.name() == name).or_else(|| {
+        let mut found =
+            (0..schema.fields().len()).filter(|index| schema.field(*index).name().eq_ignore_ascii_case(name));
+        found.next().filter(|_| found.next().is_none())
+    })
+}
+
+/// The field that each column is read from, by the header's names. `None` when no name is known and their number is
+/// the columns': then position decides.
+pub(super) fn match_names(names: &[String], schema: &Schema) -> Result<Option<Vec<Option<usize>>>, String> {
+    let found: Vec<Option<usize>> = names.iter().map(|name| column_index(schema, name)).collect();
+    let columns = || schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
+    if found.iter().all(Option::is_none) && names.len() == schema.fields().len() {
+        return Ok(None);
+    }
+    let mut sources = vec![None; schema.fields().len()];
+    for (index, (name, column)) in names.iter().zip(found).enumerate() {
+        let Some(column) = column else {
+            return Err(format!("the header names '{name}', which is no column of the table ({})", columns()));
+        };
+        if sources[column].replace(index).is_some() {
+            return Err(format!("the header names column '{name}' twice"));
+        }
+    }
+    match (0..sources.len()).find(|column| sources[*column].is_none() && !schema.field(*column).is_nullable()) {
+        Some(column) => Err(format!("the header lacks column '{}', which is NOT NULL", schema.field(column).name())),
+        None => Ok(Some(sources)),
+    }
+}
+
+/// Bytes of the first sample, and number and bytes of those that follow at even distances through the file.
+const HEAD_BYTES: usize = 4 << 20;
+const PROBES: u64 = 16;
+const PROBE_BYTES: usize = 64 << 10;
+
+/// The schema of a CSV file: names from its header (else `column1`, …), types from its first rows and from probes
+/// through the rest of it. All columns may be NULL.
+pub(super) fn csv_schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, IngestError> {
+    let dialect = dialect(path, options)?;
+    let mut head = read_head(path, HEAD_BYTES)?;
+    let mut whole = head.len() < HEAD_BYTES;
+    // A record longer than the sample: take all that a record may have.
+    if !whole && last_record_end(&head, &dialect).is_none() {
+        head = read_head(path, options.record_bytes_max())?;
+        whole = head.len() < options.record_bytes_max();
+    }
+    let start = check_head(path, &head)?;
+    let text = utf8_prefix(&head);
+    let mut sample = Sample { dialect: &dialect, columns: 0, kinds: Vec::new(), fields: Fields::default() };
+    let mut tokenizer = Tokenizer::new(text, start.min(text.len()), &dialect);
+    let located = |offset: usize, reason| {
+        IngestError::new(path.display().to_string(), reason).at_line(count_lines(&head[..offset]) + 1)
+    };
+    match tokenizer.record(None, &mut sample.fields) {
+        Err(bad) => return Err(located(bad.offset, bad.reason)),
+        Ok(Found::End) if text.len() < head.len() => {
+            return Err(located(text.len(), Reason::InvalidUtf8 { byte: text.len() as u64 }));
+        }
+        Ok(Found::End) => {
+            let reason = Reason::Malformed("the file is empty: it has neither a header nor rows".into());
+            return Err(IngestError::new(path.display().to_string(), reason));
+        }
+        Ok(Found::Record { .. }) => {}
+    }
+    let first = sample.first_record(text, &head, tokenizer.position());
+    let is_tbl = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tbl"));
+    let header = options.header.unwrap_or_else(|| !is_tbl && is_header(&first));
+    sample.columns = first.len();
+    sample.kinds = vec![Kinds::ANY; first.len()];
+    if !header {
+        sample.see_fields(text);
+    }
+    sample.see_records(text, tokenizer.position(), whole, options.sample_rows);
+    if !whole {
+        probe(path, &mut sample)?;
+    }
+    let names = column_names(&first, header);
+    let fields = names.into_iter().zip(&sample.kinds);
+    let fields: Vec<_> = fields.map(|(name, kinds)| ColumnField::new(name, kinds.data_type(), true)).collect();
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(first.len());
+    for (index, name) in first.iter().enumerate() {
+        let given = name.as_deref().map(str::trim).filter(|name| header && !name.is_empty());
+        let mut name = given.map_or_else(|| format!("column{}", index + 1), str::to_string);
+        // Equal names get a number, as a table cannot hold them.
+        let base = name.clone();
+        let mut number = 1;
+        while names.iter().any(|other| other.eq_ignore_ascii_case(&name)) {
+            name = format!("{base}_{number}");
+            number += 1;
+        }
+        names.push(name);
+    }
+    names
+}
+
+struct Sample<'a> {
+    dialect: &'a Dialect,
+    columns: usize,
+    kinds: Vec<Kinds>,
+    fields: Fields,
+}
+
+impl Sample<'_> {
+    /// The first record's fields, without dbgen's empty one after the last `|`: that is, when it is empty in the
+    /// second record as well, or there is none.
+    fn first_record(&mut self, text: &str, head: &[u8], next: usize) -> Vec<Option<String>> {
+        let cells = Cells { text, fields: &self.fields, column: 0, columns: 1, rows: usize::MAX };
+        let mut first: Vec<Option<String>> = cells.iter().map(|text| text.map(str::to_string)).collect();
+        let trailing =
+            |fields: &Fields| fields.fields.last().is_some_and(|field| field.is_empty() && !field.is_quoted());
+        if self.dialect.delimiter == b'|' && first.len() > 1 && trailing(&self.fields) && next <= head.len() {
+            let mut second = Fields::default();
+            let found = Tokenizer::new(text, next, self.dialect).record(None, &mut second);
+            if !matches!(found, Ok(Found::Record { .. })) || trailing(&second) {
+                first.pop();
+                self.fields.fields.pop();
+            }
+        }
+        first
+    }
+
+    fn see_fields(&mut self, text: &str) {
+        let cells = Cells { text, fields: &self.fields, column: 0, columns: 1, rows: self.columns };
+        for (kinds, value) in self.kinds.iter_mut().zip(cells.iter()) {
+            if let Some(value) = value {
+                kinds.see_text(value);
+            }
+        }
+    }
+
+    /// Sees up to `rows` records from `position` on, those only that have the right number of fields and end in the
+    /// sample: a bad record has its error when it is read.
+    fn see_records(&mut self, text: &str, position: usize, whole: bool, rows: usize) {
+        let mut tokenizer = Tokenizer::new(text, position, self.dialect);
+        for _ in 0..rows {
+            self.fields.clear();
+            match tokenizer.record(Some(self.columns), &mut self.fields) {
+                Ok(Found::Record { closed }) if closed || whole => self.see_fields(text),
+                Err(bad) if !bad.at_end => {
+                    // A record with text after a quote has not been passed: there is no telling where it ends.
+                    if bad.reason == Reason::AfterQuote {
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+fn probe(path: &Path, sample: &mut Sample<'_>) -> Result<(), IngestError> {
+    let failed = |error: std::io::Error| IngestError::io(path, &error);
+    let mut file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let mut bytes = Vec::with_capacity(PROBE_BYTES);
+    for index in 1..=PROBES {
+        let at = (length / PROBES * index).min(length.saturating_sub(PROBE_BYTES as u64));
+        bytes.clear();
+        file.seek(SeekFrom::Start(at)).map_err(failed)?;
+        (&file).take(PROBE_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
+        // From a line end to the next: within quotes it may be no record, which costs a type at most.
+        let Some(newline) = find_byte(&bytes, 0, b'\n') else { continue };
+        let text = utf8_prefix(&bytes[newline + 1..]);
+        sample.see_records(text, 0, false, usize::MAX);
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Files → typed Arrow record batches, with bounded memory, parallel parsing and errors exact to the row.
+//!
+//! [`infer_schema`] tells a file's columns, [`read_file`] reads it as batches of exactly the schema it is given, in file
+//! order, parsed by several threads ahead of the consumer. [`conform()`] brings batches of any origin to a table's types.
+//! Conversions are lossless or errors: nothing is rounded (but decimal text to binary floating point), cut or wrapped.
+//!
+//! Nothing here knows tables, SQL or DataFusion. Memory: about `threads + 2` blocks of `block_bytes`, and for each two
+//! batches (CSV, JSON), or as many row groups' pages and batches (Parquet).
+
+mod arrow_ipc;
+mod blocks;
+mod columns;
+mod convert;
+mod csv;
+mod csv_tokens;
+mod error;
+mod fields;
+mod infer;
+mod json;
+mod parallel;
+mod parquet;
+mod paths;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use ::arrow::array::RecordBatch;
+use ::arrow::datatypes::SchemaRef;
+
+pub use convert::{ColumnMatch, Location, conform};
+pub use error::{Details, IngestError, Reason, ValueProblem, sql_type_name};
+pub use paths::expand_paths;
+
+/// The formats that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    Csv,
+    /// Objects one after the other (NDJSON, on one line each or not), or one array of objects.
+    Json,
+    Parquet,
+    /// An IPC file (also Feather version 2) or stream.
+    Arrow,
+}
+
+impl FileFormat {
+    /// The format that a file's extension stands for.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match extension.as_str() {
+            "csv" | "tsv" | "tbl" => Self::Csv,
+            "json" | "ndjson" | "jsonl" => Self::Json,
+            "parquet" | "pq" | "parq" => Self::Parquet,
+            "arrow" | "arrows" | "ipc" | "feather" => Self::Arrow,
+            _ => return None,
+        })
+    }
+}
+
+/// How to read a file. The defaults suit a comma-separated file, and the others by their extension.
+#[derive(Debug, Clone)]
+pub struct IngestOptions {
+    /// `None`: by extension.
+    pub format: Option<FileFormat>,
+    /// CSV: whether the first record holds names. `None`: as it looks; never in a `.tbl` file.
+    pub header: Option<bool>,
+    /// CSV: `None` is `|` in a `.tbl` file, a tab in a `.tsv` file, else a comma.
+    pub delimiter: Option<u8>,
+    pub quote: u8,
+    /// CSV: `None` means that quotes are doubled.
+    pub escape: Option<u8>,
+    /// CSV: the unquoted text that is NULL.
+    pub null: String,
+    /// Parsing threads; 0 counts as 1.
+    pub threads: usize,
+    /// Most rows of a batch. Batches may be smaller: they end with their block of the file.
+    pub batch_rows: usize,
+    /// Rows at the file's start that tell its columns' types.
+    pub sample_rows: usize,
+    /// Bytes of text that one thread parses at a time.
+    pub block_bytes: usize,
+    /// Longest record of a text file, in bytes.
+    pub max_record_bytes: usize,
+}
+
+impl Default for IngestOptions {
+    fn default() -> Self {
+        Self {
+            format: None,
+            header: None,
+            delimiter: None,
+            quote: b'"',
+            escape: None,
+            null: String::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            batch_rows: 65_536,
+            sample_rows: 20_480,
+            block_bytes: 4 << 20,
+            max_record_bytes: 64 << 20,
+        }
+    }
+}
+
+impl IngestOptions {
+    fn format_of(&self, path: &Path) -> Result<FileFormat, IngestError> {
+        self.format
+            .or_else(|| FileFormat::of_path(path))
+            .ok_or_else(|| IngestError::new(path.display().to_string(), Reason::UnknownFormat))
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        self.max_record_bytes.clamp(1, fields::BLOCK_BYTES_MAX)
+    }
+}
+
+/// The schema of a file. Parquet and Arrow files declare theirs; it is given in the types that tables have (text as
+/// `Utf8View`, dictionaries as their values). That of CSV and JSON files is inferred from a sample: BOOLEAN, BIGINT,
+/// DOUBLE, DATE, TIME, TIMESTAMP with and without zone, else VARCHAR; a later value that does not fit is an error of
+/// the read.
+///
+/// # Errors
+/// Unreadable, damaged or empty files, unknown formats, and columns of types that tables do not have.
+pub fn infer_schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, IngestError> {
+    match options.format_of(path)? {
+        FileFormat::Csv => infer::csv_schema(path, options),
+        FileFormat::Json => json::schema(path, options),
+        FileFormat::Parquet => parquet::schema(path),
+        FileFormat::Arrow => arrow_ipc::schema(path),
+    }
+}
+
+/// Reads a file as batches of exactly `schema`, whose types are Boolean, Int8 to UInt64, Float32, Float64, Decimal128,
+/// Date32, Time32, Time64, Timestamp, Utf8View and BinaryView. Columns are matched by name; those of a CSV file without
+/// a header, or with a header of other names only, by position.
+///
+/// # Errors
+/// What can be told from the file's start is an error here, the rest an error of the iterator, which then ends.
+pub fn read_file(path: &Path, schema: SchemaRef, options: &IngestOptions) -> Result<FileReader, IngestError> {
+    let bytes_total = std::fs::metadata(path).map_err(|error| IngestError::io(path, &error))?.len();
+    let batches = match options.format_of(path)? {
+        FileFormat::Csv => csv::read(path, &schema, options)?,
+        FileFormat::Json => json::read(path, &schema, options)?,
+        FileFormat::Parquet => parquet::read(path, &schema, options)?,
+        FileFormat::Arrow => arrow_ipc::read(path, &schema, options)?,
+    };
+    Ok(FileReader { path: path.to_path_buf(), schema, batches, bytes_total, ended: false })
+}
+
+/// The batches of one file. Dropping it stops its threads.
+pub struct FileReader {
+    path: PathBuf,
+    schema: SchemaRef,
+    batches: parallel::Ordered,
+    bytes_total: u64,
+    ended: bool,
+}
+
+impl FileReader {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Size of the file.
+    pub fn bytes_total(&self) -> u64 {
+        self.bytes_total
+    }
+
+    /// Bytes of the file whose rows have been delivered, for progress bars; `bytes_total` at the end.
+    pub fn bytes_done(&self) -> u64 {
+        if self.ended { self.bytes_total } else { self.batches.bytes_done().min(self.bytes_total) }
+    }
+}
+
+impl Iterator for FileReader {
+    type Item = Result<RecordBatch, IngestError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.batches.next();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}

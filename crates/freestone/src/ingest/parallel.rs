@@ -1,0 +1,205 @@
+//! Units parsed by several threads ahead of the consumer, delivered in order, a bounded number at a time.
+//!
+//! Workers take units from one shared source. Each unit gets a small channel of its own; the receiving ends queue up in
+//! unit order in a bounded channel, which the consumer drains one unit after the other. So at most `threads + 2` units
+//! are alive and each holds at most `BATCHES_AHEAD` finished batches: a slow consumer stops the workers, not the memory.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use arrow::array::RecordBatch;
+
+use super::error::{IngestError, Reason};
+
+/// Finished batches that one unit may hold before its worker waits.
+const BATCHES_AHEAD: usize = 2;
+
+/// Where units come from. Called under a lock, so it does the least that must be sequential.
+pub(crate) trait Source: Send + 'static {
+    type Unit;
+    fn next_unit(&mut self) -> Option<Self::Unit>;
+}
+
+/// What a worker does with a unit. A worker keeps its state (buffers, builders) from unit to unit.
+pub(crate) trait Worker<U>: Send + 'static {
+    /// Parses one unit, giving each finished batch to `emit`, which returns false when nobody listens any more.
+    fn run(&mut self, unit: U, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError>;
+}
+
+/// What a finished unit adds to the counters of the units after it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct UnitEnd {
+    pub lines: u64,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// An error whose line, row and byte count from the unit's start (0 = the first); the consumer adds what came before.
+#[derive(Debug)]
+pub(crate) struct UnitError {
+    pub error: IngestError,
+    pub line: Option<u64>,
+    pub row: Option<u64>,
+}
+
+enum Message {
+    Batch(RecordBatch),
+    End(UnitEnd),
+    Error(UnitError),
+}
+
+/// The consumer's end: an iterator of batches in unit order, over after the first error.
+pub(crate) struct Ordered {
+    source_name: String,
+    units: Option<Receiver<Receiver<Message>>>,
+    current: Option<Receiver<Message>>,
+    workers: Vec<JoinHandle<()>>,
+    done: UnitEnd,
+}
+
+impl Ordered {
+    /// Starts one thread for each worker. `source_name` is for errors.
+    pub fn start<S, W>(source_name: String, source: S, workers: Vec<W>) -> Result<Self, IngestError>
+    where
+        S: Source,
+        W: Worker<S::Unit>,
+    {
+        let (announce, units) = sync_channel(workers.len());
+        let source = Arc::new(Mutex::new((source, announce)));
+        let mut this =
+            Self { source_name, units: Some(units), current: None, workers: Vec::new(), done: UnitEnd::default() };
+        for worker in workers {
+            let source = Arc::clone(&source);
+            let spawned = std::thread::Builder::new().name("ingest".into()).spawn(move || work(&source, worker));
+            let handle = spawned.map_err(|e| {
+                IngestError::new(&this.source_name, Reason::Internal(format!("cannot start a thread: {e}")))
+            })?;
+            this.workers.push(handle);
+        }
+        Ok(this)
+    }
+
+    /// Bytes of the units delivered to the end.
+    pub fn bytes_done(&self) -> u64 {
+        self.done.bytes
+    }
+
+    /// Stops and joins the workers; false if one of them died outside of a unit.
+    fn finish(&mut self) -> bool {
+        // Without listeners every blocked send fails, so the workers return and can be joined.
+        self.units = None;
+        self.current = None;
+        let joined: Vec<_> = self.workers.drain(..).map(JoinHandle::join).collect();
+        joined.iter().all(Result::is_ok)
+    }
+
+    fn stopped(&self) -> IngestError {
+        let reason = Reason::Internal("a reading thread stopped without a result".into());
+        IngestError::new(&self.source_name, reason)
+    }
+
+    fn locate(&self, failed: UnitError) -> IngestError {
+        let mut error = failed.error;
+        if error.details().source.is_empty() {
+            error = error.in_source(&self.source_name);
+        }
+        if let Reason::InvalidUtf8 { byte } = error.details().reason {
+            error = error.with_reason(Reason::InvalidUtf8 { byte: byte + self.done.bytes });
+        }
+        if let Some(line) = failed.line {
+            error = error.at_line(self.done.lines + line + 1);
+        }
+        if let Some(row) = failed.row {
+            error = error.at_row(self.done.rows + row + 1);
+        }
+        error
+    }
+}
+
+impl Iterator for Ordered {
+    type Item = Result<RecordBatch, IngestError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.current.is_none() {
+                match self.units.as_ref()?.recv() {
+                    Ok(unit) => self.current = Some(unit),
+                    Err(_) => return if self.finish() { None } else { Some(Err(self.stopped())) },
+                }
+            }
+            match self.current.as_ref()?.recv() {
+                Ok(Message::Batch(batch)) => return Some(Ok(batch)),
+                Ok(Message::End(end)) => {
+                    self.done.lines += end.lines;
+                    self.done.rows += end.rows;
+                    self.done.bytes += end.bytes;
+                    self.current = None;
+                }
+                Ok(Message::Error(failed)) => {
+                    let error = self.locate(failed);
+                    self.finish();
+                    return Some(Err(error));
+                }
+                // A unit that ends without saying so would be rows lost in silence.
+                Err(_) => {
+                    self.finish();
+                    return Some(Err(self.stopped()));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Ordered {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn work<S: Source, W: Worker<S::Unit>>(source: &Mutex<(S, SyncSender<Receiver<Message>>)>, mut worker: W) {
+    loop {
+        // Unit and place in the queue are taken under one lock: the queue's order is the units' order.
+        let (unit, sender) = {
+            let mut guard = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(unit) = guard.0.next_unit() else { return };
+            let (sender, receiver) = sync_channel(BATCHES_AHEAD);
+            if guard.1.send(receiver).is_err() {
+                return;
+            }
+            (unit, sender)
+        };
+        let mut listening = true;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            worker.run(unit, &mut |batch| {
+                listening = sender.send(Message::Batch(batch)).is_ok();
+                listening
+            })
+        }));
+        let stopped = !listening || !matches!(result, Ok(Ok(_)));
+        let message = match result {
+            Ok(Ok(end)) => Message::End(end),
+            Ok(Err(error)) => Message::Error(error),
+            Err(panic) => Message::Error(UnitError { error: panic_error(panic.as_ref()), line: None, row: None }),
+        };
+        // Nobody listening is how the consumer ends a read early.
+        if sender.send(message).is_err() || stopped {
+            return;
+        }
+    }
+}
+
+/// Runs code of a decoder that may panic on damaged bytes and makes an error of the panic.
+pub(crate) fn guarded<T>(source: &str, decode: impl FnOnce() -> Result<T, IngestError>) -> Result<T, IngestError> {
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).in_source(source)))
+}
+
+fn panic_error(panic: &(dyn std::any::Any + Send)) -> IngestError {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown cause");
+    IngestError::new("", Reason::Malformed(format!("damaged data, the decoder stopped: {text}")))
+}

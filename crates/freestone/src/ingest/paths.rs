@@ -1,0 +1,188 @@
+//! File names, folders and patterns → the files meant.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::FileFormat;
+use super::error::{IngestError, Reason};
+
+/// The files that a name stands for, sorted: itself, the data files in a folder (by extension, without those whose name
+/// starts with `.` or `_`), or those that match a pattern of `*` (within a name), `?`, `[a-z]` and `**` (any folders).
+///
+/// # Errors
+/// If there is none, or a folder cannot be read.
+pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
+    let path = Path::new(pattern);
+    // A file whose name holds pattern characters is meant literally.
+    if path.is_file() || is_special(path) {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut found = if path.is_dir() {
+        let mut files = list(path)?;
+        files.retain(|file| file.is_file() && FileFormat::of_path(file).is_some());
+        files
+    } else if pattern.contains(['*', '?', '[']) {
+        matching_files(pattern)?
+    } else {
+        Vec::new()
+    };
+    if found.is_empty() {
+        let reason = if path.is_dir() {
+            Reason::Malformed("the folder holds no data file".into())
+        } else if pattern.contains(['*', '?', '[']) {
+            Reason::Malformed("no file matches".into())
+        } else {
+            Reason::NoFile
+        };
+        return Err(IngestError::new(pattern, reason));
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Pipes and devices exist without being files.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+fn matching_files(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
+    let (root, rest) = match pattern.strip_prefix('/') {
+        Some(rest) => (PathBuf::from("/"), rest),
+        None => (PathBuf::new(), pattern),
+    };
+    let components: Vec<&str> = rest.split('/').filter(|component| !component.is_empty()).collect();
+    let mut found = Vec::new();
+    walk(root, &components, &mut found)?;
+    Ok(found)
+}
+
+fn walk(at: PathBuf, components: &[&str], found: &mut Vec<PathBuf>) -> Result<(), IngestError> {
+    let Some((component, rest)) = components.split_first() else {
+        if at.is_file() {
+            found.push(at);
+        }
+        return Ok(());
+    };
+    if *component == "**" {
+        walk(at.clone(), rest, found)?;
+        for folder in list(&at)?.into_iter().filter(|entry| entry.is_dir() && !entry.is_symlink()) {
+            walk(folder, components, found)?;
+        }
+        return Ok(());
+    }
+    if !component.contains(['*', '?', '[']) {
+        let next = at.join(component);
+        return if next.exists() { walk(next, rest, found) } else { Ok(()) };
+    }
+    for entry in list(&at)? {
+        let name = entry.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let hidden = name.starts_with('.') && !component.starts_with('.');
+        let usable = rest.is_empty() || entry.is_dir();
+        if !hidden && usable && matches(&component.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>()) {
+            walk(entry, rest, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// The entries of a folder but hidden ones, as paths that start with its own.
+fn list(folder: &Path) -> Result<Vec<PathBuf>, IngestError> {
+    let opened = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let failed = |error: std::io::Error| IngestError::io(opened, &error);
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(opened).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if !name.to_string_lossy().starts_with(['.', '_']) {
+            entries.push(folder.join(name));
+        }
+    }
+    Ok(entries)
+}
+
+/// Whether a name matches a pattern of `*`, `?` and `[…]`.
+fn matches(pattern: &[char], name: &[char]) -> bool {
+    match pattern {
+        [] => name.is_empty(),
+        ['*', rest @ ..] => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
+        ['[', rest @ ..] => match (rest.iter().skip(1).position(|c| *c == ']'), name.split_first()) {
+            (Some(end), Some((first, name))) => in_set(&rest[..end + 1], *first) && matches(&rest[end + 2..], name),
+            _ => false,
+        },
+        [wanted, rest @ ..] => {
+            name.split_first().is_some_and(|(first, name)| (*wanted == '?' || wanted == first) && matches(rest, name))
+        }
+    }
+}
+
+/// A set as `abc`, `a-z` or `!abc`.
+fn in_set(set: &[char], c: char) -> bool {
+    let (negated, set) = match set {
+        ['!' | '^', rest @ ..] if !rest.is_empty() => (true, rest),
+        _ => (false, set),
+    };
+    let mut left = set;
+    let mut found = false;
+    while let [first, rest @ ..] = left {
+        if let ['-', last, after @ ..] = rest {
+            found |= (*first..=*last).contains(&c);
+            left = after;
+        } else {
+            found |= *first == c;
+            left = rest;
+        }
+    }
+    found != negated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, name: &str, expected: bool) {
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        assert_eq!(matches(&chars(pattern), &chars(name)), expected, "{pattern} {name}");
+    }
+
+    #[test]
+    fn patterns() {
+        check("*.csv", "a.csv", true);
+        check("*.csv", "a.csv.gz", false);
+        check("a?c*", "abc", true);
+        check("a?c", "ac", false);
+        check("part-[0-9].csv", "part-7.csv", true);
+        check("part-[!0-9].csv", "part-7.csv", false);
+        check("[]]", "]", true);
+        check("[", "[", false);
+        check("**", "", true);
+    }
+
+    #[test]
+    fn files_folders_and_patterns() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path();
+        fs::create_dir_all(root.join("sub/deep")).expect("folders");
+        for name in
+            ["b.csv", "a.csv", "x.parquet", "notes.txt", "_skip.csv", ".hidden.csv", "sub/deep/c.csv", "q[1].csv"]
+        {
+            fs::write(root.join(name), "").expect("a file");
+        }
+        let names = |pattern: &str| -> Result<Vec<String>, String> {
+            let found = expand_paths(&format!("{}/{pattern}", root.display())).map_err(|error| error.to_string())?;
+            let relative = |path: PathBuf| path.strip_prefix(root).map(|path| path.display().to_string());
+            found.into_iter().map(relative).collect::<Result<_, _>>().map_err(|error| error.to_string())
+        };
+        let expect = |pattern: &str, expected: &[&str]| {
+            assert_eq!(names(pattern), Ok(expected.iter().map(|name| name.to_string()).collect()), "{pattern}");
+        };
+        expect("a.csv", &["a.csv"]);
+        expect("[ab].csv", &["a.csv", "b.csv"]);
+        expect("q[1].csv", &["q[1].csv"]);
+        expect("**/*.csv", &["a.csv", "b.csv", "q[1].csv", "sub/deep/c.csv"]);
+        expect("*/*/*.csv", &["sub/deep/c.csv"]);
+        expect("", &["a.csv", "b.csv", "q[1].csv", "x.parquet"]);
+        assert!(names("none.csv").is_err_and(|text| text.ends_with("none.csv: no such file")));
+        assert!(names("*.json").is_err_and(|text| text.ends_with("*.json: no file matches")));
+        assert!(names("sub").is_err_and(|text| text.ends_with("sub: the folder holds no data file")));
+    }
+}

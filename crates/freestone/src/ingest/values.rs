@@ -1,0 +1,608 @@
+//! Text → values, exactly or not at all: leaf functions over bytes that neither round, wrap nor guess.
+//!
+//! Each function has a fast path for the common form and a slow one for the rest (blanks around, exponents, long
+//! digit strings), so that the rest costs nothing where it does not occur.
+
+use arrow::datatypes::TimeUnit;
+
+use super::error::ValueProblem::{self, MissingZone, Precision, Range, Syntax, UnexpectedZone};
+
+type Parsed<T> = Result<T, ValueProblem>;
+
+/// `[+-]digits`, blanks around allowed.
+pub(crate) fn signed(bytes: &[u8]) -> Parsed<i64> {
+    or_trimmed(bytes, |bytes| {
+        let (negative, digits) = split_sign(bytes);
+        if (1..=18).contains(&digits.len()) {
+            let magnitude = short_digits(digits)? as i64;
+            return Ok(if negative { -magnitude } else { magnitude });
+        }
+        let magnitude = long_digits(digits)?;
+        match negative {
+            false => i64::try_from(magnitude).map_err(|_| Range),
+            true => 0i64.checked_sub_unsigned(magnitude).ok_or(Range),
+        }
+    })
+}
+
+/// `[+]digits` (and `-0`), blanks around allowed.
+pub(crate) fn unsigned(bytes: &[u8]) -> Parsed<u64> {
+    or_trimmed(bytes, |bytes| {
+        let (negative, digits) = split_sign(bytes);
+        let magnitude = if (1..=18).contains(&digits.len()) { short_digits(digits)? } else { long_digits(digits)? };
+        if negative && magnitude != 0 { Err(Range) } else { Ok(magnitude) }
+    })
+}
+
+/// A decimal number as an integer scaled by 10^`scale`, below `limit` = 10^precision in magnitude.
+pub(crate) fn decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
+    // Nineteen characters hold at most 18 digits and a point, or 19 digits: no overflow of 64 bits.
+    let (negative, digits) = split_sign(bytes);
+    if digits.len() > 19 {
+        return or_trimmed(bytes, |bytes| slow_decimal(bytes, scale, limit));
+    }
+    let (mut magnitude, mut fraction, mut points) = (0u64, 0u32, 0usize);
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 {
+            magnitude = magnitude * 10 + u64::from(digit);
+            fraction += points as u32;
+        } else if byte == b'.' && points == 0 {
+            points = 1;
+        } else {
+            return or_trimmed(bytes, |bytes| slow_decimal(bytes, scale, limit));
+        }
+    }
+    if digits.len() == points || fraction > scale {
+        return slow_decimal(bytes, scale, limit);
+    }
+    let scaled = match POWERS_U64.get((scale - fraction) as usize).and_then(|power| magnitude.checked_mul(*power)) {
+        Some(scaled) => i128::from(scaled),
+        None => return slow_decimal(bytes, scale, limit),
+    };
+    if scaled >= limit {
+        return Err(Range);
+    }
+    Ok(if negative { -scaled } else { scaled })
+}
+
+/// A floating-point number, also `inf`, `infinity` and `nan` in any case. A finite text past the range is an error.
+pub(crate) fn float64(bytes: &[u8]) -> Parsed<f64> {
+    let text = std::str::from_utf8(bytes.trim_ascii()).map_err(|_| Syntax)?;
+    let value: f64 = text.parse().map_err(|_| Syntax)?;
+    if value.is_infinite() && !names_infinity(text) { Err(Range) } else { Ok(value) }
+}
+
+/// As [`float64`], rounded once to the nearest single.
+pub(crate) fn float32(bytes: &[u8]) -> Parsed<f32> {
+    let text = std::str::from_utf8(bytes.trim_ascii()).map_err(|_| Syntax)?;
+    let value: f32 = text.parse().map_err(|_| Syntax)?;
+    if value.is_infinite() && !names_infinity(text) { Err(Range) } else { Ok(value) }
+}
+
+/// `true false t f 1 0 yes no y n on off` in any case.
+pub(crate) fn boolean(bytes: &[u8]) -> Parsed<bool> {
+    const TRUE: [&[u8]; 6] = [b"true", b"t", b"1", b"yes", b"y", b"on"];
+    const FALSE: [&[u8]; 6] = [b"false", b"f", b"0", b"no", b"n", b"off"];
+    let bytes = bytes.trim_ascii();
+    if TRUE.iter().any(|word| bytes.eq_ignore_ascii_case(word)) {
+        Ok(true)
+    } else if FALSE.iter().any(|word| bytes.eq_ignore_ascii_case(word)) {
+        Ok(false)
+    } else {
+        Err(Syntax)
+    }
+}
+
+/// `YYYY-MM-DD` as days since 1970-01-01. A time of day is accepted when it is midnight.
+pub(crate) fn date(bytes: &[u8]) -> Parsed<i32> {
+    if bytes.len() == 10 {
+        return leading_date(bytes);
+    }
+    let bytes = bytes.trim_ascii();
+    let days = leading_date(bytes)?;
+    if bytes.len() == 10 {
+        return Ok(days);
+    }
+    let (time, zone) = clock(bytes.get(11..).filter(|_| matches!(bytes[10], b'T' | b't' | b' ')).ok_or(Syntax)?)?;
+    match zone {
+        Some(_) => Err(UnexpectedZone),
+        None if time == Clock::default() => Ok(days),
+        None => Err(Precision),
+    }
+}
+
+/// `HH:MM[:SS[.fraction]]` in `unit`s since midnight.
+pub(crate) fn time(bytes: &[u8], unit: TimeUnit) -> Parsed<i64> {
+    let (time, zone) = clock(bytes.trim_ascii())?;
+    if zone.is_some() {
+        return Err(UnexpectedZone);
+    }
+    in_units(i64::from(time.seconds), time.nanos, unit)
+}
+
+/// How a timestamp column treats zone offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneRule {
+    /// The column has no zone: an offset in the value is an error.
+    Naive,
+    /// The column has a zone of this fixed offset, assumed where the value has none.
+    Fixed { offset_seconds: i32 },
+    /// The column's zone changes its offset over the year: the value must bring one.
+    OffsetNeeded,
+}
+
+impl ZoneRule {
+    pub fn of(zone: Option<&str>) -> Self {
+        match zone {
+            None => Self::Naive,
+            Some(name) => match zone_offset(name.as_bytes()) {
+                Some(offset_seconds) => Self::Fixed { offset_seconds },
+                None => Self::OffsetNeeded,
+            },
+        }
+    }
+}
+
+/// `YYYY-MM-DD[(T| )HH:MM[:SS[.fraction]][zone]]` in `unit`s since 1970-01-01 (UTC where the column has a zone).
+pub(crate) fn timestamp(bytes: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<i64> {
+    let bytes = bytes.trim_ascii();
+    let days = i64::from(leading_date(bytes)?);
+    let (time, zone) = match bytes.get(10) {
+        None => (Clock::default(), None),
+        Some(b'T' | b't' | b' ') => clock(&bytes[11..])?,
+        Some(_) => return Err(Syntax),
+    };
+    let offset_seconds = match (rule, zone) {
+        (ZoneRule::Naive, None) => 0,
+        (ZoneRule::Naive, Some(_)) => return Err(UnexpectedZone),
+        (_, Some(offset)) => offset,
+        (ZoneRule::Fixed { offset_seconds }, None) => offset_seconds,
+        (ZoneRule::OffsetNeeded, None) => return Err(MissingZone),
+    };
+    in_units(days * 86_400 + i64::from(time.seconds) - i64::from(offset_seconds), time.nanos, unit)
+}
+
+/// `\xHEX` as the bytes it spells, other text as its own bytes.
+pub(crate) fn binary(bytes: &[u8], into: &mut Vec<u8>) -> Parsed<()> {
+    into.clear();
+    let Some(digits) = bytes.strip_prefix(b"\\x") else {
+        into.extend_from_slice(bytes);
+        return Ok(());
+    };
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(Syntax);
+    }
+    for [high, low] in pairs {
+        into.push(hex_digit(*high).ok_or(Syntax)? << 4 | hex_digit(*low).ok_or(Syntax)?);
+    }
+    Ok(())
+}
+
+pub(crate) fn hex_digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+fn or_trimmed<T>(bytes: &[u8], parse: impl Fn(&[u8]) -> Parsed<T>) -> Parsed<T> {
+    parse(bytes).or_else(|problem| {
+        let trimmed = bytes.trim_ascii();
+        if trimmed.len() < bytes.len() { parse(trimmed) } else { Err(problem) }
+    })
+}
+
+fn split_sign(bytes: &[u8]) -> (bool, &[u8]) {
+    match bytes {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, bytes),
+    }
+}
+
+/// At most 18 digits: cannot overflow.
+fn short_digits(digits: &[u8]) -> Parsed<u64> {
+    let mut value = 0u64;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(Syntax);
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    Ok(value)
+}
+
+fn long_digits(digits: &[u8]) -> Parsed<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Syntax);
+    }
+    digits.iter().try_fold(0u64, |value, byte| {
+        value.checked_mul(10).and_then(|value| value.checked_add(u64::from(byte - b'0'))).ok_or(Range)
+    })
+}
+
+const POWERS_U64: [u64; 20] = {
+    let mut powers = [1u64; 20];
+    let mut index = 1;
+    while index < 20 {
+        powers[index] = powers[index - 1] * 10;
+        index += 1;
+    }
+    powers
+};
+
+/// Any decimal number with an optional exponent, digit by digit: each digit has a decimal weight, those below the
+/// scale must be zero.
+fn slow_decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
+    let (negative, rest) = split_sign(bytes);
+    let (mantissa, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+        Some(at) => (&rest[..at], signed_exponent(&rest[at + 1..])?),
+        None => (rest, 0),
+    };
+    let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
+    let digits = || mantissa[..point].iter().chain(mantissa.get(point + 1..).unwrap_or_default());
+    if digits().next().is_none() || !digits().all(u8::is_ascii_digit) {
+        return Err(Syntax);
+    }
+    if digits().all(|digit| *digit == b'0') {
+        return Ok(0);
+    }
+    let scale = i64::from(scale);
+    let mut scaled = 0i128;
+    let mut weight = point as i64 + exponent;
+    for digit in digits() {
+        weight -= 1;
+        if weight >= -scale {
+            scaled =
+                scaled.checked_mul(10).and_then(|value| value.checked_add(i128::from(digit - b'0'))).ok_or(Range)?;
+        } else if *digit != b'0' {
+            return Err(Precision);
+        }
+    }
+    // Zeros up to the scale; a number with non-zero digits leaves the range long before the loop gets long.
+    while weight > -scale {
+        scaled = scaled.checked_mul(10).ok_or(Range)?;
+        weight -= 1;
+    }
+    if scaled >= limit {
+        return Err(Range);
+    }
+    Ok(if negative { -scaled } else { scaled })
+}
+
+/// An exponent, held within ±1,000,000: past that the result is out of range or lost whatever the exact figure.
+fn signed_exponent(bytes: &[u8]) -> Parsed<i64> {
+    let (negative, digits) = split_sign(bytes);
+    let magnitude = match long_digits(digits) {
+        Ok(value) => value.min(1_000_000) as i64,
+        Err(Range) => 1_000_000,
+        Err(problem) => return Err(problem),
+    };
+    Ok(if negative { -magnitude } else { magnitude })
+}
+
+fn names_infinity(text: &str) -> bool {
+    text.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'i'))
+}
+
+/// The `YYYY-MM-DD` at the start of the bytes, as days since 1970-01-01.
+fn leading_date(bytes: &[u8]) -> Parsed<i32> {
+    let Some(&[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1]) = bytes.first_chunk::<10>() else {
+        return Err(Syntax);
+    };
+    let year = i32::from(two_digits(y0, y1)?) * 100 + i32::from(two_digits(y2, y3)?);
+    let (month, day) = (two_digits(m0, m1)?, two_digits(d0, d1)?);
+    if !(1..=12).contains(&month) || day == 0 || day > days_in_month(year, month) {
+        return Err(Range);
+    }
+    Ok(days_from_civil(year, i32::from(month), i32::from(day)))
+}
+
+fn two_digits(high: u8, low: u8) -> Parsed<u8> {
+    let (high, low) = (high.wrapping_sub(b'0'), low.wrapping_sub(b'0'));
+    if high > 9 || low > 9 { Err(Syntax) } else { Ok(high * 10 + low) }
+}
+
+fn days_in_month(year: i32, month: u8) -> u8 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Days since 1970-01-01 of a proleptic Gregorian date with year 0 or later. Years start in March here, so that the
+/// leap day is a year's last and the days before a month are a linear function: (153 m + 2) / 5.
+fn days_from_civil(year: i32, month: i32, day: i32) -> i32 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Clock {
+    seconds: u32,
+    nanos: u32,
+}
+
+/// `HH:MM[:SS[.fraction]][zone]`: the time of day and the offset in seconds, if there is one.
+fn clock(bytes: &[u8]) -> Parsed<(Clock, Option<i32>)> {
+    let Some((&[h0, h1, b':', m0, m1], mut rest)) = bytes.split_first_chunk::<5>() else {
+        return Err(Syntax);
+    };
+    let (hour, minute) = (two_digits(h0, h1)?, two_digits(m0, m1)?);
+    let mut second = 0;
+    let mut nanos = 0;
+    if let Some((&[b':', s0, s1], after)) = rest.split_first_chunk::<3>() {
+        second = two_digits(s0, s1)?;
+        rest = after;
+        if let [b'.' | b',', after @ ..] = rest {
+            let length = after.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(after.len());
+            nanos = nanoseconds(&after[..length])?;
+            rest = &after[length..];
+        }
+    }
+    if hour > 23 || minute > 59 || second > 59 {
+        return Err(Range);
+    }
+    let seconds = u32::from(hour) * 3600 + u32::from(minute) * 60 + u32::from(second);
+    let rest = rest.trim_ascii_start();
+    let zone = if rest.is_empty() { None } else { Some(zone_offset(rest).ok_or(Syntax)?) };
+    Ok((Clock { seconds, nanos }, zone))
+}
+
+fn nanoseconds(digits: &[u8]) -> Parsed<u32> {
+    let (kept, lost) = digits.split_at(digits.len().min(9));
+    if kept.is_empty() {
+        return Err(Syntax);
+    }
+    if lost.iter().any(|digit| *digit != b'0') {
+        return Err(Precision);
+    }
+    let value = kept.iter().fold(0u32, |value, digit| value * 10 + u32::from(digit - b'0'));
+    Ok(value * 10u32.pow(9 - kept.len() as u32))
+}
+
+/// `Z`, `UTC`, `GMT`, `±HH`, `±HHMM`, `±HH:MM` in seconds east of Greenwich.
+fn zone_offset(zone: &[u8]) -> Option<i32> {
+    const UTC: [&[u8]; 5] = [b"z", b"utc", b"gmt", b"etc/utc", b"etc/gmt"];
+    if UTC.iter().any(|name| zone.eq_ignore_ascii_case(name)) {
+        return Some(0);
+    }
+    let (sign, digits) = match zone {
+        [b'+', rest @ ..] => (1, rest),
+        [b'-', rest @ ..] => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = match *digits {
+        [h0, h1] => (two_digits(h0, h1).ok()?, 0),
+        [h0, h1, m0, m1] | [h0, h1, b':', m0, m1] => (two_digits(h0, h1).ok()?, two_digits(m0, m1).ok()?),
+        _ => return None,
+    };
+    if hours > 23 || minutes > 59 {
+        return None;
+    }
+    Some(sign * (i32::from(hours) * 3600 + i32::from(minutes) * 60))
+}
+
+fn in_units(seconds: i64, nanos: u32, unit: TimeUnit) -> Parsed<i64> {
+    let nanos = i64::from(nanos);
+    let (per_second, nanos_per_unit) = match unit {
+        TimeUnit::Second => (1, 1_000_000_000),
+        TimeUnit::Millisecond => (1_000, 1_000_000),
+        TimeUnit::Microsecond => (1_000_000, 1_000),
+        TimeUnit::Nanosecond => (1_000_000_000, 1),
+    };
+    if nanos % nanos_per_unit != 0 {
+        return Err(Precision);
+    }
+    // In 128 bits, because the product alone may leave the range at the very first nanosecond that is in it.
+    i64::try_from(i128::from(seconds) * i128::from(per_second) + i128::from(nanos / nanos_per_unit)).map_err(|_| Range)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check<T: PartialEq + Debug>(parse: impl Fn(&[u8]) -> Parsed<T>, cases: &[(&str, Parsed<T>)]) {
+        for (text, expected) in cases {
+            assert_eq!(parse(text.as_bytes()), *expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn integers() {
+        check(
+            signed,
+            &[
+                ("0", Ok(0)),
+                (" +42 ", Ok(42)),
+                ("-9223372036854775808", Ok(i64::MIN)),
+                ("9223372036854775807", Ok(i64::MAX)),
+                ("9223372036854775808", Err(Range)),
+                ("-9223372036854775809", Err(Range)),
+                ("00000000000000000000000000007", Ok(7)),
+                ("99999999999999999999999999", Err(Range)),
+                ("", Err(Syntax)),
+                ("-", Err(Syntax)),
+                ("--1", Err(Syntax)),
+                ("1.0", Err(Syntax)),
+                ("1 2", Err(Syntax)),
+                ("9999999999999999999999999x", Err(Syntax)),
+            ],
+        );
+        check(
+            unsigned,
+            &[
+                ("18446744073709551615", Ok(u64::MAX)),
+                ("18446744073709551616", Err(Range)),
+                ("-0", Ok(0)),
+                ("-1", Err(Range)),
+            ],
+        );
+    }
+
+    #[test]
+    fn decimals() {
+        let limit = |precision: u32| 10i128.pow(precision);
+        check(
+            |bytes| decimal(bytes, 2, limit(15)),
+            &[
+                ("1", Ok(100)),
+                ("-1.5", Ok(-150)),
+                (".5", Ok(50)),
+                ("5.", Ok(500)),
+                ("1.2300", Ok(123)),
+                ("1.234", Err(Precision)),
+                ("1e3", Ok(100_000)),
+                ("12345E-3", Err(Precision)),
+                ("12340E-3", Ok(1234)),
+                ("0e999999999999999999999999", Ok(0)),
+                ("1e999999999999999999999999", Err(Range)),
+                ("1e-99999999999999999999", Err(Precision)),
+                ("9999999999999.99", Ok(999_999_999_999_999)),
+                ("10000000000000", Err(Range)),
+                ("  2.50 ", Ok(250)),
+                ("", Err(Syntax)),
+                (".", Err(Syntax)),
+                ("1.2.3", Err(Syntax)),
+                ("1e", Err(Syntax)),
+                ("e1", Err(Syntax)),
+                ("abc", Err(Syntax)),
+            ],
+        );
+        check(
+            |bytes| decimal(bytes, 0, limit(38)),
+            &[
+                ("99999999999999999999999999999999999999", Ok(limit(38) - 1)),
+                ("-99999999999999999999999999999999999999", Ok(1 - limit(38))),
+                ("100000000000000000000000000000000000000", Err(Range)),
+                ("999999999999999999999999999999999999999999", Err(Range)),
+            ],
+        );
+        check(|bytes| decimal(bytes, 38, limit(38)), &[("0.1", Ok(limit(37))), ("1", Err(Range))]);
+    }
+
+    #[test]
+    fn floats_and_booleans() {
+        check(
+            float64,
+            &[
+                ("1.5", Ok(1.5)),
+                ("-Infinity", Ok(f64::NEG_INFINITY)),
+                ("1e309", Err(Range)),
+                ("1,5", Err(Syntax)),
+                ("", Err(Syntax)),
+            ],
+        );
+        check(float32, &[("3.4028235e38", Ok(f32::MAX)), ("1e39", Err(Range))]);
+        assert!(float64(b"NaN").is_ok_and(f64::is_nan));
+        check(boolean, &[("TRUE", Ok(true)), ("no", Ok(false)), ("2", Err(Syntax)), ("", Err(Syntax))]);
+    }
+
+    #[test]
+    fn dates() {
+        check(
+            date,
+            &[
+                ("1970-01-01", Ok(0)),
+                ("1969-12-31", Ok(-1)),
+                ("2000-02-29", Ok(11_016)),
+                ("0000-01-01", Ok(-719_528)),
+                ("9999-12-31", Ok(2_932_896)),
+                (" 1998-09-02 ", Ok(10_471)),
+                ("1998-09-02 00:00:00", Ok(10_471)),
+                ("1998-09-02T00:00:01", Err(Precision)),
+                ("1900-02-29", Err(Range)),
+                ("2001-13-01", Err(Range)),
+                ("2001-00-01", Err(Range)),
+                ("2001-1-1", Err(Syntax)),
+                ("20010101", Err(Syntax)),
+                ("2001-01-01x", Err(Syntax)),
+                ("", Err(Syntax)),
+            ],
+        );
+    }
+
+    #[test]
+    fn timestamps() {
+        use TimeUnit::{Microsecond, Nanosecond, Second};
+        check(
+            |bytes| timestamp(bytes, Microsecond, ZoneRule::Naive),
+            &[
+                ("1970-01-01", Ok(0)),
+                ("1970-01-01 00:00", Ok(0)),
+                ("1970-01-01T00:00:01.5", Ok(1_500_000)),
+                ("1969-12-31 23:59:59.999999", Ok(-1)),
+                ("1970-01-01 00:00:00.0000001", Err(Precision)),
+                ("1970-01-01 00:00:00Z", Err(UnexpectedZone)),
+                ("1970-01-01 24:00:00", Err(Range)),
+                ("1970-01-01 00:00:0", Err(Syntax)),
+                ("1970-01-01 00:00:00.", Err(Syntax)),
+                ("1970-01-01x00:00:00", Err(Syntax)),
+            ],
+        );
+        let fixed = ZoneRule::of(Some("+01:00"));
+        check(
+            |bytes| timestamp(bytes, Second, fixed),
+            &[
+                ("1970-01-01 01:00:00", Ok(0)),
+                ("1970-01-01 00:00:00Z", Ok(0)),
+                ("1970-01-01 00:00:00 UTC", Ok(0)),
+                ("1970-01-01 00:00:00-0530", Ok(19_800)),
+                ("1970-01-01 00:00:00+02", Ok(-7_200)),
+                ("1970-01-01 00:00:00+2", Err(Syntax)),
+            ],
+        );
+        let needed = ZoneRule::of(Some("Europe/Paris"));
+        check(|bytes| timestamp(bytes, Second, needed), &[("1970-01-01", Err(MissingZone))]);
+        check(
+            |bytes| timestamp(bytes, Nanosecond, ZoneRule::Naive),
+            &[
+                ("2262-04-11 23:47:16.854775807", Ok(i64::MAX)),
+                ("2262-04-11 23:47:16.854775808", Err(Range)),
+                ("1677-09-21 00:12:43.145224192", Ok(i64::MIN)),
+                ("1677-09-21 00:12:43.145224191", Err(Range)),
+            ],
+        );
+        check(|bytes| time(bytes, Microsecond), &[("23:59:59.999999", Ok(86_399_999_999)), ("1:00", Err(Syntax))]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_integer_reads_back(value: i64) {
+            prop_assert_eq!(signed(value.to_string().as_bytes()), Ok(value));
+        }
+
+        #[test]
+        fn any_decimal_reads_back(value in -(10i128.pow(38) - 1)..10i128.pow(38), scale in 0u32..38) {
+            let digits = format!("{:0>width$}", value.unsigned_abs(), width = scale as usize + 1);
+            let (whole, fraction) = digits.split_at(digits.len() - scale as usize);
+            let text = format!("{}{whole}.{fraction}", if value < 0 { "-" } else { "" });
+            prop_assert_eq!(decimal(text.as_bytes(), scale, 10i128.pow(38)), Ok(value));
+            let exponent = format!("{value}e-{scale}");
+            prop_assert_eq!(decimal(exponent.as_bytes(), scale, 10i128.pow(38)), Ok(value));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>, text in "[-+0-9eE.:TZ ]{0,40}") {
+            for bytes in [&bytes[..], text.as_bytes()] {
+                let _ = (signed(bytes), unsigned(bytes), decimal(bytes, 2, 1_000_000), float64(bytes), boolean(bytes));
+                let _ = (date(bytes), time(bytes, TimeUnit::Second), binary(bytes, &mut Vec::new()));
+                let _ = timestamp(bytes, TimeUnit::Nanosecond, ZoneRule::Naive);
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The Freestone engine: SQL over native tables in any layout, and over files.
+//!
+//! A [`Database`] is one folder, or memory. Its [`Session`]s parse scripts into [`Statement`]s and execute them one by
+//! one; each commits by itself, and reads the one snapshot that was there when it began. An [`Outcome`] holds rows that
+//! are computed while they are read, or a count.
+//!
+//! ```
+//! # async fn example() -> freestone::Result<()> {
+//! let database = freestone::Database::in_memory(freestone::Options::default())?;
+//! let session = database.session();
+//! session.sql("CREATE TABLE t WITH (design = 'row') AS SELECT 1 AS a").await?;
+//! let batches = session.sql("SELECT sum(a) FROM t").await?.collect().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Nothing here knows a protocol, prints, or reads a stored page: those are the server's, the shells' and the store's.
+
+mod catalog;
+mod check;
+mod copy;
+mod database;
+mod ddl;
+mod dml;
+mod error;
+mod files;
+mod functions;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod ingest;
+mod options;
+mod provider;
+mod session;
+mod settings;
+mod statement;
+
+pub use database::Database;
+pub use error::{Error, ErrorKind, Result};
+pub use options::Options;
+pub use session::{CancelHandle, Outcome, Progress, Session};
+pub use statement::{Statement, StatementKind, is_complete};

@@ -1,0 +1,40 @@
+//! How a database is opened.
+
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+/// Options of a database, with defaults that fit the machine.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Threads that a statement may use.
+    pub threads: usize,
+    /// Bytes that queries may hold before they spill or fail; `None` is no limit.
+    pub memory_limit: Option<usize>,
+    /// Refuse every statement that writes, and a database folder that does not exist.
+    pub read_only: bool,
+    /// Bytes of decoded and raw pages kept between statements.
+    pub cache_bytes: usize,
+    /// Where queries spill; `None` is the operating system's temporary folder.
+    pub spill_directory: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let memory = physical_memory();
+        Options {
+            threads: available_parallelism().map_or(1, |n| n.get()),
+            memory_limit: memory.map(|bytes| bytes / 4 * 3),
+            read_only: false,
+            cache_bytes: memory.map_or(1 << 30, |bytes| bytes / 8),
+            spill_directory: None,
+        }
+    }
+}
+
+/// The machine's memory in bytes, where the operating system tells.
+fn physical_memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kibibytes: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    kibibytes.checked_mul(1024)
+}

@@ -1,0 +1,10 @@
+//! Native tables as DataFusion sees them: a `TableProvider` whose scan is a `DataSource`, so that filters, projections,
+//! orders and dynamic filters of joins reach the store's scan.
+
+mod filter;
+mod source;
+mod statistics;
+mod stream;
+mod table;
+
+pub use table::{FreestoneTable, ROW_ID_COLUMN};

@@ -1,0 +1,365 @@
+//! The scan of a native table as a DataFusion `DataSource`.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::Statistics;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source::{DataSource, OpenArgs};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
+use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
+use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
+use freestone_store::segment::zones::Bounds;
+use freestone_store::{Snapshot, Table};
+use parking_lot::Mutex;
+
+use super::filter::{Conjuncts, remap};
+use super::statistics::statistics;
+use super::stream::{ScanStream, UnitQueue};
+use super::table::ROW_ID_COLUMN;
+
+/// Rows that a thread takes at a time.
+const UNIT_ROWS: usize = 64 << 10;
+
+/// A scan: table, snapshot, units, projection, filters, order.
+#[derive(Debug, Clone)]
+pub struct FreestoneSource {
+    /// Keeps the files of the table while the plan lives.
+    snapshot: Arc<Snapshot>,
+    table: Arc<Table>,
+    /// The table's columns, and the row id behind them where it is wanted.
+    table_schema: SchemaRef,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    conjuncts: Conjuncts,
+    /// The filters as they were given, on the table's columns: for display, and to keep dynamic ones alive.
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    partitions: usize,
+    fetch: Option<usize>,
+    /// Whether rows come in the order of the table's sort.
+    ordered: bool,
+    metrics: ExecutionPlanMetricsSet,
+    scan_metrics: Arc<ScanMetrics>,
+    gauges: Arc<Mutex<Vec<(&'static str, Gauge)>>>,
+}
+
+impl FreestoneSource {
+    pub fn new(
+        snapshot: Arc<Snapshot>,
+        table: Arc<Table>,
+        row_ids: bool,
+        projection: Vec<usize>,
+        target: usize,
+    ) -> Self {
+        let mut fields: Vec<Arc<Field>> = table.schema.to_arrow().fields().iter().cloned().collect();
+        if row_ids {
+            fields.push(Arc::new(Field::new(ROW_ID_COLUMN, freestone_store::scan::ROW_ID_TYPE, false)));
+        }
+        let table_schema = Arc::new(Schema::new(fields));
+        let partitions = units(&table, UNIT_ROWS).len().clamp(1, target.max(1));
+        let schema = project(&table_schema, &projection);
+        FreestoneSource {
+            snapshot,
+            table,
+            table_schema,
+            projection,
+            schema,
+            conjuncts: Conjuncts::default(),
+            filters: vec![],
+            partitions,
+            fetch: None,
+            ordered: false,
+            metrics: ExecutionPlanMetricsSet::new(),
+            scan_metrics: Arc::default(),
+            gauges: Arc::default(),
+        }
+    }
+
+    /// Adds a filter on the table's columns; it is applied exactly.
+    pub fn add_table_filter(&mut self, filter: Arc<dyn PhysicalExpr>) -> Result<()> {
+        self.conjuncts.add(&filter, &self.table_schema)?;
+        self.filters.push(filter);
+        Ok(())
+    }
+
+    pub fn set_fetch(&mut self, fetch: Option<usize>) {
+        self.fetch = fetch;
+    }
+
+    fn row_id_column(&self) -> usize {
+        self.table.schema.columns.len()
+    }
+
+    fn request(&self, batch_rows: usize) -> ScanRequest {
+        let row_id = self.row_id_column();
+        ScanRequest {
+            projection: self.projection.iter().copied().filter(|c| *c != row_id).collect(),
+            row_ids: self.projection.contains(&row_id),
+            predicates: self.conjuncts.predicates.clone(),
+            row_filters: self.conjuncts.row_filters.clone(),
+            dynamic: self.conjuncts.dynamic.clone(),
+            batch_rows,
+        }
+    }
+
+    /// The units that the zones leave; the first call counts what there is to scan.
+    fn surviving_units(&self) -> Result<Vec<Unit>> {
+        let counted = self.scan_metrics.totals().segments > 0;
+        let ignored = ScanMetrics::default();
+        let metrics = if counted { &ignored } else { self.scan_metrics.as_ref() };
+        surviving_units(&self.table, &self.request(0), UNIT_ROWS, metrics)
+            .map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+
+    /// The units of one partition where order matters: a contiguous share.
+    fn share(&self, partition: usize) -> Result<Vec<Unit>> {
+        let units = self.surviving_units()?;
+        let (from, to) = (units.len() * partition / self.partitions, units.len() * (partition + 1) / self.partitions);
+        Ok(units[from..to].to_vec())
+    }
+
+    fn stream(&self, partition: usize, queue: Arc<UnitQueue>, context: &TaskContext) -> SendableRecordBatchStream {
+        let request = self.request(context.session_config().batch_size());
+        let in_order = self
+            .projection
+            .iter()
+            .position(|c| *c == self.row_id_column())
+            .is_none_or(|at| at + 1 == self.projection.len());
+        debug_assert!(in_order, "the row id is the last column of a projection");
+        self.register_gauges();
+        Box::pin(ScanStream {
+            _snapshot: self.snapshot.clone(),
+            queue,
+            cursor: Cursor::new(self.table.clone(), Arc::new(request), self.scan_metrics.clone()),
+            schema: self.schema.clone(),
+            rows_left: self.fetch,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+            done: false,
+        })
+    }
+
+    /// Counters of the store's scan appear as metrics of the plan.
+    fn register_gauges(&self) {
+        let mut gauges = self.gauges.lock();
+        if gauges.is_empty() {
+            let names = self.scan_metrics.totals().list();
+            gauges.extend(
+                names.into_iter().map(|(name, _)| (name, MetricBuilder::new(&self.metrics).global_gauge(name))),
+            );
+        }
+    }
+
+    /// The sort columns of the table, as far as they are projected, if all rows are in their order from first to last.
+    fn sorted_output(&self) -> Option<Vec<PhysicalSortExpr>> {
+        let sort = self.table.design.sort_columns(&self.table.schema);
+        if sort.is_empty() || !globally_sorted(&self.table, &sort) {
+            return None;
+        }
+        let expression = |column: &usize| {
+            let at = self.projection.iter().position(|c| c == column)?;
+            let column = Arc::new(Column::new(self.schema.field(at).name(), at)) as Arc<dyn PhysicalExpr>;
+            let options = datafusion::arrow::compute::SortOptions { descending: false, nulls_first: false };
+            Some(PhysicalSortExpr::new(column, options))
+        };
+        Some(sort.iter().map_while(expression).collect::<Vec<_>>()).filter(|s| !s.is_empty())
+    }
+}
+
+/// Whether each segment is sorted, and starts behind the end of the one before on the first sort column.
+fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
+    let mut last: Option<i128> = None;
+    for at in 0..table.segments.len() {
+        let Ok(segment) = table.open_segment(at) else { return false };
+        let description = &segment.footer.description;
+        if description.design.sort_columns(&description.schema) != sort || table.segments[at].pending.is_some() {
+            return false;
+        }
+        if table.segments.len() == 1 {
+            return true;
+        }
+        let zones = &segment.footer.zones[sort[0]];
+        let Bounds::Int(bounds) = &zones.bounds else { return false };
+        if zones.nulls.iter().any(|n| *n > 0) {
+            return false;
+        }
+        let (Some(low), Some(high)) =
+            (bounds.iter().flatten().map(|b| b.min).min(), bounds.iter().flatten().map(|b| b.max).max())
+        else {
+            continue;
+        };
+        if last.is_some_and(|last| low <= last) {
+            return false;
+        }
+        last = Some(high);
+    }
+    true
+}
+
+fn project(schema: &Schema, projection: &[usize]) -> SchemaRef {
+    Arc::new(Schema::new(projection.iter().map(|c| schema.fields()[*c].clone()).collect::<Vec<_>>()))
+}
+
+impl DataSource for FreestoneSource {
+    fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let queue = Arc::new(UnitQueue::new(self.share(partition)?));
+        Ok(self.stream(partition, queue, &context))
+    }
+
+    fn create_sibling_state(&self, _: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        if self.ordered {
+            return None;
+        }
+        // An error shows again, and is reported, when the partitions are opened one by one.
+        let units = self.surviving_units().ok()?;
+        Some(Arc::new(UnitQueue::new(units)))
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let queue = args.sibling_state.and_then(|state| state.downcast::<UnitQueue>().ok());
+        match queue {
+            Some(queue) => Ok(self.stream(args.partition, queue, &args.context)),
+            None => self.open(args.partition, args.context),
+        }
+    }
+
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let filters: Vec<_> = self.filters.iter().map(|e| e.to_string()).collect();
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "table={}", self.table.name)?;
+            return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };
+        }
+        write!(f, "freestone table={}, columns=[{}]", self.table.name, columns.join(", "))?;
+        write!(f, ", segments={}, partitions={}", self.table.segments.len(), self.partitions)?;
+        if !filters.is_empty() {
+            write!(f, ", filter={}", filters.join(" AND "))?;
+        }
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
+        if self.ordered { write!(f, ", ordered") } else { Ok(()) }
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        Partitioning::UnknownPartitioning(self.partitions)
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        let ordering = self.sorted_output().filter(|_| self.ordered).and_then(LexOrdering::new);
+        EquivalenceProperties::new_with_orderings(self.schema.clone(), ordering)
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let row_filters = self.conjuncts.row_filters.len();
+        let all = statistics(&self.table, &self.projection, &self.conjuncts.predicates, row_filters);
+        Ok(Arc::new(match partition {
+            // Which rows a partition gets is decided while it runs.
+            Some(_) => {
+                let mut one = all.to_inexact();
+                one.num_rows = one.num_rows.map(|n| n / self.partitions);
+                one
+            }
+            None => match self.fetch {
+                Some(fetch) => all.with_fetch(Some(fetch), 0, 1)?,
+                None => all,
+            },
+        }))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        let mut source = self.clone();
+        source.fetch = limit;
+        Some(Arc::new(source))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        let totals = self.scan_metrics.totals().list();
+        for ((_, gauge), (_, value)) in self.gauges.lock().iter().zip(totals) {
+            gauge.set(value as usize);
+        }
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
+        let mut columns = vec![];
+        for e in projection.iter() {
+            match e.expr.downcast_ref::<Column>() {
+                Some(c) if c.name() == e.alias => columns.push(self.projection[c.index()]),
+                _ => return Ok(None),
+            }
+        }
+        // The store gives the row id last, and each column once.
+        let mut once = columns.clone();
+        once.sort_unstable();
+        once.dedup();
+        let row_id = columns.iter().position(|c| *c == self.row_id_column());
+        if once.len() != columns.len() || row_id.is_some_and(|at| at + 1 != columns.len()) {
+            return Ok(None);
+        }
+        let mut source = self.clone();
+        source.schema = project(&self.table_schema, &columns);
+        source.projection = columns;
+        Ok(Some(Arc::new(source)))
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        let mut source = self.clone();
+        let mut pushed = vec![];
+        for filter in &filters {
+            let on_table = remap(filter, |index| self.projection[index])?;
+            let on_row_id = datafusion::physical_expr::utils::collect_columns(&on_table)
+                .iter()
+                .any(|c| c.index() == self.row_id_column());
+            // Behind a limit, a filter would see other rows.
+            if on_row_id || self.fetch.is_some() {
+                pushed.push(PushedDown::No);
+            } else {
+                source.add_table_filter(on_table)?;
+                pushed.push(PushedDown::Yes);
+            }
+        }
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(pushed).with_updated_node(Arc::new(source) as _))
+    }
+
+    fn try_pushdown_sort(&self, order: &[PhysicalSortExpr]) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
+        match self.sorted_output() {
+            Some(sorted)
+                if sorted.len() >= order.len() && sorted.iter().zip(order).all(|(have, want)| have == want) =>
+            {
+                let mut source = self.clone();
+                source.ordered = true;
+                Ok(SortOrderPushdownResult::Exact { inner: Arc::new(source) })
+            }
+            _ => Ok(SortOrderPushdownResult::Unsupported),
+        }
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for filter in &self.filters {
+            if f(filter)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}

@@ -1,0 +1,114 @@
+//! A partition of a scan as a stream: takes units from the queue that all partitions share, until none is left.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::RecordBatchStream;
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use freestone_store::scan::{Cursor, Unit};
+use freestone_store::{Snapshot, StoreError};
+use futures::Stream;
+
+/// Units that partitions take from: one queue for all, or a range for each where order matters.
+#[derive(Debug)]
+pub struct UnitQueue {
+    units: Vec<Unit>,
+    next: AtomicUsize,
+}
+
+impl UnitQueue {
+    pub fn new(units: Vec<Unit>) -> Self {
+        UnitQueue { units, next: AtomicUsize::new(0) }
+    }
+
+    /// A unit for this caller alone, and the one that comes after it for whoever takes it.
+    fn take(&self) -> Option<(&Unit, Option<&Unit>)> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        Some((self.units.get(at)?, self.units.get(at + 1)))
+    }
+}
+
+/// One partition's stream.
+pub struct ScanStream {
+    /// Pins the files while rows are read: the plan may be gone before its stream.
+    pub _snapshot: Arc<Snapshot>,
+    pub queue: Arc<UnitQueue>,
+    pub cursor: Cursor,
+    pub schema: SchemaRef,
+    pub rows_left: Option<usize>,
+    pub metrics: BaselineMetrics,
+    pub done: bool,
+}
+
+impl ScanStream {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, StoreError> {
+        loop {
+            if let Some(batch) = self.cursor.next_ready() {
+                return Ok(Some(batch));
+            }
+            let queue = self.queue.clone();
+            match queue.take() {
+                Some((unit, next)) => self.cursor.scan(unit, next)?,
+                None => {
+                    self.done = true;
+                    return self.cursor.finish();
+                }
+            }
+            if self.rows_left.is_some_and(|left| self.cursor.buffered_rows() >= left) {
+                self.done = true;
+                let batch = self.cursor.next_ready();
+                return if batch.is_some() { Ok(batch) } else { self.cursor.finish() };
+            }
+        }
+    }
+
+    fn limited(&mut self, batch: RecordBatch) -> RecordBatch {
+        let Some(left) = &mut self.rows_left else { return batch };
+        let taken = batch.num_rows().min(*left);
+        *left -= taken;
+        if *left == 0 {
+            self.done = true;
+            while self.cursor.next_ready().is_some() {}
+        }
+        batch.slice(0, taken)
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.rows_left == Some(0) {
+            return Poll::Ready(None);
+        }
+        if self.done {
+            let batch = self.cursor.next_ready();
+            let batch = batch.map(|b| Ok(self.limited(b)));
+            return self.metrics.record_poll(Poll::Ready(batch));
+        }
+        let metrics = self.metrics.clone();
+        let timer = metrics.elapsed_compute().timer();
+        let next = self.next_batch();
+        timer.done();
+        let item = match next {
+            Ok(Some(batch)) => Some(Ok(self.limited(batch))),
+            Ok(None) => None,
+            Err(error) => {
+                self.done = true;
+                Some(Err(DataFusionError::External(Box::new(error))))
+            }
+        };
+        self.metrics.record_poll(Poll::Ready(item))
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

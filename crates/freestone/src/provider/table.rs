@@ -1,0 +1,94 @@
+//! The `TableProvider` of a native table at one snapshot.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchema, Statistics};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use freestone_store::{Snapshot, Table};
+
+use super::source::FreestoneSource;
+
+/// The name of the hidden last column of [`FreestoneTable::with_row_ids`].
+pub const ROW_ID_COLUMN: &str = "__row_id";
+
+/// A native table at one snapshot.
+#[derive(Debug)]
+pub struct FreestoneTable {
+    snapshot: Arc<Snapshot>,
+    table: Arc<Table>,
+    row_ids: bool,
+    schema: SchemaRef,
+}
+
+impl FreestoneTable {
+    /// The table of that name, if the snapshot has it.
+    pub fn new(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
+        let table = snapshot.table(name)?.clone();
+        let schema = table.schema.to_arrow();
+        Some(FreestoneTable { snapshot, table, row_ids: false, schema })
+    }
+
+    /// The same table with one more column, `__row_id`, which DELETE and UPDATE hand back to the store.
+    pub fn with_row_ids(mut self) -> Self {
+        let mut fields: Vec<Arc<Field>> = self.schema.fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(ROW_ID_COLUMN, freestone_store::scan::ROW_ID_TYPE, false)));
+        self.schema = Arc::new(Schema::new(fields));
+        self.row_ids = true;
+        self
+    }
+}
+
+#[async_trait]
+impl TableProvider for FreestoneTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        // Everything on this table's columns is evaluated in the scan, exactly; only the row id is not a stored column.
+        let pushdown = |filter: &&Expr| {
+            let on_row_id = filter.column_refs().iter().any(|c| c.name == ROW_ID_COLUMN);
+            if on_row_id || filter.is_volatile() {
+                TableProviderFilterPushDown::Unsupported
+            } else {
+                TableProviderFilterPushDown::Exact
+            }
+        };
+        Ok(filters.iter().map(pushdown).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let projection = projection.cloned().unwrap_or(all);
+        let target = state.config().target_partitions();
+        let mut source =
+            FreestoneSource::new(self.snapshot.clone(), self.table.clone(), self.row_ids, projection, target);
+        let df_schema = DFSchema::try_from(self.schema.clone())?;
+        for filter in filters {
+            source.add_table_filter(state.create_physical_expr(filter.clone(), &df_schema)?)?;
+        }
+        // The limit counts rows behind the filters, which the scan applies itself.
+        source.set_fetch(limit);
+        Ok(DataSourceExec::from_data_source(source))
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        None
+    }
+}

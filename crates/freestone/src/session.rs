@@ -1,0 +1,621 @@
+//! A session: settings, prepared statements, and the execution of one statement after the other.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::DFSchema;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream, execute_stream};
+use datafusion::prelude::SQLOptions;
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::WriteTransaction;
+use futures::{Stream, StreamExt};
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::catalog::{Parameters, Planner, Scope};
+use crate::database::Database;
+use crate::error::{Error, ErrorKind, Result};
+use crate::statement::{Command, Statement};
+use crate::{check, copy, ddl, dml, functions, settings, statement};
+
+/// What a statement gives back.
+pub enum Outcome {
+    /// Rows, computed while they are read.
+    Rows { schema: SchemaRef, stream: SendableRecordBatchStream },
+    /// So many rows were written or removed.
+    Affected { verb: &'static str, rows: u64 },
+    /// It is done, and there is nothing to count.
+    Done { verb: &'static str },
+}
+
+impl Outcome {
+    /// Rows that are there already.
+    pub(crate) fn batch(batch: RecordBatch) -> Outcome {
+        let schema = batch.schema();
+        let stream = futures::stream::iter([Ok(batch)]);
+        let stream = datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(schema.clone(), stream);
+        Outcome::Rows { schema, stream: Box::pin(stream) }
+    }
+
+    /// All rows; none where the statement returns none.
+    pub async fn collect(self) -> Result<Vec<RecordBatch>> {
+        let Outcome::Rows { mut stream, .. } = self else { return Ok(vec![]) };
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+/// Told how far long work has come, in units of its own (bytes of input for COPY). Called from worker threads.
+pub trait Progress: Send + Sync {
+    /// Work of `total` units begins; `None` where nobody knows how much it is.
+    fn begin(&self, task: &str, total: Option<u64>);
+    /// So many units are done since it began.
+    fn advance(&self, done: u64);
+    /// The work has ended, well or not.
+    fn end(&self);
+}
+
+/// One user's connection to a database. Statements may run at the same time; each has one snapshot.
+pub struct Session {
+    database: Arc<Database>,
+    planner: RwLock<Planner>,
+    prepared: Mutex<HashMap<String, Prepared>>,
+    cancel: Arc<watch::Sender<u64>>,
+    progress: RwLock<Option<Arc<dyn Progress>>>,
+}
+
+#[derive(Clone)]
+struct Prepared {
+    statement: ast::Statement,
+    types: Vec<ast::DataType>,
+}
+
+impl Session {
+    pub(crate) fn new(database: Arc<Database>) -> Session {
+        let state = SessionStateBuilder::new()
+            .with_config(settings::initial(database.options()))
+            .with_runtime_env(database.runtime().clone())
+            .with_default_features()
+            .with_type_planner(Arc::new(ddl::SqlTypes))
+            .build();
+        Session {
+            database,
+            planner: RwLock::new(Planner::new(state)),
+            prepared: Mutex::default(),
+            cancel: Arc::new(watch::Sender::new(0)),
+            progress: RwLock::default(),
+        }
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Splits a script into statements. What does not read as SQL is an error when it is executed, not here.
+    pub fn parse(&self, script: &str) -> Result<Vec<Statement>> {
+        Ok(statement::parse_script(script))
+    }
+
+    /// Executes one statement, which commits when it succeeds. A query's rows are computed as they are read.
+    pub async fn execute(&self, statement: &Statement) -> Result<Outcome> {
+        self.execute_with(statement, vec![]).await
+    }
+
+    /// Executes one statement with values for its `$1`, `$2`, ….
+    pub async fn execute_with(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Outcome> {
+        match statement.command()? {
+            Command::Sql(sql) => {
+                let parameters = Parameters { types: vec![], values };
+                self.execute_sql(*sql, parameters, statement.text_after_as()).await
+            }
+            Command::CopyFrom(request) => {
+                let progress = self.progress.read().clone();
+                self.write(move |transaction, context| {
+                    copy::copy_from(transaction, context, &request, progress.as_deref())
+                })
+                .await
+            }
+            Command::CopyTo(request) => {
+                let scope = self.scope()?;
+                let state = self.state(&scope);
+                let plan = self.planner().plan_extension(&state, &scope, copy::copy_to(&request)?).await?;
+                let rows = self.count(&state, &plan).await?;
+                Ok(Outcome::Affected { verb: "COPY", rows })
+            }
+            Command::SetDesign { table, options } => {
+                self.write(move |transaction, _| ddl::set_design(transaction, &table, &options)).await
+            }
+            Command::Vacuum(table) => {
+                self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
+            }
+            Command::Check(table) => self.check(table).await,
+            Command::Set { name, value } => {
+                self.change_settings(|state| settings::set(state, &name, &value))?;
+                Ok(Outcome::Done { verb: "SET" })
+            }
+            Command::Reset { name } => {
+                self.change_settings(|state| settings::reset(state, self.database.options(), &name))?;
+                Ok(Outcome::Done { verb: "RESET" })
+            }
+            Command::Show { name } => {
+                let batch = settings::show(self.planner().settings(), self.database.options(), &name)?;
+                Ok(Outcome::batch(batch))
+            }
+            Command::ShowTables => Ok(Outcome::batch(functions::show_tables(&self.scope()?.snapshot)?)),
+            Command::Describe { table } => self.describe(&table).await,
+        }
+    }
+
+    /// Executes SQL text that holds exactly one statement.
+    pub async fn sql(&self, text: &str) -> Result<Outcome> {
+        match statement::parse_script(text).as_slice() {
+            [statement] => self.execute(statement).await,
+            [] => Err(Error::syntax("there is no statement in the text")),
+            more => Err(Error::syntax(format!("expected one statement, found {}", more.len()))
+                .with_hint("parse the script and execute its statements one by one")),
+        }
+    }
+
+    /// A handle that cancels what this session executes, from any thread.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle { sender: self.cancel.clone() }
+    }
+
+    /// Who is told how far long statements have come.
+    pub fn set_progress(&self, progress: Option<Arc<dyn Progress>>) {
+        *self.progress.write() = progress;
+    }
+
+    /// Names that a shell may complete: tables and views, and their columns.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let snapshot = self.database.store().snapshot()?;
+        let tables = snapshot.tables().map(|table| table.name.clone());
+        let columns = snapshot.tables().flat_map(|table| table.schema.columns.iter().map(|c| c.name.clone()));
+        let mut names: Vec<String> = tables.chain(snapshot.views().keys().cloned()).chain(columns).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn planner(&self) -> Planner {
+        self.planner.read().clone()
+    }
+
+    fn scope(&self) -> Result<Scope> {
+        Ok(Scope::new(self.database.store().snapshot()?))
+    }
+
+    fn state(&self, scope: &Scope) -> SessionState {
+        self.planner().state(scope)
+    }
+
+    fn change_settings(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
+        let mut planner = self.planner.write();
+        let mut state = planner.settings().clone();
+        change(&mut state)?;
+        *planner = Planner::new(state);
+        Ok(())
+    }
+
+    async fn execute_sql(
+        &self,
+        sql: ast::Statement,
+        parameters: Parameters,
+        text_after_as: Option<&str>,
+    ) -> Result<Outcome> {
+        use ast::Statement as Sql;
+        match sql {
+            Sql::Query(_) | Sql::ShowFunctions { .. } => self.query(sql, &parameters).await,
+            Sql::Explain { .. } => self.explain(sql, &parameters).await,
+            Sql::Insert(insert) => {
+                self.write(move |transaction, context| dml::insert(transaction, context, insert, &parameters)).await
+            }
+            Sql::Delete(delete) => {
+                self.write(move |transaction, context| dml::delete(transaction, context, delete, &parameters)).await
+            }
+            Sql::Update(update) => {
+                self.write(move |transaction, context| dml::update(transaction, context, update, &parameters)).await
+            }
+            Sql::Truncate(truncate) => self.write(move |transaction, _| dml::truncate(transaction, &truncate)).await,
+            Sql::CreateTable(create) => {
+                self.write(move |transaction, context| ddl::create_table(transaction, context, create, &parameters))
+                    .await
+            }
+            Sql::CreateView(create) => {
+                let text = text_after_as.map(str::to_owned);
+                self.write(move |transaction, context| ddl::create_view(transaction, context, create, text)).await
+            }
+            Sql::Drop { object_type, if_exists, names, .. } => {
+                self.write(move |transaction, _| ddl::drop(transaction, object_type, if_exists, &names)).await
+            }
+            Sql::ShowCreate { obj_name, .. } => {
+                let name = ddl::object_name(&obj_name)?;
+                Ok(Outcome::batch(functions::show_create(&self.scope()?.snapshot, &name)?))
+            }
+            Sql::Prepare { name, data_types, statement } => self.prepare(name, data_types, *statement).await,
+            Sql::Execute { name: Some(name), parameters, .. } => self.execute_prepared(&name, parameters).await,
+            Sql::Deallocate { name, .. } => self.deallocate(&name),
+            other => {
+                let text = other.to_string();
+                let words: Vec<&str> = text.split_whitespace().take(2).collect();
+                Err(Error::unsupported(format!("{} is not a statement of this version", words.join(" "))))
+            }
+        }
+    }
+
+    async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let scope = self.scope()?;
+        self.query_in(scope, sql, parameters).await
+    }
+
+    async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let state = self.state(&scope);
+        let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
+        read_only_plan(&plan)?;
+        let stream = self.stream(&state, &plan).await?;
+        Ok(Outcome::Rows { schema: stream.schema(), stream })
+    }
+
+    /// EXPLAIN of a query; for INSERT, UPDATE and DELETE, of the query that finds their rows.
+    async fn explain(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let ast::Statement::Explain {
+            describe_alias,
+            analyze,
+            verbose,
+            query_plan,
+            estimate,
+            statement,
+            format,
+            options,
+        } = sql
+        else {
+            return Err(Error::syntax("expected EXPLAIN"));
+        };
+        let mut scope = self.scope()?;
+        let (target, query) = dml::row_query(*statement, &scope.snapshot)?;
+        if let Some(target) = target {
+            scope = scope.with_target_rows(&target);
+        }
+        let statement = Box::new(query);
+        let explain = ast::Statement::Explain {
+            describe_alias,
+            analyze,
+            verbose,
+            query_plan,
+            estimate,
+            statement,
+            format,
+            options,
+        };
+        self.query_in(scope, explain, parameters).await
+    }
+
+    async fn describe(&self, table: &str) -> Result<Outcome> {
+        let scope = self.scope()?;
+        if let Some(table) = scope.snapshot.table(table) {
+            return Ok(Outcome::batch(functions::describe_table(table)?));
+        }
+        let query = statement::parse_query(&format!("SELECT * FROM {}", statement::quote(table)))?;
+        let state = self.state(&scope);
+        let plan = self.planner().plan(&state, &scope, ast::Statement::Query(query), &Parameters::default()).await?;
+        Ok(Outcome::batch(functions::describe_schema(plan.schema().as_arrow())?))
+    }
+
+    /// CHECK: what is damaged, and where nothing is, which declared keys the rows do not keep. No row: all is well.
+    async fn check(&self, table: Option<String>) -> Result<Outcome> {
+        let only = table.clone();
+        let mut problems = self.blocking(move |database| check::damage(database.store(), only.as_deref())).await?;
+        if problems.is_empty() {
+            let scope = self.scope()?;
+            for question in check::key_questions(&scope.snapshot, table.as_deref()) {
+                let query = ast::Statement::Query(statement::parse_query(&question.sql)?);
+                let rows = self.query_in(scope.clone(), query, &Parameters::default()).await?.collect().await?;
+                problems.extend(question.answer(&rows)?);
+            }
+        }
+        Ok(Outcome::batch(check::rows(&problems)?))
+    }
+
+    async fn stream(&self, state: &SessionState, plan: &LogicalPlan) -> Result<SendableRecordBatchStream> {
+        let cancellation = self.cancellation();
+        let physical = tokio::select! {
+            planned = state.create_physical_plan(plan) => planned?,
+            () = cancellation.cancelled() => return Err(Error::cancelled()),
+        };
+        Ok(Box::pin(CancellableStream::new(execute_stream(physical, state.task_ctx())?, cancellation)))
+    }
+
+    /// Runs a plan whose only result is how many rows it wrote.
+    async fn count(&self, state: &SessionState, plan: &LogicalPlan) -> Result<u64> {
+        if self.database.options().read_only && matches!(plan, LogicalPlan::Dml(_)) {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only"));
+        }
+        let mut stream = self.stream(state, plan).await?;
+        let mut rows = 0;
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            if let Some(counts) = batch.columns().first().and_then(|c| c.as_any().downcast_ref::<UInt64Array>()) {
+                rows += counts.iter().flatten().sum::<u64>();
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn prepare(&self, name: ast::Ident, types: Vec<ast::DataType>, statement: ast::Statement) -> Result<Outcome> {
+        use ast::Statement as Sql;
+        let name = ddl::identifier(&name);
+        match &statement {
+            // Planned now, so that what cannot work fails here and not later.
+            Sql::Query(_) => {
+                let scope = self.scope()?;
+                let prepare = Sql::Prepare {
+                    name: ast::Ident::new("statement"),
+                    data_types: types.clone(),
+                    statement: Box::new(statement.clone()),
+                };
+                let sql = datafusion::sql::parser::Statement::Statement(Box::new(prepare));
+                self.planner().plan_extension(&self.state(&scope), &scope, sql).await?;
+            }
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {}
+            _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE and DELETE")),
+        }
+        let mut prepared = self.prepared.lock();
+        if prepared.contains_key(&name) {
+            return Err(Error::new(ErrorKind::Exists, format!("prepared statement {name} exists"))
+                .with_hint(format!("DEALLOCATE {name} first")));
+        }
+        prepared.insert(name, Prepared { statement, types });
+        Ok(Outcome::Done { verb: "PREPARE" })
+    }
+
+    async fn execute_prepared(&self, name: &ast::ObjectName, values: Vec<ast::Expr>) -> Result<Outcome> {
+        let name = ddl::object_name(name)?;
+        let prepared = self.prepared.lock().get(&name).cloned();
+        let Some(Prepared { statement, types }) = prepared else { return Err(self.not_prepared(&name)) };
+        if !types.is_empty() && types.len() != values.len() {
+            let (expected, given) = (types.len(), values.len());
+            return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {given}")));
+        }
+        let state = self.state(&self.scope()?);
+        let values = values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?;
+        Box::pin(self.execute_sql(statement, Parameters { types, values }, None)).await
+    }
+
+    fn deallocate(&self, name: &ast::Ident) -> Result<Outcome> {
+        let name = ddl::identifier(name);
+        let mut prepared = self.prepared.lock();
+        if name == "all" {
+            prepared.clear();
+        } else if prepared.remove(&name).is_none() {
+            drop(prepared);
+            return Err(self.not_prepared(&name));
+        }
+        Ok(Outcome::Done { verb: "DEALLOCATE" })
+    }
+
+    fn not_prepared(&self, name: &str) -> Error {
+        Error::not_found("prepared statement", name, self.prepared.lock().keys().map(String::as_str))
+    }
+
+    /// Runs `work` in a write transaction on a thread that may block, and commits when it succeeds. The one writer of
+    /// the database is it until then; readers go on.
+    async fn write<F>(&self, work: F) -> Result<Outcome>
+    where
+        F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
+    {
+        let cancellation = self.cancellation();
+        // Dropping this future, as a caller does that gives up, stops the work.
+        let _guard = AbandonGuard(cancellation.abandoned.clone());
+        let context = WriteContext { planner: self.planner(), runtime: Handle::current(), cancellation };
+        self.blocking(move |database| {
+            let mut transaction = database.store().write()?;
+            let outcome = work(&mut transaction, &context)?;
+            context.check_cancelled()?;
+            transaction.commit()?;
+            Ok(outcome)
+        })
+        .await
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let database = self.database.clone();
+        match tokio::task::spawn_blocking(move || work(&database)).await {
+            Ok(result) => result,
+            Err(error) if error.is_cancelled() => Err(Error::cancelled()),
+            Err(error) => Err(Error::new(ErrorKind::Internal, format!("internal error: {error}"))),
+        }
+    }
+
+    fn cancellation(&self) -> Cancellation {
+        let receiver = self.cancel.subscribe();
+        let began = *receiver.borrow();
+        Cancellation { receiver, began, abandoned: Arc::default() }
+    }
+}
+
+/// DataFusion plans a few statements that change something (SELECT … INTO): they have no place in a query.
+fn read_only_plan(plan: &LogicalPlan) -> Result<()> {
+    let allowed = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    allowed.verify_plan(plan).map_err(|_| {
+        Error::unsupported("a query cannot create or change tables").with_hint("use CREATE TABLE … AS SELECT …")
+    })
+}
+
+/// The value of an expression that needs no rows.
+fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
+    let text = sql.to_string();
+    let schema = Arc::new(DFSchema::empty());
+    let with_alias = ast::ExprWithAlias { expr: sql, alias: None };
+    let expression = state.create_logical_expr_from_sql_expr(with_alias, &schema)?;
+    let context = SimplifyContext::builder()
+        .with_schema(schema)
+        .with_config_options(state.config_options().clone())
+        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
+        .build();
+    match ExprSimplifier::new(context).simplify(expression)? {
+        Expr::Literal(value, _) => Ok(value),
+        _ => Err(Error::invalid(format!("parameter {text} is not a constant"))),
+    }
+}
+
+/// What a write needs besides its transaction. Used on a thread that may block.
+pub(crate) struct WriteContext {
+    planner: Planner,
+    runtime: Handle,
+    cancellation: Cancellation,
+}
+
+impl WriteContext {
+    pub fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    pub fn threads(&self) -> usize {
+        self.planner.settings().config().target_partitions()
+    }
+
+    pub fn check_cancelled(&self) -> Result<()> {
+        if self.cancellation.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
+    }
+
+    /// Plans against the snapshot that the transaction is based on.
+    pub fn plan(
+        &self,
+        scope: &Scope,
+        sql: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<(SessionState, LogicalPlan)> {
+        let state = self.planner.state(scope);
+        let plan = self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters))?;
+        Ok((state, plan))
+    }
+
+    /// Runs a plan in the background; the iterator waits for its batches.
+    pub fn run(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Batches> {
+        let _entered = self.runtime.enter();
+        let physical: Arc<dyn ExecutionPlan> = self.runtime.block_on(state.create_physical_plan(plan))?;
+        let stream = execute_stream(physical, state.task_ctx())?;
+        // Scan and encoding overlap: the plan runs in a task of its own, a few batches ahead.
+        let stream = datafusion::physical_plan::common::spawn_buffered(stream, 4);
+        let stream = CancellableStream::new(stream, self.cancellation.clone());
+        Ok(Batches { stream, runtime: self.runtime.clone() })
+    }
+}
+
+/// The batches of a running plan, for a thread that may block.
+pub(crate) struct Batches {
+    stream: CancellableStream,
+    runtime: Handle,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.runtime.block_on(self.stream.next())?;
+        Some(batch.map_err(Error::from))
+    }
+}
+
+/// Cancels the statements that a session executes when it is called; later ones run.
+#[derive(Clone)]
+pub struct CancelHandle {
+    sender: Arc<watch::Sender<u64>>,
+}
+
+impl CancelHandle {
+    pub fn cancel(&self) {
+        self.sender.send_modify(|generation| *generation += 1);
+    }
+}
+
+/// Whether one statement was cancelled: by the handle, or because nobody waits for it any more.
+#[derive(Clone)]
+pub(crate) struct Cancellation {
+    receiver: watch::Receiver<u64>,
+    began: u64,
+    abandoned: Arc<AtomicBool>,
+}
+
+impl Cancellation {
+    fn is_cancelled(&self) -> bool {
+        *self.receiver.borrow() != self.began || self.abandoned.load(Ordering::Relaxed)
+    }
+
+    fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (mut receiver, began) = (self.receiver.clone(), self.began);
+        async move {
+            // The session is gone: nobody can cancel any more.
+            if receiver.wait_for(|generation| *generation != began).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Marks a write as abandoned when the future that waits for it is dropped; after its end that means nothing.
+struct AbandonGuard(Arc<AtomicBool>);
+
+impl Drop for AbandonGuard {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A stream that ends with an error once its statement is cancelled.
+struct CancellableStream {
+    inner: Option<SendableRecordBatchStream>,
+    schema: SchemaRef,
+    cancelled: Pin<Box<dyn Future<Output = ()> + Send>>,
+    cancellation: Cancellation,
+}
+
+impl CancellableStream {
+    fn new(inner: SendableRecordBatchStream, cancellation: Cancellation) -> Self {
+        let schema = inner.schema();
+        CancellableStream { inner: Some(inner), schema, cancelled: Box::pin(cancellation.cancelled()), cancellation }
+    }
+}
+
+impl Stream for CancellableStream {
+    type Item = Result<RecordBatch, DataFusionError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(inner) = self.inner.as_mut() else { return Poll::Ready(None) };
+        let polled = inner.poll_next_unpin(context);
+        let cancelled = self.cancellation.is_cancelled() || self.cancelled.as_mut().poll(context).is_ready();
+        if cancelled && !matches!(polled, Poll::Ready(None)) {
+            self.inner = None;
+            return Poll::Ready(Some(Err(Error::cancelled().into())));
+        }
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.inner = None;
+        }
+        polled
+    }
+}
+
+impl RecordBatchStream for CancellableStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,159 @@
+//! The session's settings: DataFusion's, and Freestone's own under `freestone.`.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, StringViewArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::config::ConfigExtension;
+use datafusion::common::extensions_options;
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::SessionConfig;
+use freestone_store::design::Design;
+use freestone_store::schema::TableSchema;
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+extensions_options! {
+    /// Freestone's part of the session's settings.
+    pub struct FreestoneSettings {
+        /// Design of tables created without WITH: a preset's name
+        pub design: String, default = "auto".to_string()
+    }
+}
+
+impl ConfigExtension for FreestoneSettings {
+    const PREFIX: &'static str = "freestone";
+}
+
+/// Short names, and the settings they stand for.
+const ALIASES: [(&str, &str); 5] = [
+    ("design", "freestone.design"),
+    ("threads", "datafusion.execution.target_partitions"),
+    ("freestone.threads", "datafusion.execution.target_partitions"),
+    ("time_zone", "datafusion.execution.time_zone"),
+    ("timezone", "datafusion.execution.time_zone"),
+];
+
+/// Settings fixed when the database is opened: shown, never set.
+const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "freestone.cache_bytes"];
+
+/// The configuration that a session starts with.
+pub(crate) fn initial(options: &Options) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(options.threads.max(1))
+        .with_default_catalog_and_schema("freestone", "public")
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        .with_option_extension(FreestoneSettings::default());
+    let settings = config.options_mut();
+    // SQL's meaning of 0.06 + 0.01, and DuckDB's: exact decimals, so that predicates on decimal columns are exact too.
+    settings.sql_parser.parse_float_as_decimal = true;
+    settings.execution.parquet.pushdown_filters = true;
+    settings.execution.parquet.reorder_filters = true;
+    if let Some(bytes) = options.memory_limit {
+        // Every sorting thread keeps this back for merging what it spilled: under a small limit the default is all.
+        let share = bytes / (8 * options.threads.max(1));
+        settings.execution.sort_spill_reservation_bytes = share.min(settings.execution.sort_spill_reservation_bytes);
+    }
+    // Groups whose first rows do not shrink go straight to the final aggregation; judge after fewer rows than the
+    // default, since a scan's first batches are representative.
+    settings.execution.skip_partial_aggregation_probe_rows_threshold = 50_000;
+    config
+}
+
+/// `SET name = value`.
+pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<()> {
+    let name = resolve(state, name)?;
+    if name == "freestone.design" {
+        // Any schema does: a preset names no columns.
+        Design::default().with_options([("design", value)], &TableSchema::default())?;
+    }
+    if name == "datafusion.catalog.information_schema" || name.starts_with("datafusion.catalog.default_") {
+        return Err(Error::invalid(format!("{name} cannot be changed")));
+    }
+    state.config_mut().options_mut().set(&name, value).map_err(|error| {
+        let reason = Error::from(error);
+        Error::invalid(format!("{name} = '{value}': {reason}"))
+    })
+}
+
+/// `RESET name`: back to what the session started with.
+pub(crate) fn reset(state: &mut SessionState, options: &Options, name: &str) -> Result<()> {
+    let initial = initial(options);
+    if name == "all" {
+        *state.config_mut() = initial;
+        return Ok(());
+    }
+    let name = resolve(state, name)?;
+    let entry = entries(&initial, options).into_iter().find(|(entry, _)| *entry == name);
+    let value = entry.and_then(|(_, value)| value).unwrap_or_default();
+    state.config_mut().options_mut().set(&name, &value)?;
+    Ok(())
+}
+
+/// `SHOW name` and `SHOW ALL`: rows of name and value.
+pub(crate) fn show(state: &SessionState, options: &Options, name: &str) -> Result<RecordBatch> {
+    let all = entries(state.config(), options);
+    let chosen = if name == "all" {
+        all
+    } else {
+        let name = match FIXED.iter().find(|fixed| **fixed == name || fixed.strip_prefix("freestone.") == Some(name)) {
+            Some(fixed) => (*fixed).to_owned(),
+            None => resolve(state, name)?,
+        };
+        all.into_iter().filter(|(entry, _)| *entry == name).collect()
+    };
+    let schema =
+        Schema::new(vec![Field::new("name", DataType::Utf8View, false), Field::new("value", DataType::Utf8View, true)]);
+    let names: StringViewArray = chosen.iter().map(|(name, _)| Some(name)).collect();
+    let values: StringViewArray = chosen.iter().map(|(_, value)| value.as_ref()).collect();
+    Ok(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(names), Arc::new(values)])?)
+}
+
+/// The full name of a setting that can be set.
+fn resolve(state: &SessionState, name: &str) -> Result<String> {
+    if let Some((_, full)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+        return Ok((*full).to_owned());
+    }
+    if FIXED.iter().any(|fixed| *fixed == name || fixed.strip_prefix("freestone.") == Some(name)) {
+        return Err(Error::invalid(format!("{name} is fixed while the database is open"))
+            .with_hint("give it when you open the database"));
+    }
+    let known = settable(state.config());
+    let with_prefix = |prefix: &str| known.iter().find(|(entry, _)| *entry == format!("{prefix}{name}"));
+    let found = with_prefix("").or_else(|| with_prefix("datafusion.execution."));
+    match found {
+        Some((full, _)) => Ok(full.clone()),
+        None => {
+            let names = known.iter().map(|(entry, _)| entry.as_str()).chain(ALIASES.iter().map(|(alias, _)| *alias));
+            let error = Error::not_found("setting", name, names);
+            Err(if error.hint().is_some() { error } else { error.with_hint("SHOW ALL lists the settings") })
+        }
+    }
+}
+
+fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
+    let entries = config.options().entries().into_iter();
+    let name = |key: String| if key == "design" { "freestone.design".to_owned() } else { key };
+    let mut entries: Vec<_> = entries.map(|entry| (name(entry.key), entry.value)).collect();
+    entries.sort();
+    entries
+}
+
+fn entries(config: &SessionConfig, options: &Options) -> Vec<(String, Option<String>)> {
+    let fixed = [
+        options.memory_limit.map_or("none".to_owned(), |bytes| bytes.to_string()),
+        options.read_only.to_string(),
+        options.cache_bytes.to_string(),
+    ];
+    let fixed = FIXED.iter().zip(fixed).map(|(name, value)| ((*name).to_owned(), Some(value)));
+    fixed.chain(settable(config)).collect()
+}
+
+/// The design of a table created without WITH.
+pub(crate) fn default_design(state: &SessionState) -> Result<Design> {
+    let settings = state.config().options().extensions.get::<FreestoneSettings>();
+    let design = settings.map_or("auto", |settings| settings.design.as_str());
+    Ok(Design::default().with_options([("design", design)], &TableSchema::default())?)
+}

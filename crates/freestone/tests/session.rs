@@ -1,0 +1,244 @@
+//! What sessions promise beside SQL's results: snapshots, cancelling, limits, progress, what survives closing.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use datafusion::scalar::ScalarValue;
+use freestone::{Database, ErrorKind, Options, Outcome, Progress, Session};
+use futures::StreamExt;
+
+fn options() -> Options {
+    Options { threads: 2, memory_limit: Some(256 << 20), ..Options::default() }
+}
+
+fn check<F: Future<Output = freestone::Result<()>>>(test: impl FnOnce(Session) -> F) {
+    let database = Database::in_memory(options()).unwrap();
+    block_on(test(database.session())).unwrap();
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
+}
+
+/// The only value of a result.
+async fn number(session: &Session, sql: &str) -> freestone::Result<i64> {
+    let batches = session.sql(sql).await?.collect().await?;
+    let batch = batches.iter().find(|batch| batch.num_rows() == 1).expect("one row");
+    Ok(batch.column(0).as_primitive::<Int64Type>().value(0))
+}
+
+/// Rows enough for a scan in many batches, made by SQL.
+const ROWS: &str = "SELECT value AS a, 'row ' || value AS b FROM generate_series(1, 300000)";
+/// Work without an end that a test would wait for.
+const ENDLESS: &str = "SELECT x.value AS a FROM generate_series(1, 1000) AS x, generate_series(1, 1000000000) AS y \
+                       WHERE x.value * y.value % 7 = 9";
+
+#[test]
+fn a_statement_reads_the_snapshot_it_began_with() {
+    check(|session| async move {
+        session.sql(&format!("CREATE TABLE t AS {ROWS}")).await?;
+        let Outcome::Rows { mut stream, .. } = session.sql("SELECT a FROM t").await? else { panic!("rows") };
+        let mut rows = stream.next().await.expect("a batch")?.num_rows();
+        session.sql("DELETE FROM t WHERE a % 2 = 0").await?;
+        session.sql("ALTER TABLE t SET DESIGN (design = 'row')").await?;
+        session.sql("DROP TABLE t").await?;
+        session.sql("VACUUM").await?;
+        while let Some(batch) = stream.next().await {
+            rows += batch?.num_rows();
+        }
+        assert_eq!(rows, 300_000);
+        Ok(())
+    });
+}
+
+#[test]
+fn cancelling_stops_queries_and_writes() {
+    check(|session| async move {
+        let cancel = session.cancel_handle();
+        // As a signal handler does: from a thread that no query keeps busy.
+        let cancel_soon = || {
+            let cancel = cancel.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(100));
+                cancel.cancel();
+            })
+        };
+        cancel_soon();
+        let error = session.sql(ENDLESS).await?.collect().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        cancel_soon();
+        let error = session.sql(&format!("CREATE TABLE t AS {ENDLESS}")).await.err().expect("it was cancelled");
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        // Later statements run, and nothing of the cancelled one is left.
+        assert_eq!(number(&session, "SELECT count(*) FROM freestone_tables()").await?, 0);
+        session.sql("CREATE TABLE t (a INT)").await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn giving_up_on_a_write_frees_the_writer() {
+    check(|session| async move {
+        let sql = format!("CREATE TABLE t AS {ENDLESS} OR x.value < 5000");
+        tokio::time::timeout(Duration::from_millis(100), session.sql(&sql)).await.err().expect("it does not end");
+        session.sql("CREATE TABLE t (a INT)").await?;
+        assert_eq!(number(&session, "SELECT count(*) FROM t").await?, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn sessions_have_their_own_settings_and_statements() {
+    check(|session| async move {
+        let other = session.database().session();
+        session.sql("SET freestone.design = 'row'").await?;
+        session.sql("PREPARE p AS SELECT 1").await?;
+        session.sql("CREATE TABLE t (a INT)").await?;
+        other.sql("CREATE TABLE u (a INT)").await?;
+        let rows = "SELECT count(*) FROM freestone_tables() WHERE design = 'design = ''row'''";
+        assert_eq!(number(&other, rows).await?, 1);
+        assert_eq!(other.sql("EXECUTE p").await.err().expect("not there").kind(), ErrorKind::NotFound);
+        Ok(())
+    });
+}
+
+#[test]
+fn values_fill_parameters() {
+    check(|session| async move {
+        session.sql("CREATE TABLE t (a BIGINT, b VARCHAR)").await?;
+        let insert = session.parse("INSERT INTO t VALUES ($1, $2)")?.remove(0);
+        for a in 0..10 {
+            let values = vec![ScalarValue::Int64(Some(a)), ScalarValue::Utf8((a != 3).then(|| format!("b{a}")))];
+            assert!(matches!(session.execute_with(&insert, values).await?, Outcome::Affected { rows: 1, .. }));
+        }
+        let query = session.parse("SELECT sum(a) FROM t WHERE a > $1 AND b <> $2")?.remove(0);
+        let values = vec![ScalarValue::Int32(Some(2)), ScalarValue::Utf8(Some("b9".into()))];
+        let batches = session.execute_with(&query, values).await?.collect().await?;
+        assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), 4 + 5 + 6 + 7 + 8);
+        Ok(())
+    });
+}
+
+#[test]
+#[ignore = "a window over a sort does not stay within 24 MiB yet: a clear error instead of spilling"]
+fn sorting_beyond_the_memory_limit_spills() {
+    let small = Options { threads: 2, memory_limit: Some(32 << 20), ..Options::default() };
+    let database = Database::in_memory(small).unwrap();
+    block_on(async {
+        let session = database.session();
+        session
+            .sql("CREATE TABLE t AS SELECT value AS a, repeat('x', 100) || value AS b FROM generate_series(1, 1000000)")
+            .await?;
+        let rows = number(
+            &session,
+            "SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY b DESC) AS n FROM t) WHERE n > 10",
+        );
+        assert_eq!(rows.await?, 999_990);
+        // What cannot spill is an error that says what to do.
+        let sql = "SELECT count(*) FROM t AS x JOIN t AS y ON x.b = y.b WHERE x.a <> y.a";
+        match number(&session, sql).await {
+            Ok(rows) => assert_eq!(rows, 0),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Resource, "{error}");
+                assert!(error.hint().is_some_and(|hint| hint.contains("--memory-limit")), "{error}");
+            }
+        }
+        Ok::<(), freestone::Error>(())
+    })
+    .unwrap();
+}
+
+#[derive(Default)]
+struct Counting {
+    total: AtomicU64,
+    done: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Progress for Counting {
+    fn begin(&self, _: &str, total: Option<u64>) {
+        self.total.store(total.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn advance(&self, done: u64) {
+        assert!(done >= self.done.swap(done, Ordering::Relaxed), "progress never goes back");
+    }
+
+    fn end(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+#[ignore = "the counts of several files do not add up to the total yet"]
+fn loading_tells_how_far_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    check(|session| async move {
+        session.sql(&format!("COPY ({ROWS}) TO '{place}/1.csv'")).await?;
+        session.sql(&format!("COPY ({ROWS}) TO '{place}/2.csv'")).await?;
+        session.sql("CREATE TABLE t (a BIGINT, b VARCHAR)").await?;
+        let counting = Arc::new(Counting::default());
+        session.set_progress(Some(counting.clone()));
+        session.sql(&format!("COPY t FROM '{place}/*.csv'")).await?;
+        let total = counting.total.load(Ordering::Relaxed);
+        assert!(total > 1_000_000);
+        assert_eq!((counting.done.load(Ordering::Relaxed), counting.ended.load(Ordering::Relaxed)), (total, 1));
+        assert_eq!(number(&session, "SELECT sum(a) FROM t").await?, 300_000 * 300_001);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_loaded_file_keeps_its_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    check(|session| async move {
+        session.sql(&format!("COPY ({ROWS} ORDER BY a) TO '{place}/t.parquet'")).await?;
+        session.sql(&format!("CREATE TABLE t AS SELECT a FROM '{place}/t.parquet' WHERE a % 3 <> 0")).await?;
+        let zones =
+            "SELECT count(*) FROM freestone_zones('t') WHERE CAST(max AS BIGINT) - CAST(min AS BIGINT) > 2 * rows";
+        assert_eq!(number(&session, zones).await?, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_committed_is_there_when_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let read_only = || Options { read_only: true, ..options() };
+    let missing = Database::open(&path, read_only()).err().expect("nothing to read");
+    assert!(matches!(missing.kind(), ErrorKind::NotFound | ErrorKind::Io), "{missing}");
+    block_on(async {
+        let session = Database::open(&path, options())?.session();
+        session.sql(&format!("CREATE TABLE t WITH (design = 'row') AS {ROWS}")).await?;
+        session.sql("CREATE VIEW v AS SELECT * FROM t WHERE a <= 10").await?;
+        session.sql("INSERT INTO t VALUES (5, 'again')").await?;
+        session.sql("UPDATE t SET b = 'changed' WHERE a = 6").await?;
+        session.sql("DELETE FROM t WHERE a = 7").await?;
+        session.sql("INSERT INTO t VALUES (NULL)").await.err().expect("two columns are needed");
+        drop(session);
+        let session = Database::open(&path, read_only())?.session();
+        assert_eq!(number(&session, "SELECT count(*) FROM v").await?, 10);
+        assert_eq!(number(&session, "SELECT sum(a) FROM v WHERE b IN ('changed', 'again')").await?, 11);
+        let error = session.sql("DELETE FROM t").await.err().expect("it is read-only");
+        assert_eq!(error.kind(), ErrorKind::ReadOnly);
+        assert_eq!(number(&session, "SELECT count(*) FROM t").await?, 300_000);
+        Ok::<(), freestone::Error>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn one_statement_is_one_statement() {
+    check(|session| async move {
+        assert_eq!(session.sql("SELECT 1; SELECT 2").await.err().expect("two").kind(), ErrorKind::Syntax);
+        assert_eq!(session.sql(" -- nothing").await.err().expect("none").kind(), ErrorKind::Syntax);
+        Ok(())
+    });
+}

@@ -1,0 +1,190 @@
+//! SQL behaviour, as data: `slt/*.slt` run under every design, `slt/once/*.slt` once.
+//!
+//! Under a design, every table that a statement writes is converted to it afterwards, so that even a few rows are stored
+//! in its pages. `FREESTONE_COMPLETE=1` writes what the statements give into the files, to be reviewed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freestone::{Database, Options, Outcome, Session, StatementKind};
+use freestone_store::Table;
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+
+/// Options that make the design under test of a table's columns; `None` leaves tables as statements make them.
+type DesignOf = Option<fn(&Table) -> String>;
+
+fn quoted(table: &Table, columns: std::ops::Range<usize>) -> String {
+    let names = table.schema.columns[columns]
+        .iter()
+        .map(|c| format!("\"{}\"", c.name.replace('"', "\"\"").replace('\'', "''")));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Groups of three columns each.
+fn threes(table: &Table) -> String {
+    let count = table.schema.columns.len();
+    let groups = (0..count).step_by(3).map(|at| format!("({})", quoted(table, at..(at + 3).min(count))));
+    format!("groups = '{}'", groups.collect::<Vec<_>>().join(", "))
+}
+
+fn sorted(table: &Table) -> String {
+    let count = table.schema.columns.len().min(2);
+    format!("sort = '{}', levels = {count}", quoted(table, 0..count))
+}
+
+macro_rules! designs {
+    ($($name:ident: $design:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            run("tests/slt", $design);
+        })*
+    };
+}
+
+designs! {
+    row: Some(|_| "design = 'row'".into());
+    column: Some(|_| "design = 'column'".into());
+    slotted: Some(|_| "design = 'slotted'".into());
+    pax: Some(|_| "design = 'pax'".into());
+    auto: Some(|_| "design = 'auto'".into());
+    small_pages: Some(|_| "design = 'row', page_size = '4KiB'".into());
+    dense_groups_of_three: Some(threes);
+    pax_groups_of_three: Some(|table| format!("{}, page = 'pax'", threes(table)));
+    slotted_groups_of_three: Some(|table| format!("{}, page = 'slotted'", threes(table)));
+    sorted_rows: Some(|table| format!("design = 'row', {}", sorted(table)));
+    sorted_columns: Some(|table| format!("design = 'column', {}", sorted(table)));
+    as_statements_say: None;
+}
+
+#[test]
+fn once() {
+    run("tests/slt/once", None);
+}
+
+fn run(folder: &str, design: DesignOf) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("the folder of tests is there")
+        .map(|entry| entry.expect("its entries can be listed").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "slt"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no tests in {}", folder.display());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut failures = Vec::new();
+    for file in files {
+        if let Err(failure) = runtime.block_on(run_file(&file, design)) {
+            failures.push(failure);
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+async fn run_file(file: &Path, design: DesignOf) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let options = || Options { threads: 2, memory_limit: Some(1 << 30), ..Options::default() };
+    // On disk where a design is tested, in memory where none is.
+    let database = match design {
+        Some(_) => Database::open(folder.path().join("db"), options()),
+        None => Database::in_memory(options()),
+    };
+    let database = database.map_err(|error| error.to_string())?;
+    let mut runner = Runner::new(|| async { Ok(Connection { session: database.session(), design }) });
+    runner.set_var("OUT".to_owned(), folder.path().display().to_string());
+    let result = if std::env::var_os("FREESTONE_COMPLETE").is_some() {
+        let (validator, normalizer) = (sqllogictest::default_validator, sqllogictest::default_normalizer);
+        let columns = sqllogictest::default_column_validator;
+        runner.update_test_file(file, " ", validator, normalizer, columns).await.map_err(|error| error.to_string())
+    } else {
+        runner.run_file_async(file).await.map_err(|error| error.display(false).to_string())
+    };
+    result.map_err(|error| format!("{}: {error}", file.display()))
+}
+
+struct Connection {
+    session: Session,
+    design: DesignOf,
+}
+
+/// An error as the shell prints it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Failure(String);
+
+impl From<freestone::Error> for Failure {
+    fn from(error: freestone::Error) -> Self {
+        match error.hint() {
+            Some(hint) => Failure(format!("{error}; hint: {hint}")),
+            None => Failure(error.to_string()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl AsyncDB for Connection {
+    type Error = Failure;
+    type ColumnType = DefaultColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
+        let mut statements = self.session.parse(sql)?;
+        let statement = match (statements.pop(), statements.is_empty()) {
+            (Some(statement), true) => statement,
+            _ => return Err(Failure("a test holds one statement".into())),
+        };
+        let outcome = self.session.execute(&statement).await?;
+        let output = match outcome {
+            Outcome::Affected { rows, .. } => DBOutput::StatementComplete(rows),
+            Outcome::Done { .. } => DBOutput::StatementComplete(0),
+            Outcome::Rows { schema, stream } => {
+                let types = vec![DefaultColumnType::Any; schema.fields().len()];
+                let rows = texts(Outcome::Rows { schema, stream }.collect().await?);
+                DBOutput::Rows { types, rows }
+            }
+        };
+        if matches!(statement.kind, StatementKind::Write | StatementKind::Definition | StatementKind::Query) {
+            self.convert().await?;
+        }
+        Ok(output)
+    }
+
+    async fn shutdown(&mut self) {}
+
+    fn engine_name(&self) -> &str {
+        "freestone"
+    }
+}
+
+impl Connection {
+    /// Converts what is not in the design under test: new tables, and rows that wait in the log.
+    async fn convert(&self) -> Result<(), Failure> {
+        let Some(design) = self.design else { return Ok(()) };
+        let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
+        for table in snapshot.tables().filter(|table| table.segments.iter().any(|s| s.pending.is_some())) {
+            let table: &Arc<Table> = table;
+            let name = table.name.replace('"', "\"\"");
+            self.session.sql(&format!("ALTER TABLE \"{name}\" SET DESIGN ({})", design(table))).await?;
+        }
+        Ok(())
+    }
+}
+
+fn texts(batches: Vec<arrow::array::RecordBatch>) -> Vec<Vec<String>> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns: Vec<ArrayFormatter> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options).expect("every type of a result prints"))
+            .collect();
+        for row in 0..batch.num_rows() {
+            let text = |column: &ArrayFormatter| match column.value(row).to_string() {
+                empty if empty.is_empty() => "(empty)".to_owned(),
+                text => text.replace('\n', "\\n"),
+            };
+            rows.push(columns.iter().map(text).collect());
+        }
+    }
+    rows
+}
