@@ -6,6 +6,7 @@
 //! | module | tables | source |
 //! |---|---|---|
 //! | [`tpch`] | the eight tables of TPC-H | the TPC-H specification |
+//! | [`ssb`] | the five tables of the Star Schema Benchmark | O'Neil, O'Neil and Chen, revision 3, 2009 |
 //! | [`holloway`] | Narrow-E, Narrow-S, Wide-E, Narrow-U, Strings | Holloway and DeWitt 2008, section 4.1 |
 //! | [`halverson`] | Gen_a_b_c | Halverson et al. 2006, section 3.1 |
 //! | [`wide`] | fifty equal integer columns | for the crossover of rows and columns |
@@ -24,7 +25,9 @@ use parquet::file::properties::WriterProperties;
 
 pub mod halverson;
 pub mod holloway;
+mod parallel;
 mod random;
+pub mod ssb;
 pub mod tpch;
 pub mod wide;
 
