@@ -26,21 +26,27 @@ Rows = list[list[Any]]
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know."""
+    """What a worker needs to know. `database` and `script` are a Freestone database to use as it is, or SQL to run
+    once the tables are loaded."""
 
     engine: str
     data: str
     store: str
     threads: int
     freestone: str
+    database: str = ""
+    script: str = ""
 
     def parquet(self, table: str) -> str:
         return f"{self.data}/{table}.parquet"
 
 
 class Engine:
-    """One engine with the eight tables. `run` and `load` give milliseconds."""
+    """One engine with a benchmark's tables. `run` and `load` give milliseconds."""
 
+    benchmark = "tpch"
+    tables: tuple[str, ...] = TABLES
+    fact = "lineitem"
     note = ""
     reusable = True
 
@@ -63,15 +69,19 @@ class Engine:
         raise NotImplementedError
 
     def load(self) -> float:
-        """Loads lineitem from Parquet into a new table of the engine's own format."""
+        """Loads the fact table from Parquet into a new table of the engine's own format."""
         raise NotImplementedError("no format of its own")
+
+    def profile(self, sql: str) -> dict[str, float]:
+        """What the scan of the fact table read, where the engine tells."""
+        return {}
 
     def mark(self, name: str) -> str:
         """What the table shows behind this query's time."""
         return ""
 
     def size(self) -> int:
-        """Bytes on disk of the eight tables."""
+        """Bytes on disk of the tables."""
         return folder_size(self.store)
 
     def version(self) -> str:
@@ -85,9 +95,9 @@ class DuckDB(Engine):
     )
 
     def open(self, fresh: bool) -> None:
-        self.file = self.store / "tpch.duckdb"
+        self.file = self.store / f"{self.benchmark}.duckdb"
         self.connection = self.connect(self.file)
-        for table in TABLES if fresh else ():
+        for table in self.tables if fresh else ():
             self.connection.execute(self.create(table))
         self.connection.execute("CHECKPOINT")
 
@@ -106,7 +116,7 @@ class DuckDB(Engine):
         file = self.store / "load.duckdb"
         file.unlink(missing_ok=True)
         connection = self.connect(file)
-        milliseconds, _ = timed(lambda: connection.execute(self.create("lineitem")))
+        milliseconds, _ = timed(lambda: connection.execute(self.create(self.fact)))
         connection.close()
         file.unlink()
         return milliseconds
@@ -134,7 +144,7 @@ class DataFusion(Engine):
         config = config.set("datafusion.execution.parquet.pushdown_filters", str(pushdown).lower())
         config = config.set("datafusion.execution.parquet.reorder_filters", str(pushdown).lower())
         context = SessionContext(config)
-        for table in TABLES:
+        for table in self.tables:
             context.register_parquet(table, self.job.parquet(table))
         return context
 
@@ -157,7 +167,7 @@ class DataFusion(Engine):
         return "+" if (name, True) in self.times and self.faster(name) else ""
 
     def size(self) -> int:
-        return sum(Path(self.job.parquet(table)).stat().st_size for table in TABLES)
+        return sum(Path(self.job.parquet(table)).stat().st_size for table in self.tables)
 
     def version(self) -> str:
         import datafusion
@@ -195,9 +205,9 @@ class ClickHouse(Engine):
         )
         for setting, value in settings.items():
             self.session.query(f"SET {setting} = {value}")
-        self.session.query("CREATE DATABASE IF NOT EXISTS tpch")
-        self.session.query("USE tpch")
-        for table in TABLES if fresh else ():
+        self.session.query(f"CREATE DATABASE IF NOT EXISTS {self.benchmark}")
+        self.session.query(f"USE {self.benchmark}")
+        for table in self.tables if fresh else ():
             self.session.query(self.create(table, table))
             self.session.query(f"OPTIMIZE TABLE {table} FINAL")
 
@@ -216,14 +226,17 @@ class ClickHouse(Engine):
         return timed(lambda: pa.ipc.open_file(self.session.query(sql, "Arrow").bytes()).read_all(), arrow_rows)
 
     def load(self) -> float:
-        self.session.query("DROP TABLE IF EXISTS lineitem_load SYNC")
-        milliseconds, _ = timed(lambda: self.session.query(self.create("lineitem_load", "lineitem")))
-        self.session.query("DROP TABLE lineitem_load SYNC")
+        self.session.query("DROP TABLE IF EXISTS fact_load SYNC")
+        milliseconds, _ = timed(lambda: self.session.query(self.create("fact_load", self.fact)))
+        self.session.query("DROP TABLE fact_load SYNC")
         return milliseconds
 
     def size(self) -> int:
-        names = ", ".join(f"'{table}'" for table in TABLES)
-        sql = f"SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'tpch' AND table IN ({names})"
+        names = ", ".join(f"'{table}'" for table in self.tables)
+        sql = (
+            "SELECT sum(bytes_on_disk) FROM system.parts "
+            f"WHERE active AND database = '{self.benchmark}' AND table IN ({names})"
+        )
         return int(self.session.query(sql, "TabSeparated").bytes())
 
     def version(self) -> str:
@@ -241,7 +254,7 @@ class Vortex(DuckDB):
 
         vortex.set_worker_threads(self.job.threads)
         self.connection = self.connect(":memory:")
-        for table in TABLES:
+        for table in self.tables:
             if fresh:
                 self.write(table, self.path(table))
             self.connection.register(table, vortex.open(self.path(table)).to_dataset())
@@ -278,7 +291,7 @@ class Vortex(DuckDB):
         return milliseconds
 
     def size(self) -> int:
-        return sum(Path(self.path(table)).stat().st_size for table in TABLES)
+        return sum(Path(self.path(table)).stat().st_size for table in self.tables)
 
     def version(self) -> str:
         from importlib.metadata import version
@@ -292,14 +305,14 @@ class Polars(Engine):
     def open(self, fresh: bool) -> None:
         import polars
 
-        self.context = polars.SQLContext({table: polars.scan_parquet(self.job.parquet(table)) for table in TABLES})
+        self.context = polars.SQLContext({table: polars.scan_parquet(self.job.parquet(table)) for table in self.tables})
 
     def run(self, name: str, sql: str) -> tuple[float, Rows]:
         plan = lambda: self.context.execute(sql, eager=False).collect(engine="streaming")  # noqa: E731
         return timed(plan, lambda frame: [list(row) for row in frame.rows()])
 
     def size(self) -> int:
-        return sum(Path(self.job.parquet(table)).stat().st_size for table in TABLES)
+        return sum(Path(self.job.parquet(table)).stat().st_size for table in self.tables)
 
     def version(self) -> str:
         import polars
@@ -320,7 +333,7 @@ class Freestone(Engine):
         self.note = f"native tables by CREATE TABLE AS from Parquet, design = '{self.design}', one command-line process"
         self.process: subprocess.Popen[str] | None = None
         self.statements = 0
-        for table in TABLES:
+        for table in self.tables:
             self.run("create", self.create(table, table))
 
     def create(self, name: str, table: str) -> str:
@@ -329,7 +342,7 @@ class Freestone(Engine):
     def start(self) -> subprocess.Popen[str]:
         command = [
             self.job.freestone,
-            str(self.store / "db"),
+            self.job.database or str(self.store / "db"),
             "--format",
             "csv",
             "--timing",
@@ -375,8 +388,8 @@ class Freestone(Engine):
         return times[0]
 
     def load(self) -> float:
-        milliseconds, _ = self.run("load", self.create("lineitem_load", "lineitem"))
-        self.run("drop", "DROP TABLE lineitem_load")
+        milliseconds, _ = self.run("load", self.create("fact_load", self.fact))
+        self.run("drop", "DROP TABLE fact_load")
         return milliseconds
 
     def version(self) -> str:
@@ -412,10 +425,12 @@ def forward(stream: TextIO, messages: "queue.Queue[str]") -> None:
 def answer(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
     match request["do"]:
         case "describe":
-            _, rows = engine.run("count", "SELECT count(*) AS n FROM lineitem")
+            _, rows = engine.run("count", f"SELECT count(*) AS n FROM {engine.fact}")
             return {"version": engine.version(), "note": engine.note, "bytes": engine.size(), "rows": int(rows[0][0])}
         case "load":
             return {"ms": engine.load()}
+        case "profile":
+            return {"profile": engine.profile(request["sql"])}
         case _:
             milliseconds, rows = engine.run(request["name"], request["sql"])
             kept = [[None if value is None else str(value) for value in row] for row in rows]
@@ -423,7 +438,8 @@ def answer(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
             return {"ms": milliseconds, "rows": kept if request["check"] else None, "mark": mark}
 
 
-def main() -> None:
+def serve(engines: dict[str, type[Engine]]) -> None:
+    """Answers requests for the engine that the job names, until standard input ends."""
     # Engines may print: their standard output goes to standard error, the answers keep the real one.
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -431,7 +447,7 @@ def main() -> None:
     engine: Engine | None = None
     for line in sys.stdin:
         try:
-            engine = engine or ENGINES[job.engine.partition(":")[0]](job)
+            engine = engine or engines[job.engine.partition(":")[0]](job)
             reply = answer(engine, json.loads(line))
         except Exception as error:  # Whatever an engine raises is its result for this query.
             reply = {"error": f"{type(error).__name__}: {error}"}
@@ -439,4 +455,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(ENGINES)

@@ -30,8 +30,8 @@ Rows = list[list[str | None]]
 class Worker:
     """One engine in its own process, started again when a query kills it or outlives its time."""
 
-    def __init__(self, python: Path, job: Job) -> None:
-        self.command = [str(python), str(Path(__file__).with_name("engines.py")), json.dumps(asdict(job))]
+    def __init__(self, python: Path, job: Job, engines: str = "engines.py") -> None:
+        self.command = [str(python), str(Path(__file__).with_name(engines)), json.dumps(asdict(job))]
         self.process: subprocess.Popen[str] | None = None
 
     def ask(self, seconds: float, **request: Any) -> dict[str, Any]:

@@ -1,0 +1,131 @@
+"""The engines with the tables of the Star Schema Benchmark, and the worker process that holds one of them.
+
+See `engines.py`, which they extend, for how a worker is asked and how a query is timed.
+"""
+
+import re
+from pathlib import Path
+
+from engines import ClickHouse, DataFusion, DuckDB, Engine, Freestone, folder_size, serve
+from environment import QUERIES, SSB_TABLES
+
+
+class StarSchema(Engine):
+    benchmark = "ssb"
+    tables = SSB_TABLES
+    fact = "lineorder"
+
+
+class StarDuckDB(StarSchema, DuckDB):
+    """`duckdb:sorted` stores lineorder in the order of lo_orderdate."""
+
+    def open(self, fresh: bool) -> None:
+        self.order = " ORDER BY lo_orderdate" if self.job.engine.endswith(":sorted") else ""
+        order = "lineorder sorted by lo_orderdate" if self.order else "lineorder as generated, by order key"
+        self.note = f"native file, tables by CREATE TABLE AS from Parquet, no keys, checkpointed; {order}"
+        super().open(fresh)
+
+    def create(self, table: str) -> str:
+        return super().create(table) + (self.order if table == self.fact else "")
+
+
+class StarDataFusion(StarSchema, DataFusion):
+    pass
+
+
+class StarClickHouse(StarSchema, ClickHouse):
+    note = (
+        "through chdb, MergeTree merged to one part, lineorder ordered by (lo_orderdate, lo_orderkey), dates and keys "
+        "delta-coded, narrow integers, LowCardinality texts; joins reordered by its planner, with run-time filters"
+    )
+    KEYS = dict(
+        date="d_datekey",
+        part="p_partkey",
+        supplier="s_suppkey",
+        customer="c_custkey",
+        lineorder="lo_orderdate, lo_orderkey",
+    )
+    TYPES = {
+        "lo_orderkey": "Int64 CODEC(Delta, LZ4)",
+        "lo_orderdate": "Int32 CODEC(Delta, LZ4)",
+        "lo_commitdate": "Int32 CODEC(Delta, LZ4)",
+        **{f"lo_{column}": "Int8" for column in ("linenumber", "quantity", "discount", "tax")},
+    }
+    # Texts that are nearly unique.
+    TEXTS = {f"{table}_{column}" for table in "cs" for column in ("name", "address", "phone")} | {"p_name", "d_date"}
+
+    def create(self, name: str, table: str) -> str:
+        file = f"file('{self.job.parquet(table)}', Parquet)"
+        described = self.session.query(f"DESCRIBE TABLE {file}", "TabSeparated").bytes().decode()
+        columns = [line.split("\t")[:2] for line in described.splitlines()]
+        typed = ", ".join(f"{column} {self.type(column, found)}" for column, found in columns)
+        return f"CREATE TABLE {name} ({typed}) ENGINE = MergeTree ORDER BY ({self.KEYS[table]}) AS SELECT * FROM {file}"
+
+    def type(self, column: str, found: str) -> str:
+        if found == "String" and column not in self.TEXTS:
+            return "LowCardinality(String)"
+        return self.TYPES.get(column, found)
+
+
+class StarFreestone(StarSchema, Freestone):
+    """The tables with their keys, loaded by COPY; then the statements of the job's script, which may change designs.
+
+    With a database in the job, that database as it is.
+    """
+
+    reusable = True
+
+    def open(self, fresh: bool) -> None:
+        self.process = None
+        self.statements = 0
+        name = self.job.engine.partition(":")[2]
+        if self.job.database:
+            self.note = f"the database {self.job.database} as it is, one command-line process"
+            return
+        self.note = "native tables with keys by COPY from Parquet, one command-line process; " + (
+            f"designs of {name}: {' '.join(self.job.script.split())}" if self.job.script else "designs 'auto'"
+        )
+        if fresh:
+            for statement in statements((QUERIES / "ssb" / "schema.sql").read_text()):
+                self.run("create", statement)
+            for table in self.tables:
+                self.run("load", f"COPY {table} FROM '{self.job.parquet(table)}' (FORMAT parquet)")
+            for statement in statements(self.job.script):
+                self.run("design", statement)
+
+    def size(self) -> int:
+        return folder_size(Path(self.job.database) if self.job.database else self.store / "db")
+
+    def profile(self, sql: str) -> dict[str, float]:
+        lines = [line for line in sql.splitlines() if not line.startswith("--")]
+        _, rows = self.run("explain", "EXPLAIN ANALYZE " + "\n".join(lines))
+        plan = "\n".join(str(row[-1]) for row in rows)
+        return fact_scan(plan)
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a script whose statements end with `;` at the end of a line."""
+    plain = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
+    return [statement.strip() for statement in re.split(r";\s*(?:\n|$)", plain) if statement.strip()]
+
+
+UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+
+def fact_scan(plan: str) -> dict[str, float]:
+    """The counters of the largest scan of a native table in EXPLAIN ANALYZE, which is the fact table's."""
+    scans = []
+    for line in plan.splitlines():
+        found = re.findall(r"\b(\w+)=([\d.]+)(?: ([KMBT]))?(?=[,\]])", line)
+        counters = {name: float(number) * UNITS[unit] for name, number, unit in found}
+        if "zones_pruned" in counters:
+            scans.append(counters)
+    return max(scans, key=lambda counters: counters["zones"], default={})
+
+
+ENGINES: dict[str, type[Engine]] = dict(
+    freestone=StarFreestone, duckdb=StarDuckDB, clickhouse=StarClickHouse, datafusion=StarDataFusion
+)
+
+if __name__ == "__main__":
+    serve(ENGINES)
