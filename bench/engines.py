@@ -190,19 +190,21 @@ class ClickHouse(Engine):
         orders="o_orderkey",
         lineitem="l_orderkey, l_linenumber",
     )
+    SETTINGS: dict[str, Any] = {}
     DIVISORS = dict(q08="sum(volume) AS mkt_share", q14="sum(l_extendedprice * (1 - l_discount)) AS promo_revenue")
 
     def open(self, fresh: bool) -> None:
         from chdb import session
 
         self.session = session.Session(str(self.store / "clickhouse"))
-        settings = dict(
+        settings: dict[str, Any] = dict(
             max_threads=self.job.threads,
             max_insert_threads=self.job.threads,
             join_use_nulls=1,
             schema_inference_make_columns_nullable=0,
             output_format_arrow_string_as_string=1,
         )
+        settings |= self.SETTINGS
         for setting, value in settings.items():
             self.session.query(f"SET {setting} = {value}")
         self.session.query(f"CREATE DATABASE IF NOT EXISTS {self.benchmark}")
