@@ -291,7 +291,7 @@ def check(engines: list[Freestone], sql: str, duckdb: Callable[[str], list[Row]]
         try:
             wrong = difference(in_order(engine.rows(sql)), expected)
         except RuntimeError as error:
-            wrong = f"failed: {error}"
+            wrong = f"failed: {str(error).splitlines()[0]}"
         if wrong:
             failures.append(f"{engine.database}: {wrong}")
     return failures
