@@ -106,7 +106,7 @@ class StarFreestone(StarSchema, Freestone):
         lines = [line for line in sql.splitlines() if not line.startswith("--")]
         _, rows = self.run("explain", "EXPLAIN ANALYZE " + "\n".join(lines))
         plan = "\n".join(str(row[-1]) for row in rows)
-        return fact_scan(plan)
+        return table_scan(plan, self.fact)
 
 
 def statements(script: str) -> list[str]:
@@ -118,15 +118,11 @@ def statements(script: str) -> list[str]:
 UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
-def fact_scan(plan: str) -> dict[str, float]:
-    """The counters of the largest scan of a native table in EXPLAIN ANALYZE, which is the fact table's."""
-    scans = []
-    for line in plan.splitlines():
-        found = re.findall(r"\b(\w+)=([\d.]+)(?: ([KMBT]))?(?=[,\]])", line)
-        counters = {name: float(number) * UNITS[unit] for name, number, unit in found}
-        if "zones_pruned" in counters:
-            scans.append(counters)
-    return max(scans, key=lambda counters: counters["zones"], default={})
+def table_scan(plan: str, table: str) -> dict[str, float]:
+    """The counters of EXPLAIN ANALYZE for the scan of a native table."""
+    line = next((line for line in plan.splitlines() if f"table={table}," in line), "")
+    found = re.findall(r"\b(\w+)=([\d.]+)(?: ([KMBT]))?(?=[,\]])", line)
+    return {name: float(number) * UNITS[unit] for name, number, unit in found}
 
 
 ENGINES: dict[str, type[Engine]] = dict(

@@ -150,9 +150,13 @@ pub enum LabCommand {
         #[arg(long)]
         rows: Option<usize>,
 
-        /// The scale factor of TPC-H; each experiment has a default
+        /// The scale factor of TPC-H or SSB; each experiment has a default
         #[arg(long, value_parser = parse_scale)]
         scale: Option<f64>,
+
+        /// A further design of SSB's fact table, as ALTER TABLE … SET DESIGN takes it; may be repeated
+        #[arg(long = "design", value_name = "OPTIONS")]
+        designs: Vec<String>,
 
         /// The folder for results
         #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
@@ -168,10 +172,10 @@ pub enum LabCommand {
     #[command(after_help = "Example:\n  freestone lab generate tpch --scale 1 --output data/tpch1")]
     Generate {
         /// What to generate
-        #[arg(value_parser = ["tpch"])]
+        #[arg(value_parser = ["tpch", "ssb"])]
         name: String,
 
-        /// The scale factor; TPC-H has about 1 GB of text at 1
+        /// The scale factor; TPC-H has about 1 GB of text at 1, SSB 600 MB
         #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
         scale: f64,
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use freestone_lab::demo::DemoOptions;
 use freestone_lab::experiments::{self, RunOptions};
+use freestone_lab::generate::ssb;
 
 use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs, LabCommand};
 use crate::failure::{Failure, note};
@@ -30,9 +31,9 @@ fn demo(args: &DemoArgs) -> Result<(), Failure> {
 fn lab(command: &LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::List => lab_list(),
-        LabCommand::Run { names, rows, scale, output } => {
-            let (rows, scale, output) = (*rows, *scale, output.clone());
-            lab_run(names, &RunOptions { rows, scale, output, threads: 0, versions: versions() })
+        LabCommand::Run { names, rows, scale, designs, output } => {
+            let (rows, scale, designs, output) = (*rows, *scale, designs.clone(), output.clone());
+            lab_run(names, &RunOptions { rows, scale, designs, output, threads: 0, versions: versions() })
         }
         LabCommand::Report { output } => print(&experiments::report(output)?.display().to_string()),
         LabCommand::Generate { name, scale, output } => generate(name, *scale, output),
@@ -66,6 +67,7 @@ fn versions() -> String {
 fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
     match name {
         "tpch" => freestone_lab::generate::tpch::write_parquet(output, scale),
+        "ssb" => ssb::write_parquet(output, scale, ssb::SEED),
         other => return Err(Failure::error(format!("there is no generator {other}"))),
     }
     .map_err(|error| Failure::error(error.to_string()))?;

@@ -64,7 +64,11 @@ mod tests {
             assert_eq!(columns[..expected.len()], expected[..], "{name}");
             assert!(columns[expected.len()..].iter().all(|word| matches!(*word, "PRIMARY" | "FOREIGN")), "{name}");
         };
-        generate::tables().map(|name| check(TPCH_SCHEMA, name, generate::tpch_schema(name)));
-        ssb::tables().map(|name| check(SSB_SCHEMA, name, ssb::schema(name)));
+        for name in generate::tables() {
+            check(TPCH_SCHEMA, name, generate::tpch_schema(name));
+        }
+        for name in ssb::tables() {
+            check(SSB_SCHEMA, name, ssb::schema(name));
+        }
     }
 }

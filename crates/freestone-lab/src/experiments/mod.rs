@@ -3,6 +3,7 @@
 mod codecs;
 mod crossover;
 mod holloway_size;
+mod ssb;
 mod tpch;
 
 use std::path::{Path, PathBuf};
@@ -26,16 +27,18 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 4] =
-    [codecs::EXPERIMENT, holloway_size::EXPERIMENT, crossover::EXPERIMENT, tpch::EXPERIMENT];
+pub const EXPERIMENTS: [Experiment; 5] =
+    [codecs::EXPERIMENT, holloway_size::EXPERIMENT, crossover::EXPERIMENT, tpch::EXPERIMENT, ssb::EXPERIMENT];
 
 /// How large a run is, and where its results go.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Rows of generated tables; each experiment has a default.
     pub rows: Option<usize>,
-    /// TPC-H's scale factor; each experiment has a default.
+    /// The scale factor of TPC-H or SSB; each experiment has a default.
     pub scale: Option<f64>,
+    /// Further designs of SSB's fact table, as `ALTER TABLE … SET DESIGN` takes them.
+    pub designs: Vec<String>,
     /// The folder for results, and for databases while a run needs them. Created when missing.
     pub output: PathBuf,
     /// Threads of the engine; 0 takes one for each core.
@@ -111,7 +114,8 @@ impl RunOptions {
     fn command(&self, name: &str) -> String {
         let rows = self.rows.map_or(String::new(), |rows| format!(" --rows {rows}"));
         let scale = self.scale.map_or(String::new(), |scale| format!(" --scale {scale}"));
-        format!("freestone lab run {name}{rows}{scale}")
+        let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
+        format!("freestone lab run {name}{rows}{scale}{}", designs.collect::<String>())
     }
 
     fn engine_options(&self) -> freestone::Options {
@@ -164,7 +168,7 @@ mod tests {
     #[test]
     fn unknown_names_and_senseless_sizes_are_refused() {
         let refused = |name: &str, options: &RunOptions| run(name, options, &|_| {}).expect_err("refused").to_string();
-        assert!(refused("x", &RunOptions::default()).contains("codecs, holloway-size, crossover, tpch"));
+        assert!(refused("x", &RunOptions::default()).contains("codecs, holloway-size, crossover, tpch, ssb"));
         assert!(refused("tpch", &RunOptions { scale: Some(0.0), ..Default::default() }).contains("scale"));
         assert!(refused("crossover", &RunOptions { rows: Some(0), ..Default::default() }).contains("row"));
     }
