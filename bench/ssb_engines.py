@@ -4,9 +4,8 @@ See `engines.py`, which they extend, for how a worker is asked and how a query i
 """
 
 import re
-from pathlib import Path
 
-from engines import ClickHouse, DataFusion, DuckDB, Engine, Freestone, folder_size, serve
+from engines import ClickHouse, DataFusion, DuckDB, Engine, Freestone, serve
 from environment import QUERIES, SSB_TABLES
 
 
@@ -89,7 +88,7 @@ class StarFreestone(StarSchema, Freestone):
             self.note = f"the database {self.job.database} as it is, one command-line process"
             return
         self.note = "native tables with keys by COPY from Parquet, one command-line process; " + (
-            f"designs of {name}: {' '.join(self.job.script.split())}" if self.job.script else "designs 'auto'"
+            f"designs of {name}: {'; '.join(statements(self.job.script))}" if self.job.script else "designs 'auto'"
         )
         if fresh:
             for statement in statements((QUERIES / "ssb" / "schema.sql").read_text()):
@@ -100,7 +99,12 @@ class StarFreestone(StarSchema, Freestone):
                 self.run("design", statement)
 
     def size(self) -> int:
-        return folder_size(Path(self.job.database) if self.job.database else self.store / "db")
+        # Of the tables: a folder still holds the segments of an earlier design while a reader pins them.
+        _, rows = self.run("size", "SELECT sum(bytes) AS bytes FROM freestone_tables()")
+        return int(rows[0][0])
+
+    def version(self) -> str:
+        return super().version().split()[1]
 
     def profile(self, sql: str) -> dict[str, float]:
         lines = [line for line in sql.splitlines() if not line.startswith("--")]
