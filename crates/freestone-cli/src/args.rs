@@ -117,13 +117,26 @@ pub struct DemoArgs {
     pub scale: f64,
 }
 
+const CHECK_HELP: &str = "\
+Examples:
+  freestone check sales
+  freestone check sales --repair
+
+--repair makes a damaged commit log usable again: it keeps the commits up to the damage, saves what it
+cuts off beside the log, and says which commits, tables and rows are lost. Segments are left as they are:
+what is missing or unreadable there is named, to be restored from a copy.
+
+Exit status: 0 if the database is sound, or is so now; 1 if not, naming file and page.";
+
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  freestone check sales\n\nExit status: 0 if all is well; 1 if not, naming file and page."
-)]
+#[command(after_help = CHECK_HELP)]
 pub struct CheckArgs {
     /// The database folder
     pub db: PathBuf,
+
+    /// Repairs the commit log first; nothing is deleted
+    #[arg(long, conflicts_with = "read_only")]
+    pub repair: bool,
 
     #[command(flatten)]
     pub engine: EngineArgs,

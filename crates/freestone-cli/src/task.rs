@@ -48,15 +48,29 @@ fn lab_list() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs experiments one after the other.
+/// Runs experiments one after the other, all of them, and fails if a check of any does not hold.
 fn lab_run(names: &[String], options: &RunOptions) -> Result<(), Failure> {
     let all = experiments::EXPERIMENTS.iter().map(|experiment| experiment.name.to_owned());
     let names: Vec<String> = if names == ["all"] { all.collect() } else { names.to_vec() };
+    let mut refuted = vec![];
     for name in names {
         let findings = experiments::run(&name, options, &|step| note(step))?;
         print(&freestone_lab::terminal::text(&findings))?;
+        let failed = findings.checks().filter(|check| !check.holds);
+        refuted.extend(failed.map(|check| format!("{name}: {}", check.statement)));
     }
-    Ok(())
+    refutation(&refuted)
+}
+
+/// The failure of a run with checks that do not hold.
+fn refutation(refuted: &[String]) -> Result<(), Failure> {
+    if refuted.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::with_hint(
+        format!("checks that do not hold: {}", refuted.join("; ")),
+        "the lines marked NO show the figures; a busy machine, or few rows, may be the reason",
+    ))
 }
 
 /// One line of what this program is made of.
@@ -77,6 +91,9 @@ fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
 
 /// Opens for reading, so that a running writer does not matter, and reads every byte.
 fn check(args: &CheckArgs) -> Result<(), Failure> {
+    if args.repair {
+        repair(&args.db)?;
+    }
     let read_only = EngineArgs { read_only: true, ..args.engine };
     let database = crate::open(Some(&args.db), &read_only)?;
     let report = database.store().check(None).map_err(freestone::Error::from)?;
@@ -93,6 +110,35 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
     ))
 }
 
+/// Repairs the commit log and tells everything that this did.
+fn repair(db: &Path) -> Result<(), Failure> {
+    let repaired = freestone::Database::repair(db)?;
+    let log = &repaired.log;
+    if repaired.found_nothing() {
+        return print(&format!("commit log: sound, {} commits", log.last_sequence));
+    }
+    print(&format!("commit log: repaired, {} commits are kept", log.last_sequence))?;
+    if log.expected_sequence.is_none() {
+        print("CURRENT was missing or damaged, and is written again")?;
+    }
+    for reason in &log.unusable {
+        print(&format!("not usable and set aside: {reason}"))?;
+    }
+    if let Some(saved) = &log.saved_as {
+        print(&format!("cut off behind the last sound commit: {} bytes, saved as {saved}", log.cut_bytes))?;
+    }
+    for line in &repaired.lost {
+        print(&format!("lost: {line}"))?;
+    }
+    if !log.loses_commits() {
+        print("no acknowledged commit is lost")?;
+    }
+    for file in &repaired.set_aside {
+        print(&format!("kept, of no commit now: {file}"))?;
+    }
+    Ok(())
+}
+
 /// A line on standard output.
 fn print(line: &str) -> Result<(), Failure> {
     match writeln!(io::stdout(), "{line}") {
@@ -104,4 +150,17 @@ fn print(line: &str) -> Result<(), Failure> {
 
 fn absent(name: &str) -> Result<(), Failure> {
     Err(Failure::with_hint(format!("`freestone {name}` is not in this version"), "`freestone --help` lists what is"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_does_not_hold_fails_the_run() {
+        assert!(refutation(&[]).is_ok());
+        let failure = refutation(&["crossover: rows win".into(), "tpch: answers agree".into()]).expect_err("refuted");
+        let Failure::Error { message, .. } = failure else { panic!("not an error") };
+        assert_eq!(message, "checks that do not hold: crossover: rows win; tpch: answers agree");
+    }
 }

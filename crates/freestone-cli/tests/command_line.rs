@@ -305,6 +305,109 @@ fn check_passes_a_sound_database_and_names_what_is_wrong_in_another() {
     check_failure(&output, 1, &["error: ", name, "page"]);
 }
 
+/// A database of three commits: a table, rows in the log, rows in a segment's file.
+fn three_commits(folder: &Path) {
+    let sql = "CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (2); INSERT INTO t SELECT value FROM generate_series(1, 100000)";
+    let output = freestone_in(folder, &["db", "-c", sql], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+fn log_of(folder: &Path) -> PathBuf {
+    let entries = fs::read_dir(folder.join("db")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let is_log = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "log");
+    entries.filter(is_log).max().expect("a log")
+}
+
+fn count(folder: &Path) -> String {
+    let output = freestone_in(folder, &["db", "--format", "csv", "-c", "SELECT count(*) AS n FROM t"], "");
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn repair_of_a_sound_database_changes_nothing() {
+    let folder = folder();
+    three_commits(folder.path());
+    let output = freestone_in(folder.path(), &["check", "db", "--repair"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stdout).starts_with("commit log: sound, 3 commits\nsound: tables 1"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert_eq!(count(folder.path()), "n\n100002\n");
+    check_failure(&freestone(&["check", "db", "--repair", "--read-only"]), 2, &["--repair"]);
+    check_failure(&freestone_in(folder.path(), &["check", "missing", "--repair"], ""), 1, &["error: ", "missing"]);
+}
+
+#[test]
+fn repair_keeps_the_commits_before_the_damage_and_tells_what_is_lost() {
+    let folder = folder();
+    three_commits(folder.path());
+    let log = log_of(folder.path());
+    let mut bytes = fs::read(&log).expect("the log");
+    let second = bytes.windows(4).enumerate().filter(|(_, magic)| *magic == b"RCRD").map(|(at, _)| at).nth(1);
+    bytes[second.expect("three records") + 30] ^= 1;
+    fs::write(&log, bytes).expect("the log");
+    let output = freestone_in(folder.path(), &["check", "db"], "");
+    check_failure(&output, 1, &["error: ", "is damaged at byte", "--repair"]);
+
+    let output = freestone_in(folder.path(), &["check", "db", "--repair"], "");
+    let printed = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{printed}{}", text(&output.stderr));
+    for part in [
+        "commit log: repaired, 1 commits are kept\n",
+        "saved as manifest-0000000001.log.cut-1\n",
+        "lost: commit 2 cannot be read\n",
+        "lost: commit 3: adds 100000 rows to t (segments/",
+        "kept, of no commit now: segments/",
+        "sound: tables 1, segments 0",
+    ] {
+        assert!(printed.contains(part), "`{part}` is missing in: {printed}");
+    }
+    // The next writer removes what no commit names, but not what was set aside.
+    let output = freestone_in(folder.path(), &["db", "-c", "INSERT INTO t VALUES (7); VACUUM"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(count(folder.path()), "n\n1\n");
+    let segments = fs::read_dir(folder.path().join("db/segments")).expect("a folder");
+    let names = segments.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    assert!(names.into_iter().any(|name| name.ends_with(".lost-1")));
+    assert!(log.with_file_name("manifest-0000000001.log.cut-1").exists());
+}
+
+#[test]
+fn repair_writes_current_again_and_cuts_a_torn_tail() {
+    let folder = folder();
+    three_commits(folder.path());
+    fs::remove_file(folder.path().join("db/CURRENT")).expect("CURRENT");
+    check_failure(&freestone_in(folder.path(), &["db", "-c", "SELECT 1"], ""), 1, &["CURRENT is missing", "--repair"]);
+    let output = freestone_in(folder.path(), &["check", "db", "--repair"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("3 commits are kept\nCURRENT was missing"), "{}", text(&output.stdout));
+    assert_eq!(count(folder.path()), "n\n100002\n");
+
+    let log = log_of(folder.path());
+    let mut bytes = fs::read(&log).expect("the log");
+    bytes.extend_from_slice(b"RCRDtorn");
+    fs::write(&log, bytes).expect("the log");
+    let output = freestone_in(folder.path(), &["check", "db", "--repair"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    assert!(printed.contains(": 8 bytes, saved as") && printed.contains("no acknowledged commit is lost"), "{printed}");
+    assert_eq!(count(folder.path()), "n\n100002\n");
+}
+
+#[test]
+fn repair_names_missing_segments_and_leaves_them() {
+    let folder = folder();
+    three_commits(folder.path());
+    let segment = largest_file(&folder.path().join("db/segments"));
+    fs::remove_file(&segment).expect("a segment");
+    let name = segment.file_name().and_then(|name| name.to_str()).expect("a name");
+    let output = freestone_in(folder.path(), &["check", "db", "--repair"], "");
+    check_failure(&output, 1, &["error: table t, 100000 rows of a segment: ", name, "hint: restore the named files"]);
+    assert!(text(&output.stdout).starts_with("commit log: sound"), "{}", text(&output.stdout));
+}
+
 #[test]
 fn check_refuses_a_missing_database() {
     let folder = folder();

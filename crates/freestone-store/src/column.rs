@@ -401,6 +401,15 @@ pub fn display_int(value: i128, data_type: &DataType) -> String {
             };
             time.map_or_else(|| value.to_string(), |t| t.to_string())
         }
+        DataType::Time32(unit) | DataType::Time64(unit) => {
+            let time = match unit {
+                TimeUnit::Second => convert::time32s_to_time(value as i32),
+                TimeUnit::Millisecond => convert::time32ms_to_time(value as i32),
+                TimeUnit::Microsecond => convert::time64us_to_time(value as i64),
+                TimeUnit::Nanosecond => convert::time64ns_to_time(value as i64),
+            };
+            time.map_or_else(|| value.to_string(), |t| t.to_string())
+        }
         _ => value.to_string(),
     }
 }

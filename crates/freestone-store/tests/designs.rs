@@ -8,7 +8,7 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate};
 use freestone_store::design::Design;
-use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, units};
+use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, surviving_units, units};
 use freestone_store::schema::TableSchema;
 use freestone_store::{Store, StoreOptions};
 use proptest::prelude::*;
@@ -252,6 +252,33 @@ fn every_design_gives_the_same_rows() {
             }
             let report = store.check(None).unwrap();
             assert_eq!((report.problems, report.rows), (vec![], 16_500), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn counters_count_each_page_and_zone_once() {
+    for options in DESIGNS {
+        let store = store_with(&[batch(30_000, 7)], options);
+        let table = store.snapshot().unwrap().table("t").unwrap().clone();
+        let metrics = Arc::new(ScanMetrics::default());
+        let mut request = ScanRequest::columns(vec![0, 4, 10]);
+        let ones = Predicate::Int(IntPredicate::In(vec![1, 2]));
+        request.predicates = vec![ColumnPredicate { column: 0, predicate: ones }];
+        let units = surviving_units(&table, &request, 8192, &metrics).unwrap();
+        // Two threads that take turns: pages that span units are met by both.
+        let request = Arc::new(request);
+        let mut cursors = [0, 1].map(|_| Cursor::new(table.clone(), request.clone(), metrics.clone()));
+        for (at, unit) in units.iter().enumerate() {
+            cursors[at % 2].scan(unit, None).unwrap();
+        }
+        let totals = metrics.totals();
+        assert!(totals.pages_used <= totals.pages_total, "{options:?}: {totals:?}");
+        assert!(totals.bytes_used <= totals.bytes_total, "{options:?}: {totals:?}");
+        assert!(totals.zones_pruned + totals.zones_whole <= totals.zones, "{options:?}: {totals:?}");
+        assert_eq!(totals.zones, 30_000u64.div_ceil(2048), "{options:?}: {totals:?}");
+        if options == DESIGNS[1] {
+            assert_eq!((totals.pages_used, totals.bytes_used), (totals.pages_total, totals.bytes_total), "{totals:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use freestone_store::{Store, StoreOptions};
+use freestone_store::{Repaired, Store, StoreOptions};
 
 use crate::error::Result;
 use crate::options::Options;
@@ -33,6 +33,12 @@ impl Database {
     pub fn in_memory(options: Options) -> Result<Arc<Database>> {
         let store = Store::in_memory(store_options(&options))?;
         Self::over(store, options)
+    }
+
+    /// Makes the damaged commit log of a database usable again, as far as that can be, and says what it did and what is
+    /// lost. Nobody may have the database open.
+    pub fn repair(path: impl AsRef<Path>) -> Result<Repaired> {
+        Ok(Store::repair(path.as_ref())?)
     }
 
     fn over(store: Store, options: Options) -> Result<Arc<Database>> {

@@ -38,7 +38,8 @@ use crate::media::{Medium, MediumError};
 pub use pins::{Horizon, Pin, PinError, ReaderPins, oldest_pinned};
 pub use reader::{LogReader, Refresh};
 pub use record::LONGEST_BODY;
-pub use repair::RepairReport;
+pub(crate) use repair::set_aside;
+pub use repair::{Intended, RepairReport};
 pub use scan::Record;
 pub use writer::{LogWriter, Outcome};
 
@@ -65,9 +66,13 @@ impl Log {
     }
 
     /// Makes a damaged log usable again, keeping the longest sound run of commits from the start, and reports what was
-    /// lost. Nothing is deleted: bytes that are cut off are saved beside the log.
-    pub fn repair(medium: Arc<dyn Medium>) -> Result<RepairReport, LogError> {
-        repair::repair(medium)
+    /// lost. Nothing is deleted: bytes that are cut off are saved beside the log. `prepare` learns what will be done before
+    /// it is, and stops it with an error.
+    pub fn repair<E: From<LogError>>(
+        medium: Arc<dyn Medium>,
+        prepare: impl FnOnce(&Intended<'_>) -> Result<(), E>,
+    ) -> Result<RepairReport, E> {
+        repair::repair(medium, prepare)
     }
 }
 

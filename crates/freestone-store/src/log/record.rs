@@ -15,6 +15,8 @@
 
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
+use super::scan::Record;
+
 pub const HEADER_LEN: usize = 32;
 pub const RECORD_HEADER_LEN: usize = 24;
 pub const CURRENT_LEN: usize = 64;
@@ -191,6 +193,24 @@ pub fn has_record_from(bytes: &[u8], generation: u64, sequence: u64) -> bool {
                 && rest.get(..header.body_len as usize).is_some_and(|body| header.body_matches(body))
         })
     })
+}
+
+/// The valid records that start at multiples of 8 in `bytes`, in their order, whatever stands between.
+pub fn records_in(bytes: &[u8], generation: u64) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut start = 0;
+    while let Some((bytes, rest)) = bytes.get(start..).and_then(|bytes| bytes.split_first_chunk()) {
+        let header = RecordHeader::decode(bytes, generation).ok();
+        let body = header.and_then(|header| Some((header, rest.get(..header.body_len as usize)?)));
+        start += match body.filter(|(header, body)| header.body_matches(body)) {
+            Some((header, body)) => {
+                records.push(Record { sequence: header.sequence, body: body.to_vec(), is_base: false });
+                header.record_len() as usize
+            }
+            None => 8,
+        };
+    }
+    records
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

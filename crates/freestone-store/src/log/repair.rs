@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::media::{Medium, MediumError};
 
 use super::lock::take_writer_lock;
-use super::record::Current;
-use super::scan::{LogFile, Position, read_bytes};
+use super::record::{Current, records_in};
+use super::scan::{LogFile, Position, Record, read_bytes};
 use super::writer::replace_current;
 use super::{LogError, generations, manifest_name, read_current};
 
@@ -25,8 +25,29 @@ pub struct RepairReport {
     pub saved_as: Option<String>,
     /// True if sound commits followed the damage. They are in the saved bytes, but cannot be used without what is missing.
     pub sound_commits_cut: bool,
-    /// Logs that could not be used, and why.
+    /// Logs that could not be used, and why. They are renamed, to outlive the next writer.
     pub unusable: Vec<String>,
+}
+
+impl RepairReport {
+    /// True if commits that were acknowledged may be among what was cut off.
+    pub fn loses_commits(&self) -> bool {
+        let unexpected = match self.expected_sequence {
+            Some(expected) => expected > self.last_sequence,
+            None => self.cut_bytes > 0,
+        };
+        unexpected || self.sound_commits_cut || !self.unusable.is_empty()
+    }
+}
+
+/// What a repair is about to do, while all is as it was.
+#[derive(Debug)]
+pub struct Intended<'a> {
+    pub report: &'a RepairReport,
+    /// The commits that stay.
+    pub kept: &'a [Record],
+    /// Sound commits that cannot stay, since one before them is missing.
+    pub lost: &'a [Record],
 }
 
 /// A log as far as it is sound.
@@ -36,36 +57,101 @@ struct Candidate {
     len: u64,
 }
 
-/// Keeps the log that goes furthest, up to its first broken record, and makes CURRENT name it.
-pub fn repair(medium: Arc<dyn Medium>) -> Result<RepairReport, LogError> {
+/// Keeps the log that goes furthest, up to its first broken record, and makes CURRENT name it. `prepare` is called before
+/// anything changes, under the writer's lock; if it fails, nothing is repaired.
+///
+/// A log of another version of the format, and one that cannot be read now, is not damage: both are errors.
+pub fn repair<E: From<LogError>>(
+    medium: Arc<dyn Medium>,
+    prepare: impl FnOnce(&Intended<'_>) -> Result<(), E>,
+) -> Result<RepairReport, E> {
+    // No lock file in a folder that is no database.
+    if generations(&medium).map_err(LogError::from)?.is_empty() {
+        return Err(LogError::NothingToRepair { place: medium.place() }.into());
+    }
     let _lock = take_writer_lock(&medium)?;
-    let expected_sequence = read_current(&medium).ok().flatten().map(|current| current.last_sequence);
+    let expected_sequence = match read_current(&medium) {
+        Ok(current) => current.map(|current| current.last_sequence),
+        Err(error) if is_repairable(&error) => None,
+        Err(error) => return Err(error.into()),
+    };
     let mut candidates = Vec::new();
     let mut unusable = Vec::new();
-    for generation in generations(&medium)? {
+    for generation in generations(&medium).map_err(LogError::from)? {
         match examine(&medium, generation) {
             Ok(candidate) => candidates.push(candidate),
-            Err(error) => unusable.push(error.to_string()),
+            Err(error) if is_repairable(&error) => unusable.push((generation, error.to_string())),
+            Err(error) => return Err(error.into()),
         }
     }
     // Of two that go equally far the later generation: a checkpoint holds the same as the log that it folded.
     let Some(best) = candidates.into_iter().max_by_key(|candidate| candidate.end.last_sequence) else {
-        return Err(LogError::NothingToRepair { place: medium.place() });
+        return Err(LogError::NothingToRepair { place: medium.place() }.into());
     };
     let last_sequence = best.end.last_sequence.unwrap_or(0);
     let generation = best.log.header.generation;
-    let sound_commits_cut = best.log.has_record_behind(best.end.offset, best.len, last_sequence + 1)?;
-    let saved_as = cut(&medium, &best)?;
-    replace_current(&medium, Current { generation, committed_len: best.end.offset, last_sequence })?;
-    Ok(RepairReport {
+    let mut report = RepairReport {
         generation,
         last_sequence,
         expected_sequence,
         cut_bytes: best.len - best.end.offset,
-        saved_as,
-        sound_commits_cut,
-        unusable,
-    })
+        saved_as: None,
+        sound_commits_cut: best
+            .log
+            .has_record_behind(best.end.offset, best.len, last_sequence + 1)
+            .map_err(log_error)?,
+        unusable: unusable.iter().map(|(_, reason)| reason.clone()).collect(),
+    };
+    let lost = lost(&medium, &best, last_sequence, &unusable)?;
+    let kept = best.log.read_committed(&mut best.log.start(), best.end.offset)?;
+    prepare(&Intended { report: &report, kept: &kept, lost: &lost })?;
+    for (generation, _) in &unusable {
+        set_aside(&medium, &manifest_name(*generation)).map_err(log_error)?;
+    }
+    report.saved_as = cut(&medium, &best).map_err(log_error)?;
+    replace_current(&medium, Current { generation, committed_len: best.end.offset, last_sequence })
+        .map_err(log_error)?;
+    Ok(report)
+}
+
+fn log_error(error: MediumError) -> LogError {
+    error.into()
+}
+
+/// Whether a repair may go on without what this error keeps from being read.
+fn is_repairable(error: &LogError) -> bool {
+    error.is_damage() && !matches!(error, LogError::Version { .. })
+}
+
+/// The sound commits behind the damage, in order.
+fn lost(
+    medium: &Arc<dyn Medium>,
+    best: &Candidate,
+    last_sequence: u64,
+    unusable: &[(u64, String)],
+) -> Result<Vec<Record>, LogError> {
+    let rest = read_bytes(&best.log.file, best.end.offset, best.len)?;
+    let mut lost = records_in(&rest, best.log.header.generation);
+    for (generation, _) in unusable {
+        let file = medium.open(&manifest_name(*generation))?;
+        let bytes = read_bytes(&file, 0, file.len()?)?;
+        lost.extend(records_in(&bytes, *generation));
+    }
+    lost.retain(|record| record.sequence > last_sequence);
+    lost.sort_by_key(|record| record.sequence);
+    lost.dedup_by_key(|record| record.sequence);
+    Ok(lost)
+}
+
+/// Renames a file to what no writer removes; the new name.
+pub fn set_aside(medium: &Arc<dyn Medium>, name: &str) -> Result<String, MediumError> {
+    let mut number = 1;
+    while medium.exists(&format!("{name}.lost-{number}"))? {
+        number += 1;
+    }
+    let aside = format!("{name}.lost-{number}");
+    medium.rename(name, &aside)?;
+    Ok(aside)
 }
 
 fn examine(medium: &Arc<dyn Medium>, generation: u64) -> Result<Candidate, LogError> {

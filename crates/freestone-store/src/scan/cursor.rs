@@ -147,8 +147,9 @@ impl Cursor {
         let mut judged = judge(granule, &request.predicates);
         let by_dynamic = judge(granule, &dynamic);
         judged.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
-        ScanMetrics::add(&self.metrics.zones, judged.zones);
-        ScanMetrics::add(&self.metrics.zones_pruned, judged.pruned.max(by_dynamic.pruned));
+        let pruned = judged.pruned.iter().zip(&by_dynamic.pruned).filter(|(here, there)| **here || **there).count();
+        ScanMetrics::add(&self.metrics.zones, judged.pruned.len());
+        ScanMetrics::add(&self.metrics.zones_pruned, pruned);
         let mut selection = judged.selection;
         ScanMetrics::add(&self.metrics.rows_scanned, bitmap::count(&selection));
         self.drop_deleted(granule, &mut selection);
@@ -168,8 +169,8 @@ impl Cursor {
             self.filter_rows(granule, filter.as_ref(), held, &mut selection)?;
         }
         self.apply_dynamic_row_filters(granule, held, &mut selection)?;
-        if judged.open.is_empty() && judged.pruned == 0 && bitmap::count(&selection) == granule.len {
-            ScanMetrics::add(&self.metrics.zones_whole, judged.zones);
+        if judged.open.is_empty() && pruned == 0 && bitmap::count(&selection) == granule.len {
+            ScanMetrics::add(&self.metrics.zones_whole, judged.pruned.len());
         }
         self.emit(granule, held, &selection)
     }
@@ -346,17 +347,13 @@ impl Cursor {
             }
             match segment.cached(self.table.cache(), group, *page)? {
                 Some(cached) => {
-                    ScanMetrics::add(&self.metrics.pages_used, 1);
-                    ScanMetrics::add(&self.metrics.bytes_used, segment.page_bytes(group, *page));
+                    self.metrics.use_page(segment, group, *page);
                     found.push((*page, cached));
                 }
                 None => missing.push((group, *page)),
             }
         }
-        for (group, page) in &missing {
-            ScanMetrics::add(&self.metrics.pages_used, 1);
-            ScanMetrics::add(&self.metrics.bytes_used, segment.page_bytes(*group, *page));
-        }
+        missing.iter().for_each(|(group, page)| self.metrics.use_page(segment, *group, *page));
         let read = self.read(segment, &missing)?;
         if let Some(first) = wanted.first() {
             held[group].retain(|(page, _)| page >= first);
@@ -389,10 +386,7 @@ impl Cursor {
             }
         }
         let read = self.read(granule.segment, &missing)?;
-        for (group, page) in &missing {
-            ScanMetrics::add(&self.metrics.pages_used, 1);
-            ScanMetrics::add(&self.metrics.bytes_used, granule.segment.page_bytes(*group, *page));
-        }
+        missing.iter().for_each(|(group, page)| self.metrics.use_page(granule.segment, *group, *page));
         for ((group, page), cached) in missing.iter().zip(read) {
             held[*group].push((*page, cached));
         }
@@ -505,8 +499,8 @@ struct Judged {
     selection: Vec<u64>,
     /// Predicates that some zone leaves open.
     open: Vec<usize>,
-    zones: usize,
-    pruned: usize,
+    /// For each zone, whether it is ruled out.
+    pruned: Vec<bool>,
 }
 
 /// Whether the zones of a unit leave any row.
@@ -521,15 +515,14 @@ pub(super) fn survives(segment: &Segment, unit: &Unit, predicates: &[ColumnPredi
 
 fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate]) -> Judged {
     let (segment, zone_rows) = (granule.segment, granule.segment.zone_rows());
-    let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], zones: 0, pruned: 0 };
+    let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], pruned: vec![] };
     let end = granule.start + granule.len;
     for zone in granule.start / zone_rows..end.div_ceil(zone_rows) {
-        judged.zones += 1;
         let rows = zone_rows.min(segment.rows() - zone * zone_rows);
         let verdict = |p: &ColumnPredicate| segment.footer.zones[p.column].verdict(zone, rows, &p.predicate);
         let verdicts: Vec<Verdict> = predicates.iter().map(verdict).collect();
+        judged.pruned.push(verdicts.contains(&Verdict::None));
         if verdicts.contains(&Verdict::None) {
-            judged.pruned += 1;
             let from = (zone * zone_rows).max(granule.start) - granule.start;
             let to = (zone * zone_rows + rows).min(end) - granule.start;
             (from..to).for_each(|row| bitmap::clear(&mut judged.selection, row));

@@ -38,7 +38,8 @@ impl Store {
             for at in 0..checked.segments.len() {
                 report.segments += 1;
                 if let Err(error) = check_segment(checked, at, &mut report) {
-                    report.problems.push(error.to_string());
+                    let (name, rows) = (&checked.name, checked.segments[at].live_rows());
+                    report.problems.push(format!("table {name}, {rows} rows of a segment: {error}"));
                 }
             }
             report.rows += checked.rows();
@@ -55,7 +56,7 @@ fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Res
         for page in 0..segment.page_count(group) {
             report.pages += 1;
             if let Err(error) = read_page(table, &segment, group, page, &mut buffers) {
-                report.problems.push(error.to_string());
+                report.problems.push(format!("{}: {error}", page_place(table, &segment, at, group, page)));
             }
         }
     }
@@ -69,10 +70,20 @@ fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Res
         let data = ColumnData::from_arrays([&array], &column.data_type);
         if &ZoneMap::of(&data, segment.zone_rows()) != zones {
             let problem = wrong(format!("column {}: the zones' aggregates are not those of the values", column.name));
-            report.problems.push(problem.to_string());
+            report.problems.push(format!("table {}: {problem}", table.name));
         }
     }
     Ok(())
+}
+
+/// The rows and columns that a page holds.
+fn page_place(table: &Table, segment: &Segment, at: usize, group: usize, page: usize) -> String {
+    let rows = segment.page_rows(group, page);
+    let description = &segment.footer.description;
+    let columns =
+        description.groups[group].columns.iter().map(|c| description.schema.columns[*c as usize].name.as_str());
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    format!("table {}, segment {at}, rows {} to {} of ({columns})", table.name, rows.start, rows.end.saturating_sub(1))
 }
 
 /// Reads a page past the cache, so that what is on the medium is checked.

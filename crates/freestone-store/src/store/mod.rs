@@ -3,6 +3,7 @@
 mod appender;
 mod check;
 mod commit;
+mod repair;
 mod shared;
 mod sort;
 mod state;
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 
 pub use appender::{Appended, Appender, SEGMENT_ROWS};
 pub use check::CheckReport;
+pub use repair::Repaired;
 pub use state::{SegmentEntry, Table};
 pub use vacuum::VacuumReport;
 pub use write::WriteTransaction;

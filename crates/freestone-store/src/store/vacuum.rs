@@ -105,7 +105,7 @@ impl WriteTransaction<'_> {
     }
 }
 
-fn segment_id(name: &str) -> Option<u64> {
+pub(super) fn segment_id(name: &str) -> Option<u64> {
     let hex = name.strip_prefix("segments/")?.strip_suffix(".seg")?;
     let id = u64::from_str_radix(hex, 16).ok()?;
     (segment_file(id) == name).then_some(id)

@@ -113,9 +113,8 @@ impl FreestoneSource {
 
     /// The units that the zones leave; the first call counts what there is to scan.
     fn surviving_units(&self) -> Result<Vec<Unit>> {
-        let counted = self.scan_metrics.totals().segments > 0;
         let ignored = ScanMetrics::default();
-        let metrics = if counted { &ignored } else { self.scan_metrics.as_ref() };
+        let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
         surviving_units(&self.table, &self.request(0), UNIT_ROWS, metrics)
             .map_err(|error| DataFusionError::External(Box::new(error)))
     }

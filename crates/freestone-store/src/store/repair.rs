@@ -1,0 +1,148 @@
+//! `freestone check --repair`: a damaged commit log made usable again. Nothing is deleted and nothing is dropped in silence:
+//! what the log cannot keep is described commit by commit, and files that only lost commits knew are set aside.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::commit::{Commit, Operation};
+use super::state::{State, segment_file};
+use super::vacuum::segment_id;
+use super::{Store, apply};
+use crate::error::{Result, StoreError};
+use crate::log::{Log, Record, RepairReport, set_aside};
+use crate::media::{Disk, DiskOptions, Medium, MediumError};
+
+/// What a repair of a database did.
+#[derive(Debug)]
+pub struct Repaired {
+    pub log: RepairReport,
+    /// What is lost: commits, as far as they can be read, with the tables and rows that they were about.
+    pub lost: Vec<String>,
+    /// New names of segment files that only lost commits knew. Their rows are in them.
+    pub set_aside: Vec<String>,
+}
+
+impl Repaired {
+    /// True if the log was sound, and is as it was.
+    pub fn found_nothing(&self) -> bool {
+        let expected = self.log.expected_sequence.is_some_and(|expected| expected <= self.log.last_sequence);
+        expected && self.log.cut_bytes == 0 && self.log.unusable.is_empty()
+    }
+}
+
+impl Store {
+    /// Makes the commit log of a database folder usable again, as far as it is sound. Segments are not touched: see
+    /// [`Store::check`] for those.
+    ///
+    /// # Errors
+    /// When the folder holds no log that could be used, another process writes, or the medium fails. Before that nothing
+    /// is changed.
+    pub fn repair(path: &Path) -> Result<Repaired> {
+        Store::repair_on(Arc::new(Disk::open(path, false, DiskOptions::default())?))
+    }
+
+    /// As [`Store::repair`], on any medium.
+    pub fn repair_on(medium: Arc<dyn Medium>) -> Result<Repaired> {
+        let (mut lost, mut aside) = (vec![], vec![]);
+        let log = Log::repair(medium.clone(), |intended| {
+            let state = intended.kept.iter().try_fold(State::default(), |state, record| apply(record, &state))?;
+            if intended.report.loses_commits() {
+                lost = describe_lost(&state, intended.report, intended.lost);
+                aside = set_unknown_segments_aside(&medium, &state)?;
+            }
+            Ok::<(), StoreError>(())
+        })?;
+        Ok(Repaired { log, lost, set_aside: aside })
+    }
+}
+
+/// Renames the segment files that no kept commit names: the next writer would take them for leftovers.
+fn set_unknown_segments_aside(medium: &Arc<dyn Medium>, state: &State) -> Result<Vec<String>, MediumError> {
+    let known: HashSet<u64> = state.segment_files().chain(state.removed.keys().copied()).collect();
+    let is_unknown = |name: &String| name.ends_with(".seg") && segment_id(name).is_none_or(|id| !known.contains(&id));
+    let unknown: Vec<String> = medium.list("segments/")?.into_iter().filter(is_unknown).collect();
+    let aside = unknown.iter().map(|name| set_aside(medium, name)).collect::<Result<Vec<_>, _>>()?;
+    if !aside.is_empty() {
+        medium.sync_folder("segments")?;
+    }
+    Ok(aside)
+}
+
+/// A line for each commit that is lost, and for each run of those that cannot be read.
+fn describe_lost(state: &State, report: &RepairReport, readable: &[Record]) -> Vec<String> {
+    let mut names: BTreeMap<u64, String> = state.tables.values().map(|table| (table.id, table.name.clone())).collect();
+    let mut lines = vec![];
+    let mut next = report.last_sequence + 1;
+    for record in readable {
+        lines.extend(unreadable(next, record.sequence - 1));
+        let what = match Commit::parse(&record.body) {
+            Ok(commit) => describe(&commit, &mut names),
+            Err(reason) => reason,
+        };
+        lines.push(format!("commit {}: {what}", record.sequence));
+        next = record.sequence + 1;
+    }
+    match report.expected_sequence {
+        Some(expected) => lines.extend(unreadable(next, expected)),
+        None if report.cut_bytes > 0 && readable.is_empty() => {
+            lines.push(format!("commits from {next} on, if there were any, cannot be read"));
+        }
+        None => {}
+    }
+    lines
+}
+
+fn unreadable(first: u64, last: u64) -> Option<String> {
+    match last.checked_sub(first)? {
+        0 => Some(format!("commit {first} cannot be read")),
+        _ => Some(format!("commits {first} to {last} cannot be read")),
+    }
+}
+
+/// What a commit was about, in words.
+fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
+    let mut parts = vec![];
+    let mut added: BTreeMap<u64, (u64, Vec<String>)> = BTreeMap::new();
+    let (mut replaced, mut deleted) = (BTreeSet::new(), BTreeSet::new());
+    for operation in &commit.operations {
+        match operation {
+            Operation::CreateTable { table, name, .. } => {
+                names.insert(*table, name.clone());
+                parts.push(format!("creates table {name}"));
+            }
+            Operation::DropTable { table } => parts.push(format!("drops table {}", name_of(names, *table))),
+            Operation::SetDesign { table, design } => {
+                parts.push(format!("sets the design of {} to {design}", name_of(names, *table)));
+            }
+            Operation::AddSegment { table, segment, rows, pending, .. } => {
+                let (sum, files) = added.entry(*table).or_default();
+                *sum += u64::from(*rows);
+                files.extend(pending.is_none().then(|| segment_file(*segment)));
+            }
+            Operation::RemoveSegments { table, .. } => {
+                replaced.insert(*table);
+            }
+            Operation::SetDeleted { table, .. } => {
+                deleted.insert(*table);
+            }
+            Operation::CreateView { name, .. } => parts.push(format!("creates view {name}")),
+            Operation::DropView { name } => parts.push(format!("drops view {name}")),
+            Operation::Forget { .. } | Operation::Removed { .. } | Operation::LastId { .. } => {}
+        }
+    }
+    parts.extend(deleted.iter().map(|table| format!("deletes rows of {}", name_of(names, *table))));
+    parts.extend(replaced.iter().map(|table| format!("removes segments of {}", name_of(names, *table))));
+    parts.extend(added.iter().map(|(table, (rows, files))| {
+        let name = name_of(names, *table);
+        match files.is_empty() {
+            true => format!("adds {rows} rows to {name}"),
+            false => format!("adds {rows} rows to {name} ({})", files.join(", ")),
+        }
+    }));
+    if parts.is_empty() { "changes no rows".into() } else { parts.join("; ") }
+}
+
+fn name_of(names: &BTreeMap<u64, String>, table: u64) -> String {
+    names.get(&table).cloned().unwrap_or_else(|| format!("table number {table}"))
+}
