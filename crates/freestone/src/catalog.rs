@@ -175,6 +175,7 @@ fn explain(error: DataFusionError, scope: &Scope) -> Error {
         Some((_, extension)) if files::is_format(extension) => {
             missing.with_hint(format!("put a file's name in quotes: FROM '{name}'"))
         }
+        _ if files::is_folder(&name) => missing.with_hint(format!("the folder {name} holds no data file")),
         _ => missing,
     }
 }

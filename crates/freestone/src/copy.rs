@@ -17,7 +17,8 @@ use crate::session::{Outcome, Progress, WriteContext};
 use crate::statement::{CopyFrom, CopyTo, OptionList};
 
 const FROM_OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SAMPLE_ROWS, MAX_RECORD_BYTES";
-const TO_OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, ROW_GROUP_SIZE";
+const TO_OPTIONS: &str =
+    "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE";
 
 /// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern; files are read in the order
 /// of their names, and of a file's columns those that the table has, by name.
@@ -194,9 +195,12 @@ fn number(name: &str, value: &str) -> Result<usize> {
 pub(crate) fn copy_to(request: &CopyTo) -> Result<DfStatement> {
     let mut format = None;
     let mut options = Vec::new();
+    let (mut codec, mut level) = (None, None);
     for (name, value) in &request.options {
         match name.to_ascii_lowercase().as_str() {
             "format" => format = Some(value.to_ascii_lowercase()),
+            "compression" | "codec" => codec = Some(value.to_ascii_lowercase()),
+            "compression_level" => level = Some(number(name, value)?),
             name => options.push((name.to_owned(), value.clone())),
         }
     }
@@ -213,6 +217,9 @@ pub(crate) fn copy_to(request: &CopyTo) -> Result<DfStatement> {
     };
     let mut written =
         options.iter().map(|(name, value)| to_option(stored_as, name, value)).collect::<Result<Vec<_>>>()?;
+    if codec.is_some() || level.is_some() {
+        written.push(("format.compression".into(), text(&compression(stored_as, codec.as_deref(), level)?)));
+    }
     let delimiter = match format.as_str() {
         "tsv" => Some("\t"),
         "tbl" => Some("|"),
@@ -228,6 +235,50 @@ pub(crate) fn copy_to(request: &CopyTo) -> Result<DfStatement> {
         stored_as: Some(stored_as.to_owned()),
         options: written,
     }))
+}
+
+/// Codecs of Parquet: their name as users write it and as the writer has it, their least, default and greatest level.
+type ParquetCodec = (&'static str, &'static str, Option<(usize, usize, usize)>);
+const PARQUET_CODECS: [ParquetCodec; 9] = [
+    ("zstd", "zstd", Some((1, 3, 22))),
+    ("gzip", "gzip", Some((0, 6, 9))),
+    ("brotli", "brotli", Some((0, 4, 11))),
+    ("snappy", "snappy", None),
+    // What Parquet calls LZ4 is deprecated, and other readers refuse it.
+    ("lz4", "lz4_raw", None),
+    ("lz4_raw", "lz4_raw", None),
+    ("none", "uncompressed", None),
+    ("uncompressed", "uncompressed", None),
+    ("false", "uncompressed", None),
+];
+
+/// COMPRESSION and COMPRESSION_LEVEL as DataFusion's writer takes them. `zstd(3)` says both at once.
+fn compression(format: &str, codec: Option<&str>, level: Option<usize>) -> Result<String> {
+    let codec = codec.unwrap_or("zstd");
+    let (name, inside) = match codec.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
+        Some((name, inside)) => (name.trim(), Some(number("COMPRESSION_LEVEL", inside.trim())?)),
+        None => (codec, None),
+    };
+    let known = PARQUET_CODECS.iter().find(|(known, ..)| *known == name).ok_or_else(|| {
+        Error::invalid(format!("unknown compression {name}"))
+            .with_hint("the compressions are zstd, gzip, brotli, snappy, lz4, none")
+    })?;
+    let (_, written, levels) = *known;
+    if format != "parquet" {
+        return match written {
+            "uncompressed" => Ok(written.to_owned()),
+            _ => Err(Error::unsupported(format!("{format} files are not compressed by this version"))
+                .with_hint("write parquet, or compress the file afterwards")),
+        };
+    }
+    match (levels, level.or(inside)) {
+        (None, None) => Ok(written.to_owned()),
+        (None, Some(_)) => Err(Error::invalid(format!("compression {name} has no levels"))),
+        (Some((least, default, greatest)), level) => match level.unwrap_or(default) {
+            level if (least..=greatest).contains(&level) => Ok(format!("{written}({level})")),
+            level => Err(Error::invalid(format!("compression {name} has levels {least} to {greatest}, not {level}"))),
+        },
+    }
 }
 
 fn text(value: &str) -> Value {
@@ -250,7 +301,6 @@ fn to_option(format: &str, name: &str, value: &str) -> Result<(String, Value)> {
         ("csv", "quote") => Some("format.quote"),
         ("csv", "escape") => Some("format.escape"),
         ("csv", "null") => Some("format.null_value"),
-        ("csv" | "json" | "parquet", "compression") => Some("format.compression"),
         ("parquet", "row_group_size") => Some("format.max_row_group_size"),
         _ => None,
     };

@@ -262,10 +262,13 @@ fn translate_schema(error: &SchemaError) -> Error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let wanted = plain_name(field);
             let qualified = field.relation.is_some();
-            let candidates: Vec<String> = valid_fields
-                .iter()
-                .map(|valid| if qualified { plain_name(valid) } else { valid.name().to_owned() })
-                .collect();
+            let mut candidates: Vec<String> = vec![];
+            for valid in valid_fields {
+                let name = if qualified { plain_name(valid) } else { valid.name().to_owned() };
+                if !candidates.contains(&name) {
+                    candidates.push(name);
+                }
+            }
             Error::not_found("column", &wanted, candidates.iter().map(String::as_str))
         }
         SchemaError::AmbiguousReference { field } => {
@@ -291,11 +294,32 @@ fn translate_plan(message: String) -> Error {
         let hint = format!("did you mean {}", suggestion.trim_end_matches('.').replace('\'', ""));
         return Error::new(ErrorKind::NotFound, lower_first(what.trim_end_matches('.'))).with_hint(hint);
     }
+    if let Some((given, row, expected)) = value_count(&message) {
+        return Error::invalid(format!("row {row} has {given} values, expected {expected}"));
+    }
+    if let Some(function) = file_function(&message) {
+        return Error::new(ErrorKind::NotFound, format!("no table function {function}"))
+            .with_hint("name the file itself: FROM 'file.csv', 'file.parquet', 'folder/*.json'");
+    }
     let is_type = ["coerce", "No function matches", "Cannot infer common", "type mismatch", "types are not compatible"];
     if is_type.iter().any(|part| message.contains(part)) {
         return Error::new(ErrorKind::Type, message);
     }
     Error::invalid(message)
+}
+
+/// Of a VALUES list whose rows differ in length: values given, the row from 1, values expected.
+fn value_count(message: &str) -> Option<(usize, usize, usize)> {
+    let rest = message.strip_prefix("Inconsistent data length across values list: got ")?;
+    let (given, rest) = rest.split_once(" values in row ")?;
+    let (row, expected) = rest.split_once(" but expected ")?;
+    Some((given.parse().ok()?, row.parse::<usize>().ok()? + 1, expected.trim_end().parse().ok()?))
+}
+
+/// The function with which other systems read a file, if it is what a message misses.
+fn file_function(message: &str) -> Option<&str> {
+    let name = message.strip_prefix("table function '")?.split_once("' not found")?.0;
+    ["read_", "parquet_", "scan_"].iter().any(|prefix| name.starts_with(prefix)).then_some(name)
 }
 
 fn internal(message: String) -> Error {

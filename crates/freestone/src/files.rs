@@ -3,7 +3,7 @@
 //! Parquet and Arrow files are scanned by DataFusion, which reads the columns and row groups that a query needs. CSV and
 //! JSON files are read by [`crate::ingest`], whose types, order and errors are those of `COPY … FROM`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -21,9 +21,15 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use crate::error::{Error, Result};
 use crate::ingest::{self, FileFormat, IngestOptions};
 
-/// Whether a table name means a file: no table's name has a path's separator, a glob, or one of our extensions.
+/// Whether a table name means a file: no table's name has a path's separator, a glob, or one of our extensions. A folder
+/// without any of these is meant if it holds data files.
 pub(crate) fn is_file_name(name: &str) -> bool {
-    name.contains(['/', '*', '?']) || format(name).is_some()
+    name.contains(['/', '*', '?']) || format(name).is_some() || is_folder(name) && ingest::expand_paths(name).is_ok()
+}
+
+/// Whether there is a folder of this name.
+pub(crate) fn is_folder(name: &str) -> bool {
+    Path::new(name).is_dir()
 }
 
 /// Whether files with this ending are read.

@@ -24,6 +24,7 @@ mod ddl;
 mod dml;
 mod error;
 mod files;
+mod from_first;
 mod functions;
 #[doc(hidden)]
 pub mod fuzz;

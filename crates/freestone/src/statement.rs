@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{Error, Result};
+use crate::from_first;
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -190,11 +191,11 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     Ok(parser(&tokens).parse_query()?)
 }
 
-/// A parser of tokens in which `1e300` is a DOUBLE, as SQL has it: DataFusion would make a decimal of it, whose scale has
-/// an end.
+/// A parser of tokens in which `FROM t` alone is a query, and `1e300` a DOUBLE, as SQL has it: DataFusion would make a
+/// decimal of it, whose scale has an end.
 fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
     let mut read = Vec::with_capacity(tokens.len());
-    for token in tokens {
+    for token in from_first::completed(tokens) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {
                 let literal = Token::SingleQuotedString(digits.clone());
@@ -202,7 +203,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
                 let cast = [word("CAST"), Token::LParen, literal, word("AS"), word("DOUBLE"), Token::RParen];
                 read.extend(cast.map(|part| TokenWithSpan::new(part, token.span)));
             }
-            _ => read.push(token.clone()),
+            _ => read.push(token),
         }
     }
     Parser::new(&DIALECT).with_tokens_with_locations(read)
@@ -478,7 +479,14 @@ impl<'a> Cursor<'a> {
             Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => text.clone(),
             Some(Token::DollarQuotedString(text)) => text.value.clone(),
             Some(Token::Number(digits, _)) => format!("{sign}{digits}"),
-            Some(Token::Word(word)) => word.value.clone(),
+            Some(Token::Word(word)) => match self.tokens.get(1..4).map(|rest| [0, 1, 2].map(|at| &rest[at].token)) {
+                // A codec with its level: zstd(3).
+                Some([Token::LParen, Token::Number(level, _), Token::RParen]) => {
+                    *self = self.after(3);
+                    format!("{}({level})", word.value)
+                }
+                _ => word.value.clone(),
+            },
             _ => return Err(self.unexpected("an option's value")),
         };
         self.advance();

@@ -172,6 +172,13 @@ fn key(value: &ScalarValue, data_type: &DataType) -> Option<Key> {
     }))
 }
 
+/// The first and the last key that are equal to a key. A float's two zeros are equal, and neighbours in total order.
+fn equals(key: i128, data_type: &DataType) -> (i128, i128) {
+    let negative_zero = i128::from(f64_key(-0.0));
+    let is_zero = data_type.is_floating() && (negative_zero..=0).contains(&key);
+    if is_zero { (negative_zero, 0) } else { (key, key) }
+}
+
 fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8View | DataType::BinaryView)
 }
@@ -187,15 +194,17 @@ fn comparison(op: Operator, value: &ScalarValue, data_type: &DataType) -> Option
     match key(value, data_type)? {
         Key::Int(v) => {
             let range = |low, high| Predicate::Int(IntPredicate::Range { low, high });
+            let (first, last) = equals(v, data_type);
             Some(match op {
-                Operator::Eq => range(v, v),
+                Operator::Eq => range(first, last),
+                Operator::NotEq if first < last => Predicate::Int(IntPredicate::NotIn(vec![first, last])),
                 Operator::NotEq => Predicate::Int(IntPredicate::NotEqual(v)),
                 Operator::Lt if v == i128::MIN => never(),
-                Operator::Lt => range(i128::MIN, v - 1),
-                Operator::LtEq => range(i128::MIN, v),
+                Operator::Lt => range(i128::MIN, first - 1),
+                Operator::LtEq => range(i128::MIN, last),
                 Operator::Gt if v == i128::MAX => never(),
-                Operator::Gt => range(v + 1, i128::MAX),
-                Operator::GtEq => range(v, i128::MAX),
+                Operator::Gt => range(last + 1, i128::MAX),
+                Operator::GtEq => range(first, i128::MAX),
                 _ => return None,
             })
         }
@@ -228,7 +237,7 @@ fn one_of(column: usize, values: Vec<ScalarValue>, negated: bool, schema: &Schem
     let (mut ints, mut bytes) = (vec![], vec![]);
     for key in keys? {
         match key {
-            Key::Int(v) => ints.push(v),
+            Key::Int(v) => ints.extend([equals(v, data_type).0, equals(v, data_type).1]),
             Key::Bytes(v) => bytes.push(v),
         }
     }
