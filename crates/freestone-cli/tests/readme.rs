@@ -65,7 +65,7 @@ fn steps(text: &str) -> Vec<Step> {
 /// The text without layout, and every number as `#`.
 fn masked(text: &str) -> String {
     let text = text.replace("\\n", " ");
-    let kept = text.chars().filter(|c| !c.is_whitespace() && !"─│┌┐└┘├┤┬┴┼".contains(*c));
+    let kept = text.chars().filter(|c| !c.is_whitespace() && !"─│┌┐└┘├┤┬┴┼↵".contains(*c));
     let mut out = String::new();
     for c in kept {
         let in_number = out.ends_with('#');

@@ -2,7 +2,10 @@
 //!
 //! The widths come from the first [`BUFFER_ROWS`] rows; later rows stream by in the same widths, and a wider value
 //! pushes its frame to the right. A terminal gets at most [`TableLayout::max_rows`] rows, cut in the middle.
+//!
+//! A value of several lines takes several lines of its row; `↵` in the margin stands where it has a line break.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
@@ -22,7 +25,7 @@ const MIN_WIDTH: usize = 8;
 pub struct TableLayout {
     /// Shows the first and the last half of so many rows, or all.
     pub max_rows: Option<usize>,
-    /// The terminal's columns: wide values are cut to fit.
+    /// The terminal's columns: wide values are cut to fit; the lines of a query plan are wrapped.
     pub max_width: Option<usize>,
     /// Ends with a line that counts the rows.
     pub footer: bool,
@@ -111,13 +114,19 @@ impl<'a> TableWriter<'a> {
         let mut widths: Vec<usize> = self.names.iter().map(|name| name.width()).collect();
         for row in rows {
             for (width, text) in widths.iter_mut().zip(row) {
-                *width = text.width().max(*width);
+                *width = text.split('\n').map(|line| line.width()).max().unwrap_or(0).max(*width);
             }
         }
         if let Some(max_width) = self.layout.max_width {
             fit(&mut widths, max_width.saturating_sub(3 * self.names.len() + 1));
         }
-        Frame { widths, is_right: self.is_right.clone(), cuts: self.layout.max_width.is_some() }
+        let excess = match self.layout.max_width {
+            None => Excess::Shown,
+            // What EXPLAIN gives is read to its end.
+            Some(_) if self.names == ["plan_type", "plan"] => Excess::Wrapped,
+            Some(_) => Excess::Cut,
+        };
+        Frame { widths, is_right: self.is_right.clone(), excess }
     }
 
     fn footer(&self) -> String {
@@ -169,7 +178,7 @@ fn append_rows(batch: &RecordBatch, rows: &mut Vec<Vec<String>>) -> io::Result<(
             } else {
                 column.append(row, &mut text)?;
             }
-            cells.push(visible(&text));
+            cells.push(visible_lines(&text));
         }
         rows.push(cells);
     }
@@ -182,12 +191,34 @@ fn visible(text: &str) -> String {
     line
 }
 
+fn visible_lines(text: &str) -> String {
+    match text.contains('\n') {
+        true => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
+        false => visible(text),
+    }
+}
+
+/// What becomes of a line that is wider than its column.
+#[derive(Clone, Copy, PartialEq)]
+enum Excess {
+    /// It pushes the frame to the right.
+    Shown,
+    Cut,
+    Wrapped,
+}
+
 /// The shape that every row of one table is printed in.
 struct Frame {
     widths: Vec<usize>,
     is_right: Vec<bool>,
-    /// Cuts wider values instead of letting them push the frame to the right.
-    cuts: bool,
+    excess: Excess,
+}
+
+/// A line of a cell as it is printed.
+struct Line<'a> {
+    text: Cow<'a, str>,
+    /// The value has a line break here.
+    breaks: bool,
 }
 
 impl Frame {
@@ -203,22 +234,83 @@ impl Frame {
         text.push('\n');
     }
 
+    /// One row: as many lines as its tallest cell has.
     fn append_row(&self, cells: &[String], text: &mut String) {
-        for ((cell, width), is_right) in cells.iter().zip(&self.widths).zip(&self.is_right) {
-            let cell_width = cell.width();
-            let padding = width.saturating_sub(cell_width);
-            text.push_str("│ ");
-            text.extend(std::iter::repeat_n(' ', if *is_right { padding } else { 0 }));
-            if self.cuts && cell_width > *width {
-                append_cut(cell, *width, text);
-            } else {
-                text.push_str(cell);
+        let cells: Vec<Vec<Line<'_>>> =
+            cells.iter().zip(&self.widths).map(|(cell, width)| self.lines(cell, *width)).collect();
+        for at in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+            for ((lines, width), is_right) in cells.iter().zip(&self.widths).zip(&self.is_right) {
+                let (line, breaks) = lines.get(at).map_or(("", false), |line| (&line.text, line.breaks));
+                self.append_line(line, *width, *is_right, text);
+                text.push(if breaks { '↵' } else { ' ' });
             }
-            text.extend(std::iter::repeat_n(' ', if *is_right { 0 } else { padding }));
-            text.push(' ');
+            text.push_str("│\n");
         }
-        text.push_str("│\n");
     }
+
+    fn append_line(&self, line: &str, width: usize, is_right: bool, text: &mut String) {
+        let line_width = line.width();
+        let padding = width.saturating_sub(line_width);
+        text.push_str("│ ");
+        text.extend(std::iter::repeat_n(' ', if is_right { padding } else { 0 }));
+        if self.excess == Excess::Cut && line_width > width {
+            append_cut(line, width, text);
+        } else {
+            text.push_str(line);
+        }
+        text.extend(std::iter::repeat_n(' ', if is_right { 0 } else { padding }));
+    }
+
+    /// The lines of a cell. A line break at its end shows as its mark alone, without an empty line.
+    fn lines<'a>(&self, cell: &'a str, width: usize) -> Vec<Line<'a>> {
+        let mut lines = vec![];
+        for part in cell.split_inclusive('\n') {
+            let (part, breaks) = part.strip_suffix('\n').map_or((part, false), |part| (part, true));
+            if self.excess == Excess::Wrapped {
+                lines.extend(wrapped(part, width).into_iter().map(|text| Line { text: text.into(), breaks: false }));
+            } else {
+                lines.push(Line { text: part.into(), breaks: false });
+            }
+            if let Some(last) = lines.last_mut() {
+                last.breaks = breaks;
+            }
+        }
+        if lines.is_empty() {
+            lines.push(Line { text: "".into(), breaks: false });
+        }
+        lines
+    }
+}
+
+/// A line in pieces of at most `width`, cut behind spaces where there are any; the later ones are indented further.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    let indent = " ".repeat((indent + 4).min(width / 2));
+    let mut pieces = vec![];
+    let mut rest = line;
+    let mut prefix = "";
+    while prefix.width() + rest.width() > width {
+        let end = fitting(rest, width.saturating_sub(prefix.width()));
+        let space = rest[..end].rfind(' ').map(|space| space + 1);
+        let end = space.filter(|space| !rest[..*space].trim().is_empty()).unwrap_or(end);
+        pieces.push(format!("{prefix}{}", rest[..end].trim_end()));
+        rest = &rest[end..];
+        prefix = &indent;
+    }
+    pieces.push(format!("{prefix}{rest}"));
+    pieces
+}
+
+/// Bytes of the longest start of `line` that is at most `width` wide, but one character at least.
+fn fitting(line: &str, width: usize) -> usize {
+    let mut used = 0;
+    for (at, character) in line.char_indices() {
+        used += character.width().unwrap_or(0);
+        if used > width && at > 0 {
+            return at;
+        }
+    }
+    line.len()
 }
 
 /// As much of `cell` as fits into `width` with an ellipsis, padded to `width`.

@@ -159,18 +159,59 @@ fn tables_are_aligned_and_show_control_characters() {
     check(
         Format::Table,
         TableLayout::default(),
-        &[texts(&[Some("a\nb"), None, Some("日本"), Some("\u{1b}[1m")])],
+        &[texts(&[Some("a\tb"), None, Some("日本"), Some("\u{1b}[1m")])],
         "\
 ┌───────────┬───┐
 │ text      │ n │
 ├───────────┼───┤
-│ a\\nb      │ 0 │
+│ a\\tb      │ 0 │
 │ NULL      │ 1 │
 │ 日本      │ 2 │
 │ \\u{1b}[1m │ 3 │
 └───────────┴───┘
 ",
     );
+}
+
+#[test]
+fn values_of_several_lines_take_several() {
+    let expected = "\
+┌───────────┬───┐
+│ text      │ n │
+├───────────┼───┤
+│ one      ↵│ 0 │
+│  two\\r    │   │
+│ three    ↵│ 1 │
+│          ↵│   │
+│           │ 2 │
+│ long line │ 3 │
+└───────────┴───┘
+";
+    let values = texts(&[Some("one\n two\r"), Some("three\n\n"), Some(""), Some("long line")]);
+    check(Format::Table, TableLayout::default(), std::slice::from_ref(&values), expected);
+    let capped = TableLayout { max_rows: Some(4), max_width: Some(17), footer: false };
+    check(Format::Table, capped, &[values], expected);
+}
+
+#[test]
+fn the_lines_of_a_plan_are_wrapped_to_the_terminal() {
+    let layout = TableLayout { max_rows: Some(40), max_width: Some(40), footer: false };
+    let kinds: ArrayRef = Arc::new(StringArray::from(vec!["physical_plan"]));
+    let plans: ArrayRef =
+        Arc::new(StringArray::from(vec!["Sort: a, b\n  Scan: table=t, columns=[a, b], x=0123456789\n"]));
+    let batch = RecordBatch::try_from_iter([("plan_type", kinds), ("plan", plans)]).expect("two columns");
+    let expected = "\
+┌───────────────┬──────────────────────┐
+│ plan_type     │ plan                 │
+├───────────────┼──────────────────────┤
+│ physical_plan │ Sort: a, b          ↵│
+│               │   Scan: table=t,     │
+│               │       columns=[a,    │
+│               │       b],            │
+│               │       x=0123456789  ↵│
+└───────────────┴──────────────────────┘
+";
+    check(Format::Table, layout, &[batch], expected);
 }
 
 #[test]
