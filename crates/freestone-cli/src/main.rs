@@ -1,5 +1,6 @@
 //! The `freestone` command: a shell on the engine, and its jobs as sub-commands. See `--help`.
 
+mod allocator;
 mod args;
 mod command;
 mod failure;
@@ -28,9 +29,6 @@ use interrupt::{EXIT_INTERRUPTED, Interrupt};
 use output::{Sink, TableLayout};
 use run::{Flow, Origin, Runner, Settings};
 use threads::Threads;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let (cli, scripts) = args::parse();
@@ -110,20 +108,18 @@ fn refuse_binary_on_terminal(args: &OutputArgs, sink: &Sink) {
 /// Opens the database, in memory without a path.
 fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure> {
     let defaults = Options::default();
-    let options = Options { threads: args.threads.unwrap_or(defaults.threads), read_only: args.read_only, ..defaults };
-    let options = match args.memory_limit {
-        Some(limit) => within(limit, options),
-        None => options,
+    let options = Options {
+        threads: args.threads.unwrap_or(defaults.threads),
+        memory_limit: args.memory_limit.or(defaults.memory_limit),
+        read_only: args.read_only,
+        ..defaults
     };
+    if let Some(limit) = options.memory_limit {
+        allocator::keep_within(limit);
+    }
     let database = match path {
         Some(path) => Database::open(path, options),
         None => Database::in_memory(options),
     };
     Ok(database?)
-}
-
-/// Queries and the page cache share the limit; the cache takes at most a quarter of it.
-fn within(limit: usize, options: Options) -> Options {
-    let cache_bytes = options.cache_bytes.min(limit / 4);
-    Options { memory_limit: Some(limit - cache_bytes), cache_bytes, ..options }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, Float32Array, Float64Array, PrimitiveArray,
-    StringViewArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, Float32Array, Float64Array,
+    GenericByteViewArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
-use freestone_codec::{BytesSlice, Kind, Values, Views};
+use freestone_codec::{BytesSlice, Kind, Values, Views, f32_key, f64_key};
 
 use crate::bitmap;
 use crate::schema::kind;
@@ -96,7 +96,8 @@ impl ColumnData {
         }
     }
 
-    fn append(&mut self, array: &dyn Array) {
+    /// Appends an array of the column's stored type.
+    pub fn append(&mut self, array: &dyn Array) {
         let start = self.len();
         match (&mut self.values, array.data_type()) {
             (Physical::Int(out), data_type) => append_ints(out, array, data_type),
@@ -158,22 +159,109 @@ impl ColumnData {
 
     /// The order of two rows, NULLs last, floats in IEEE total order.
     pub fn compare(&self, a: usize, b: usize) -> Ordering {
-        match (self.is_valid(a), self.is_valid(b)) {
-            (true, true) => match &self.values {
-                Physical::Int(v) => v[a].cmp(&v[b]),
-                Physical::Wide(v) => v[a].cmp(&v[b]),
-                Physical::F64(v) => v[a].total_cmp(&v[b]),
-                Physical::F32(v) => v[a].total_cmp(&v[b]),
-                Physical::Bytes { offsets, data } => {
-                    let get = |i: usize| &data[offsets[i] as usize..offsets[i + 1] as usize];
-                    get(a).cmp(get(b))
-                }
+        self.compare_with(a, self, b)
+    }
+
+    /// The order of a row here and a row of another column of the same kind: NULLs last, floats in IEEE total order.
+    pub fn compare_with(&self, a: usize, other: &ColumnData, b: usize) -> Ordering {
+        match (self.is_valid(a), other.is_valid(b)) {
+            (true, true) => match (&self.values, &other.values) {
+                (Physical::Int(v), Physical::Int(w)) => v[a].cmp(&w[b]),
+                (Physical::Wide(v), Physical::Wide(w)) => v[a].cmp(&w[b]),
+                (Physical::F64(v), Physical::F64(w)) => v[a].total_cmp(&w[b]),
+                (Physical::F32(v), Physical::F32(w)) => v[a].total_cmp(&w[b]),
+                (Physical::Bytes { .. }, Physical::Bytes { .. }) => self.bytes(a).cmp(other.bytes(b)),
+                _ => unreachable!("a column's kind never changes"),
             },
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
             (false, false) => Ordering::Equal,
         }
     }
+
+    /// A row's bytes; none for other kinds than [`Physical::Bytes`].
+    fn bytes(&self, row: usize) -> &[u8] {
+        match &self.values {
+            Physical::Bytes { offsets, data } => &data[offsets[row] as usize..offsets[row + 1] as usize],
+            _ => &[],
+        }
+    }
+
+    /// A number that orders as the row does as far as it goes: smaller numbers are smaller rows, equal ones may differ.
+    pub fn order_prefix(&self, row: usize) -> u64 {
+        let unsigned = |value: i64| value as u64 ^ U64_SHIFT;
+        if !self.is_valid(row) {
+            return u64::MAX;
+        }
+        match &self.values {
+            Physical::Int(v) => unsigned(v[row]),
+            Physical::Wide(v) => unsigned((v[row] >> 64) as i64),
+            Physical::F64(v) => unsigned(f64_key(v[row])),
+            Physical::F32(v) => unsigned(f32_key(v[row])),
+            Physical::Bytes { .. } => {
+                let (bytes, mut prefix) = (self.bytes(row), [0; 8]);
+                let len = bytes.len().min(8);
+                prefix[..len].copy_from_slice(&bytes[..len]);
+                u64::from_be_bytes(prefix)
+            }
+        }
+    }
+
+    /// Appends rows of `sources`, columns of the same kind: (source, row) for each.
+    pub fn gather(&mut self, sources: &[&ColumnData], rows: &[(u32, u32)]) {
+        let start = self.len();
+        macro_rules! take {
+            ($out:expr, $kind:path) => {
+                $out.extend(rows.iter().map(|(source, row)| match &sources[*source as usize].values {
+                    $kind(v) => v[*row as usize],
+                    _ => unreachable!("a column's kind never changes"),
+                }))
+            };
+        }
+        match &mut self.values {
+            Physical::Int(out) => take!(out, Physical::Int),
+            Physical::Wide(out) => take!(out, Physical::Wide),
+            Physical::F64(out) => take!(out, Physical::F64),
+            Physical::F32(out) => take!(out, Physical::F32),
+            Physical::Bytes { offsets, data } => {
+                for (source, row) in rows {
+                    data.extend_from_slice(sources[*source as usize].bytes(*row as usize));
+                    offsets.push(data.len() as u32);
+                }
+            }
+        }
+        if self.validity.is_none() && sources.iter().all(|source| source.validity.is_none()) {
+            return;
+        }
+        let validity = self.validity.get_or_insert_with(|| bitmap::ones(start));
+        validity.resize(bitmap::words(start + rows.len()), 0);
+        for (at, (source, row)) in rows.iter().enumerate() {
+            if sources[*source as usize].is_valid(*row as usize) {
+                bitmap::set(validity, start + at);
+            }
+        }
+    }
+}
+
+/// Strings that are kept in memory are not worth a look below this.
+const SPARSE_BYTES_MIN: usize = 64 << 10;
+
+/// The batch without strings that it keeps in memory and does not show: views of few rows, or of rows that were sorted or
+/// filtered, pin all that stood beside what is left.
+pub fn compacted(batch: &RecordBatch) -> RecordBatch {
+    fn column<T: ByteViewType>(array: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
+        let pinned: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
+        let is_sparse = pinned > SPARSE_BYTES_MIN && pinned / 2 > views.total_buffer_bytes_used();
+        if is_sparse { Arc::new(views.gc()) } else { array.clone() }
+    }
+    let columns = batch.columns().iter().map(|array| match array.data_type() {
+        DataType::Utf8View => column(array, array.as_string_view()),
+        DataType::BinaryView => column(array, array.as_binary_view()),
+        _ => array.clone(),
+    });
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options)
+        .expect("the columns have the types and lengths of the batch's")
 }
 
 fn append_bytes<'a>(offsets: &mut Vec<u32>, data: &mut Vec<u8>, items: impl Iterator<Item = Option<&'a [u8]>>) {

@@ -6,9 +6,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{RecordBatch, StringViewArray};
 use common::*;
-use freestone_store::media::{FaultPlan, Faulty, Memory};
+use freestone_store::media::{FaultPlan, Faulty, Medium, Memory};
+use freestone_store::scan::ScanRequest;
 use freestone_store::{Store, StoreError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -306,7 +309,7 @@ fn rows_may_be_deleted_in_several_steps_of_one_transaction() {
 /// With little memory a load writes smaller segments, instead of holding a million rows.
 #[test]
 fn a_load_holds_no_more_than_it_may() {
-    let options = freestone_store::StoreOptions { sort_bytes: 1 << 20, ..options() };
+    let options = freestone_store::StoreOptions { write_bytes: 5 << 20, ..options() };
     let store = Store::on_medium(Arc::new(Memory::new()), options).expect("opens");
     create(&store, "t", DESIGNS[0]).expect("creates");
     let mut transaction = store.write().expect("writes");
@@ -322,4 +325,67 @@ fn a_load_holds_no_more_than_it_may() {
     let snapshot = store.snapshot().expect("a snapshot");
     assert!(snapshot.table("t").expect("the table").segments.len() > 3);
     assert_eq!(now(&store)["t"], expected);
+}
+
+/// Keys in the order of no column, and no multiple of the batches' length.
+fn shuffled(rows: i64) -> impl Iterator<Item = i64> {
+    (0..rows).map(move |row| row * 7_919 % rows)
+}
+
+/// Rows to be sorted that do not fit the memory of a write are sorted all the same, as a load and as a conversion.
+#[test]
+fn a_sorted_table_is_sorted_however_little_memory_there_is() {
+    let rows = 60_000;
+    let options = freestone_store::StoreOptions { write_bytes: 1, ..options() };
+    let medium = Arc::new(Memory::new());
+    let store = Store::on_medium(medium.clone(), options).expect("opens");
+    create(&store, "t", DESIGNS[5]).expect("creates");
+    create(&store, "u", DESIGNS[0]).expect("creates");
+    let mut expected = Digest::default();
+    expected.add(&batch(0..rows));
+    for table in ["t", "u"] {
+        let mut transaction = store.write().expect("writes");
+        let mut appender = transaction.appender(table).expect("appends");
+        let keys: Vec<i64> = shuffled(rows / 10).collect();
+        for key in keys {
+            appender.push(&batch(key * 10..key * 10 + 10)).expect("takes rows");
+        }
+        transaction.append(appender.finish().expect("finishes")).expect("appends");
+        transaction.commit().expect("commits");
+    }
+    convert(&store, "u", DESIGNS[5]).expect("converts");
+    for table in ["t", "u"] {
+        assert_eq!(now(&store)[table], expected);
+        let snapshot = store.snapshot().expect("a snapshot");
+        let found = snapshot.table(table).expect("the table");
+        assert!(found.segments.len() > 3, "{} segments", found.segments.len());
+        let scanned = scan(found, ScanRequest::columns(vec![0])).expect("scans");
+        let keys = scanned.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+        assert!(keys.eq(0..rows), "{table} is sorted as a whole");
+    }
+    assert_eq!(medium.list("temporary/").expect("lists"), Vec::<String>::new());
+}
+
+/// A load that fails, is given up or dies while it sorts leaves nothing.
+#[test]
+fn runs_of_a_sort_leave_nothing() {
+    let options = || freestone_store::StoreOptions { write_bytes: 1, ..options() };
+    let medium = Arc::new(Memory::new());
+    let store = Store::on_medium(medium.clone(), options()).expect("opens");
+    create(&store, "t", DESIGNS[5]).expect("creates");
+    let transaction = store.write().expect("writes");
+    let mut appender = transaction.appender("t").expect("appends");
+    for start in 0..12 {
+        appender.push(&batch(start * 5_000..start * 5_000 + 5_000)).expect("takes rows");
+    }
+    drop(appender);
+    drop(transaction);
+    assert_eq!(medium.list("temporary/").expect("lists"), Vec::<String>::new());
+    assert_eq!(medium.list("segments/").expect("lists"), Vec::<String>::new());
+    drop(store);
+    // As a killed process leaves it.
+    medium.create("temporary/0000000000000007.run").and_then(|mut file| file.append(b"rows")).expect("creates");
+    let store = Store::on_medium(medium.clone(), options()).expect("opens");
+    insert(&store, "t", &batch(0..10)).expect("inserts");
+    assert_eq!(medium.list("temporary/").expect("lists"), Vec::<String>::new());
 }

@@ -29,7 +29,9 @@ pub(crate) fn copy_from(
     progress: Option<&dyn Progress>,
 ) -> Result<Outcome> {
     let table = dml::find(transaction, &request.table)?;
-    let options = from_options(&request.options, context.threads())?;
+    context.prepare_append(transaction, None)?;
+    let memory_bytes = context.prepare_parse()?;
+    let options = IngestOptions { memory_bytes, ..from_options(&request.options, context.threads())? };
     let paths = ingest::expand_paths(&request.path)?;
     let loading = Loading {
         read: read_schema(&table.schema, &request.columns)?,

@@ -4,11 +4,13 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use freestone_store::media::DiskOptions;
 use freestone_store::{Repaired, Store, StoreOptions};
 
 use crate::error::Result;
+use crate::memory::{self, Division, SpillPool};
 use crate::options::Options;
 use crate::session::Session;
 
@@ -19,20 +21,23 @@ const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 pub struct Database {
     store: Arc<Store>,
     options: Options,
+    division: Division,
     runtime: Arc<RuntimeEnv>,
 }
 
 impl Database {
     /// Opens the database folder at `path`, which is created when missing unless `options` say read-only.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Database>> {
-        let store = Store::open(path.as_ref(), store_options(&options))?;
-        Self::over(store, options)
+        let division = Division::of(&options);
+        let store = Store::open(path.as_ref(), store_options(&options, &division))?;
+        Self::over(store, options, division)
     }
 
     /// A database that lives as long as the process.
     pub fn in_memory(options: Options) -> Result<Arc<Database>> {
-        let store = Store::in_memory(store_options(&options))?;
-        Self::over(store, options)
+        let division = Division::of(&options);
+        let store = Store::in_memory(store_options(&options, &division))?;
+        Self::over(store, options, division)
     }
 
     /// Makes the damaged commit log of a database usable again, as far as that can be, and says what it did and what is
@@ -41,9 +46,10 @@ impl Database {
         Ok(Store::repair(path.as_ref())?)
     }
 
-    fn over(store: Store, options: Options) -> Result<Arc<Database>> {
-        let runtime = runtime(&options)?;
-        Ok(Arc::new(Database { store: Arc::new(store), options, runtime }))
+    fn over(store: Store, options: Options, division: Division) -> Result<Arc<Database>> {
+        let runtime = runtime(&options, &division)?;
+        let options = Options { cache_bytes: division.cache, ..options };
+        Ok(Arc::new(Database { store: Arc::new(store), options, division, runtime }))
     }
 
     /// A session with settings of its own.
@@ -60,29 +66,36 @@ impl Database {
         &self.store
     }
 
+    pub(crate) fn division(&self) -> &Division {
+        &self.division
+    }
+
     pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {
         &self.runtime
     }
 }
 
-fn store_options(options: &Options) -> StoreOptions {
+fn store_options(options: &Options, division: &Division) -> StoreOptions {
     let defaults = StoreOptions::default();
     StoreOptions {
         threads: options.threads,
         read_only: options.read_only,
-        cache_bytes: options.cache_bytes,
-        sort_bytes: options.memory_limit.map_or(defaults.sort_bytes, |bytes| (bytes / 4).min(defaults.sort_bytes)),
-        ..defaults
+        cache_bytes: division.cache,
+        write_bytes: division.write,
+        disk: DiskOptions { pool_bytes: division.buffers, ..defaults.disk },
     }
 }
 
-fn runtime(options: &Options) -> Result<Arc<RuntimeEnv>> {
-    let pool: Arc<dyn MemoryPool> = match options.memory_limit {
-        Some(bytes) => Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), NAMED_CONSUMERS)),
+fn runtime(options: &Options, division: &Division) -> Result<Arc<RuntimeEnv>> {
+    let pool: Arc<dyn MemoryPool> = match division.pool {
+        Some(bytes) => Arc::new(TrackConsumersPool::new(SpillPool::new(bytes), NAMED_CONSUMERS)),
         None => Arc::new(UnboundedMemoryPool::default()),
     };
     // File lists are not cached: a file by name is what is there when the statement starts.
     let mut builder = RuntimeEnvBuilder::new().with_memory_pool(pool).with_object_list_cache_limit(0);
+    if let Some(settings) = memory::spill_settings(options) {
+        builder = builder.with_max_spill_merge_fan_in(settings.merge_runs);
+    }
     if let Some(directory) = &options.spill_directory {
         builder = builder.with_temp_file_path(directory);
     }

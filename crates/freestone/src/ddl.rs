@@ -54,6 +54,7 @@ pub(crate) fn create_table(
     if !has_query {
         return Ok(Outcome::Done { verb: "CREATE TABLE" });
     }
+    context.prepare_append(transaction, input.max_rows())?;
     let batches = dml::run_in_order(context, state, &input)?;
     let rows = dml::append(transaction, context, &name, &schema, batches)?;
     Ok(Outcome::Affected { verb: "CREATE TABLE", rows })
@@ -135,7 +136,12 @@ pub(crate) fn drop(
 
 /// `ALTER TABLE … SET DESIGN`: rewrites the table's segments. What the options do not name stays as it is, but for a
 /// new preset, which starts afresh.
-pub(crate) fn set_design(transaction: &mut WriteTransaction<'_>, table: &str, options: &OptionList) -> Result<Outcome> {
+pub(crate) fn set_design(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    table: &str,
+    options: &OptionList,
+) -> Result<Outcome> {
     let found = dml::find(transaction, table)?;
     let start = if options.iter().any(|(name, _)| name.eq_ignore_ascii_case("design")) {
         Design::default()
@@ -143,6 +149,7 @@ pub(crate) fn set_design(transaction: &mut WriteTransaction<'_>, table: &str, op
         found.design.clone()
     };
     let design = design(start, options, &found.schema)?;
+    context.prepare_append(transaction, usize::try_from(found.rows()).ok())?;
     transaction.convert(table, design)?;
     Ok(Outcome::Done { verb: "ALTER TABLE" })
 }

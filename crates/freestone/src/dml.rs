@@ -47,6 +47,7 @@ pub(crate) fn insert(
     insert.table = ast::TableObject::TableName(target_name());
     let (state, plan) = context.plan(&scope, ast::Statement::Insert(insert), parameters)?;
     let LogicalPlan::Dml(dml) = plan else { return Err(Error::unsupported("this form of INSERT is not available")) };
+    context.prepare_append(transaction, dml.input.max_rows())?;
     let batches = run_in_order(context, state, &dml.input)?;
     let rows = append(transaction, context, &name, &table.schema, batches)?;
     Ok(Outcome::Affected { verb: "INSERT", rows })
@@ -90,6 +91,7 @@ pub(crate) fn update(
     let (mut state, plan) = context.plan(&scope, query, parameters)?;
     let plan = cast_to(plan, &table.schema)?;
     keep_order(&mut state, &plan);
+    context.prepare_append(transaction, None)?;
     let mut row_ids = HashSet::new();
     let mut appender = Appending::new(transaction, &target, &table.schema)?;
     for batch in context.run(&state, &plan)? {

@@ -29,6 +29,7 @@ mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod ingest;
+mod memory;
 mod options;
 mod provider;
 mod session;

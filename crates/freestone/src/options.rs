@@ -8,11 +8,12 @@ use std::thread::available_parallelism;
 pub struct Options {
     /// Threads that a statement may use.
     pub threads: usize,
-    /// Bytes that queries may hold before they spill or fail; `None` is no limit.
+    /// Bytes that the database may hold in memory: pages, queries, writes. Past it statements spill or fail; `None` is no
+    /// limit. The tables of a database in memory, and those with `medium = 'memory'`, come on top.
     pub memory_limit: Option<usize>,
     /// Refuse every statement that writes, and a database folder that does not exist.
     pub read_only: bool,
-    /// Bytes of decoded and raw pages kept between statements.
+    /// Bytes of pages kept between statements, within the memory limit: at most a sixth of it.
     pub cache_bytes: usize,
     /// Where queries spill; `None` is the operating system's temporary folder.
     pub spill_directory: Option<PathBuf>,

@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 use crate::catalog::{Parameters, Planner, Scope};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{self, Division};
 use crate::statement::{Command, Statement};
 use crate::{check, copy, ddl, dml, functions, settings, statement};
 
@@ -139,7 +141,7 @@ impl Session {
                 Ok(Outcome::Affected { verb: "COPY", rows })
             }
             Command::SetDesign { table, options } => {
-                self.write(move |transaction, _| ddl::set_design(transaction, &table, &options)).await
+                self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
             }
             Command::Vacuum(table) => {
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
@@ -422,7 +424,13 @@ impl Session {
         let cancellation = self.cancellation();
         // Dropping this future, as a caller does that gives up, stops the work.
         let _guard = AbandonGuard(cancellation.abandoned.clone());
-        let context = WriteContext { planner: self.planner(), runtime: Handle::current(), cancellation };
+        let context = WriteContext {
+            planner: self.planner(),
+            runtime: Handle::current(),
+            cancellation,
+            division: *self.database.division(),
+            memory: Mutex::default(),
+        };
         self.blocking(move |database| {
             let mut transaction = database.store().write()?;
             let outcome = work(&mut transaction, &context)?;
@@ -482,6 +490,9 @@ pub(crate) struct WriteContext {
     planner: Planner,
     runtime: Handle,
     cancellation: Cancellation,
+    division: Division,
+    /// What the write has taken of the memory that all statements share, until it ends.
+    memory: Mutex<Vec<MemoryReservation>>,
 }
 
 impl WriteContext {
@@ -495,6 +506,26 @@ impl WriteContext {
 
     pub fn check_cancelled(&self) -> Result<()> {
         if self.cancellation.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
+    }
+
+    /// Takes memory for appending at most so many rows. Before the query that makes them runs: it has the rest.
+    pub fn prepare_append(&self, transaction: &mut WriteTransaction<'_>, rows_max: Option<usize>) -> Result<()> {
+        let pool = &self.planner.settings().runtime_env().memory_pool;
+        if let Some(taken) = memory::take_for_write(pool, &self.division, rows_max)? {
+            transaction.set_write_bytes(taken.size());
+            self.memory.lock().push(taken);
+        }
+        Ok(())
+    }
+
+    /// Takes memory for parsing files: how many bytes, where that is limited.
+    pub fn prepare_parse(&self) -> Result<Option<usize>> {
+        let Some(wanted) = self.division.parse else { return Ok(None) };
+        let pool = &self.planner.settings().runtime_env().memory_pool;
+        let taken = memory::take(pool, "files being parsed", wanted, memory::PARSE_BYTES_MIN)?;
+        let bytes = taken.size();
+        self.memory.lock().push(taken);
+        Ok(Some(bytes))
     }
 
     /// Plans against the snapshot that the transaction is based on.

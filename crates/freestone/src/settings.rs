@@ -12,6 +12,7 @@ use freestone_store::design::Design;
 use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::options::Options;
 
 extensions_options! {
@@ -46,15 +47,20 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true)
         .with_option_extension(FreestoneSettings::default());
+    let memory = memory::spill_settings(options);
+    if let Some(memory) = &memory {
+        config = config.with_batch_size(memory.batch_rows);
+    }
     let settings = config.options_mut();
     // SQL's meaning of 0.06 + 0.01, and DuckDB's: exact decimals, so that predicates on decimal columns are exact too.
     settings.sql_parser.parse_float_as_decimal = true;
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;
-    if let Some(bytes) = options.memory_limit {
+    if let Some(memory) = memory {
         // Every sorting thread keeps this back for merging what it spilled: under a small limit the default is all.
-        let share = bytes / (8 * options.threads.max(1));
-        settings.execution.sort_spill_reservation_bytes = share.min(settings.execution.sort_spill_reservation_bytes);
+        let merge_bytes = memory.merge_bytes.min(settings.execution.sort_spill_reservation_bytes);
+        settings.execution.sort_spill_reservation_bytes = merge_bytes;
+        settings.execution.parquet.max_row_group_size = memory.row_group_rows;
     }
     // Groups whose first rows do not shrink go straight to the final aggregation; judge after fewer rows than the
     // default, since a scan's first batches are representative.

@@ -1,22 +1,26 @@
 //! Rows into segments, with bounded memory: batches are collected, sorted where the design asks for it, cut into segments
-//! and encoded on all threads while the caller brings more.
+//! and encoded on all threads while the caller brings more. Rows to be sorted that are too many become sorted runs on the
+//! medium, and segments when all are there.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use freestone_codec::Kind;
 use parking_lot::Mutex;
 
+use super::runs::Runs;
 use super::shared::Resources;
 use super::sort::sort_order;
 use super::state::segment_file;
-use crate::column::ColumnData;
+use crate::column::{ColumnData, compacted};
 use crate::design::{Design, PAGE_SIZE_MIN, PageFormat, Preset};
 use crate::error::{Result, StoreError};
-use crate::schema::TableSchema;
+use crate::schema::{TableSchema, kind};
 use crate::segment::{footer, parallel, write_segment};
 
 /// Rows of a full segment.
@@ -26,6 +30,11 @@ const SEGMENT_BYTES: usize = 512 << 20;
 /// Up to this many rows, and bytes, a segment is kept in the log until it is merged.
 const PENDING_ROWS: usize = 16 << 10;
 const PENDING_BYTES: usize = 1 << 20;
+/// Parts of the memory of a write, one of which is a piece of rows: one piece is collected while another is converted,
+/// sorted and encoded, which takes up to four times its size.
+const PIECES: usize = 5;
+/// However little memory there is: a piece of rows that is worth a segment.
+const PIECE_BYTES_MIN: usize = 1 << 20;
 
 /// What all appends of a transaction share.
 #[derive(Debug, Clone)]
@@ -35,11 +44,17 @@ pub struct AppendContext {
     /// The files made so far; the transaction removes them again if it does not commit.
     pub created: Arc<Mutex<Vec<u64>>>,
     pub threads: usize,
-    /// Bytes of rows that an append collects before it writes a segment, or several where it sorts. Up to three times as
-    /// many are held: collected, waiting, and being encoded.
-    pub sort_bytes: usize,
+    /// Bytes that an append may hold: rows collected, rows being sorted, encoded segments.
+    pub write_bytes: usize,
     /// Whether few rows may stay in the log.
     pub allow_pending: bool,
+}
+
+impl AppendContext {
+    /// Bytes of rows to collect before they are written.
+    fn piece_bytes(&self) -> usize {
+        (self.write_bytes / PIECES).max(PIECE_BYTES_MIN)
+    }
 }
 
 /// Takes rows for one table. Dropped before it is finished, it waits for what it has begun to write.
@@ -73,10 +88,16 @@ pub(super) struct NewSegment {
     pub pending: Option<Arc<Vec<u8>>>,
 }
 
+enum Job {
+    Rows(Vec<RecordBatch>),
+    /// No more rows will come. Without it the append was given up.
+    Last(Vec<RecordBatch>),
+}
+
 /// The thread that encodes while batches come in.
 #[derive(Debug)]
 struct Writer {
-    jobs: SyncSender<Vec<RecordBatch>>,
+    jobs: SyncSender<Job>,
     thread: JoinHandle<Result<Vec<NewSegment>>>,
 }
 
@@ -101,8 +122,13 @@ impl Appender {
     /// row among all rows taken.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check(batch)?;
-        let most =
-            SEGMENT_ROWS.min((SEGMENT_BYTES / (batch.get_array_memory_size() / batch.num_rows().max(1)).max(1)).max(1));
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let batch = &compacted(batch);
+        let row_bytes = row_bytes(&self.schema, batch);
+        let piece_bytes = if self.sorts { self.context.piece_bytes() } else { self.segment_bytes() };
+        let most = SEGMENT_ROWS.min((piece_bytes / row_bytes).max(1));
         let mut at = 0;
         while at < batch.num_rows() {
             let room = if self.sorts { most } else { most.min(SEGMENT_ROWS - self.rows) };
@@ -112,18 +138,23 @@ impl Appender {
             self.rows += len;
             self.rows_total += len as u64;
             // A slice shares its batch's memory; its own share is what it will cost.
-            self.bytes += batch.get_array_memory_size() / batch.num_rows() * len;
+            self.bytes += row_bytes * len;
             self.batches.push(part);
-            let full = if self.sorts {
-                self.bytes >= self.context.sort_bytes
-            } else {
-                self.rows >= SEGMENT_ROWS || self.bytes >= SEGMENT_BYTES.min(self.context.sort_bytes)
-            };
-            if full {
-                self.send()?;
+            if self.bytes >= piece_bytes || !self.sorts && self.rows >= SEGMENT_ROWS {
+                let rows = self.take_rows();
+                self.send(Job::Rows(rows))?;
             }
         }
         Ok(())
+    }
+
+    fn segment_bytes(&self) -> usize {
+        SEGMENT_BYTES.min(self.context.piece_bytes())
+    }
+
+    fn take_rows(&mut self) -> Vec<RecordBatch> {
+        (self.rows, self.bytes) = (0, 0);
+        std::mem::take(&mut self.batches)
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<()> {
@@ -152,11 +183,9 @@ impl Appender {
         Ok(())
     }
 
-    fn send(&mut self) -> Result<()> {
-        let batches = std::mem::take(&mut self.batches);
-        (self.rows, self.bytes) = (0, 0);
+    fn send(&mut self, job: Job) -> Result<()> {
         let writer = self.writer.get_or_insert_with(|| start_writer(&self.schema, &self.design, &self.context));
-        if writer.jobs.send(batches).is_err() {
+        if writer.jobs.send(job).is_err() {
             // The writer ended early: its result is the reason.
             return self.join().map(|_| ());
         }
@@ -179,8 +208,9 @@ impl Appender {
         if small && self.writer.is_none() && self.rows > 0 {
             let batches = std::mem::take(&mut self.batches);
             segments = pending_segment(&self.schema, &self.design, &self.context, batches)?;
-        } else if self.rows > 0 {
-            self.send()?;
+        } else if self.writer.is_some() || self.rows > 0 {
+            let rows = self.take_rows();
+            self.send(Job::Last(rows))?;
         }
         segments.extend(self.join()?);
         Ok(Appended { table: self.table, segments, rows: self.rows_total })
@@ -197,17 +227,78 @@ impl Drop for Appender {
     }
 }
 
+/// Bytes of a row of a batch, on average, in whichever form takes more: as it came, or widened to be encoded.
+fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
+    let width = |kind| match kind {
+        Kind::Int | Kind::F64 => 8,
+        Kind::Wide => 16,
+        Kind::F32 | Kind::Bytes => 4,
+    };
+    let widened = schema.columns.iter().map(|column| width(kind(&column.data_type))).sum();
+    (batch.get_array_memory_size() / batch.num_rows().max(1)).max(widened).max(1)
+}
+
 fn start_writer(schema: &TableSchema, design: &Design, context: &AppendContext) -> Writer {
-    let (jobs, inbox) = sync_channel::<Vec<RecordBatch>>(1);
+    // No job waits: while one is worked on, the next is collected.
+    let (jobs, inbox) = sync_channel::<Job>(0);
     let (schema, design, context) = (schema.clone(), design.clone(), context.clone());
-    let thread = std::thread::spawn(move || {
-        let mut segments = vec![];
-        for batches in inbox {
-            segments.extend(write_batches(&schema, &design, &context, batches)?);
-        }
-        Ok(segments)
-    });
+    let thread = std::thread::spawn(move || write_jobs(&schema, &design, &context, inbox));
     Writer { jobs, thread }
+}
+
+fn write_jobs(
+    schema: &TableSchema,
+    design: &Design,
+    context: &AppendContext,
+    inbox: Receiver<Job>,
+) -> Result<Vec<NewSegment>> {
+    let sort = design.sort_columns(schema);
+    let kinds = schema.columns.iter().map(|column| kind(&column.data_type)).collect();
+    let keys = sort.clone();
+    let mut runs = Runs::new(context.resources.clone(), context.next_id.clone(), kinds, keys, context.piece_bytes());
+    let mut segments = vec![];
+    for job in inbox {
+        let (batches, is_last) = match job {
+            Job::Rows(batches) => (batches, false),
+            Job::Last(batches) => (batches, true),
+        };
+        if !batches.is_empty() {
+            let columns = sorted_columns(schema, design, batches, context.threads)?;
+            if sort.is_empty() || is_last && runs.is_empty() {
+                segments.extend(write_rows(schema, design, context, columns)?);
+            } else {
+                runs.add(&columns)?;
+            }
+        }
+        if is_last && !runs.is_empty() {
+            return write_merged(schema, design, context, runs);
+        }
+    }
+    Ok(segments)
+}
+
+/// Segments of the rows of all runs, in one order: the next rows are merged while a segment is encoded.
+fn write_merged(schema: &TableSchema, design: &Design, context: &AppendContext, runs: Runs) -> Result<Vec<NewSegment>> {
+    let bytes = SEGMENT_BYTES.min(context.piece_bytes());
+    std::thread::scope(|scope| {
+        let (pieces, inbox) = sync_channel(0);
+        let merging = scope.spawn(move || {
+            let mut merge = runs.merge()?;
+            while let Some(columns) = merge.next(SEGMENT_ROWS, bytes)? {
+                if pieces.send(columns).is_err() {
+                    // The encoder failed, and says why.
+                    break;
+                }
+            }
+            Ok(())
+        });
+        let write = |columns: Vec<ColumnData>| write_file(schema, design, context, &columns);
+        let segments = inbox.into_iter().map(write).collect::<Result<Vec<_>>>()?;
+        match merging.join() {
+            Ok(merged) => merged.map(|()| segments),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// Few rows, kept in the log: one group of small pages, whatever the design; they get the design when they are merged.
@@ -228,13 +319,12 @@ fn pending_segment(
     Ok(vec![NewSegment { id, rows, bytes: bytes.len() as u64, pending: Some(Arc::new(bytes)) }])
 }
 
-fn write_batches(
+fn write_rows(
     schema: &TableSchema,
     design: &Design,
     context: &AppendContext,
-    batches: Vec<RecordBatch>,
+    columns: Vec<ColumnData>,
 ) -> Result<Vec<NewSegment>> {
-    let columns = sorted_columns(schema, design, batches, context.threads)?;
     let rows = columns.first().map_or(0, ColumnData::len);
     if rows <= SEGMENT_ROWS {
         return Ok(vec![write_file(schema, design, context, &columns)?]);
@@ -248,25 +338,38 @@ fn write_batches(
     Ok(segments)
 }
 
+/// The rows of batches as columns, in the order of the design. What is converted is freed at once.
 fn sorted_columns(
     schema: &TableSchema,
     design: &Design,
     batches: Vec<RecordBatch>,
     threads: usize,
 ) -> Result<Vec<ColumnData>> {
-    let indexes: Vec<usize> = (0..schema.columns.len()).collect();
-    let columns = parallel(&indexes, threads, |at| {
-        let arrays: Vec<&ArrayRef> = batches.iter().map(|b| b.column(*at)).collect();
-        Ok(ColumnData::from_arrays(arrays, &schema.columns[*at].data_type))
-    })?;
-    drop(batches);
+    let mut arrays: Vec<Vec<ArrayRef>> = schema.columns.iter().map(|_| Vec::with_capacity(batches.len())).collect();
+    for batch in batches {
+        let (_, columns, _) = batch.into_parts();
+        arrays.iter_mut().zip(columns).for_each(|(arrays, column)| arrays.push(column));
+    }
+    let types = schema.columns.iter().map(|column| &column.data_type);
+    let columns =
+        each_taken(types.zip(arrays).collect(), threads, |(data_type, arrays): (&DataType, Vec<ArrayRef>)| {
+            let mut column = ColumnData::new(kind(data_type));
+            arrays.into_iter().for_each(|array| column.append(array.as_ref()));
+            column
+        })?;
     let sort = design.sort_columns(schema);
     if sort.is_empty() {
         return Ok(columns);
     }
     let keys: Vec<&ColumnData> = sort.iter().map(|c| &columns[*c]).collect();
     let order = sort_order(&keys);
-    parallel(&indexes, threads, |at| Ok(columns[*at].permute(&order)))
+    each_taken(columns, threads, |column| column.permute(&order))
+}
+
+/// `f` of every item, on several threads; each item is gone when its result is there.
+fn each_taken<T: Send, R: Send>(items: Vec<T>, threads: usize, f: impl Fn(T) -> R + Sync) -> Result<Vec<R>> {
+    let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    parallel(&items, threads, |item| Ok(f(item.lock().take().expect("every item is taken once"))))
 }
 
 fn write_file(

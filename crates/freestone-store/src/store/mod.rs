@@ -4,6 +4,7 @@ mod appender;
 mod check;
 mod commit;
 mod repair;
+mod runs;
 mod shared;
 mod sort;
 mod state;
@@ -39,8 +40,9 @@ pub struct StoreOptions {
     pub threads: usize,
     /// Bytes of pages kept in memory.
     pub cache_bytes: usize,
-    /// Bytes of rows that a load collects before it writes them; segments are smaller where this is little.
-    pub sort_bytes: usize,
+    /// Bytes that a write may hold: rows collected, rows being sorted, encoded segments. Segments are smaller where this is
+    /// little, and more rows to be sorted go through temporary files.
+    pub write_bytes: usize,
     pub disk: DiskOptions,
 }
 
@@ -50,7 +52,7 @@ impl Default for StoreOptions {
             read_only: false,
             threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
             cache_bytes: 2 << 30,
-            sort_bytes: 1 << 30,
+            write_bytes: 5 << 30,
             disk: DiskOptions::default(),
         }
     }

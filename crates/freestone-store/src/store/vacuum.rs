@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::Store;
 use super::appender::SEGMENT_ROWS;
+use super::runs;
 use super::state::{Table, segment_file};
 use super::write::WriteTransaction;
 use crate::error::{Result, StoreError};
@@ -95,8 +96,9 @@ impl WriteTransaction<'_> {
         let is_orphan =
             |name: &String| name.ends_with(".seg") && segment_id(name).is_none_or(|id| !known.contains(&id));
         let mut removed = 0;
-        for name in medium.list("segments/")?.iter().filter(|name| is_orphan(name)) {
-            match medium.remove(name) {
+        let orphans = medium.list("segments/")?.into_iter().filter(is_orphan);
+        for name in orphans.chain(medium.list(runs::FOLDER)?) {
+            match medium.remove(&name) {
                 Err(error) if !error.is_not_found() => return Err(StoreError::from(error)),
                 _ => removed += 1,
             }

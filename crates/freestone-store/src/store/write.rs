@@ -34,6 +34,7 @@ pub struct WriteTransaction<'a> {
     next_id: Arc<AtomicU64>,
     /// Files that are removed again if there is no commit.
     created: Arc<Mutex<Vec<u64>>>,
+    write_bytes: usize,
     committed: bool,
 }
 
@@ -43,7 +44,8 @@ impl<'a> WriteTransaction<'a> {
         let next_id = store.next_id.clone();
         next_id.fetch_max(state.last_id + 1, Ordering::Relaxed);
         let (commit, created) = (Commit::default(), Arc::default());
-        WriteTransaction { store, log, base, state, commit, next_id, created, committed: false }
+        let write_bytes = store.options().write_bytes;
+        WriteTransaction { store, log, base, state, commit, next_id, created, write_bytes, committed: false }
     }
 
     /// What was committed when the transaction began.
@@ -59,6 +61,11 @@ impl<'a> WriteTransaction<'a> {
             Arc::make_mut(&mut table).resources = Some(self.store.resources.clone());
         }
         Ok(table)
+    }
+
+    /// Lets appends and conversions that begin from now on hold so many bytes, instead of what the store's options say.
+    pub fn set_write_bytes(&mut self, bytes: usize) {
+        self.write_bytes = bytes;
     }
 
     fn perform(&mut self, operation: Operation) -> Result<()> {
@@ -131,7 +138,7 @@ impl<'a> WriteTransaction<'a> {
             next_id: self.next_id.clone(),
             created: self.created.clone(),
             threads: options.threads,
-            sort_bytes: options.sort_bytes,
+            write_bytes: self.write_bytes,
             allow_pending,
         };
         Appender::new(table.id, table.schema.clone(), design, context)

@@ -82,7 +82,7 @@ impl BlockSource {
             cut,
             pool,
             carry: Vec::new(),
-            block_bytes: options.block_bytes.clamp(1, options.record_bytes_max()),
+            block_bytes: options.block_bytes().clamp(1, options.record_bytes_max()),
             record_bytes_max: options.record_bytes_max(),
             first: true,
             done: false,

@@ -83,6 +83,8 @@ pub struct IngestOptions {
     pub block_bytes: usize,
     /// Longest record of a text file, in bytes.
     pub max_record_bytes: usize,
+    /// Bytes that a read may hold, about: smaller blocks and batches, and fewer threads. `None`: as above.
+    pub memory_bytes: Option<usize>,
 }
 
 impl Default for IngestOptions {
@@ -99,6 +101,7 @@ impl Default for IngestOptions {
             sample_rows: 20_480,
             block_bytes: 4 << 20,
             max_record_bytes: 64 << 20,
+            memory_bytes: None,
         }
     }
 }
@@ -108,6 +111,13 @@ impl IngestOptions {
         self.format
             .or_else(|| FileFormat::of_path(path))
             .ok_or_else(|| IngestError::new(path.display().to_string(), Reason::UnknownFormat))
+    }
+
+    /// Bytes of text that one thread parses at a time: a block and its batches take about four times as much.
+    fn block_bytes(&self) -> usize {
+        const LEAST: usize = 64 << 10;
+        let share = self.memory_bytes.map_or(usize::MAX, |bytes| bytes / (4 * (self.threads.max(1) + 2)));
+        self.block_bytes.min(share.max(LEAST))
     }
 
     fn record_bytes_max(&self) -> usize {

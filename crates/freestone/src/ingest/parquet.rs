@@ -32,7 +32,8 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
     let roots = projected_roots(&name, &metadata, schema)?;
     let metadata = with_views(metadata);
     let row_groups: Vec<RowGroup> = row_groups(&metadata);
-    let threads = options.threads.clamp(1, row_groups.len().max(1));
+    let (threads, batch_rows) = within_memory(&metadata, roots.len(), options);
+    let threads = threads.clamp(1, row_groups.len().max(1));
     let projection = ProjectionMask::roots(metadata.parquet_schema(), roots);
     let workers = (0..threads)
         .map(|_| RowGroupWorker {
@@ -40,10 +41,26 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
             metadata: metadata.clone(),
             projection: projection.clone(),
             schema: Arc::clone(schema),
-            batch_rows: options.batch_rows.max(1),
+            batch_rows,
         })
         .collect();
     Ordered::start(name, RowGroups(row_groups.into_iter()), workers)
+}
+
+/// Threads and rows of a batch that the memory allows. A thread holds a page and a dictionary of every column, and each of
+/// the row groups that are decoded ahead holds three batches.
+fn within_memory(metadata: &ArrowReaderMetadata, columns: usize, options: &IngestOptions) -> (usize, usize) {
+    const COLUMN_BYTES: usize = 1 << 20;
+    let (threads, batch_rows) = (options.threads.max(1), options.batch_rows.max(1));
+    let Some(memory_bytes) = options.memory_bytes else { return (threads, batch_rows) };
+    let threads = threads.min(memory_bytes / 2 / (columns.max(1) * COLUMN_BYTES)).max(1);
+    let groups = metadata.metadata().row_groups();
+    let bytes: i64 = groups.iter().map(|group| group.total_byte_size()).sum();
+    let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
+    // In memory a value takes eight bytes or sixteen, however few it takes in the file.
+    let row_bytes = (usize::try_from(bytes / rows.max(1)).unwrap_or(0) * 2).max(columns * 16);
+    let rows = memory_bytes / 2 / (3 * (threads + 2)) / row_bytes.max(1);
+    (threads, batch_rows.min(rows.max(1024)))
 }
 
 fn metadata(path: &Path) -> Result<ArrowReaderMetadata, IngestError> {

@@ -26,6 +26,7 @@ use super::filter::{Conjuncts, remap};
 use super::statistics::statistics;
 use super::stream::{ScanStream, UnitQueue};
 use super::table::ROW_ID_COLUMN;
+use crate::memory::ROWS_OF_PLENTY;
 
 /// Rows that a thread takes at a time.
 const UNIT_ROWS: usize = 64 << 10;
@@ -141,6 +142,7 @@ impl FreestoneSource {
             cursor: Cursor::new(self.table.clone(), Arc::new(request), self.scan_metrics.clone()),
             schema: self.schema.clone(),
             rows_left: self.fetch,
+            compacts: context.session_config().batch_size() < ROWS_OF_PLENTY,
             metrics: BaselineMetrics::new(&self.metrics, partition),
             done: false,
         })

@@ -10,6 +10,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::BaselineMetrics;
+use freestone_store::column::compacted;
 use freestone_store::scan::{Cursor, Unit};
 use freestone_store::{Snapshot, StoreError};
 use futures::Stream;
@@ -41,6 +42,8 @@ pub struct ScanStream {
     pub cursor: Cursor,
     pub schema: SchemaRef,
     pub rows_left: Option<usize>,
+    /// Copy what batches show of strings that they pin: where memory is little, whoever keeps batches accounts for all.
+    pub compacts: bool,
     pub metrics: BaselineMetrics,
     pub done: bool,
 }
@@ -88,7 +91,8 @@ impl Stream for ScanStream {
         }
         if self.done {
             let batch = self.cursor.next_ready();
-            let batch = batch.map(|b| Ok(self.limited(b)));
+            let batch = batch.map(|b| self.limited(b));
+            let batch = batch.map(|batch| Ok(if self.compacts { compacted(&batch) } else { batch }));
             return self.metrics.record_poll(Poll::Ready(batch));
         }
         let metrics = self.metrics.clone();
@@ -102,6 +106,10 @@ impl Stream for ScanStream {
                 self.done = true;
                 Some(Err(DataFusionError::External(Box::new(error))))
             }
+        };
+        let item = match item {
+            Some(Ok(batch)) if self.compacts => Some(Ok(compacted(&batch))),
+            item => item,
         };
         self.metrics.record_poll(Poll::Ready(item))
     }
