@@ -124,7 +124,7 @@ fn values_fill_parameters() {
 }
 
 #[test]
-#[ignore = "the window spills and succeeds within 64 MiB; with the join after it the test does not end in a minute"]
+#[ignore = "stood still once at 64 MiB, without using the processor; not understood yet"]
 fn sorting_beyond_the_memory_limit_spills() {
     let small = Options { threads: 2, memory_limit: Some(64 << 20), ..Options::default() };
     let database = Database::in_memory(small).unwrap();
