@@ -20,6 +20,7 @@ mod error;
 mod fsst_table;
 mod fuzz;
 mod hash;
+mod key_set;
 mod layout;
 mod predicate;
 mod select;
@@ -34,6 +35,7 @@ pub use encode::{Prepared, encode, fit, plans, prepare};
 pub use error::CodecError;
 #[doc(hidden)]
 pub use fuzz::{exercise, fuzz_chunk};
+pub use key_set::KeySet;
 pub use predicate::{BytesBound, BytesPredicate, IntPredicate, IntTest, Predicate, f32_key, f64_key};
 pub use shared::Shared;
 pub use values::{BytesSlice, ColumnPlan, Encoding, Kind, Transform, Values};

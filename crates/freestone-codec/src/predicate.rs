@@ -1,5 +1,9 @@
 //! Predicates as the codecs take them: on physical values, one column, one conjunct.
 
+use std::sync::Arc;
+
+use crate::key_set::KeySet;
+
 /// One conjunct on one column. All but `IsNull` reject NULLs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
@@ -21,6 +25,8 @@ pub enum IntPredicate {
     NotEqual(i128),
     In(Vec<i128>),
     NotIn(Vec<i128>),
+    /// One of many keys.
+    Keys(Arc<KeySet>),
 }
 
 /// An end of a range of byte strings.
@@ -55,6 +61,12 @@ pub enum IntTest {
     NotEqual(u64),
     /// Bit `code` is set: for dictionaries and narrow frames.
     Set(Vec<u64>),
+    /// Code `low` is bit `add` of the set, and so on; codes below `low` are not in it.
+    Keys {
+        keys: Arc<KeySet>,
+        low: u64,
+        add: u64,
+    },
     /// Sorted codes, for wide frames.
     In(Vec<u64>),
     NotIn(Vec<u64>),
@@ -70,10 +82,20 @@ impl IntTest {
             IntTest::Range { low, high } => *low <= code && code <= *high,
             IntTest::NotEqual(other) => code != *other,
             IntTest::Set(words) => words.get((code / 64) as usize).is_some_and(|w| w >> (code % 64) & 1 == 1),
+            IntTest::Keys { keys, low, add } => key_bit(keys.words(), *low, *add, code) == 1,
             IntTest::In(codes) => codes.binary_search(&code).is_ok(),
             IntTest::NotIn(codes) => codes.binary_search(&code).is_err(),
         }
     }
+}
+
+/// 1 if the code is in the set that starts at `low`, `add` bits into `words`.
+#[inline(always)]
+pub(crate) fn key_bit(words: &[u64], low: u64, add: u64, code: u64) -> u64 {
+    let at = code.wrapping_sub(low).wrapping_add(add);
+    // Neither a code before the set nor one whose place would pass the end of numbers is in it.
+    let inside = u64::from(code >= low && at >= add);
+    words.get((at / 64) as usize).copied().unwrap_or(0) >> (at % 64) & inside
 }
 
 impl IntTest {
@@ -94,6 +116,10 @@ impl IntTest {
                 let from = usize::try_from(reference).unwrap_or(usize::MAX).min(bits);
                 IntTest::Set((from..bits).step_by(64).map(|at| crate::select::read(words, at, 64)).collect())
             }
+            IntTest::Keys { keys, low, add } => match add.checked_add(reference.saturating_sub(*low)) {
+                Some(add) => IntTest::Keys { keys: keys.clone(), low: low.saturating_sub(reference), add },
+                None => IntTest::Never,
+            },
             IntTest::In(list) => IntTest::In(below(list)),
             IntTest::NotIn(list) => IntTest::NotIn(below(list)),
         }
@@ -108,6 +134,7 @@ impl IntPredicate {
             IntPredicate::NotEqual(other) => value != *other,
             IntPredicate::In(list) => list.binary_search(&value).is_ok(),
             IntPredicate::NotIn(list) => list.binary_search(&value).is_err(),
+            IntPredicate::Keys(keys) => keys.contains(value),
         }
     }
 
@@ -141,6 +168,10 @@ impl IntPredicate {
                 c if c.len() == 1 => IntTest::NotEqual(c[0]),
                 c if max_code < 1 << 16 => set(&c, max_code, true),
                 c => IntTest::NotIn(c),
+            },
+            IntPredicate::Keys(keys) => match keys.place(reference) {
+                Some((low, add)) => IntTest::Keys { keys: keys.clone(), low, add },
+                None => IntTest::Never,
             },
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::IntTest;
 use crate::bitpack::{VECTOR, Word};
+use crate::predicate::key_bit;
 use crate::simd::dispatch;
 
 /// The bitmap of one vector.
@@ -200,6 +201,7 @@ fn test_vector<T: Word>(codes: &[T; VECTOR], test: &IntTest, out: &mut VectorBit
         }
         IntTest::Set(words) if words.len() == 1 => word_bits(codes, words[0], out),
         IntTest::Set(words) => set_bits(codes, words, out),
+        IntTest::Keys { keys, low, add } => key_bits(codes, keys.words(), (*low, *add), out),
         IntTest::In(list) => list_bits(codes, list, out),
         IntTest::NotIn(list) => {
             list_bits(codes, list, out);
@@ -265,6 +267,21 @@ fn set_kernel<T: Word>(codes: &[T; VECTOR], set: &[u64], out: &mut VectorBits) {
             let code = code.to_u64();
             let bits = set.get((code / 64) as usize).copied().unwrap_or(0);
             *pass = (bits >> (code % 64)) as u8 & 1;
+        }
+        *word = bools_to_bits(&pass);
+    }
+}
+
+dispatch! {
+    fn key_bits<T: Word>(codes: &[T; VECTOR], set: &[u64], place: (u64, u64), out: &mut VectorBits) = key_kernel
+}
+
+#[inline(always)]
+fn key_kernel<T: Word>(codes: &[T; VECTOR], set: &[u64], (low, add): (u64, u64), out: &mut VectorBits) {
+    for (word, codes) in out.iter_mut().zip(codes.as_chunks::<64>().0) {
+        let mut pass = [0u8; 64];
+        for (pass, code) in pass.iter_mut().zip(codes) {
+            *pass = key_bit(set, low, add, code.to_u64()) as u8 & 1;
         }
         *word = bools_to_bits(&pass);
     }

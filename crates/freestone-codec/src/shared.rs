@@ -357,6 +357,7 @@ fn translate_ints(predicate: &IntPredicate, entries: &[i128]) -> IntTest {
         }
         IntPredicate::In(list) => listed(&find(list), len, false),
         IntPredicate::NotIn(list) => listed(&find(list), len, true),
+        IntPredicate::Keys(keys) => codes_test(len, |code| keys.contains(entries[code])),
     }
 }
 

@@ -14,13 +14,14 @@ use freestone_lab::generate::ssb;
 use freestone_lab::queries::{SSB_SCHEMA, ssb_queries};
 
 /// Designs of lineorder.
-const DESIGNS: [&str; 6] = [
+const DESIGNS: [&str; 7] = [
     "design = 'auto'",
     "design = 'column'",
     "design = 'row'",
     "design = 'slotted'",
     "design = 'pax'",
     "design = 'column', sort = 'lo_orderdate'",
+    "design = 'column', sort = '', cluster = 'lo_orderdate.d_year, lo_custkey.c_region, lo_suppkey.s_region, lo_partkey.p_brand1:5'",
 ];
 
 async fn run(session: &Session, sql: &str) -> Vec<RecordBatch> {

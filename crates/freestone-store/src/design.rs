@@ -6,6 +6,7 @@ use std::fmt;
 use freestone_codec::{ColumnPlan, Encoding, Transform};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::DimensionPath;
 use crate::error::{Result, StoreError};
 use crate::schema::TableSchema;
 
@@ -15,8 +16,19 @@ pub const PAGE_SIZE_DEFAULT: u32 = 32 << 10;
 pub const PAGE_SIZE_MAX: u32 = 1 << 20;
 
 /// The options that `WITH (…)` and `SET DESIGN (…)` take, in the order they are printed.
-pub const OPTIONS: [&str; 10] =
-    ["design", "groups", "page", "page_size", "sort", "cluster", "levels", "encode", "medium", "index"];
+pub const OPTIONS: [&str; 11] = [
+    "design",
+    "groups",
+    "page",
+    "page_size",
+    "sort",
+    "cluster",
+    "cluster_missing",
+    "levels",
+    "encode",
+    "medium",
+    "index",
+];
 
 /// Named points of the design space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -69,6 +81,12 @@ pub struct Design {
     /// Columns the rows are sorted by; empty: order of arrival.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sort: Vec<String>,
+    /// Dimensions whose interleaved bin numbers the rows are ordered by, before `sort` (paper 004).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster: Vec<DimensionPath>,
+    /// Whether rows are taken whose foreign key leads nowhere, in a bin of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cluster_missing: bool,
     /// Leading sort columns that are stored once per run (Halverson 2.2).
     #[serde(default)]
     pub levels: u32,
@@ -92,6 +110,8 @@ impl Design {
             page: None,
             page_size: PAGE_SIZE_DEFAULT,
             sort: vec![],
+            cluster: vec![],
+            cluster_missing: false,
             levels: 0,
             encode: BTreeMap::new(),
             medium: MediumKind::Disk,
@@ -130,9 +150,19 @@ impl Design {
                 ));
             }
             "medium" => self.medium = choice(name, value, &MEDIA)?,
-            "cluster" | "index" => {
-                return Err(StoreError::invalid(format!("{name} is not available in this version; use sort instead")));
+            "cluster" => self.cluster = parse_cluster(value, schema)?,
+            "cluster_missing" => {
+                self.cluster_missing = match value.to_ascii_lowercase().as_str() {
+                    "null" => true,
+                    "error" => false,
+                    _ => {
+                        return Err(StoreError::invalid(format!(
+                            "cluster_missing = '{value}' is not known; the values are error, null"
+                        )));
+                    }
+                }
             }
+            "index" => return Err(StoreError::invalid("index is not available in this version; use sort instead")),
             _ => {
                 return Err(StoreError::invalid(format!(
                     "unknown design option {name}; the options are {}",
@@ -171,6 +201,11 @@ impl Design {
                 self.levels
             )));
         }
+        if self.levels > 0 && !self.cluster.is_empty() {
+            return Err(StoreError::invalid(
+                "levels needs rows in the order of sort alone; with cluster, leave levels out",
+            ));
+        }
         if self.page == Some(PageFormat::Slotted) && (self.levels > 0 || !self.encode.is_empty()) {
             return Err(StoreError::invalid(
                 "slotted pages store plain tuples: levels and encode need page = 'dense' or 'pax'",
@@ -197,6 +232,13 @@ impl Design {
         }
         if !self.sort.is_empty() {
             options.push(("sort", quote_list(&self.sort)));
+        }
+        if !self.cluster.is_empty() {
+            let paths: Vec<_> = self.cluster.iter().map(ToString::to_string).collect();
+            options.push(("cluster", paths.join(", ")));
+        }
+        if self.cluster_missing {
+            options.push(("cluster_missing", "null".into()));
         }
         if self.levels > 0 {
             options.push(("levels", self.levels.to_string()));
@@ -379,6 +421,21 @@ fn parse_columns(value: &str, schema: &TableSchema) -> Result<Vec<String>> {
     Ok(columns)
 }
 
+fn parse_cluster(value: &str, schema: &TableSchema) -> Result<Vec<DimensionPath>> {
+    let mut paths: Vec<DimensionPath> = vec![];
+    for item in split_list(value) {
+        let mut path = DimensionPath::parse(&item)?;
+        if let Some(first) = path.names.first_mut() {
+            *first = resolve(&quote(first), schema).or_else(|_| resolve(first, schema))?;
+        }
+        if paths.iter().any(|known| known.names == path.names) {
+            return Err(StoreError::invalid(format!("cluster = '{value}': {path} is named twice")));
+        }
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
 fn parse_groups(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
     let mut groups = vec![];
     let mut rest = value.trim();
@@ -418,8 +475,8 @@ fn parse_encodings(value: &str, schema: &TableSchema) -> Result<BTreeMap<String,
 /// A column by its quoted name, its exact name, or its name without case.
 fn resolve(item: &str, schema: &TableSchema) -> Result<String> {
     let item = item.trim();
-    if let Some(name) = item.strip_prefix('"').and_then(|i| i.strip_suffix('"')) {
-        let name = name.replace("\"\"", "\"");
+    if item.starts_with('"') && item.len() > 1 {
+        let name = unquote(item);
         return schema.index_of(&name).map(|_| name);
     }
     if let Some(column) = schema.columns.iter().find(|c| c.name == item) {
@@ -443,7 +500,7 @@ fn split_list(value: &str) -> Vec<String> {
     items
 }
 
-fn find_unquoted(text: &str, wanted: char) -> Option<usize> {
+pub(crate) fn find_unquoted(text: &str, wanted: char) -> Option<usize> {
     let mut quoted = false;
     text.char_indices().find_map(|(at, c)| {
         quoted ^= c == '"';
@@ -451,7 +508,15 @@ fn find_unquoted(text: &str, wanted: char) -> Option<usize> {
     })
 }
 
-fn quote(name: &str) -> String {
+/// A name without its double quotes; one that has none, as it is.
+pub(crate) fn unquote(name: &str) -> String {
+    match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
+        Some(name) => name.replace("\"\"", "\""),
+        None => name.to_owned(),
+    }
+}
+
+pub(crate) fn quote(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if plain && !name.is_empty() { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }

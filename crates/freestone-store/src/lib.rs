@@ -5,6 +5,7 @@
 
 mod bitmap;
 pub mod cache;
+pub mod cluster;
 pub mod column;
 pub mod design;
 pub mod error;

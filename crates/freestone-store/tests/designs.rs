@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-const DESIGNS: [&[(&str, &str)]; 12] = [
+const DESIGNS: [&[(&str, &str)]; 14] = [
     &[("design", "auto")],
     &[("design", "column")],
     &[("design", "row")],
@@ -28,6 +28,8 @@ const DESIGNS: [&[(&str, &str)]; 12] = [
     &[("design", "pax"), ("sort", "s, a"), ("page_size", "64KiB")],
     &[("design", "row"), ("sort", "k, d, a")],
     &[("groups", "(a, b), (s, t)"), ("page", "slotted")],
+    &[("design", "column"), ("cluster", "k, s, d:3, w, f, u")],
+    &[("design", "row"), ("cluster", "b, t, y, g"), ("sort", "a"), ("page_size", "4KiB")],
 ];
 
 fn schema() -> SchemaRef {

@@ -31,6 +31,7 @@ pub mod fuzz;
 pub mod ingest;
 mod memory;
 mod options;
+mod plans;
 mod provider;
 mod session;
 mod settings;

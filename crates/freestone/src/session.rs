@@ -20,7 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecord
 use datafusion::prelude::SQLOptions;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
-use freestone_store::WriteTransaction;
+use freestone_store::{Snapshot, WriteTransaction};
 use futures::{Stream, StreamExt};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
@@ -30,6 +30,7 @@ use crate::catalog::{Parameters, Planner, Scope};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Division};
+use crate::plans::{KeptPlan, Plans};
 use crate::statement::{Command, Statement};
 use crate::{check, copy, ddl, dml, functions, settings, statement};
 
@@ -80,6 +81,7 @@ pub struct Session {
     prepared: Mutex<HashMap<String, Prepared>>,
     cancel: Arc<watch::Sender<u64>>,
     progress: RwLock<Option<Arc<dyn Progress>>>,
+    plans: Mutex<Plans>,
 }
 
 #[derive(Clone)]
@@ -102,6 +104,7 @@ impl Session {
             prepared: Mutex::default(),
             cancel: Arc::new(watch::Sender::new(0)),
             progress: RwLock::default(),
+            plans: Mutex::default(),
         }
     }
 
@@ -212,6 +215,7 @@ impl Session {
         let mut state = planner.settings().clone();
         change(&mut state)?;
         *planner = Planner::new(state);
+        self.plans.lock().clear();
         Ok(())
     }
 
@@ -223,7 +227,8 @@ impl Session {
     ) -> Result<Outcome> {
         use ast::Statement as Sql;
         match sql {
-            Sql::Query(_) | Sql::ShowFunctions { .. } => self.query(sql, &parameters).await,
+            Sql::Query(_) => self.query(sql, &parameters).await,
+            Sql::ShowFunctions { .. } => self.query_in(self.scope()?, sql, &parameters).await,
             Sql::Explain { .. } => self.explain(sql, &parameters).await,
             Sql::Insert(insert) => {
                 self.write(move |transaction, context| dml::insert(transaction, context, insert, &parameters)).await
@@ -261,9 +266,38 @@ impl Session {
         }
     }
 
+    /// A query, by the plan that was kept of it if it comes again.
     async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
         let scope = self.scope()?;
-        self.query_in(scope, sql, parameters).await
+        let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
+        let known = self.plans.lock().find(&key, &scope.snapshot);
+        if let Some(kept) = known {
+            return self.run_kept(&kept, &scope.snapshot);
+        }
+        let state = self.state(&scope);
+        let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
+        read_only_plan(&plan)?;
+        let cancellation = self.cancellation();
+        let kept = tokio::select! {
+            kept = KeptPlan::new(&state, &plan) => kept?,
+            () = cancellation.cancelled() => return Err(Error::cancelled()),
+        };
+        match kept {
+            Some(kept) => {
+                self.plans.lock().keep(key, &scope.snapshot, kept.clone());
+                self.run_kept(&kept, &scope.snapshot)
+            }
+            None => {
+                let stream = self.stream(&state, &plan).await?;
+                Ok(Outcome::Rows { schema: stream.schema(), stream })
+            }
+        }
+    }
+
+    fn run_kept(&self, kept: &KeptPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
+        let (plan, context) = kept.start(snapshot)?;
+        let stream = CancellableStream::new(execute_stream(plan, context)?, self.cancellation());
+        Ok(Outcome::Rows { schema: stream.schema(), stream: Box::pin(stream) })
     }
 
     async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {

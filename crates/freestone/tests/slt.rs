@@ -33,6 +33,11 @@ fn sorted(table: &Table) -> String {
     format!("sort = '{}', levels = {count}", quoted(table, 0..count))
 }
 
+fn clustered(table: &Table) -> String {
+    let count = table.schema.columns.len().min(3);
+    format!("cluster = '{}'", quoted(table, 0..count))
+}
+
 macro_rules! designs {
     ($($name:ident: $design:expr;)*) => {
         $(#[test]
@@ -52,6 +57,8 @@ designs! {
     dense_groups_of_three: Some(threes);
     pax_groups_of_three: Some(|table| format!("{}, page = 'pax'", threes(table)));
     slotted_groups_of_three: Some(|table| format!("{}, page = 'slotted'", threes(table)));
+    clustered_rows: Some(|table| format!("design = 'row', {}", clustered(table)));
+    clustered_columns: Some(|table| format!("design = 'column', {}", clustered(table)));
     sorted_rows: Some(|table| format!("design = 'row', {}", sorted(table)));
     sorted_columns: Some(|table| format!("design = 'column', {}", sorted(table)));
     as_statements_say: None;

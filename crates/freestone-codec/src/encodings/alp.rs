@@ -319,6 +319,8 @@ impl<'a> Alp<'a> {
             },
             IntPredicate::In(list) => IntTest::In(codes(list)?),
             IntPredicate::NotIn(list) => IntTest::NotIn(codes(list)?),
+            // Floats are no keys: decode and test.
+            IntPredicate::Keys(_) => return None,
         })
     }
 }

@@ -24,12 +24,17 @@ const SCALE: f64 = 0.1;
 const REPEAT: Repeat = Repeat { least: 3, most: 7, budget: Duration::from_secs(1) };
 
 /// Names and options of lineorder's designs, to which a run may add. The first is what others must answer like.
-const DESIGNS: [(&str, &str); 5] = [
+const DESIGNS: [(&str, &str); 6] = [
     ("auto", "design = 'auto'"),
     ("row", "design = 'row'"),
     ("pax", "design = 'pax'"),
     ("sorted by date", "design = 'column', sort = 'lo_orderdate'"),
     ("sorted by part", "design = 'column', sort = 'lo_partkey'"),
+    (
+        "clustered",
+        "design = 'column', sort = '', \
+         cluster = 'lo_orderdate.d_year, lo_custkey.c_region, lo_suppkey.s_region, lo_partkey.p_category'",
+    ),
 ];
 
 /// What one design takes and gives; of each query its answer, time and counters.

@@ -100,7 +100,7 @@ fn codes_predicate(test: &IntTest, shared: &Shared) -> IntPredicate {
         IntTest::NotEqual(code) => IntPredicate::NotEqual((*code).into()),
         IntTest::In(list) => IntPredicate::In(codes(list)),
         IntTest::NotIn(list) => IntPredicate::NotIn(codes(list)),
-        IntTest::Set(_) => {
+        IntTest::Set(_) | IntTest::Keys { .. } => {
             let all = 0..shared.dictionary_len() as u64;
             IntPredicate::In(all.filter(|c| test.test(*c)).map(i128::from).collect())
         }

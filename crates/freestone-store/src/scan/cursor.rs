@@ -12,6 +12,7 @@ use super::filters::{Observed, order};
 use super::metrics::ScanMetrics;
 use super::{ColumnPredicate, DynamicState, GRANULE_ROWS, ROW_ID_TYPE, RowFilter, ScanRequest, Unit, row_id};
 use crate::bitmap;
+use crate::cluster::CodeFilter;
 use crate::column::ColumnBuffer;
 use crate::error::{Result, StoreError};
 use crate::segment::zones::Verdict;
@@ -35,6 +36,10 @@ pub struct Cursor {
     scratch: Scratch,
     observed: Vec<Observed>,
     dynamic: Vec<(u64, DynamicState)>,
+    /// The predicates and codes of all dynamic filters, and how the predicates did.
+    dynamic_predicates: Vec<ColumnPredicate>,
+    dynamic_codes: Vec<CodeFilter>,
+    dynamic_order: Vec<Observed>,
     /// How the row filters of dynamic filters did, by filter and place.
     dynamic_observed: HashMap<(usize, usize), Observed>,
     /// Pages asked for ahead of their use.
@@ -79,6 +84,9 @@ impl Cursor {
             scratch: Scratch::default(),
             observed,
             dynamic,
+            dynamic_predicates: vec![],
+            dynamic_codes: vec![],
+            dynamic_order: vec![],
             dynamic_observed: HashMap::new(),
             ahead: None,
         };
@@ -130,22 +138,28 @@ impl Cursor {
     }
 
     fn refresh_dynamic(&mut self) -> Result<()> {
+        let mut changed = false;
         for (filter, (generation, state)) in self.request.dynamic.iter().zip(&mut self.dynamic) {
             let now = filter.generation();
             if now != *generation {
                 *state = filter.current().map_err(StoreError::Invalid)?;
                 *generation = now;
                 self.dynamic_observed.clear();
+                changed = true;
             }
+        }
+        if changed {
+            self.dynamic_predicates = self.dynamic.iter().flat_map(|(_, d)| d.predicates.clone()).collect();
+            self.dynamic_codes = self.dynamic.iter().flat_map(|(_, d)| d.codes.clone()).collect();
+            self.dynamic_order = vec![Observed::default(); self.dynamic_predicates.len()];
         }
         Ok(())
     }
 
     fn scan_granule(&mut self, granule: &Granule<'_>, held: &mut Held) -> Result<()> {
         let request = self.request.clone();
-        let dynamic: Vec<ColumnPredicate> = self.dynamic.iter().flat_map(|(_, d)| d.predicates.clone()).collect();
-        let mut judged = judge(granule, &request.predicates);
-        let by_dynamic = judge(granule, &dynamic);
+        let mut judged = judge(granule, &request.predicates, &request.codes);
+        let by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
         judged.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
         let pruned = judged.pruned.iter().zip(&by_dynamic.pruned).filter(|(here, there)| **here || **there).count();
         ScanMetrics::add(&self.metrics.zones, judged.pruned.len());
@@ -162,8 +176,15 @@ impl Cursor {
             self.filter_column(granule, &request.predicates[at], held, &mut selection)?;
             self.observed[at].record(before, bitmap::count(&selection), begin.elapsed());
         }
-        for at in by_dynamic.open {
-            self.filter_column(granule, &dynamic[at], held, &mut selection)?;
+        for at in order(&self.dynamic_order).into_iter().filter(|at| by_dynamic.open.contains(at)) {
+            let before = bitmap::count(&selection);
+            if before == 0 {
+                return Ok(());
+            }
+            let begin = Instant::now();
+            let filter = self.dynamic_predicates[at].clone();
+            self.filter_column(granule, &filter, held, &mut selection)?;
+            self.dynamic_order[at].record(before, bitmap::count(&selection), begin.elapsed());
         }
         for filter in &request.row_filters {
             self.filter_rows(granule, filter.as_ref(), held, &mut selection)?;
@@ -429,7 +450,7 @@ impl Cursor {
         for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
             let len = GRANULE_ROWS.min(end - start);
             let granule = Granule { segment: &segment, ordinal: unit.segment, start, len };
-            let judged = judge(&granule, &self.request.predicates);
+            let judged = judge(&granule, &self.request.predicates, &self.request.codes);
             for column in columns {
                 let (group, _) = segment.place(*column);
                 let run = segment.pages_of(group, start..start + len);
@@ -504,16 +525,17 @@ struct Judged {
 }
 
 /// Whether the zones of a unit leave any row.
-pub(super) fn survives(segment: &Segment, unit: &Unit, predicates: &[ColumnPredicate]) -> bool {
+pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) -> bool {
     let end = (unit.rows.end as usize).min(segment.rows());
-    predicates.is_empty()
+    let (predicates, codes) = (&request.predicates, &request.codes);
+    (predicates.is_empty() && codes.is_empty())
         || (unit.rows.start as usize..end).step_by(GRANULE_ROWS).any(|start| {
             let granule = Granule { segment, ordinal: unit.segment, start, len: GRANULE_ROWS.min(end - start) };
-            judge(&granule, predicates).selection.iter().any(|word| *word != 0)
+            judge(&granule, predicates, codes).selection.iter().any(|word| *word != 0)
         })
 }
 
-fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate]) -> Judged {
+fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes: &[CodeFilter]) -> Judged {
     let (segment, zone_rows) = (granule.segment, granule.segment.zone_rows());
     let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], pruned: vec![] };
     let end = granule.start + granule.len;
@@ -521,8 +543,9 @@ fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate]) -> Judged {
         let rows = zone_rows.min(segment.rows() - zone * zone_rows);
         let verdict = |p: &ColumnPredicate| segment.footer.zones[p.column].verdict(zone, rows, &p.predicate);
         let verdicts: Vec<Verdict> = predicates.iter().map(verdict).collect();
-        judged.pruned.push(verdicts.contains(&Verdict::None));
-        if verdicts.contains(&Verdict::None) {
+        let pruned = verdicts.contains(&Verdict::None) || codes.iter().any(|filter| outside(segment, zone, filter));
+        judged.pruned.push(pruned);
+        if pruned {
             let from = (zone * zone_rows).max(granule.start) - granule.start;
             let to = (zone * zone_rows + rows).min(end) - granule.start;
             (from..to).for_each(|row| bitmap::clear(&mut judged.selection, row));
@@ -535,6 +558,12 @@ fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate]) -> Judged {
         }
     }
     judged
+}
+
+/// Whether a zone holds no row with the codes asked for. Codes of another numbering than the segment's say nothing of it.
+fn outside(segment: &Segment, zone: usize, filter: &CodeFilter) -> bool {
+    let own = segment.footer.dimensions.iter().find(|d| d.fingerprint == filter.fingerprint);
+    own.is_some_and(|dimension| filter.verdict(dimension, zone) == Verdict::None)
 }
 
 /// The selected rows of a granule, as positions from the granule's start unless all are.

@@ -4,6 +4,7 @@
 mod cursor;
 mod filters;
 mod metrics;
+mod tuples;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use freestone_codec::Predicate;
 
 pub use cursor::Cursor;
 pub use metrics::{ScanMetrics, ScanTotals};
+pub use tuples::{TupleBlock, TupleLayout};
 
+use crate::cluster::CodeFilter;
 use crate::error::Result;
 use crate::store::Table;
 
@@ -48,6 +51,7 @@ pub trait DynamicFilter: Send + Sync + std::fmt::Debug {
 pub struct DynamicState {
     pub predicates: Vec<ColumnPredicate>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
+    pub codes: Vec<CodeFilter>,
 }
 
 /// What a scan is asked for.
@@ -58,6 +62,8 @@ pub struct ScanRequest {
     /// Whether a last column gives each row's id: segment ordinal times 2^32 plus row.
     pub row_ids: bool,
     pub predicates: Vec<ColumnPredicate>,
+    /// Which codes of clustered segments' dimensions are asked for: prunes zones, and no row of those that stay.
+    pub codes: Vec<CodeFilter>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
     pub dynamic: Vec<Arc<dyn DynamicFilter>>,
     /// Rows a batch should have, at least, but for the last one of a cursor.
@@ -70,6 +76,7 @@ impl ScanRequest {
             projection,
             row_ids: false,
             predicates: vec![],
+            codes: vec![],
             row_filters: vec![],
             dynamic: vec![],
             batch_rows: 8192,
@@ -123,7 +130,7 @@ pub fn surviving_units(
         }
         let before = left.len();
         for unit in all.iter().filter(|unit| unit.segment == at) {
-            if cursor::survives(&segment, unit, &request.predicates) {
+            if cursor::survives(&segment, unit, request) {
                 left.push(unit.clone());
             } else {
                 let zones = (unit.rows.len()).div_ceil(segment.zone_rows());

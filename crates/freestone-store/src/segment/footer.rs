@@ -6,6 +6,7 @@
 //!      n description: JSON (rows, zone rows, page size, schema, design, columns, groups)
 //!        per group, per page: 4 first row, 4 index of the page's first unit
 //!        per column: its zones: NULLs of each as varints; then per zone a tag and its bounds (`zones.rs`)
+//!        per dimension that the rows are clustered by: its bins (`cluster/bins.rs`), then its codes' zones
 //! trailer, the last 4096 bytes of the file
 //!      0    8 magic "FREESEG1"
 //!      8    4 CRC-32C of everything behind this field
@@ -16,11 +17,14 @@
 //!     32      zeros
 //! ```
 
+use std::sync::Arc;
+
 use freestone_codec::{ColumnPlan, Encoding, Kind, Transform};
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{ByteReader, ByteWriter};
 use super::zones::ZoneMap;
+use crate::cluster::{Bins, DimensionDescription, SegmentDimension};
 use crate::design::{Design, PageFormat};
 use crate::page;
 use crate::schema::{TableSchema, kind};
@@ -36,6 +40,8 @@ pub struct Footer {
     pub pages: Vec<Vec<PageEntry>>,
     /// Per column of the schema.
     pub zones: Vec<ZoneMap>,
+    /// What the rows are clustered by.
+    pub dimensions: Vec<SegmentDimension>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +53,11 @@ pub struct Description {
     pub design: Design,
     pub columns: Vec<ColumnDescription>,
     pub groups: Vec<GroupDescription>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dimensions: Vec<DimensionDescription>,
+    /// The least and the greatest clustering key of the rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_keys: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,6 +112,10 @@ impl Footer {
             out.u32(page.index);
         }
         self.zones.iter().for_each(|zones| zones.write(&mut out));
+        for dimension in &self.dimensions {
+            dimension.bins.write(&mut out);
+            dimension.zones.write(&mut out);
+        }
         bytes.extend(out.finish());
         bytes
     }
@@ -120,10 +135,16 @@ impl Footer {
         let columns = &description.schema.columns;
         let zones = columns.iter().map(|c| ZoneMap::read(&mut input, zone_count, kind(&c.data_type) == Kind::Bytes));
         let zones = zones.collect::<Result<Vec<_>, String>>()?;
+        let dimension = |description: &DimensionDescription| -> Result<SegmentDimension, String> {
+            let bins = Arc::new(Bins::read(&mut input)?);
+            let zones = ZoneMap::read(&mut input, zone_count, false)?;
+            Ok(SegmentDimension::new(description.clone(), bins, zones))
+        };
+        let dimensions = description.dimensions.iter().map(dimension).collect::<Result<Vec<_>, _>>()?;
         if !input.is_empty() {
             return Err("bytes are left over behind the footer's zones".into());
         }
-        let footer = Footer { description, pages, zones };
+        let footer = Footer { description, pages, zones, dimensions };
         footer.check()?;
         Ok(footer)
     }

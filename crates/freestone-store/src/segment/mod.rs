@@ -1,6 +1,6 @@
 //! Segments: horizontal runs of rows, written once, immutable, self-describing.
 
-mod bytes;
+pub(crate) mod bytes;
 pub mod footer;
 mod reader;
 mod writer;

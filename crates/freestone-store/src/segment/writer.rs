@@ -10,6 +10,7 @@ use freestone_codec::{
 
 use super::footer::{self, BlobEntry, ColumnDescription, Description, Footer, GroupDescription, PageEntry};
 use super::zones::ZoneMap;
+use crate::cluster::SegmentClustering;
 use crate::column::ColumnData;
 use crate::design::{Design, Group, PageFormat, plan_name};
 use crate::error::{Result, StoreError};
@@ -38,8 +39,14 @@ struct PlannedColumn<'a> {
 }
 
 /// Encodes one segment: `columns` in schema order, all of the same length, in the order of the design. The bytes are those
-/// of the segment's file.
-pub fn write_segment(schema: &TableSchema, design: &Design, columns: &[ColumnData], threads: usize) -> Result<Vec<u8>> {
+/// of the segment's file. `clustering` is what the rows are clustered by.
+pub fn write_segment(
+    schema: &TableSchema,
+    design: &Design,
+    columns: &[ColumnData],
+    clustering: SegmentClustering,
+    threads: usize,
+) -> Result<Vec<u8>> {
     let rows = columns.first().map_or(0, ColumnData::len);
     let groups = design.groups(schema);
     let planned = plan_columns(schema, design, &groups, columns, threads)?;
@@ -48,7 +55,7 @@ pub fn write_segment(schema: &TableSchema, design: &Design, columns: &[ColumnDat
     let parts = parallel(&jobs, threads, |(group, start, len)| {
         write_pages(schema, design, &groups[*group], columns, &planned, (*start, *len), page_size)
     })?;
-    assemble(schema, design, &groups, &planned, jobs.iter().map(|j| j.0).zip(parts).collect(), rows)
+    assemble(schema, design, &groups, &planned, jobs.iter().map(|j| j.0).zip(parts).collect(), rows, clustering)
 }
 
 /// What to write by itself: (group, first row, rows). Groups of several columns are cut so that every thread has work.
@@ -301,6 +308,7 @@ fn assemble(
     planned: &[PlannedColumn<'_>],
     parts: Vec<(usize, GroupPages)>,
     rows: usize,
+    clustering: SegmentClustering,
 ) -> Result<Vec<u8>> {
     let page_size = design.page_size as usize;
     let total: usize = parts.iter().map(|(_, p)| p.bytes.len()).sum();
@@ -336,8 +344,11 @@ fn assemble(
         design: design.clone(),
         columns,
         groups: group_descriptions.collect(),
+        dimensions: clustering.dimensions.iter().map(|d| d.description.clone()).collect(),
+        cluster_keys: clustering.keys,
     };
-    let footer = Footer { description, pages, zones: planned.iter().map(|p| p.zones.clone()).collect() };
+    let zones = planned.iter().map(|p| p.zones.clone()).collect();
+    let footer = Footer { description, pages, zones, dimensions: clustering.dimensions };
     let entry = push_blob(&mut file, page_size, &footer.to_bytes());
     file.extend(footer::trailer(design.page_size, entry.index, u32::from(entry.units)));
     Ok(file)

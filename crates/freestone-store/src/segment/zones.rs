@@ -233,6 +233,7 @@ fn int_verdict(bounds: &IntBounds, predicate: &IntPredicate) -> Verdict {
         IntPredicate::NotEqual(v) => (min == max && min == *v, *v < min || max < *v),
         IntPredicate::In(list) => (!any_in(list), min == max && list.binary_search(&min).is_ok()),
         IntPredicate::NotIn(list) => (min == max && list.binary_search(&min).is_ok(), !any_in(list)),
+        IntPredicate::Keys(keys) => (!keys.any_between(min, max), min == max && keys.contains(min)),
     };
     verdict(none, all)
 }

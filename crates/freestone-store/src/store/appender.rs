@@ -17,11 +17,12 @@ use super::runs::Runs;
 use super::shared::Resources;
 use super::sort::sort_order;
 use super::state::segment_file;
-use crate::column::{ColumnData, compacted};
+use crate::cluster::{Clustering, SegmentClustering};
+use crate::column::{ColumnData, Physical, compacted};
 use crate::design::{Design, PAGE_SIZE_MIN, PageFormat, Preset};
 use crate::error::{Result, StoreError};
 use crate::schema::{TableSchema, kind};
-use crate::segment::{footer, parallel, write_segment};
+use crate::segment::{ZONE_ROWS, footer, parallel, write_segment};
 
 /// Rows of a full segment.
 pub const SEGMENT_ROWS: usize = 1 << 20;
@@ -70,6 +71,8 @@ pub struct Appender {
     sorts: bool,
     writer: Option<Writer>,
     design: Design,
+    /// Until the writer has it.
+    clustering: Option<Clustering>,
 }
 
 /// The segments that an append made; they belong to nothing until the transaction takes them.
@@ -102,8 +105,14 @@ struct Writer {
 }
 
 impl Appender {
-    pub(super) fn new(table: u64, schema: TableSchema, design: Design, context: AppendContext) -> Self {
-        let sorts = !design.sort_columns(&schema).is_empty();
+    pub(super) fn new(
+        table: u64,
+        schema: TableSchema,
+        design: Design,
+        clustering: Option<Clustering>,
+        context: AppendContext,
+    ) -> Self {
+        let sorts = clustering.is_some() || !design.sort_columns(&schema).is_empty();
         Appender {
             table,
             schema,
@@ -115,6 +124,7 @@ impl Appender {
             sorts,
             writer: None,
             design,
+            clustering,
         }
     }
 
@@ -184,7 +194,11 @@ impl Appender {
     }
 
     fn send(&mut self, job: Job) -> Result<()> {
-        let writer = self.writer.get_or_insert_with(|| start_writer(&self.schema, &self.design, &self.context));
+        let writer = self.writer.get_or_insert_with(|| {
+            let target =
+                Target { schema: self.schema.clone(), design: self.design.clone(), clustering: self.clustering.take() };
+            start_writer(target, self.context.clone())
+        });
         if writer.jobs.send(job).is_err() {
             // The writer ended early: its result is the reason.
             return self.join().map(|_| ());
@@ -238,24 +252,54 @@ fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
     (batch.get_array_memory_size() / batch.num_rows().max(1)).max(widened).max(1)
 }
 
-fn start_writer(schema: &TableSchema, design: &Design, context: &AppendContext) -> Writer {
+/// What rows become: segments of a design, in an order.
+struct Target {
+    schema: TableSchema,
+    design: Design,
+    clustering: Option<Clustering>,
+}
+
+impl Target {
+    /// The columns by which rows are ordered. A clustering's key is one more column behind the table's.
+    fn sort_columns(&self) -> Vec<usize> {
+        let key = self.clustering.as_ref().map(|_| self.schema.columns.len());
+        key.into_iter().chain(self.design.sort_columns(&self.schema)).collect()
+    }
+
+    /// The kinds of all columns, the key's included.
+    fn kinds(&self) -> Vec<Kind> {
+        let key = self.clustering.as_ref().map(|_| Kind::Int);
+        self.schema.columns.iter().map(|column| kind(&column.data_type)).chain(key).collect()
+    }
+
+    /// Separates the columns of the table from what their key says of them.
+    fn split<'c>(&self, columns: &'c [ColumnData]) -> (&'c [ColumnData], SegmentClustering) {
+        match (&self.clustering, columns.split_last()) {
+            (Some(clustering), Some((ColumnData { values: Physical::Int(keys), .. }, columns))) => {
+                let dimensions = clustering.describe(keys, ZONE_ROWS);
+                (columns, SegmentClustering { dimensions, keys: clustering.key_range(keys) })
+            }
+            _ => (columns, SegmentClustering::default()),
+        }
+    }
+}
+
+fn start_writer(target: Target, context: AppendContext) -> Writer {
     // No job waits: while one is worked on, the next is collected.
     let (jobs, inbox) = sync_channel::<Job>(0);
-    let (schema, design, context) = (schema.clone(), design.clone(), context.clone());
-    let thread = std::thread::spawn(move || write_jobs(&schema, &design, &context, inbox));
+    let thread = std::thread::spawn(move || write_jobs(target, &context, inbox));
     Writer { jobs, thread }
 }
 
-fn write_jobs(
-    schema: &TableSchema,
-    design: &Design,
-    context: &AppendContext,
-    inbox: Receiver<Job>,
-) -> Result<Vec<NewSegment>> {
-    let sort = design.sort_columns(schema);
-    let kinds = schema.columns.iter().map(|column| kind(&column.data_type)).collect();
-    let keys = sort.clone();
-    let mut runs = Runs::new(context.resources.clone(), context.next_id.clone(), kinds, keys, context.piece_bytes());
+fn write_jobs(mut target: Target, context: &AppendContext, inbox: Receiver<Job>) -> Result<Vec<NewSegment>> {
+    let sort = target.sort_columns();
+    let mut runs = Runs::new(
+        context.resources.clone(),
+        context.next_id.clone(),
+        target.kinds(),
+        sort.clone(),
+        context.piece_bytes(),
+    );
     let mut segments = vec![];
     for job in inbox {
         let (batches, is_last) = match job {
@@ -263,22 +307,22 @@ fn write_jobs(
             Job::Last(batches) => (batches, true),
         };
         if !batches.is_empty() {
-            let columns = sorted_columns(schema, design, batches, context.threads)?;
+            let columns = sorted_columns(&mut target, batches, context.threads)?;
             if sort.is_empty() || is_last && runs.is_empty() {
-                segments.extend(write_rows(schema, design, context, columns)?);
+                segments.extend(write_rows(&target, context, columns)?);
             } else {
                 runs.add(&columns)?;
             }
         }
         if is_last && !runs.is_empty() {
-            return write_merged(schema, design, context, runs);
+            return write_merged(&target, context, runs);
         }
     }
     Ok(segments)
 }
 
 /// Segments of the rows of all runs, in one order: the next rows are merged while a segment is encoded.
-fn write_merged(schema: &TableSchema, design: &Design, context: &AppendContext, runs: Runs) -> Result<Vec<NewSegment>> {
+fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<Vec<NewSegment>> {
     let bytes = SEGMENT_BYTES.min(context.piece_bytes());
     std::thread::scope(|scope| {
         let (pieces, inbox) = sync_channel(0);
@@ -292,7 +336,7 @@ fn write_merged(schema: &TableSchema, design: &Design, context: &AppendContext, 
             }
             Ok(())
         });
-        let write = |columns: Vec<ColumnData>| write_file(schema, design, context, &columns);
+        let write = |columns: Vec<ColumnData>| write_file(target, context, &columns);
         let segments = inbox.into_iter().map(write).collect::<Result<Vec<_>>>()?;
         match merging.join() {
             Ok(merged) => merged.map(|()| segments),
@@ -311,53 +355,50 @@ fn pending_segment(
     let mut small = Design::preset(Preset::Pax);
     small.page_size = PAGE_SIZE_MIN;
     small.page = Some(PageFormat::Pax);
-    let columns = sorted_columns(schema, design, batches, 1)?;
+    let mut target = Target { schema: schema.clone(), design: design.clone(), clustering: None };
+    let columns = sorted_columns(&mut target, batches, 1)?;
     let rows = columns.first().map_or(0, ColumnData::len) as u32;
-    let mut bytes = write_segment(schema, &small, &columns, 1)?;
+    let mut bytes = write_segment(schema, &small, &columns, SegmentClustering::default(), 1)?;
     let id = context.next_id.fetch_add(1, Ordering::Relaxed);
     footer::stamp(&mut bytes, id);
     Ok(vec![NewSegment { id, rows, bytes: bytes.len() as u64, pending: Some(Arc::new(bytes)) }])
 }
 
-fn write_rows(
-    schema: &TableSchema,
-    design: &Design,
-    context: &AppendContext,
-    columns: Vec<ColumnData>,
-) -> Result<Vec<NewSegment>> {
+fn write_rows(target: &Target, context: &AppendContext, columns: Vec<ColumnData>) -> Result<Vec<NewSegment>> {
     let rows = columns.first().map_or(0, ColumnData::len);
     if rows <= SEGMENT_ROWS {
-        return Ok(vec![write_file(schema, design, context, &columns)?]);
+        return Ok(vec![write_file(target, context, &columns)?]);
     }
     let mut segments = vec![];
     for start in (0..rows).step_by(SEGMENT_ROWS) {
         let order: Vec<u32> = (start as u32..(start + SEGMENT_ROWS).min(rows) as u32).collect();
         let part: Vec<ColumnData> = columns.iter().map(|c| c.permute(&order)).collect();
-        segments.push(write_file(schema, design, context, &part)?);
+        segments.push(write_file(target, context, &part)?);
     }
     Ok(segments)
 }
 
-/// The rows of batches as columns, in the order of the design. What is converted is freed at once.
-fn sorted_columns(
-    schema: &TableSchema,
-    design: &Design,
-    batches: Vec<RecordBatch>,
-    threads: usize,
-) -> Result<Vec<ColumnData>> {
+/// The rows of batches as columns, in the order of the design; a clustering's keys are the last. What is converted is freed
+/// at once.
+fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<ColumnData>> {
+    let schema = &target.schema;
     let mut arrays: Vec<Vec<ArrayRef>> = schema.columns.iter().map(|_| Vec::with_capacity(batches.len())).collect();
     for batch in batches {
         let (_, columns, _) = batch.into_parts();
         arrays.iter_mut().zip(columns).for_each(|(arrays, column)| arrays.push(column));
     }
     let types = schema.columns.iter().map(|column| &column.data_type);
-    let columns =
+    let mut columns =
         each_taken(types.zip(arrays).collect(), threads, |(data_type, arrays): (&DataType, Vec<ArrayRef>)| {
             let mut column = ColumnData::new(kind(data_type));
             arrays.into_iter().for_each(|array| column.append(array.as_ref()));
             column
         })?;
-    let sort = design.sort_columns(schema);
+    if let Some(clustering) = &mut target.clustering {
+        let keys = clustering.keys(&columns)?;
+        columns.push(ColumnData { values: Physical::Int(keys), validity: None });
+    }
+    let sort = target.sort_columns();
     if sort.is_empty() {
         return Ok(columns);
     }
@@ -372,14 +413,10 @@ fn each_taken<T: Send, R: Send>(items: Vec<T>, threads: usize, f: impl Fn(T) -> 
     parallel(&items, threads, |item| Ok(f(item.lock().take().expect("every item is taken once"))))
 }
 
-fn write_file(
-    schema: &TableSchema,
-    design: &Design,
-    context: &AppendContext,
-    columns: &[ColumnData],
-) -> Result<NewSegment> {
+fn write_file(target: &Target, context: &AppendContext, columns: &[ColumnData]) -> Result<NewSegment> {
     let rows = columns.first().map_or(0, ColumnData::len) as u32;
-    let mut bytes = write_segment(schema, design, columns, context.threads)?;
+    let (columns, clustering) = target.split(columns);
+    let mut bytes = write_segment(&target.schema, &target.design, columns, clustering, context.threads)?;
     let id = write_under_free_id(context, &mut bytes)?;
     Ok(NewSegment { id, rows, bytes: bytes.len() as u64, pending: None })
 }

@@ -27,6 +27,13 @@ pub enum Operation {
         name: String,
         schema: TableSchema,
         design: Design,
+        /// The last commit that changed rows.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        changed: u64,
+    },
+    /// Rows were changed or removed: what was learnt of them holds no more.
+    Changed {
+        table: u64,
     },
     DropTable {
         table: u64,
@@ -138,6 +145,7 @@ impl Commit {
                 name: table.name.clone(),
                 schema: table.schema.clone(),
                 design: table.design.clone(),
+                changed: table.changed,
             });
             for entry in &table.segments {
                 let pending = entry.pending.as_ref().map(|bytes| commit.attach(bytes.clone()));
@@ -177,11 +185,13 @@ impl Commit {
         let attachment = |at: usize| self.attachments.get(at).cloned().ok_or("an attachment is missing");
         match operation {
             Operation::LastId { id } => state.last_id = state.last_id.max(*id),
-            Operation::CreateTable { table, name, schema, design } => {
+            Operation::CreateTable { table, name, schema, design, changed } => {
                 state.last_id = state.last_id.max(*table);
-                let made = Table::new(*table, name.clone(), schema.clone(), design.clone());
+                let mut made = Table::new(*table, name.clone(), schema.clone(), design.clone());
+                made.changed = *changed;
                 state.tables.insert(name.clone(), Arc::new(made));
             }
+            Operation::Changed { table } => state.change_table(*table, |t| t.changed = sequence)?,
             Operation::DropTable { table } => {
                 let table = state.table_by_id(*table)?.clone();
                 table.segments.iter().filter(|s| s.pending.is_none()).for_each(|s| {
@@ -240,6 +250,10 @@ impl Commit {
     }
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A bitmap in Roaring's portable format.
 pub fn bitmap_bytes(bitmap: &RoaringBitmap) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(bitmap.serialized_size());
@@ -263,7 +277,13 @@ mod tests {
         let column = Column { name: "a".into(), data_type: DataType::Int64, nullable: false };
         let schema = TableSchema { columns: vec![column], ..Default::default() };
         let mut commit = Commit::default();
-        commit.push(Operation::CreateTable { table: 1, name: "t".into(), schema, design: Design::default() });
+        commit.push(Operation::CreateTable {
+            table: 1,
+            name: "t".into(),
+            schema,
+            design: Design::default(),
+            changed: 0,
+        });
         let pending = Some(commit.attach(Arc::new(vec![1, 2, 3])));
         commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, pending });
         commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70, pending: None });
@@ -299,7 +319,13 @@ mod tests {
         let column = Column { name: "a".into(), data_type: DataType::Int64, nullable: false };
         let schema = TableSchema { columns: vec![column], ..Default::default() };
         let mut commit = Commit::default();
-        commit.push(Operation::CreateTable { table: 1, name: "t".into(), schema, design: Design::default() });
+        commit.push(Operation::CreateTable {
+            table: 1,
+            name: "t".into(),
+            schema,
+            design: Design::default(),
+            changed: 0,
+        });
         commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, pending: None });
         let attachment = commit.attach(Arc::new(bitmap_bytes(&RoaringBitmap::from_iter([8, 9]))));
         commit.push(Operation::SetDeleted { table: 1, segment: 2, attachment });

@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 pub use appender::{Appended, Appender, SEGMENT_ROWS};
 pub use check::CheckReport;
 pub use repair::Repaired;
+pub(crate) use sort::sort_order;
 pub use state::{SegmentEntry, Table};
 pub use vacuum::VacuumReport;
 pub use write::WriteTransaction;

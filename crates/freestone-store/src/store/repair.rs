@@ -128,7 +128,10 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             }
             Operation::CreateView { name, .. } => parts.push(format!("creates view {name}")),
             Operation::DropView { name } => parts.push(format!("drops view {name}")),
-            Operation::Forget { .. } | Operation::Removed { .. } | Operation::LastId { .. } => {}
+            Operation::Changed { .. }
+            | Operation::Forget { .. }
+            | Operation::Removed { .. }
+            | Operation::LastId { .. } => {}
         }
     }
     parts.extend(deleted.iter().map(|table| format!("deletes rows of {}", name_of(names, *table))));

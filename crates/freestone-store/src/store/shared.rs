@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::state::{SegmentEntry, segment_file};
 use crate::cache::PageCache;
+use crate::cluster::KeyMap;
 use crate::error::Result;
 use crate::media::{Buffer, Medium, MediumError, Pending, ReadFile, ReadRequest};
 use crate::segment::Segment;
@@ -16,11 +17,13 @@ pub struct Resources {
     pub medium: Arc<dyn Medium>,
     pub cache: PageCache,
     open: Mutex<HashMap<u64, Weak<Segment>>>,
+    /// Codes of the keys that clustered tables reference, by dimension and the segments they were read from.
+    pub key_maps: Mutex<HashMap<(u64, Vec<u64>), Arc<KeyMap>>>,
 }
 
 impl Resources {
     pub fn new(medium: Arc<dyn Medium>, cache_bytes: usize) -> Self {
-        Resources { medium, cache: PageCache::new(cache_bytes), open: Mutex::default() }
+        Resources { medium, cache: PageCache::new(cache_bytes), open: Mutex::default(), key_maps: Mutex::default() }
     }
 
     /// Opens a segment; a `resident` one is read into memory as a whole, once, and scans copy nothing from then on.

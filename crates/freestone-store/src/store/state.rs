@@ -7,10 +7,14 @@ use roaring::RoaringBitmap;
 
 use super::shared::Resources;
 use crate::cache::PageCache;
+use crate::cluster::KeyMap;
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::schema::TableSchema;
 use crate::segment::Segment;
+
+/// Key maps that are kept; they are forgotten together when there are more.
+const KEY_MAPS: usize = 64;
 
 /// The whole catalog at one commit.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +36,8 @@ pub struct Table {
     pub schema: TableSchema,
     pub design: Design,
     pub segments: Vec<SegmentEntry>,
+    /// The last commit that changed or removed rows; additions do not count.
+    pub changed: u64,
     pub(super) resources: Option<Arc<Resources>>,
 }
 
@@ -67,7 +73,7 @@ pub fn segment_file(id: u64) -> String {
 
 impl Table {
     pub fn new(id: u64, name: String, schema: TableSchema, design: Design) -> Self {
-        Table { id, name, schema, design, segments: vec![], resources: None }
+        Table { id, name, schema, design, segments: vec![], changed: 0, resources: None }
     }
 
     /// Rows that are not deleted.
@@ -85,6 +91,26 @@ impl Table {
 
     pub(crate) fn cache(&self) -> &PageCache {
         &self.resources().cache
+    }
+
+    /// The codes of keys that `make` finds out from `sources`; kept while the sources stay as they are.
+    pub(crate) fn key_map(
+        &self,
+        fingerprint: u64,
+        sources: &[&Arc<Table>],
+        make: impl FnOnce() -> Result<KeyMap>,
+    ) -> Result<Arc<KeyMap>> {
+        let segments = sources.iter().flat_map(|t| t.segments.iter().map(|s| s.id));
+        let identity = (fingerprint, segments.collect::<Vec<_>>());
+        if let Some(known) = self.resources().key_maps.lock().get(&identity) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(make()?);
+        let mut maps = self.resources().key_maps.lock();
+        if maps.len() >= KEY_MAPS {
+            maps.clear();
+        }
+        Ok(maps.entry(identity).or_insert(made).clone())
     }
 
     /// Opens the segment at a position of `segments`, once.

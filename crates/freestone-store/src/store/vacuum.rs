@@ -7,6 +7,7 @@ use super::appender::SEGMENT_ROWS;
 use super::runs;
 use super::state::{Table, segment_file};
 use super::write::WriteTransaction;
+use crate::cluster::is_clustered;
 use crate::error::{Result, StoreError};
 use crate::log::Horizon;
 
@@ -31,7 +32,7 @@ impl Store {
         };
         for name in names {
             let table = transaction.table(&name)?;
-            let which = worth_rewriting(&table);
+            let which = worth_rewriting(&transaction, &table)?;
             if !which.is_empty() {
                 report.segments_rewritten += which.len();
                 transaction.rewrite(&table, table.design.clone(), which)?;
@@ -45,16 +46,20 @@ impl Store {
     }
 }
 
-/// Segments with many deleted rows, and small ones where there are several.
-fn worth_rewriting(table: &Table) -> Vec<usize> {
+/// Segments with many deleted rows, and small ones where there are several; all where the rows are to be clustered and are
+/// not, or no more.
+fn worth_rewriting(transaction: &WriteTransaction<'_>, table: &Table) -> Result<Vec<usize>> {
     let all = 0..table.segments.len();
+    if !table.design.cluster.is_empty() && !is_clustered(&|name| transaction.table(name).ok(), table)? {
+        return Ok(all.collect());
+    }
     let holes = |at: &usize| {
         table.segments[*at].deleted.as_ref().is_some_and(|d| d.len() * 20 >= table.segments[*at].rows.into())
     };
     let small = |at: &usize| table.segments[*at].live_rows() < SEGMENT_ROWS as u64 / 2;
     let pending = |at: &usize| table.segments[*at].pending.is_some();
     let several = all.clone().filter(|at| small(at)).count() > 1;
-    all.filter(|at| holes(at) || pending(at) || several && small(at)).collect()
+    Ok(all.filter(|at| holes(at) || pending(at) || several && small(at)).collect())
 }
 
 impl WriteTransaction<'_> {

@@ -11,6 +11,7 @@ use super::appender::{AppendContext, Appended, Appender};
 use super::commit::{Commit, Operation, bitmap_bytes};
 use super::state::{State, Table, segment_file};
 use super::{Snapshot, Store};
+use crate::cluster::Clustering;
 use crate::design::Design;
 use crate::error::{Result, StoreError};
 use crate::log::LogWriter;
@@ -81,7 +82,13 @@ impl<'a> WriteTransaction<'a> {
     pub fn create_table(&mut self, name: &str, schema: TableSchema, design: Design) -> Result<()> {
         self.check_free(name)?;
         let table = self.next_id.fetch_add(1, Ordering::Relaxed);
-        self.perform(Operation::CreateTable { table, name: name.into(), schema: schema.validated()?, design })
+        self.perform(Operation::CreateTable {
+            table,
+            name: name.into(),
+            schema: schema.validated()?,
+            design,
+            changed: 0,
+        })
     }
 
     fn check_free(&self, name: &str) -> Result<()> {
@@ -116,7 +123,8 @@ impl<'a> WriteTransaction<'a> {
     pub fn truncate(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?;
         let segments = table.segments.iter().map(|s| s.id).collect();
-        self.perform(Operation::RemoveSegments { table: table.id, segments })
+        self.perform(Operation::RemoveSegments { table: table.id, segments })?;
+        self.perform(Operation::Changed { table: table.id })
     }
 
     /// Changes the design for rows to come; [`WriteTransaction::convert`] also rewrites those that are there.
@@ -128,10 +136,11 @@ impl<'a> WriteTransaction<'a> {
     /// Takes rows for a table, in any thread. Hand what it finishes to [`WriteTransaction::append`].
     pub fn appender(&self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
-        Ok(self.appender_of(&table, table.design.clone(), true))
+        self.appender_of(&table, table.design.clone(), None)
     }
 
-    fn appender_of(&self, table: &Table, design: Design, allow_pending: bool) -> Appender {
+    /// `rewritten`: how many rows of the table come again, all of them or some; `None` for new ones.
+    fn appender_of(&self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
         let options = self.store.options();
         let context = AppendContext {
             resources: self.store.resources.clone(),
@@ -139,9 +148,15 @@ impl<'a> WriteTransaction<'a> {
             created: self.created.clone(),
             threads: options.threads,
             write_bytes: self.write_bytes,
-            allow_pending,
+            allow_pending: rewritten.is_none(),
         };
-        Appender::new(table.id, table.schema.clone(), design, context)
+        let clustering = if design.cluster.is_empty() {
+            None
+        } else {
+            let renew = rewritten == Some(table.rows());
+            Some(Clustering::new(&|name| self.table(name).ok(), table, &design, rewritten, renew)?)
+        };
+        Ok(Appender::new(table.id, table.schema.clone(), design, clustering, context))
     }
 
     /// Adds the rows of an appender, and returns how many.
@@ -183,6 +198,9 @@ impl<'a> WriteTransaction<'a> {
                 self.perform(Operation::SetDeleted { table: base.id, segment: entry.id, attachment })?;
             }
         }
+        if deleted > 0 {
+            self.perform(Operation::Changed { table: base.id })?;
+        }
         Ok(deleted)
     }
 
@@ -197,7 +215,8 @@ impl<'a> WriteTransaction<'a> {
     pub(super) fn rewrite(&mut self, table: &Arc<Table>, design: Design, which: Vec<usize>) -> Result<()> {
         let request = ScanRequest::columns((0..table.schema.columns.len()).collect());
         let mut cursor = Cursor::new(table.clone(), Arc::new(request), Arc::new(ScanMetrics::default()));
-        let mut appender = self.appender_of(table, design, false);
+        let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
+        let mut appender = self.appender_of(table, design, Some(rows))?;
         let units: Vec<_> = units(table, 1 << 16).into_iter().filter(|u| which.contains(&u.segment)).collect();
         for (at, unit) in units.iter().enumerate() {
             cursor.scan(unit, units.get(at + 1))?;

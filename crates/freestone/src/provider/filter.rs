@@ -15,6 +15,18 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate, f32_key, f64_key};
 use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, RowFilter, boolean_bits};
+use freestone_store::{Snapshot, Table};
+use parking_lot::Mutex;
+
+use super::keys::{code_filters, key_set};
+
+/// What is scanned: a table as a snapshot has it.
+#[derive(Debug, Clone)]
+pub struct Scanned {
+    /// Keeps the files of the table while a plan lives; `None` in a plan that is kept to run later.
+    pub snapshot: Option<Arc<Snapshot>>,
+    pub table: Arc<Table>,
+}
 
 /// A filter on the table's columns, taken apart.
 #[derive(Debug, Clone, Default)]
@@ -26,10 +38,15 @@ pub struct Conjuncts {
 
 impl Conjuncts {
     /// Adds a filter whose columns are the table's (by index into `schema`).
-    pub fn add(&mut self, filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<()> {
+    pub fn add(&mut self, filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, scanned: &Scanned) -> Result<()> {
         for conjunct in split_conjunction(filter) {
             if contains_dynamic(conjunct) {
-                self.dynamic.push(Arc::new(DynamicExpression { filter: conjunct.clone(), schema: schema.clone() }));
+                self.dynamic.push(Arc::new(DynamicExpression {
+                    filter: conjunct.clone(),
+                    schema: schema.clone(),
+                    scanned: scanned.clone(),
+                    current: Mutex::new((u64::MAX, DynamicState::default())),
+                }));
             } else {
                 add_static(conjunct, schema, &mut self.predicates, &mut self.row_filters)?;
             }
@@ -363,6 +380,27 @@ pub fn remap(e: &Arc<dyn PhysicalExpr>, index: impl Fn(usize) -> usize) -> Resul
 struct DynamicExpression {
     filter: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
+    scanned: Scanned,
+    /// The generation that was translated last, and what it became: threads share the work.
+    current: Mutex<(u64, DynamicState)>,
+}
+
+impl DynamicExpression {
+    fn translate(&self) -> Result<DynamicState> {
+        let now = datafusion::physical_expr_common::physical_expr::snapshot_physical_expr(self.filter.clone())?;
+        let mut state = DynamicState::default();
+        for conjunct in split_conjunction(&now) {
+            let said = predicate(conjunct, &self.schema).is_some();
+            match if said { None } else { key_set(conjunct, &self.scanned.table, &self.schema)? } {
+                Some(keys) => state.predicates.extend(keys.predicate()),
+                None => add_static(conjunct, &self.schema, &mut state.predicates, &mut state.row_filters)?,
+            }
+        }
+        if let Some(snapshot) = &self.scanned.snapshot {
+            state.codes = code_filters(snapshot, &self.scanned.table, &state.predicates)?;
+        }
+        Ok(state)
+    }
 }
 
 impl DynamicFilter for DynamicExpression {
@@ -371,14 +409,11 @@ impl DynamicFilter for DynamicExpression {
     }
 
     fn current(&self) -> Result<DynamicState, String> {
-        let snapshot = || -> Result<DynamicState> {
-            let now = datafusion::physical_expr_common::physical_expr::snapshot_physical_expr(self.filter.clone())?;
-            let mut state = DynamicState::default();
-            for conjunct in split_conjunction(&now) {
-                add_static(conjunct, &self.schema, &mut state.predicates, &mut state.row_filters)?;
-            }
-            Ok(state)
-        };
-        snapshot().map_err(|e| e.strip_backtrace())
+        let generation = self.generation();
+        let mut current = self.current.lock();
+        if current.0 != generation {
+            *current = (generation, self.translate().map_err(|e| e.strip_backtrace())?);
+        }
+        Ok(current.1.clone())
     }
 }

@@ -2,9 +2,11 @@
 //! orders and dynamic filters of joins reach the store's scan.
 
 mod filter;
+mod keys;
 mod source;
 mod statistics;
 mod stream;
 mod table;
 
+pub use source::FreestoneSource;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};

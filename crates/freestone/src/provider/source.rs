@@ -17,12 +17,13 @@ use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
+use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
-use super::filter::{Conjuncts, remap};
+use super::filter::{Conjuncts, Scanned, remap};
 use super::statistics::statistics;
 use super::stream::{ScanStream, UnitQueue};
 use super::table::ROW_ID_COLUMN;
@@ -34,14 +35,14 @@ const UNIT_ROWS: usize = 64 << 10;
 /// A scan: table, snapshot, units, projection, filters, order.
 #[derive(Debug, Clone)]
 pub struct FreestoneSource {
-    /// Keeps the files of the table while the plan lives.
-    snapshot: Arc<Snapshot>,
-    table: Arc<Table>,
+    scanned: Scanned,
     /// The table's columns, and the row id behind them where it is wanted.
     table_schema: SchemaRef,
     projection: Vec<usize>,
     schema: SchemaRef,
     conjuncts: Conjuncts,
+    /// Codes of clustered dimensions that predicates on other tables leave.
+    codes: Vec<CodeFilter>,
     /// The filters as they were given, on the table's columns: for display, and to keep dynamic ones alive.
     filters: Vec<Arc<dyn PhysicalExpr>>,
     partitions: usize,
@@ -69,12 +70,12 @@ impl FreestoneSource {
         let partitions = units(&table, UNIT_ROWS).len().clamp(1, target.max(1));
         let schema = project(&table_schema, &projection);
         FreestoneSource {
-            snapshot,
-            table,
+            scanned: Scanned { snapshot: Some(snapshot), table },
             table_schema,
             projection,
             schema,
             conjuncts: Conjuncts::default(),
+            codes: vec![],
             filters: vec![],
             partitions,
             fetch: None,
@@ -85,9 +86,26 @@ impl FreestoneSource {
         }
     }
 
+    /// The same scan without what belongs to one run: it keeps no files.
+    pub fn detached(&self) -> Self {
+        let mut source = self.clone();
+        source.scanned.snapshot = None;
+        source
+    }
+
+    /// A scan made by [`FreestoneSource::detached`], for one run on the snapshot that it was planned for.
+    pub fn attached(&self, snapshot: &Arc<Snapshot>) -> Self {
+        let mut source = self.clone();
+        source.scanned.snapshot = Some(snapshot.clone());
+        source.metrics = ExecutionPlanMetricsSet::new();
+        source.scan_metrics = Arc::default();
+        source.gauges = Arc::default();
+        source
+    }
+
     /// Adds a filter on the table's columns; it is applied exactly.
     pub fn add_table_filter(&mut self, filter: Arc<dyn PhysicalExpr>) -> Result<()> {
-        self.conjuncts.add(&filter, &self.table_schema)?;
+        self.conjuncts.add(&filter, &self.table_schema, &self.scanned)?;
         self.filters.push(filter);
         Ok(())
     }
@@ -97,7 +115,7 @@ impl FreestoneSource {
     }
 
     fn row_id_column(&self) -> usize {
-        self.table.schema.columns.len()
+        self.scanned.table.schema.columns.len()
     }
 
     fn request(&self, batch_rows: usize) -> ScanRequest {
@@ -106,6 +124,7 @@ impl FreestoneSource {
             projection: self.projection.iter().copied().filter(|c| *c != row_id).collect(),
             row_ids: self.projection.contains(&row_id),
             predicates: self.conjuncts.predicates.clone(),
+            codes: self.codes.clone(),
             row_filters: self.conjuncts.row_filters.clone(),
             dynamic: self.conjuncts.dynamic.clone(),
             batch_rows,
@@ -116,7 +135,7 @@ impl FreestoneSource {
     fn surviving_units(&self) -> Result<Vec<Unit>> {
         let ignored = ScanMetrics::default();
         let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
-        surviving_units(&self.table, &self.request(0), UNIT_ROWS, metrics)
+        surviving_units(&self.scanned.table, &self.request(0), UNIT_ROWS, metrics)
             .map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
@@ -137,9 +156,9 @@ impl FreestoneSource {
         debug_assert!(in_order, "the row id is the last column of a projection");
         self.register_gauges();
         Box::pin(ScanStream {
-            _snapshot: self.snapshot.clone(),
+            _snapshot: self.scanned.snapshot.clone(),
             queue,
-            cursor: Cursor::new(self.table.clone(), Arc::new(request), self.scan_metrics.clone()),
+            cursor: Cursor::new(self.scanned.table.clone(), Arc::new(request), self.scan_metrics.clone()),
             schema: self.schema.clone(),
             rows_left: self.fetch,
             compacts: context.session_config().batch_size() < ROWS_OF_PLENTY,
@@ -161,8 +180,10 @@ impl FreestoneSource {
 
     /// The sort columns of the table, as far as they are projected, if all rows are in their order from first to last.
     fn sorted_output(&self) -> Option<Vec<PhysicalSortExpr>> {
-        let sort = self.table.design.sort_columns(&self.table.schema);
-        if sort.is_empty() || !globally_sorted(&self.table, &sort) {
+        let sort = self.scanned.table.design.sort_columns(&self.scanned.table.schema);
+        // A clustered table is sorted within the groups of its keys only.
+        let clustered = !self.scanned.table.design.cluster.is_empty();
+        if sort.is_empty() || clustered || !globally_sorted(&self.scanned.table, &sort) {
             return None;
         }
         let expression = |column: &usize| {
@@ -181,7 +202,10 @@ fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
     for at in 0..table.segments.len() {
         let Ok(segment) = table.open_segment(at) else { return false };
         let description = &segment.footer.description;
-        if description.design.sort_columns(&description.schema) != sort || table.segments[at].pending.is_some() {
+        if description.design.sort_columns(&description.schema) != sort
+            || !description.design.cluster.is_empty()
+            || table.segments[at].pending.is_some()
+        {
             return false;
         }
         if table.segments.len() == 1 {
@@ -236,11 +260,11 @@ impl DataSource for FreestoneSource {
         let columns: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let filters: Vec<_> = self.filters.iter().map(|e| e.to_string()).collect();
         if t == DisplayFormatType::TreeRender {
-            writeln!(f, "table={}", self.table.name)?;
+            writeln!(f, "table={}", self.scanned.table.name)?;
             return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };
         }
-        write!(f, "freestone table={}, columns=[{}]", self.table.name, columns.join(", "))?;
-        write!(f, ", segments={}, partitions={}", self.table.segments.len(), self.partitions)?;
+        write!(f, "freestone table={}, columns=[{}]", self.scanned.table.name, columns.join(", "))?;
+        write!(f, ", segments={}, partitions={}", self.scanned.table.segments.len(), self.partitions)?;
         if !filters.is_empty() {
             write!(f, ", filter={}", filters.join(" AND "))?;
         }
@@ -261,7 +285,7 @@ impl DataSource for FreestoneSource {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         let row_filters = self.conjuncts.row_filters.len();
-        let all = statistics(&self.table, &self.projection, &self.conjuncts.predicates, row_filters);
+        let all = statistics(&self.scanned.table, &self.projection, &self.conjuncts.predicates, row_filters);
         Ok(Arc::new(match partition {
             // Which rows a partition gets is decided while it runs.
             Some(_) => {

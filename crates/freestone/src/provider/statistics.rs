@@ -54,6 +54,11 @@ pub fn statistics(
     Statistics { num_rows, total_byte_size: Precision::Inexact((total as f64 * share) as usize), column_statistics }
 }
 
+/// The least and the greatest of a column's stored integers.
+pub fn int_bounds(table: &Table, column: usize) -> Option<(i128, i128)> {
+    summarize(table, column).ints
+}
+
 fn summarize(table: &Table, column: usize) -> ColumnSummary {
     let mut summary = ColumnSummary::default();
     for at in 0..table.segments.len() {
@@ -137,6 +142,7 @@ fn estimate(table: &Table, p: &ColumnPredicate, rows: u64) -> f64 {
             None => 0.0,
         },
         Predicate::Int(IntPredicate::In(list)) => list.len() as f64 / distinct,
+        Predicate::Int(IntPredicate::Keys(keys)) => keys.len() as f64 / distinct,
         Predicate::Bytes(freestone_codec::BytesPredicate::In(list)) => list.len() as f64 / distinct,
         Predicate::Bytes(freestone_codec::BytesPredicate::Prefix(_)) => 0.1,
         Predicate::Bytes(freestone_codec::BytesPredicate::Range { .. }) => 0.3,

@@ -37,7 +37,7 @@ impl UnitQueue {
 /// One partition's stream.
 pub struct ScanStream {
     /// Pins the files while rows are read: the plan may be gone before its stream.
-    pub _snapshot: Arc<Snapshot>,
+    pub _snapshot: Option<Arc<Snapshot>>,
     pub queue: Arc<UnitQueue>,
     pub cursor: Cursor,
     pub schema: SchemaRef,

@@ -1,0 +1,84 @@
+//! Interleaving: the codes of a row's dimensions, joined bit by bit into its key.
+
+/// Bits of a key.
+pub const KEY_BITS: u32 = 64;
+
+/// Which bit of which dimension stands where in the key: round robin, the most significant bits of all dimensions first
+/// (paper 004, section II.B).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interleave {
+    /// Per bit of the key, from the most significant one: dimension, and bit of its code.
+    places: Vec<(usize, u32)>,
+    widths: Vec<u32>,
+}
+
+impl Interleave {
+    /// For codes of these widths in bits. A key has at most `bits`; what does not fit is left out, least significant first.
+    pub fn new(widths: &[u32], bits: u32) -> Self {
+        let mut places = vec![];
+        for round in 0..widths.iter().copied().max().unwrap_or(0) {
+            for (dimension, width) in widths.iter().enumerate().filter(|(_, width)| round < **width) {
+                places.push((dimension, width - 1 - round));
+            }
+        }
+        places.truncate(bits.min(KEY_BITS) as usize);
+        Interleave { places, widths: widths.to_vec() }
+    }
+
+    /// Bits of a key.
+    pub fn bits(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// The key of a row with these codes.
+    pub fn key(&self, codes: impl Fn(usize) -> u32) -> u64 {
+        self.places.iter().fold(0, |key, (dimension, bit)| key << 1 | u64::from(codes(*dimension) >> bit & 1))
+    }
+
+    /// The least and the greatest code that a dimension's rows can have under a key.
+    pub fn codes(&self, key: u64, dimension: usize) -> (u32, u32) {
+        let (mut code, mut known) = (0u32, 0u32);
+        for (at, (_, bit)) in self.places.iter().enumerate().filter(|(_, (d, _))| *d == dimension) {
+            known |= 1 << bit;
+            code |= ((key >> (self.places.len() - 1 - at) & 1) as u32) << bit;
+        }
+        let all = (1u64 << self.widths[dimension]) - 1;
+        (code, code | (!known & all as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn bits_go_round() {
+        let key = Interleave::new(&[3, 1, 2], 64);
+        // a2 b0 c1 a1 c0 a0
+        assert_eq!(key.key(|d| [0b101, 0b1, 0b10][d]), 0b111001);
+        assert_eq!(key.codes(0b111001, 0), (0b101, 0b101));
+        assert_eq!(Interleave::new(&[3, 1, 2], 3).codes(0b111, 0), (0b100, 0b111));
+        assert_eq!(Interleave::new(&[], 64).key(|_| 0), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn codes_lie_in_what_their_key_says(
+            dimensions in prop::collection::vec((1u32..=24, any::<u32>()), 1..6), bits in 0u32..80,
+        ) {
+            let widths: Vec<u32> = dimensions.iter().map(|d| d.0).collect();
+            let codes: Vec<u32> = dimensions.iter().map(|(w, c)| c & ((1 << w) - 1)).collect();
+            let interleave = Interleave::new(&widths, bits);
+            let key = interleave.key(|d| codes[d]);
+            for (d, code) in codes.iter().enumerate() {
+                let (low, high) = interleave.codes(key, d);
+                prop_assert!(low <= *code && *code <= high);
+                if interleave.bits() == widths.iter().sum::<u32>() {
+                    prop_assert_eq!(low, high);
+                }
+            }
+        }
+    }
+}

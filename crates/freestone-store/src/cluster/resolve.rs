@@ -1,0 +1,521 @@
+//! From a design's paths to codes: which rows of which tables a path leads to, what their attribute's levels are, and the
+//! code of every key.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use freestone_codec::{Kind, f32_key, f64_key};
+
+use super::bins::{Bins, MAX_DISTINCT, Value};
+use super::{DimensionDescription, DimensionPath, Interleave, KEY_BITS, SegmentDimension};
+use crate::column::{ColumnData, Physical};
+use crate::design::Design;
+use crate::error::{Result, StoreError};
+use crate::scan::{Cursor, ScanMetrics, ScanRequest, units};
+use crate::schema::{TableSchema, kind};
+use crate::segment::zones::{Bounds, IntBounds, ZoneMap};
+use crate::store::{Table, sort_order};
+
+/// Finds tables by name, as one snapshot or transaction has them.
+pub type Tables<'a> = &'a dyn Fn(&str) -> Option<Arc<Table>>;
+
+/// What a dimension is cut from where many rows are at hand: so many of them, evenly spread.
+const SAMPLE_ROWS: usize = 1 << 20;
+/// Rows of a group that share a key, at least, where their number is known: half a zone.
+const GROUP_ROWS: u64 = 1024;
+/// Bits of the key where the number of rows is not known.
+const DEFAULT_KEY_BITS: u32 = 14;
+
+/// One step along a foreign key.
+struct Hop {
+    /// The foreign key's column, in the table before.
+    column: usize,
+    table: Arc<Table>,
+    /// The referenced column.
+    key: usize,
+}
+
+/// Where a path leads.
+struct Route {
+    hops: Vec<Hop>,
+    /// The attribute, in the last table.
+    attribute: usize,
+}
+
+impl Route {
+    fn find(tables: Tables<'_>, schema: &TableSchema, path: &DimensionPath) -> Result<Route> {
+        let invalid = |what: String| StoreError::invalid(format!("cluster = '{path}': {what}"));
+        let mut hops: Vec<Hop> = vec![];
+        let (attribute, keys) = path.names.split_last().ok_or_else(|| invalid("it names no column".into()))?;
+        for name in keys {
+            let from = hops.last().map_or(schema, |hop| &hop.table.schema);
+            let column = from.index_of(name).map_err(|e| invalid(e.to_string()))?;
+            let declared = from.foreign_keys.iter().find(|k| k.columns.len() == 1 && k.columns[0] == *name);
+            let declared = declared.ok_or_else(|| {
+                invalid(format!("column {name} has no foreign key; declare FOREIGN KEY ({name}) REFERENCES … (…)"))
+            })?;
+            let table = tables(&declared.table)
+                .ok_or_else(|| invalid(format!("{name} references table {}, which does not exist", declared.table)))?;
+            let referenced = declared.referenced.first().or(table.schema.primary_key.first());
+            let referenced = referenced.ok_or_else(|| invalid(format!("table {} has no primary key", table.name)))?;
+            let key = table.schema.index_of(referenced).map_err(|e| invalid(e.to_string()))?;
+            hops.push(Hop { column, table, key });
+        }
+        let last = hops.last().map_or(schema, |hop| &hop.table.schema);
+        let attribute = last.index_of(attribute).map_err(|e| invalid(e.to_string()))?;
+        Ok(Route { hops, attribute })
+    }
+
+    fn tables(&self) -> Vec<(u64, u64)> {
+        self.hops.iter().map(|hop| (hop.table.id, hop.table.changed)).collect()
+    }
+
+    /// The code of every key of the first referenced table.
+    fn codes(&self, attribute: usize, bins: &Bins) -> Result<Option<KeyMap>> {
+        let mut map: Option<KeyMap> = None;
+        for (at, hop) in self.hops.iter().enumerate().rev() {
+            let onward = self.hops.get(at + 1).map_or(attribute, |next| next.column);
+            let columns = read_columns(&hop.table, &[hop.key, onward])?;
+            let codes = match &map {
+                None => codes_of_values(&columns[1], bins),
+                Some(map) => map.codes(&columns[1], bins.null_code()),
+            };
+            map = Some(KeyMap::new(&columns[0], &codes));
+        }
+        Ok(map)
+    }
+}
+
+/// Codes by key.
+#[derive(Debug)]
+pub enum KeyMap {
+    /// Keys that lie close together: the code of key `first + i` at `i`.
+    Dense {
+        first: i64,
+        codes: Vec<u32>,
+    },
+    Ints(HashMap<i128, u32>),
+    Texts(HashMap<Vec<u8>, u32>),
+}
+
+/// Stands in a dense map where there is no such key.
+const MISSING: u32 = u32::MAX;
+
+impl KeyMap {
+    fn new(keys: &ColumnData, codes: &[u32]) -> KeyMap {
+        let rows = (0..keys.len()).filter(|row| keys.is_valid(*row));
+        if let Physical::Bytes { offsets, data } = &keys.values {
+            let key = |row: usize| data[offsets[row] as usize..offsets[row + 1] as usize].to_vec();
+            return KeyMap::Texts(rows.map(|row| (key(row), codes[row])).collect());
+        }
+        if let Physical::Int(values) = &keys.values {
+            let (low, high) = rows.clone().fold((i64::MAX, i64::MIN), |(l, h), r| (l.min(values[r]), h.max(values[r])));
+            let span = if low > high { 0 } else { i128::from(high) - i128::from(low) + 1 };
+            if span <= (4 * keys.len() as i128).max(1 << 20) {
+                let mut dense = vec![MISSING; span as usize];
+                rows.for_each(|row| dense[(values[row] - low) as usize] = codes[row]);
+                return KeyMap::Dense { first: low, codes: dense };
+            }
+        }
+        KeyMap::Ints(rows.filter_map(|row| Some((int_at(keys, row)?, codes[row]))).collect())
+    }
+
+    /// The code of an integer key.
+    pub fn of_int(&self, key: i128) -> Option<u32> {
+        match self {
+            KeyMap::Dense { first, codes } => {
+                let at = usize::try_from(key - i128::from(*first)).ok()?;
+                codes.get(at).copied().filter(|code| *code != MISSING)
+            }
+            KeyMap::Ints(map) => map.get(&key).copied(),
+            KeyMap::Texts(_) => None,
+        }
+    }
+
+    /// The code of a key of text.
+    pub fn of_bytes(&self, key: &[u8]) -> Option<u32> {
+        match self {
+            KeyMap::Texts(map) => map.get(key).copied(),
+            _ => None,
+        }
+    }
+
+    fn of_row(&self, keys: &ColumnData, row: usize) -> Option<u32> {
+        match &keys.values {
+            Physical::Bytes { offsets, data } => self.of_bytes(&data[offsets[row] as usize..offsets[row + 1] as usize]),
+            Physical::Int(values) => self.of_int(values[row].into()),
+            _ => self.of_int(int_at(keys, row)?),
+        }
+    }
+
+    /// The codes of a column of keys; NULL and keys that are not there get `null`.
+    fn codes(&self, keys: &ColumnData, null: u32) -> Vec<u32> {
+        let code = |row: usize| if keys.is_valid(row) { self.of_row(keys, row).unwrap_or(null) } else { null };
+        (0..keys.len()).map(code).collect()
+    }
+}
+
+/// The codes of keys, as scans ask for them: of one dimension of one segment, while its codes hold.
+#[derive(Debug)]
+pub struct DimensionCodes {
+    /// The foreign key's column, or the attribute itself where it is the table's own.
+    pub column: usize,
+    /// `None`: the column's values are the attribute.
+    pub keys: Option<Arc<KeyMap>>,
+}
+
+impl DimensionCodes {
+    /// `None` where the path's tables have changed since, or are gone: their rows may have other codes now.
+    pub fn of(tables: Tables<'_>, table: &Table, dimension: &SegmentDimension) -> Result<Option<Self>> {
+        let description = &dimension.description;
+        let Ok(route) = Route::find(tables, &table.schema, &description.path) else { return Ok(None) };
+        if route.tables() != description.tables {
+            return Ok(None);
+        }
+        let Some(hop) = route.hops.first() else {
+            return Ok(Some(DimensionCodes { column: route.attribute, keys: None }));
+        };
+        let last = &route.hops.last().unwrap_or(hop).table;
+        let Ok(attribute) = last.schema.index_of(&description.attribute) else { return Ok(None) };
+        let keys =
+            table.key_map(dimension.fingerprint, &route.hops.iter().map(|h| &h.table).collect::<Vec<_>>(), || {
+                Ok(route.codes(attribute, &dimension.bins)?.unwrap_or(KeyMap::Ints(HashMap::new())))
+            })?;
+        Ok(Some(DimensionCodes { column: hop.column, keys: Some(keys) }))
+    }
+}
+
+/// A dimension while rows are written.
+#[derive(Debug)]
+struct Dimension {
+    description: DimensionDescription,
+    /// The foreign key's column, or the attribute.
+    column: usize,
+    /// Codes of the referenced keys; `None` where the attribute is the table's own.
+    keys: Option<Arc<KeyMap>>,
+    /// Known from the start but for attributes of the table itself, which are cut by the first rows.
+    bins: Option<Arc<Bins>>,
+}
+
+/// Turns rows into keys, and keys into what the footer says.
+#[derive(Debug)]
+pub struct Clustering {
+    dimensions: Vec<Dimension>,
+    expected_rows: Option<u64>,
+    allow_missing: bool,
+}
+
+impl Clustering {
+    /// Follows the paths of a design of the table. `rows`: how many will come, if that is known. Numberings that the table's
+    /// segments have already are kept, so that all their codes mean the same, unless `renew`.
+    pub fn new(tables: Tables<'_>, table: &Table, design: &Design, rows: Option<u64>, renew: bool) -> Result<Self> {
+        let earlier = if renew { vec![] } else { earlier_dimensions(table)? };
+        let allow_missing = design.cluster_missing;
+        let dimensions = design.cluster.iter().map(|path| {
+            let route = Route::find(tables, &table.schema, path)?;
+            let known = earlier.iter().find(|d| d.description.path == *path && d.description.tables == route.tables());
+            dimension(path, &route, known)
+        });
+        Ok(Clustering { dimensions: dimensions.collect::<Result<_>>()?, expected_rows: rows, allow_missing })
+    }
+
+    /// The keys of rows, whose columns come in the table's order. The first rows decide what was left open.
+    pub fn keys(&mut self, columns: &[ColumnData]) -> Result<Vec<i64>> {
+        for dimension in self.dimensions.iter_mut().filter(|d| d.bins.is_none()) {
+            let tuples = distinct_values(&columns[dimension.column]);
+            dimension.bins = Some(Arc::new(Bins::of_tuples(&tuples, dimension.description.path.bits)));
+        }
+        let codes: Vec<Vec<u32>> =
+            self.dimensions.iter().map(|d| d.codes(columns, self.allow_missing)).collect::<Result<_>>()?;
+        let interleave = self.interleave();
+        let rows = columns.first().map_or(0, ColumnData::len);
+        Ok((0..rows).map(|row| interleave.key(|dimension| codes[dimension][row]) as i64).collect())
+    }
+
+    fn interleave(&self) -> Interleave {
+        let bits = match self.expected_rows {
+            Some(rows) => (rows / GROUP_ROWS).max(1).ilog2() + 1,
+            None => DEFAULT_KEY_BITS,
+        };
+        // One bit of the word is left for the sign: keys are sorted as integers.
+        let bits = bits.min(KEY_BITS - 1);
+        let widths: Vec<u32> = self.dimensions.iter().map(|d| d.bins.as_ref().map_or(1, |b| b.width())).collect();
+        Interleave::new(&widths, bits)
+    }
+
+    /// The least and the greatest of ascending keys, comparable with those of keys of other lengths.
+    pub fn key_range(&self, keys: &[i64]) -> Option<(u64, u64)> {
+        let shift = KEY_BITS - 1 - self.interleave().bits();
+        Some(((*keys.first()? as u64) << shift, (*keys.last()? as u64) << shift | ((1u64 << shift) - 1)))
+    }
+
+    /// The dimensions of a segment whose rows have these keys, ascending.
+    pub fn describe(&self, keys: &[i64], zone_rows: usize) -> Vec<SegmentDimension> {
+        let interleave = self.interleave();
+        let zones_of = |dimension: usize| {
+            let zone = |keys: &[i64]| {
+                let codes = keys.iter().map(|key| interleave.codes(*key as u64, dimension));
+                let (min, max) = codes.fold((u32::MAX, 0), |(l, h), (low, high)| (l.min(low), h.max(high)));
+                Some(IntBounds { min: min.into(), max: max.into(), sum: None })
+            };
+            let bounds: Vec<_> = keys.chunks(zone_rows).map(zone).collect();
+            ZoneMap { nulls: vec![0; bounds.len()], bounds: Bounds::Int(bounds) }
+        };
+        let described = self.dimensions.iter().enumerate().filter_map(|(at, dimension)| {
+            let bins = dimension.bins.clone()?;
+            Some(SegmentDimension::new(dimension.description.clone(), bins, zones_of(at)))
+        });
+        described.collect()
+    }
+}
+
+impl Dimension {
+    fn codes(&self, columns: &[ColumnData], allow_missing: bool) -> Result<Vec<u32>> {
+        let column = &columns[self.column];
+        let bins = self.bins.as_ref().expect("the first rows gave every dimension its bins");
+        let Some(keys) = &self.keys else { return Ok(codes_of_values(column, bins)) };
+        let missing = |row: usize| column.is_valid(row) && keys.of_row(column, row).is_none();
+        if !allow_missing && let Some(row) = (0..column.len()).find(|row| missing(*row)) {
+            let value = match &column.values {
+                Physical::Bytes { offsets, data } => {
+                    String::from_utf8_lossy(&data[offsets[row] as usize..offsets[row + 1] as usize]).into_owned()
+                }
+                _ => int_at(column, row).map_or_else(String::new, |v| v.to_string()),
+            };
+            let path = &self.description.path;
+            return Err(StoreError::Constraint(format!(
+                "{} = {value} has no row in the table that it references, so that '{path}' is not known; load that table \
+                 first, or set cluster_missing = 'null' to take such rows",
+                path.names[0]
+            )));
+        }
+        Ok(keys.codes(column, bins.null_code()))
+    }
+}
+
+/// Whether the rows of a table lie in the order of its design's dimensions, as one run whose codes still hold.
+pub(crate) fn is_clustered(tables: Tables<'_>, table: &Table) -> Result<bool> {
+    let mut last = None;
+    for at in 0..table.segments.len() {
+        let segment = table.open_segment(at)?;
+        let dimensions = &segment.footer.dimensions;
+        if !dimensions.iter().map(|d| &d.description.path).eq(&table.design.cluster) {
+            return Ok(false);
+        }
+        for dimension in dimensions {
+            // A path that is broken cannot be followed again; what its codes were stays.
+            let Ok(route) = Route::find(tables, &table.schema, &dimension.description.path) else { return Ok(true) };
+            if route.tables() != dimension.description.tables {
+                return Ok(false);
+            }
+        }
+        let range = segment.footer.description.cluster_keys;
+        if range.is_none() || range.map(|(first, _)| first) < last {
+            return Ok(false);
+        }
+        last = range.map(|(_, last)| last);
+    }
+    Ok(true)
+}
+
+/// The dimensions of the table's last clustered segment.
+fn earlier_dimensions(table: &Table) -> Result<Vec<SegmentDimension>> {
+    for at in (0..table.segments.len()).rev() {
+        let segment = table.open_segment(at)?;
+        if !segment.footer.dimensions.is_empty() {
+            return Ok(segment.footer.dimensions.clone());
+        }
+    }
+    Ok(vec![])
+}
+
+fn dimension(path: &DimensionPath, route: &Route, known: Option<&SegmentDimension>) -> Result<Dimension> {
+    let Some(first) = route.hops.first() else {
+        let name = path.names.last().cloned().unwrap_or_default();
+        let description =
+            DimensionDescription { path: path.clone(), attribute: name.clone(), levels: vec![name], tables: vec![] };
+        return Ok(Dimension { description, column: route.attribute, keys: None, bins: known.map(|k| k.bins.clone()) });
+    };
+    let last = route.hops.last().unwrap_or(first);
+    let (levels, bins) = match known {
+        Some(known) => (known.description.levels.clone(), known.bins.clone()),
+        None => {
+            let levels = levels(&last.table, route.attribute, last.key)?;
+            let columns = read_columns(&last.table, &levels)?;
+            let bins = Bins::of_tuples(&distinct_tuples(&columns), path.bits);
+            let names = levels.iter().map(|c| last.table.schema.columns[*c].name.clone());
+            (names.collect::<Vec<_>>(), Arc::new(bins))
+        }
+    };
+    let finest = levels.last().cloned().unwrap_or_default();
+    let attribute = last.table.schema.index_of(&finest)?;
+    let keys = route.codes(attribute, &bins)?.map(Arc::new);
+    let description = DimensionDescription { path: path.clone(), attribute: finest, levels, tables: route.tables() };
+    Ok(Dimension { description, column: first.column, keys, bins: Some(bins) })
+}
+
+/// The hierarchy that an attribute belongs to, coarsest level first: columns that it determines, and columns that
+/// determine it. Region, nation and city are found from the data, whichever of them the path names.
+fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>> {
+    let schema = &table.schema;
+    let few = |column: usize| -> Result<bool> {
+        let known =
+            (0..table.segments.len()).map(|at| Ok(table.open_segment(at)?.footer.description.columns[column].distinct));
+        Ok(known.collect::<Result<Vec<u64>>>()?.into_iter().max().unwrap_or(0) <= MAX_DISTINCT as u64)
+    };
+    let mut candidates = vec![attribute];
+    for column in (0..schema.columns.len()).filter(|c| *c != attribute && *c != key) {
+        let fits = matches!(kind(&schema.columns[column].data_type), Kind::Int | Kind::Bytes);
+        if fits && few(column)? {
+            candidates.push(column);
+        }
+    }
+    let data = read_columns(table, &candidates)?;
+    let mut numbered: Vec<Numbered> =
+        data.iter().zip(&candidates).map(|(d, column)| Numbered::of(d, *column)).collect();
+    let own = numbered.swap_remove(0);
+    if own.distinct > MAX_DISTINCT {
+        return Ok(vec![attribute]);
+    }
+    // Of columns that say the same, numbers come first: their order means something.
+    numbered.sort_by_key(|n| (n.distinct, kind(&schema.columns[n.column].data_type) == Kind::Bytes));
+    let ordered = kind(&schema.columns[attribute].data_type) != Kind::Bytes;
+    let mut coarser: Vec<&Numbered> = vec![];
+    for n in numbered.iter().rev().filter(|n| n.distinct > 1 && !n.has_nulls) {
+        let finer = coarser.last().copied().unwrap_or(&own);
+        if n.distinct < finer.distinct && finer.determines(n) && (!ordered || n.is_monotone_in(&data[0])) {
+            coarser.push(n);
+        }
+    }
+    let rows = own.numbers.len();
+    let mut levels: Vec<usize> = coarser.iter().rev().map(|n| n.column).chain([attribute]).collect();
+    let mut finest = &own;
+    for n in numbered.iter().filter(|n| !n.has_nulls && n.distinct * 2 <= rows) {
+        if n.distinct > finest.distinct && n.determines(finest) {
+            levels.push(n.column);
+            finest = n;
+        }
+    }
+    Ok(levels)
+}
+
+/// A column's values by numbers in the order in which they first appear.
+struct Numbered {
+    column: usize,
+    numbers: Vec<u32>,
+    distinct: usize,
+    has_nulls: bool,
+}
+
+impl Numbered {
+    fn of(data: &ColumnData, column: usize) -> Self {
+        let mut known: HashMap<Option<Value>, u32> = HashMap::new();
+        let mut numbers = Vec::with_capacity(data.len());
+        for row in 0..data.len() {
+            let next = known.len() as u32;
+            numbers.push(*known.entry(value_at(data, row)).or_insert(next));
+        }
+        Numbered { column, numbers, distinct: known.len(), has_nulls: known.contains_key(&None) }
+    }
+
+    /// Whether each of these values goes with one of the other's.
+    fn determines(&self, other: &Numbered) -> bool {
+        let mut seen = vec![u32::MAX; self.distinct];
+        self.numbers.iter().zip(&other.numbers).all(|(own, theirs)| {
+            let first = &mut seen[*own as usize];
+            if *first == u32::MAX {
+                *first = *theirs;
+            }
+            first == theirs
+        })
+    }
+
+    /// Whether each value covers one stretch of the other column's order.
+    fn is_monotone_in(&self, data: &ColumnData) -> bool {
+        let order = sort_order(&[data]);
+        let changes = order.windows(2).filter(|w| self.numbers[w[0] as usize] != self.numbers[w[1] as usize]).count();
+        changes + 1 <= self.distinct
+    }
+}
+
+/// The distinct tuples of columns, ascending, with the number of their rows; rows with NULLs are left out. The last column
+/// tells tuples apart.
+fn distinct_tuples(columns: &[ColumnData]) -> Vec<(Vec<Value>, u64)> {
+    let Some(finest) = columns.last() else { return vec![] };
+    let mut found: HashMap<Value, (usize, u64)> = HashMap::new();
+    for row in 0..finest.len() {
+        if let Some(value) = value_at(finest, row) {
+            found.entry(value).or_insert((row, 0)).1 += 1;
+        }
+    }
+    let tuple = |row: usize| columns.iter().map(|c| value_at(c, row)).collect::<Option<Vec<_>>>();
+    let mut tuples: Vec<_> = found.values().filter_map(|(row, count)| Some((tuple(*row)?, *count))).collect();
+    tuples.sort();
+    tuples
+}
+
+/// The distinct values of an own column, from a sample where there are many.
+fn distinct_values(column: &ColumnData) -> Vec<(Vec<Value>, u64)> {
+    let step = column.len().div_ceil(SAMPLE_ROWS).max(1);
+    if step == 1 {
+        return distinct_tuples(std::slice::from_ref(column));
+    }
+    let sample: Vec<u32> = (0..column.len() as u32).step_by(step).collect();
+    distinct_tuples(&[column.permute(&sample)])
+}
+
+fn codes_of_values(column: &ColumnData, bins: &Bins) -> Vec<u32> {
+    let code = |row: usize| match &column.values {
+        _ if !column.is_valid(row) => bins.null_code(),
+        Physical::Bytes { offsets, data } => {
+            bins.code_of_bytes(&data[offsets[row] as usize..offsets[row + 1] as usize])
+        }
+        _ => int_at(column, row).map_or(bins.null_code(), |v| bins.code_of_int(v)),
+    };
+    (0..column.len()).map(code).collect()
+}
+
+/// The number that an attribute's value is ordered by; `None` for text.
+fn int_at(column: &ColumnData, row: usize) -> Option<i128> {
+    match &column.values {
+        Physical::Int(v) => Some(v[row].into()),
+        Physical::Wide(v) => Some(v[row]),
+        Physical::F64(v) => Some(f64_key(v[row]).into()),
+        Physical::F32(v) => Some(f32_key(v[row]).into()),
+        Physical::Bytes { .. } => None,
+    }
+}
+
+fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
+    if !column.is_valid(row) {
+        return None;
+    }
+    match &column.values {
+        Physical::Bytes { offsets, data } => {
+            Some(Value::Bytes(data[offsets[row] as usize..offsets[row + 1] as usize].to_vec()))
+        }
+        _ => int_at(column, row).map(Value::Int),
+    }
+}
+
+/// Columns of a table, whole; deleted rows are left out.
+fn read_columns(table: &Arc<Table>, columns: &[usize]) -> Result<Vec<ColumnData>> {
+    // A scan gives each column once.
+    let mut wanted = columns.to_vec();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let request = Arc::new(ScanRequest::columns(wanted.clone()));
+    let mut cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
+    let mut batches = vec![];
+    let units = units(table, 1 << 16);
+    for (at, unit) in units.iter().enumerate() {
+        cursor.scan(unit, units.get(at + 1))?;
+        batches.extend(std::iter::from_fn(|| cursor.next_ready()));
+    }
+    batches.extend(cursor.finish()?);
+    let column = |column: &usize| {
+        let at = wanted.binary_search(column).expect("every column asked for was read");
+        ColumnData::from_arrays(batches.iter().map(|b| b.column(at)), &table.schema.columns[*column].data_type)
+    };
+    Ok(columns.iter().map(column).collect())
+}

@@ -1,0 +1,138 @@
+//! Plans of queries that come again: planning a star join costs as much as running it on a small input, so a session keeps
+//! what it planned.
+//!
+//! A kept plan is one before its dynamic filters: those tie joins to the scans below them and hold for one run. So each run
+//! gets its own copy of the plan, and the last rules of the optimizer. A kept plan reads the snapshot it was made for, and
+//! is forgotten when there is a newer one; it pins no files.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use freestone_store::Snapshot;
+
+use crate::provider::FreestoneSource;
+
+/// Plans that a session keeps; they are forgotten together when there are more.
+const PLANS: usize = 256;
+
+/// The plans of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Plans {
+    /// The commit whose snapshot they read.
+    sequence: u64,
+    by_query: HashMap<String, KeptPlan>,
+}
+
+/// A plan that can be run many times.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptPlan {
+    plan: Arc<dyn ExecutionPlan>,
+    last_rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+    context: Arc<TaskContext>,
+}
+
+impl Plans {
+    /// The plan kept for a query, if it was made for this snapshot.
+    pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Option<KeptPlan> {
+        if self.sequence != snapshot.sequence() {
+            self.by_query.clear();
+            self.sequence = snapshot.sequence();
+        }
+        self.by_query.get(query).cloned()
+    }
+
+    /// Keeps a plan, unless a newer snapshot was asked for meanwhile.
+    pub fn keep(&mut self, query: String, snapshot: &Snapshot, plan: KeptPlan) {
+        if self.sequence == snapshot.sequence() {
+            if self.by_query.len() >= PLANS {
+                self.by_query.clear();
+            }
+            self.by_query.insert(query, plan);
+        }
+    }
+
+    /// Forgets all plans, as after a change of settings.
+    pub fn clear(&mut self) {
+        self.by_query.clear();
+    }
+}
+
+impl KeptPlan {
+    /// Plans a query up to its dynamic filters. `None` if it may give something else the next time.
+    pub async fn new(state: &SessionState, logical: &LogicalPlan) -> Result<Option<KeptPlan>> {
+        let rules = state.physical_optimizers();
+        let last = rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown"));
+        let (Some(last), true) = (last, is_repeatable(logical)?) else { return Ok(None) };
+        let first = SessionStateBuilder::new_from_existing(state.clone())
+            .with_physical_optimizer_rules(rules[..last].to_vec())
+            .build();
+        let plan = first.create_physical_plan(logical).await?;
+        if !reads_tables_only(&plan)? {
+            return Ok(None);
+        }
+        let plan = with_sources(plan, |source| source.detached())?;
+        Ok(Some(KeptPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx() }))
+    }
+
+    /// The plan for one run, on the snapshot that it was made for.
+    pub fn start(&self, snapshot: &Arc<Snapshot>) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
+        let fresh = reset_plan_states(self.plan.clone())?;
+        let mut plan = with_sources(fresh, |source| source.attached(snapshot))?;
+        for rule in &self.last_rules {
+            plan = rule.optimize(plan, self.context.session_config().options())?;
+        }
+        Ok((plan, self.context.clone()))
+    }
+}
+
+/// Whether the plan's functions give the same for the same arguments, at any time.
+fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+    let mut repeatable = true;
+    plan.apply_with_subqueries(|node| {
+        repeatable &= !matches!(node, LogicalPlan::RecursiveQuery(_));
+        node.apply_expressions(|expression| {
+            expression.apply(|e| {
+                repeatable &= match e {
+                    Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
+                    Expr::ScalarVariable(..) => false,
+                    _ => true,
+                };
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(repeatable)
+}
+
+/// Whether all that a plan reads is native tables, which a snapshot holds still.
+fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let mut only = true;
+    plan.apply(|node| {
+        only &= !node.children().is_empty() || source_of(node).is_some();
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(only)
+}
+
+fn source_of(node: &Arc<dyn ExecutionPlan>) -> Option<&FreestoneSource> {
+    node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FreestoneSource>()
+}
+
+fn with_sources(
+    plan: Arc<dyn ExecutionPlan>,
+    change: impl Fn(&FreestoneSource) -> FreestoneSource,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let changed = plan.transform_up(|node| match source_of(&node) {
+        Some(source) => Ok(Transformed::yes(DataSourceExec::from_data_source(change(source)) as _)),
+        None => Ok(Transformed::no(node)),
+    })?;
+    Ok(changed.data)
+}
