@@ -434,7 +434,7 @@ impl Numbered {
     fn is_monotone_in(&self, data: &ColumnData) -> bool {
         let order = sort_order(&[data]);
         let changes = order.windows(2).filter(|w| self.numbers[w[0] as usize] != self.numbers[w[1] as usize]).count();
-        changes + 1 <= self.distinct
+        changes < self.distinct
     }
 }
 

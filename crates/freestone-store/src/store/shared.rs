@@ -12,13 +12,16 @@ use crate::error::Result;
 use crate::media::{Buffer, Medium, MediumError, Pending, ReadFile, ReadRequest};
 use crate::segment::Segment;
 
+/// Where a key map comes from: a dimension's fingerprint, and the segments of the referenced tables.
+pub type KeyMapSource = (u64, Vec<u64>);
+
 #[derive(Debug)]
 pub struct Resources {
     pub medium: Arc<dyn Medium>,
     pub cache: PageCache,
     open: Mutex<HashMap<u64, Weak<Segment>>>,
     /// Codes of the keys that clustered tables reference, by dimension and the segments they were read from.
-    pub key_maps: Mutex<HashMap<(u64, Vec<u64>), Arc<KeyMap>>>,
+    pub key_maps: Mutex<HashMap<KeyMapSource, Arc<KeyMap>>>,
 }
 
 impl Resources {
