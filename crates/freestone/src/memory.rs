@@ -73,6 +73,17 @@ struct Used {
     unspillable: usize,
 }
 
+/// An exchange of rows between threads. What it holds is counted and never refused: an exchange that spills can stand still
+/// for ever in DataFusion 55 (<https://github.com/apache/datafusion/issues/24883>). It holds few batches for each thread,
+/// but where one thread takes none for long.
+fn is_exchange(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with("RepartitionExec")
+}
+
+fn spills(consumer: &MemoryConsumer) -> bool {
+    consumer.can_spill() && !is_exchange(consumer)
+}
+
 impl SpillPool {
     pub fn new(bytes: usize) -> SpillPool {
         SpillPool { bytes, used: Mutex::default() }
@@ -91,13 +102,13 @@ impl MemoryPool for SpillPool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
-        if consumer.can_spill() {
+        if spills(consumer) {
             self.used.lock().spillers += 1;
         }
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
-        if consumer.can_spill() {
+        if spills(consumer) {
             let mut used = self.used.lock();
             used.spillers = used.spillers.saturating_sub(1);
         }
@@ -105,7 +116,7 @@ impl MemoryPool for SpillPool {
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         let mut used = self.used.lock();
-        if reservation.consumer().can_spill() {
+        if spills(reservation.consumer()) {
             used.spillable += additional;
         } else {
             used.unspillable += additional;
@@ -114,7 +125,7 @@ impl MemoryPool for SpillPool {
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         let mut used = self.used.lock();
-        if reservation.consumer().can_spill() {
+        if spills(reservation.consumer()) {
             used.spillable = used.spillable.saturating_sub(shrink);
         } else {
             used.unspillable = used.unspillable.saturating_sub(shrink);
@@ -123,7 +134,11 @@ impl MemoryPool for SpillPool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> DfResult<()> {
         let mut used = self.used.lock();
-        let (held, can_spill) = (reservation.size(), reservation.consumer().can_spill());
+        let (held, can_spill) = (reservation.size(), spills(reservation.consumer()));
+        if is_exchange(reservation.consumer()) {
+            used.unspillable += additional;
+            return Ok(());
+        }
         let left = if can_spill {
             let share = self.bytes.saturating_sub(used.unspillable) / 5 * 3 / used.spillers.max(1);
             share.saturating_sub(held)
@@ -207,4 +222,26 @@ pub(crate) fn take_for_write(
         return Ok(None);
     }
     take(pool, "rows being written", division.write, WRITE_BYTES_MIN).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spillers_share_and_exchanges_are_never_refused() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(SpillPool::new(1000));
+        let sorter = |name: &str| MemoryConsumer::new(name).with_can_spill(true).register(&pool);
+        let (first, second) = (sorter("ExternalSorter[0]"), sorter("ExternalSorter[1]"));
+        assert!(first.try_grow(300).is_ok() && first.try_grow(1).is_err() && second.try_grow(300).is_ok());
+        let exchange = MemoryConsumer::new("RepartitionExec[0]").with_can_spill(true).register(&pool);
+        assert!(exchange.try_grow(5000).is_ok());
+        assert_eq!(pool.reserved(), 5600);
+        let join = MemoryConsumer::new("HashJoinInput").register(&pool);
+        assert!(join.try_grow(1).is_err());
+        drop(exchange);
+        assert!(join.try_grow(400).is_ok());
+        drop((first, second, join));
+        assert_eq!(pool.reserved(), 0);
+    }
 }

@@ -124,7 +124,6 @@ fn values_fill_parameters() {
 }
 
 #[test]
-#[ignore = "stood still once at 64 MiB, without using the processor; not understood yet"]
 fn sorting_beyond_the_memory_limit_spills() {
     let small = Options { threads: 2, memory_limit: Some(64 << 20), ..Options::default() };
     let database = Database::in_memory(small).unwrap();
