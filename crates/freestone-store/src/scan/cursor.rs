@@ -138,6 +138,8 @@ impl Cursor {
     }
 
     fn refresh_dynamic(&mut self) -> Result<()> {
+        // Threads that come together share the work: each translates what no other is at.
+        self.request.dynamic.iter().for_each(|filter| filter.prepare());
         let mut changed = false;
         for (filter, (generation, state)) in self.request.dynamic.iter().zip(&mut self.dynamic) {
             let now = filter.generation();
@@ -166,6 +168,9 @@ impl Cursor {
         ScanMetrics::add(&self.metrics.zones_pruned, pruned);
         let mut selection = judged.selection;
         ScanMetrics::add(&self.metrics.rows_scanned, bitmap::count(&selection));
+        if pruned == judged.pruned.len() {
+            return Ok(());
+        }
         self.drop_deleted(granule, &mut selection);
         for at in order(&self.observed).into_iter().filter(|at| judged.open.contains(at)) {
             let before = bitmap::count(&selection);
@@ -548,7 +553,8 @@ fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes: &[CodeFil
         if pruned {
             let from = (zone * zone_rows).max(granule.start) - granule.start;
             let to = (zone * zone_rows + rows).min(end) - granule.start;
-            (from..to).for_each(|row| bitmap::clear(&mut judged.selection, row));
+            // Granules and zones start at whole words, and a zone that does not end at one ends the granule.
+            judged.selection[from / 64..to.div_ceil(64)].fill(0);
             continue;
         }
         for (at, verdict) in verdicts.iter().enumerate() {

@@ -42,6 +42,9 @@ pub trait DynamicFilter: Send + Sync + std::fmt::Debug {
     /// A number that changes when the filter does.
     fn generation(&self) -> u64;
 
+    /// Finds out what the filter is now, unless another thread is about it.
+    fn prepare(&self) {}
+
     /// The filter now; conjuncts that cannot be said by predicates come as a row filter.
     fn current(&self) -> Result<DynamicState, String>;
 }

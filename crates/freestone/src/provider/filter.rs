@@ -386,6 +386,14 @@ struct DynamicExpression {
 }
 
 impl DynamicExpression {
+    fn refresh(&self, current: &mut (u64, DynamicState)) -> Result<()> {
+        let generation = self.generation();
+        if current.0 != generation {
+            *current = (generation, self.translate()?);
+        }
+        Ok(())
+    }
+
     fn translate(&self) -> Result<DynamicState> {
         let now = datafusion::physical_expr_common::physical_expr::snapshot_physical_expr(self.filter.clone())?;
         let mut state = DynamicState::default();
@@ -408,12 +416,16 @@ impl DynamicFilter for DynamicExpression {
         datafusion::physical_expr_common::physical_expr::snapshot_generation(&self.filter)
     }
 
-    fn current(&self) -> Result<DynamicState, String> {
-        let generation = self.generation();
-        let mut current = self.current.lock();
-        if current.0 != generation {
-            *current = (generation, self.translate().map_err(|e| e.strip_backtrace())?);
+    fn prepare(&self) {
+        if let Some(mut current) = self.current.try_lock() {
+            // An error shows again where it is reported.
+            let _ = self.refresh(&mut current);
         }
+    }
+
+    fn current(&self) -> Result<DynamicState, String> {
+        let mut current = self.current.lock();
+        self.refresh(&mut current).map_err(|e| e.strip_backtrace())?;
         Ok(current.1.clone())
     }
 }
