@@ -395,7 +395,8 @@ class Freestone(Engine):
         return milliseconds
 
     def version(self) -> str:
-        return subprocess.run([self.job.freestone, "--version"], capture_output=True, text=True).stdout.strip()
+        first, *_ = subprocess.run([self.job.freestone, "--version"], capture_output=True, text=True).stdout.split(" (")
+        return first
 
 
 ENGINES: dict[str, type[Engine]] = dict(
