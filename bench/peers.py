@@ -225,22 +225,30 @@ def losses(engine: str, results: Results) -> str:
     return f"- {engine} loses to {REFERENCE} on: {', '.join(lost) or 'none'}."
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
+def run_parser(description: str | None, *, only: str, engines: str, files: str, json: str) -> argparse.ArgumentParser:
+    """What every benchmark of engines side by side is asked; the keywords are what help says of its own part."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="scale factor")
     parser.add_argument("--threads", type=int, default=2, help="threads of every engine")
     parser.add_argument("--runs", type=int, default=7, help="measured repetitions of each query")
-    parser.add_argument("--only", type=lambda text: text.split(","), help="names: q01 or q1, tpch, scan1pct, load, …")
-    parser.add_argument(
-        "--engines",
-        type=lambda text: text.split(","),
-        default=list(ENGINES),
-        help=f"of {', '.join(ENGINES)}; freestone:row takes another design than auto",
-    )
+    parser.add_argument("--only", type=lambda text: text.split(","), help=only)
+    parser.add_argument("--engines", type=lambda text: text.split(","), help=engines)
     parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
-    parser.add_argument("--data", type=Path, help="folder of the eight Parquet files; made when missing")
+    parser.add_argument("--data", type=Path, help=f"folder of the {files} Parquet files; made when missing")
     parser.add_argument("--work", type=Path, default=CACHE / "bench", help="folder for the engines' own files")
-    parser.add_argument("--json", type=Path, help="writes every time, hash and size here")
+    parser.add_argument("--json", type=Path, help=f"writes {json} here")
+    return parser
+
+
+def parse() -> argparse.Namespace:
+    parser = run_parser(
+        __doc__,
+        only="names: q01 or q1, tpch, scan1pct, load, …",
+        engines=f"of {', '.join(ENGINES)}; freestone:row takes another design than auto",
+        files="eight",
+        json="every time, hash and size",
+    )
+    parser.set_defaults(engines=list(ENGINES))
     options = parser.parse_args()
     if unknown := [name for name in options.engines if name.partition(":")[0] not in ENGINES]:
         parser.error(f"unknown engine {', '.join(unknown)}; there are {', '.join(ENGINES)}")

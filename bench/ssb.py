@@ -20,8 +20,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from engines import Job
-from environment import CACHE, default_freestone, environment_python, hardware, ssb_data, ssb_queries
-from peers import QUERY_SECONDS, Described, Outcome, Results, Rows, Worker, cell, measure
+from environment import environment_python, hardware, ssb_data, ssb_queries
+from peers import QUERY_SECONDS, Described, Outcome, Results, Rows, Worker, cell, measure, run_parser
 
 KINDS = ("freestone", "duckdb", "clickhouse", "datafusion")
 PEERS = ("duckdb", "duckdb:sorted")
@@ -132,13 +132,12 @@ def named(text: str) -> tuple[str, Path]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="scale factor")
-    parser.add_argument("--threads", type=int, default=2, help="threads of every engine")
-    parser.add_argument("--runs", type=int, default=7, help="measured repetitions of each query")
-    parser.add_argument("--only", type=lambda text: text.split(","), help="queries, as q1.1,q2.3")
-    parser.add_argument(
-        "--engines", type=lambda text: text.split(","), help="default: all, with every design and database"
+    parser = run_parser(
+        __doc__,
+        only="queries, as q1.1,q2.3",
+        engines="default: all, with every design and database",
+        files="five",
+        json="every time, hash, size and counter",
     )
     parser.add_argument(
         "--design",
@@ -151,13 +150,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--database", type=named, action="append", default=[], metavar="NAME=FOLDER", help="a loaded Freestone database"
     )
-    parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
-    parser.add_argument("--data", type=Path, help="folder of the five Parquet files; made when missing")
-    parser.add_argument("--work", type=Path, default=CACHE / "bench", help="folder for the engines' own files")
     parser.add_argument(
         "--reload", action="store_true", help="loads Freestone's databases again, as after a change of its format"
     )
-    parser.add_argument("--json", type=Path, help="writes every time, hash, size and counter here")
     parser.add_argument("--text", type=Path, help="writes the printed report here, too")
     options = parser.parse_args()
     options.design, options.database = dict(options.design), dict(options.database)
