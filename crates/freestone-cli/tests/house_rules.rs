@@ -241,7 +241,7 @@ fn has_word(line: &str, word: &str) -> bool {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    PathBuf::from("../..")
 }
 
 fn read(path: &str) -> String {

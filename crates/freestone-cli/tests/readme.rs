@@ -14,7 +14,7 @@ struct Step {
 
 #[test]
 fn the_tour_of_the_readme_runs() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = Path::new("../../README.md");
     let steps = steps(&fs::read_to_string(readme).expect("the README is there"));
     assert!(steps.len() >= 8, "only {} commands were found", steps.len());
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -3,10 +3,11 @@
 
 use freestone_codec::*;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+/// Cargo runs tests in the folder of their package, wherever the binary was compiled.
 fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(format!("{name}.hex"))
+    Path::new("tests/fixtures").join(format!("{name}.hex"))
 }
 
 fn hex(bytes: &[u8]) -> String {

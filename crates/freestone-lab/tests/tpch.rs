@@ -3,12 +3,12 @@
 //! The answers in `queries/tpch/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
 //! separated by tabs, NULL as nothing.
 
-use std::fs;
+mod answers;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use answers::{answer, run};
 use freestone::{Database, Options, Session};
 use freestone_lab::generate::tpch;
 use freestone_lab::queries::tpch_queries;
@@ -28,27 +28,6 @@ const DESIGNS: [(&str, &str); 7] = [
     ("design = 'row', sort = 'l_shipdate, l_orderkey', levels = 1", "design = 'column'"),
 ];
 
-async fn run(session: &Session, sql: &str) -> Vec<RecordBatch> {
-    session
-        .sql(sql)
-        .await
-        .unwrap_or_else(|e| panic!("{sql}: {e}"))
-        .collect()
-        .await
-        .unwrap_or_else(|e| panic!("{sql}: {e}"))
-}
-
-fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
-    let options = FormatOptions::default().with_null("");
-    let mut rows = vec![];
-    for batch in batches {
-        let columns = batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap());
-        let columns: Vec<_> = columns.collect();
-        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect()));
-    }
-    rows
-}
-
 /// Equal as text, or as numbers up to the digits that averages of decimals are rounded to.
 fn same(found: &str, expected: &str) -> bool {
     found == expected
@@ -59,11 +38,9 @@ fn same(found: &str, expected: &str) -> bool {
 }
 
 async fn check_answers(session: &Session, name: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/tpch/answers-sf0.1");
     for (query, sql) in tpch_queries() {
-        let found = rows(&run(session, sql).await);
-        let text = fs::read_to_string(folder.join(format!("{query}.tsv"))).unwrap();
-        let expected: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+        let found = run(session, sql).await;
+        let expected = answer("tpch", query);
         assert_eq!(found.len(), expected.len(), "{query} under {name}");
         for (row, (found, expected)) in found.iter().zip(&expected).enumerate() {
             let equal = found.len() == expected.len() && found.iter().zip(expected).all(|(f, e)| same(f, e));

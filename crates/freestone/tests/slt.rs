@@ -70,8 +70,8 @@ fn once() {
 }
 
 fn run(folder: &str, design: DesignOf) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+    let folder = Path::new(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the folder of tests is there")
         .map(|entry| entry.expect("its entries can be listed").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "slt"))
