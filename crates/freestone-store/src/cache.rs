@@ -1,4 +1,4 @@
-//! The page cache: pages that were read, kept within a fixed number of bytes.
+//! The page cache: pages that were read, with what was parsed of them, kept within a fixed number of bytes.
 //!
 //! Shards by hash keep threads out of each other's way. Each evicts by a clock: a hit marks its page, the hand passes
 //! over the ring of pages, takes the marks away and evicts the first page without one. A page comes in unmarked, so a
@@ -7,25 +7,17 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Deref;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::media::Buffer;
+/// What a cache holds. It lives as long as anybody holds it, in the cache or not; then its memory is recycled.
+pub trait Cached {
+    /// Bytes of the page in its file.
+    fn page_bytes(&self) -> usize;
 
-/// A page in memory. It lives as long as anybody holds it, in the cache or not; then its memory is recycled.
-#[derive(Debug)]
-pub struct Page {
-    pub bytes: Buffer,
-}
-
-impl Deref for Page {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
+    /// Bytes of memory that it keeps from being used otherwise.
+    fn footprint(&self) -> usize;
 }
 
 /// Which page of which file. File ids are the caller's; they must never name two files in the life of one cache.
@@ -37,8 +29,8 @@ pub struct PageKey {
 
 /// A bounded set of pages. The bytes held never exceed the capacity; pages that callers still hold after they were
 /// evicted come on top.
-pub struct PageCache {
-    shards: Vec<Mutex<Shard>>,
+pub struct PageCache<P> {
+    shards: Vec<Mutex<Shard<P>>>,
     shard_capacity: usize,
 }
 
@@ -57,9 +49,9 @@ pub struct CacheCounters {
 const SMALLEST_SHARD_BYTES: usize = 4 << 20;
 const MOST_SHARDS: usize = 16;
 
-impl PageCache {
+impl<P: Cached> PageCache<P> {
     /// A cache that holds at most `capacity_bytes`; with 0 it holds nothing and every `get` misses.
-    pub fn new(capacity_bytes: usize) -> PageCache {
+    pub fn new(capacity_bytes: usize) -> Self {
         let wanted = (capacity_bytes / SMALLEST_SHARD_BYTES).clamp(1, MOST_SHARDS);
         let count = 1 << wanted.ilog2();
         let shards = (0..count).map(|_| Mutex::new(Shard::default())).collect();
@@ -67,21 +59,18 @@ impl PageCache {
     }
 
     /// The page, if it is here.
-    pub fn get(&self, key: PageKey) -> Option<Arc<Page>> {
+    pub fn get(&self, key: PageKey) -> Option<Arc<P>> {
         self.shard(key).lock().get(key)
     }
 
-    /// The page, from here or else from `load`. Two threads that miss at once both load; either page is as good.
-    pub fn get_or_load<E>(&self, key: PageKey, load: impl FnOnce() -> Result<Buffer, E>) -> Result<Arc<Page>, E> {
-        match self.get(key) {
-            Some(page) => Ok(page),
-            None => Ok(self.insert(key, load()?)),
-        }
+    /// Whether the page is here; it does not count as a use.
+    pub fn contains(&self, key: PageKey) -> bool {
+        self.shard(key).lock().places.contains_key(&key)
     }
 
     /// Puts in a page that was read; gives it back, or the one that was put in by somebody else meanwhile.
-    pub fn insert(&self, key: PageKey, bytes: Buffer) -> Arc<Page> {
-        let page = Arc::new(Page { bytes });
+    pub fn insert(&self, key: PageKey, page: P) -> Arc<P> {
+        let page = Arc::new(page);
         // Evicted pages are dropped after the shard is unlocked: giving memory back takes another lock.
         let (page, _evicted) = self.shard(key).lock().insert(key, page, self.shard_capacity);
         page
@@ -116,24 +105,23 @@ impl PageCache {
         sum
     }
 
-    fn shard(&self, key: PageKey) -> &Mutex<Shard> {
+    fn shard(&self, key: PageKey) -> &Mutex<Shard<P>> {
         // The map within a shard uses the low bits of the hash first, so shards use the high ones.
         let hash = hash_of(key) >> 32;
         &self.shards[hash as usize & (self.shards.len() - 1)]
     }
 }
 
-impl fmt::Debug for PageCache {
+impl<P: Cached> fmt::Debug for PageCache<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageCache({} of {} bytes)", self.bytes_held(), self.capacity_bytes())
     }
 }
 
-#[derive(Default)]
-struct Shard {
+struct Shard<P> {
     /// Where in `ring` a page is.
     places: HashMap<PageKey, usize, BuildHasherDefault<KeyHasher>>,
-    ring: Vec<Option<Entry>>,
+    ring: Vec<Option<Entry<P>>>,
     /// Places in `ring` without an entry. A page that comes in takes the place of one that went, behind the hand.
     free: Vec<usize>,
     hand: usize,
@@ -141,15 +129,22 @@ struct Shard {
     counters: CacheCounters,
 }
 
-struct Entry {
+struct Entry<P> {
     key: PageKey,
-    page: Arc<Page>,
+    page: Arc<P>,
     footprint: usize,
     marked: bool,
 }
 
-impl Shard {
-    fn get(&mut self, key: PageKey) -> Option<Arc<Page>> {
+impl<P> Default for Shard<P> {
+    fn default() -> Self {
+        let (places, counters) = (HashMap::default(), CacheCounters::default());
+        Shard { places, ring: vec![], free: vec![], hand: 0, bytes: 0, counters }
+    }
+}
+
+impl<P: Cached> Shard<P> {
+    fn get(&mut self, key: PageKey) -> Option<Arc<P>> {
         let page = self.places.get(&key).and_then(|place| self.ring[*place].as_mut()).map(|entry| {
             entry.marked = true;
             entry.page.clone()
@@ -161,14 +156,14 @@ impl Shard {
         page
     }
 
-    fn insert(&mut self, key: PageKey, page: Arc<Page>, capacity: usize) -> (Arc<Page>, Vec<Entry>) {
+    fn insert(&mut self, key: PageKey, page: Arc<P>, capacity: usize) -> (Arc<P>, Vec<Entry<P>>) {
         self.counters.pages_read += 1;
-        self.counters.bytes_read += page.len() as u64;
+        self.counters.bytes_read += page.page_bytes() as u64;
         let mut evicted = Vec::new();
         if let Some(present) = self.places.get(&key).and_then(|place| self.ring[*place].as_ref()) {
             return (present.page.clone(), evicted);
         }
-        let footprint = page.bytes.footprint();
+        let footprint = page.footprint();
         if footprint > capacity {
             return (page, evicted);
         }
@@ -189,7 +184,7 @@ impl Shard {
 
     /// Takes out the first page that the hand meets without a mark, preferring those nobody holds: evicting a page that
     /// is held frees no memory. Two rounds find one if there is one, since the first takes all marks away.
-    fn evict(&mut self) -> Option<Entry> {
+    fn evict(&mut self) -> Option<Entry<P>> {
         let mut held = None;
         for _ in 0..2 * self.ring.len() {
             let place = self.hand;
@@ -204,7 +199,7 @@ impl Shard {
         held.and_then(|place| self.remove(place))
     }
 
-    fn remove(&mut self, place: usize) -> Option<Entry> {
+    fn remove(&mut self, place: usize) -> Option<Entry<P>> {
         let entry = self.ring[place].take()?;
         self.places.remove(&entry.key);
         self.free.push(place);
@@ -213,10 +208,10 @@ impl Shard {
         Some(entry)
     }
 
-    fn remove_file(&mut self, file: u64) -> Vec<Entry> {
-        let is_of_file = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.key.file == file);
+    fn remove_file(&mut self, file: u64) -> Vec<Entry<P>> {
+        let is_of_file = |entry: &Option<Entry<P>>| entry.as_ref().is_some_and(|entry| entry.key.file == file);
         let places: Vec<usize> = (0..self.ring.len()).filter(|place| is_of_file(&self.ring[*place])).collect();
-        let removed: Vec<Entry> = places.into_iter().filter_map(|place| self.remove(place)).collect();
+        let removed: Vec<Entry<P>> = places.into_iter().filter_map(|place| self.remove(place)).collect();
         self.counters.evictions -= removed.len() as u64;
         removed
     }
@@ -255,12 +250,20 @@ fn hash_of(key: PageKey) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use proptest::prelude::*;
 
     use super::*;
-    use crate::media::BufferPool;
+    use crate::media::{Buffer, BufferPool};
+
+    impl Cached for Buffer {
+        fn page_bytes(&self) -> usize {
+            self.len()
+        }
+
+        fn footprint(&self) -> usize {
+            self.footprint()
+        }
+    }
 
     const PAGE: usize = 32 << 10;
 
@@ -274,13 +277,12 @@ mod tests {
     }
 
     /// Loads a page through the cache, checks what comes, and says whether it had to be read.
-    fn check(cache: &PageCache, pool: &Arc<BufferPool>, key: PageKey) -> bool {
+    fn check(cache: &PageCache<Buffer>, pool: &Arc<BufferPool>, key: PageKey) -> bool {
         let mut loaded = false;
-        let page = cache.get_or_load(key, || {
+        let page = cache.get(key).unwrap_or_else(|| {
             loaded = true;
-            Ok::<_, Infallible>(pool.copy_of(&content(key)))
+            cache.insert(key, pool.copy_of(&content(key)))
         });
-        let Ok(page) = page;
         assert_eq!(page[..], content(key)[..], "{key:?}");
         assert!(cache.bytes_held() <= cache.capacity_bytes());
         loaded

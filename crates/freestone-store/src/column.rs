@@ -180,7 +180,7 @@ impl ColumnData {
     }
 
     /// A row's bytes; none for other kinds than [`Physical::Bytes`].
-    fn bytes(&self, row: usize) -> &[u8] {
+    pub fn bytes(&self, row: usize) -> &[u8] {
         match &self.values {
             Physical::Bytes { offsets, data } => &data[offsets[row] as usize..offsets[row + 1] as usize],
             _ => &[],
@@ -333,21 +333,26 @@ pub struct ColumnBuffer {
 
 impl ColumnBuffer {
     pub fn new(data_type: &DataType) -> Self {
+        Self::with_capacity(data_type, 0)
+    }
+
+    /// A buffer that takes `rows` rows without growing.
+    pub fn with_capacity(data_type: &DataType, rows: usize) -> Self {
         use DataType::*;
         let decoded = match data_type {
-            Boolean => Decoded::Boolean(vec![]),
-            Int8 => Decoded::I8(vec![]),
-            Int16 => Decoded::I16(vec![]),
-            Int32 | Date32 | Time32(_) => Decoded::I32(vec![]),
-            UInt8 => Decoded::U8(vec![]),
-            UInt16 => Decoded::U16(vec![]),
-            UInt32 => Decoded::U32(vec![]),
-            UInt64 => Decoded::U64(vec![]),
-            Decimal128(_, _) => Decoded::I128(vec![]),
-            Float64 => Decoded::F64(vec![]),
-            Float32 => Decoded::F32(vec![]),
+            Boolean => Decoded::Boolean(Vec::with_capacity(rows)),
+            Int8 => Decoded::I8(Vec::with_capacity(rows)),
+            Int16 => Decoded::I16(Vec::with_capacity(rows)),
+            Int32 | Date32 | Time32(_) => Decoded::I32(Vec::with_capacity(rows)),
+            UInt8 => Decoded::U8(Vec::with_capacity(rows)),
+            UInt16 => Decoded::U16(Vec::with_capacity(rows)),
+            UInt32 => Decoded::U32(Vec::with_capacity(rows)),
+            UInt64 => Decoded::U64(Vec::with_capacity(rows)),
+            Decimal128(_, _) => Decoded::I128(Vec::with_capacity(rows)),
+            Float64 => Decoded::F64(Vec::with_capacity(rows)),
+            Float32 => Decoded::F32(Vec::with_capacity(rows)),
             Utf8View | BinaryView => Decoded::Views(Views::default()),
-            _ => Decoded::I64(vec![]),
+            _ => Decoded::I64(Vec::with_capacity(rows)),
         };
         ColumnBuffer { data_type: data_type.clone(), decoded, validity: vec![] }
     }

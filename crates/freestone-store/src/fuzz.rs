@@ -63,7 +63,7 @@ pub fn exercise(view: &PageView<'_>) {
         let half = Rows::Range { start: rows / 3, len: rows - rows / 3 };
         for selection in [Rows::Range { start: 0, len: rows }, half, Rows::Positions(&positions)] {
             let mut buffer = ColumnBuffer::new(data_type);
-            if view.decode(column, selection, &mut buffer, scratch).is_ok() {
+            if view.decode(&[(0, column)], selection, std::slice::from_mut(&mut buffer), scratch).is_ok() {
                 assert_eq!(buffer.len(), selection.len(), "as many values as were asked for");
                 let _ = buffer.finish();
             }

@@ -478,6 +478,13 @@ struct PrefixCodes {
     tuples: Vec<u32>,
 }
 
+/// Rows of a page, and the bit where the fixed part of each one's tuple starts.
+#[derive(Debug)]
+pub struct Picked<'r> {
+    pub rows: Rows<'r>,
+    starts: Vec<u32>,
+}
+
 impl DenseLayout {
     /// Parses and checks a page of `rows` rows with `columns` fields.
     pub fn parse(payload: &[u8], rows: usize, columns: usize) -> Result<Self, String> {
@@ -602,6 +609,12 @@ impl DenseLayout {
         Ok(())
     }
 
+    pub fn heap_bytes(&self) -> usize {
+        let levels = self.levels.iter().map(|l| size_of_val(&l.codes[..]) + size_of_val(&l.starts[..]));
+        let prefix = self.prefix.as_ref().map_or(0, |p| size_of_val(&p.codes[..]) + size_of_val(&p.tuples[..]));
+        size_of_val(&self.fields[..]) + levels.sum::<usize>() + prefix
+    }
+
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -706,33 +719,40 @@ impl DenseLayout {
         (0..entries).map(|i| reference.wrapping_add(i128::from(entry(i)))).collect()
     }
 
+    /// Where the tuples of `rows` start: found once for all columns that are decoded. Tuples here and there that are longer
+    /// than a cache line are asked for ahead, all at once.
+    pub fn pick<'r>(&self, payload: &[u8], rows: Rows<'r>) -> Picked<'r> {
+        let start = |row: usize| self.tuple(row) as u32;
+        let starts: Vec<u32> = match rows {
+            Rows::Range { start: first, len } => (first..first + len).map(start).collect(),
+            Rows::Positions(positions) => positions.iter().map(|row| start(*row as usize)).collect(),
+        };
+        let tuple_bytes = self.tuple_bits / 8;
+        if tuple_bytes > field::CACHE_LINE && matches!(rows, Rows::Positions(_)) {
+            let tuples = self.tuples(payload);
+            for start in &starts {
+                let first = *start as usize / 8;
+                (first..first + tuple_bytes).step_by(field::CACHE_LINE).for_each(|at| field::prefetch(tuples, at));
+            }
+        }
+        Picked { rows, starts }
+    }
+
     /// Appends integers of kinds `Int` and `Wide` before any shared dictionary.
-    pub fn ints<T: IntTarget>(&self, payload: &[u8], column: usize, rows: Rows<'_>, out: &mut Vec<T>) {
+    #[inline]
+    pub fn ints<T: IntTarget>(&self, payload: &[u8], column: usize, picked: &Picked<'_>, out: &mut Vec<T>) {
         let placed = &self.fields[column];
         match &placed.field {
-            // Narrow fields of tuples of fixed width: what most scans read.
+            // Narrow fields: what most scans read.
             Field::Reference { reference, width } if i64::try_from(*reference).is_ok() && *width <= 56 => {
-                let (tuples, width, reference) = (self.tuples(payload), *width, *reference as i64);
+                let (tuples, mask, reference) = (self.tuples(payload), (1 << width) - 1, *reference as i64);
                 let at = placed.at + usize::from(placed.nullable);
-                let value = |bit: usize| T::from_i64(reference.wrapping_add(field::short(tuples, bit, width) as i64));
-                match (&self.prefix, rows) {
-                    (None, Rows::Range { start, len }) => {
-                        let stride = self.tuple_bits;
-                        out.extend((0..len).map(|i| value((start + i) * stride + at)));
-                    }
-                    (None, Rows::Positions(positions)) => {
-                        let stride = self.tuple_bits;
-                        out.extend(positions.iter().map(|row| value(*row as usize * stride + at)));
-                    }
-                    (Some(prefix), Rows::Range { start, len }) => {
-                        out.extend(prefix.tuples[start..start + len].iter().map(|tuple| value(*tuple as usize + at)));
-                    }
-                    (Some(prefix), Rows::Positions(positions)) => {
-                        out.extend(positions.iter().map(|row| value(prefix.tuples[*row as usize] as usize + at)));
-                    }
-                }
+                out.extend(picked.starts.iter().map(move |start| {
+                    let code = field::word(tuples, *start as usize + at) & mask;
+                    T::from_i64(reference.wrapping_add(code as i64))
+                }));
             }
-            _ => self.for_values(payload, column, rows, |_, value| out.push(T::from_i128(value))),
+            _ => self.for_values(payload, column, picked.rows, |_, value| out.push(T::from_i128(value))),
         }
     }
 

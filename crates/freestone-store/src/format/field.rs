@@ -17,6 +17,12 @@ pub fn for_rows(rows: Rows<'_>, mut f: impl FnMut(usize, usize)) {
 /// The field of at most 56 bits at `bit`; bytes past the end read as zero.
 #[inline]
 pub fn short(bytes: &[u8], bit: usize, width: u32) -> u64 {
+    word(bytes, bit) & ((1 << width) - 1)
+}
+
+/// The 64 bits from `bit` on, of which the last 7 may be zeros in place of what is stored; bytes past the end read as zero.
+#[inline]
+pub fn word(bytes: &[u8], bit: usize) -> u64 {
     let byte = bit / 8;
     let word = match bytes.get(byte..byte + 8) {
         Some(chunk) => u64::from_le_bytes(chunk.try_into().expect("8 bytes")),
@@ -28,7 +34,23 @@ pub fn short(bytes: &[u8], bit: usize, width: u32) -> u64 {
             u64::from_le_bytes(buffer)
         }
     };
-    word >> (bit % 8) & ((1 << width) - 1)
+    word >> (bit % 8)
+}
+
+/// Bytes that memory hands to a cache at a time.
+pub const CACHE_LINE: usize = 64;
+
+/// Asks for the cache line of byte `at`, without waiting for it; nothing where there is no such byte.
+#[inline]
+pub fn prefetch(bytes: &[u8], at: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(byte) = bytes.get(at) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing and never faults; the pointer is that of a byte of the slice anyway.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (bytes, at);
 }
 
 /// Clears the selected bits of which `keep` is false.

@@ -9,7 +9,7 @@ pub mod slotted;
 use arrow_schema::DataType;
 use freestone_codec::{Chunk, Kind, Predicate, Rows, Scratch, Shared, Transform};
 
-use self::dense::DenseLayout;
+use self::dense::{DenseLayout, Picked};
 use self::field::FieldSource;
 use self::pax::PaxLayout;
 use self::slotted::{SlottedLayout, SlottedSchema};
@@ -52,6 +52,15 @@ impl Layout {
         })
     }
 
+    /// Bytes of memory that the layout has allocated, about.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Layout::Slotted(page) => page.heap_bytes(),
+            Layout::Dense(page) => page.heap_bytes(),
+            Layout::Pax(page) => page.heap_bytes(),
+        }
+    }
+
     pub fn rows(&self) -> usize {
         match self {
             Layout::Slotted(page) => page.rows(),
@@ -80,46 +89,80 @@ impl<'a> PageView<'a> {
         Ok(chunk)
     }
 
-    /// Appends the values and validity of `rows` of a column (a position in the group) to `out`.
+    /// Appends the values and validity of `rows` of some columns to `buffers`. Columns are given as (place in `buffers`,
+    /// position in the group).
     pub fn decode(
         &self,
+        columns: &[(usize, usize)],
+        rows: Rows<'_>,
+        buffers: &mut [ColumnBuffer],
+        scratch: &mut Scratch,
+    ) -> Result<(), String> {
+        match self.layout {
+            Layout::Pax(page) => columns
+                .iter()
+                .try_for_each(|(at, column)| self.decode_pax(page, *column, rows, &mut buffers[*at], scratch)),
+            Layout::Dense(page) => {
+                let picked = page.pick(self.payload, rows);
+                columns.iter().try_for_each(|(at, column)| self.decode_dense(page, *column, &picked, &mut buffers[*at]))
+            }
+            Layout::Slotted(page) => {
+                columns.iter().try_for_each(|(at, column)| self.decode_slotted(page, *column, rows, &mut buffers[*at]))
+            }
+        }
+    }
+
+    fn decode_pax(
+        &self,
+        page: &PaxLayout,
         column: usize,
         rows: Rows<'_>,
         out: &mut ColumnBuffer,
         scratch: &mut Scratch,
     ) -> Result<(), String> {
         let (at, count) = (out.len(), row_count(rows));
-        match self.layout {
-            Layout::Pax(page) => {
-                let chunk = self.chunk(page, column)?;
-                decode_chunk(&chunk, rows, out, scratch, self.key_of(column)).map_err(|e| e.to_string())?;
-                if chunk.has_nulls() {
-                    out.validity(at, count, |words, at| chunk.validity(rows, words, at));
-                } else {
-                    out.valid(at, count);
-                }
-            }
-            Layout::Dense(page) => {
-                decode_dense(page, self, column, rows, out)?;
-                if page.has_nulls(column) {
-                    out.validity(at, count, |words, at| page.validity(self.payload, column, rows, words, at));
-                } else {
-                    out.valid(at, count);
-                }
-            }
-            Layout::Slotted(page) => {
-                decode_slotted(page, self.payload, column, rows, out)?;
-                if page.has_nulls(self.payload, column) {
-                    out.validity(at, count, |words, at| page.validity(self.payload, column, rows, words, at));
-                } else {
-                    out.valid(at, count);
-                }
-            }
+        let chunk = self.chunk(page, column)?;
+        decode_chunk(&chunk, rows, out, scratch, self.key_of(column)).map_err(|e| e.to_string())?;
+        if chunk.has_nulls() {
+            out.validity(at, count, |words, at| chunk.validity(rows, words, at));
+        } else {
+            out.valid(at, count);
         }
-        match out.len() - at {
-            found if found == count => Ok(()),
-            found => Err(format!("{found} values in {count} rows: the field is not of the column's type")),
+        check_count(out, at, count)
+    }
+
+    fn decode_dense(
+        &self,
+        page: &DenseLayout,
+        column: usize,
+        picked: &Picked<'_>,
+        out: &mut ColumnBuffer,
+    ) -> Result<(), String> {
+        let (at, count) = (out.len(), row_count(picked.rows));
+        decode_dense(page, self, column, picked, out)?;
+        if page.has_nulls(column) {
+            out.validity(at, count, |words, at| page.validity(self.payload, column, picked.rows, words, at));
+        } else {
+            out.valid(at, count);
         }
+        check_count(out, at, count)
+    }
+
+    fn decode_slotted(
+        &self,
+        page: &SlottedLayout,
+        column: usize,
+        rows: Rows<'_>,
+        out: &mut ColumnBuffer,
+    ) -> Result<(), String> {
+        let (at, count) = (out.len(), row_count(rows));
+        decode_slotted(page, self.payload, column, rows, out)?;
+        if page.has_nulls(self.payload, column) {
+            out.validity(at, count, |words, at| page.validity(self.payload, column, rows, words, at));
+        } else {
+            out.valid(at, count);
+        }
+        check_count(out, at, count)
     }
 
     /// Clears the bits of rows that fail `predicate`; bit 0 of `selection` is row `start` of the page.
@@ -147,6 +190,13 @@ impl<'a> PageView<'a> {
 
     fn key_of(&self, column: usize) -> u64 {
         self.key << 12 | column as u64
+    }
+}
+
+fn check_count(out: &ColumnBuffer, at: usize, count: usize) -> Result<(), String> {
+    match out.len() - at {
+        found if found == count => Ok(()),
+        found => Err(format!("{found} values in {count} rows: the field is not of the column's type")),
     }
 }
 
@@ -195,26 +245,26 @@ fn decode_dense(
     page: &DenseLayout,
     view: &PageView<'_>,
     column: usize,
-    rows: Rows<'_>,
+    picked: &Picked<'_>,
     out: &mut ColumnBuffer,
 ) -> Result<(), String> {
     let shared = view.group.shared[column].as_ref();
     let dictionary = shared.filter(|s| s.transform() == Transform::Dictionary);
     if let Decoded::Views(views) = &mut out.decoded {
-        return decode_dense_bytes(page, view, column, rows, views);
+        return decode_dense_bytes(page, view, column, picked, views);
     }
     let Some(dictionary) = dictionary else {
         with_ints!(
             &mut out.decoded,
-            v => page.ints(view.payload, column, rows, v),
+            v => page.ints(view.payload, column, picked, v),
             Decoded::F64(v) => {
                 let mut keys: Vec<i64> = vec![];
-                page.ints(view.payload, column, rows, &mut keys);
+                page.ints(view.payload, column, picked, &mut keys);
                 v.extend(keys.into_iter().map(f64_of_key));
             },
             Decoded::F32(v) => {
                 let mut keys: Vec<i64> = vec![];
-                page.ints(view.payload, column, rows, &mut keys);
+                page.ints(view.payload, column, picked, &mut keys);
                 v.extend(keys.into_iter().map(f32_of_key));
             },
             Decoded::Views(_) => {},
@@ -223,7 +273,7 @@ fn decode_dense(
     };
     let entries = dictionary.dictionary_ints().ok_or("a dictionary of strings for a column of numbers")?;
     let mut codes: Vec<u32> = vec![];
-    page.ints(view.payload, column, rows, &mut codes);
+    page.ints(view.payload, column, picked, &mut codes);
     let entry = |code: &u32| {
         // A column of nothing but NULLs has an empty dictionary.
         let nothing = entries.is_empty().then_some(0);
@@ -261,26 +311,26 @@ fn decode_dense_bytes(
     page: &DenseLayout,
     view: &PageView<'_>,
     column: usize,
-    rows: Rows<'_>,
+    picked: &Picked<'_>,
     views: &mut freestone_codec::Views,
 ) -> Result<(), String> {
     let shared = view.group.shared[column].as_ref();
     match field::source(shared) {
         FieldSource::Dictionary(dictionary) => {
             let mut codes: Vec<u32> = vec![];
-            page.ints(view.payload, column, rows, &mut codes);
+            page.ints(view.payload, column, picked, &mut codes);
             extend_views(dictionary, &codes, views)
         }
         FieldSource::Fsst(table) => {
             let mut buffer = vec![];
-            page.for_bytes(view.payload, column, rows, |_, bytes| {
+            page.for_bytes(view.payload, column, picked.rows, |_, bytes| {
                 buffer.clear();
                 table.fsst_decompress(bytes, &mut buffer).map_err(|e| e.to_string())?;
                 views.push(&buffer);
                 Ok(())
             })
         }
-        FieldSource::Value => page.for_bytes(view.payload, column, rows, |_, bytes| {
+        FieldSource::Value => page.for_bytes(view.payload, column, picked.rows, |_, bytes| {
             views.push(bytes);
             Ok(())
         }),

@@ -38,6 +38,10 @@ pub struct PaxLayout {
 }
 
 impl PaxLayout {
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&self.chunks[..])
+    }
+
     pub fn parse(payload: &[u8], rows: usize, columns: usize) -> Result<Self, String> {
         let found = payload.get(..2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]) as usize);
         if found != columns || payload.len() < header_bytes(columns) {

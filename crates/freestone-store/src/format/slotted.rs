@@ -120,6 +120,10 @@ pub struct SlottedLayout {
 }
 
 impl SlottedLayout {
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&self.fields[..]) + size_of_val(&self.tuples[..])
+    }
+
     pub fn parse(payload: &[u8], rows: usize, schema: &SlottedSchema) -> Result<Self, String> {
         let columns = schema.fields.len();
         let bitmap_bytes = columns.div_ceil(8);

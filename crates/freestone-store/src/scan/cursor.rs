@@ -90,7 +90,7 @@ impl Cursor {
             dynamic_observed: HashMap::new(),
             ahead: None,
         };
-        cursor.output = cursor.new_output();
+        cursor.output = cursor.new_output(0);
         cursor
     }
 
@@ -160,7 +160,7 @@ impl Cursor {
 
     fn scan_granule(&mut self, granule: &Granule<'_>, held: &mut Held) -> Result<()> {
         let request = self.request.clone();
-        let mut judged = judge(granule, &request.predicates, &request.codes);
+        let mut judged = judge(granule, &request.predicates, &[]);
         let by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
         judged.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
         let pruned = judged.pruned.iter().zip(&by_dynamic.pruned).filter(|(here, there)| **here || **there).count();
@@ -356,10 +356,8 @@ impl Cursor {
             let rows = selected.in_page(granule, group, page, &mut in_page);
             let cached = held_page(held, group, page);
             let view = granule.segment.view(group, &cached);
-            for (at, place) in columns {
-                let decoded = view.decode(*place, rows, &mut buffers[*at], &mut self.scratch);
-                decoded.map_err(|e| granule.segment.page_error(group, page, e))?;
-            }
+            let decoded = view.decode(columns, rows, buffers, &mut self.scratch);
+            decoded.map_err(|e| granule.segment.page_error(group, page, e))?;
         }
         Ok(())
     }
@@ -371,7 +369,7 @@ impl Cursor {
             if held[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
                 continue;
             }
-            match segment.cached(self.table.cache(), group, *page)? {
+            match segment.cached(self.table.cache(), group, *page) {
                 Some(cached) => {
                     self.metrics.use_page(segment, group, *page);
                     found.push((*page, cached));
@@ -455,7 +453,7 @@ impl Cursor {
         for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
             let len = GRANULE_ROWS.min(end - start);
             let granule = Granule { segment: &segment, ordinal: unit.segment, start, len };
-            let judged = judge(&granule, &self.request.predicates, &self.request.codes);
+            let judged = judge(&granule, &self.request.predicates, &[]);
             for column in columns {
                 let (group, _) = segment.place(*column);
                 let run = segment.pages_of(group, start..start + len);
@@ -486,7 +484,7 @@ impl Cursor {
     }
 
     fn flush(&mut self) -> Result<()> {
-        let output = self.new_output();
+        let output = self.new_output(self.rows);
         let output = std::mem::replace(&mut self.output, output);
         let arrays: Result<Vec<ArrayRef>, String> = output.into_iter().map(ColumnBuffer::finish).collect();
         let mut arrays = arrays.map_err(|reason| StoreError::Corrupt { file: self.table.name.clone(), reason })?;
@@ -500,9 +498,9 @@ impl Cursor {
         Ok(())
     }
 
-    fn new_output(&self) -> Vec<ColumnBuffer> {
-        let columns = &self.table.schema.columns;
-        self.request.projection.iter().map(|c| ColumnBuffer::new(&columns[*c].data_type)).collect()
+    fn new_output(&self, rows: usize) -> Vec<ColumnBuffer> {
+        let column = |c: &usize| ColumnBuffer::with_capacity(&self.table.schema.columns[*c].data_type, rows);
+        self.request.projection.iter().map(column).collect()
     }
 
     fn granule_error(&self, granule: &Granule<'_>, reason: String) -> StoreError {
@@ -530,13 +528,12 @@ struct Judged {
 }
 
 /// Whether the zones of a unit leave any row.
-pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) -> bool {
+pub(super) fn survives(segment: &Segment, unit: &Unit, predicates: &[ColumnPredicate]) -> bool {
     let end = (unit.rows.end as usize).min(segment.rows());
-    let (predicates, codes) = (&request.predicates, &request.codes);
-    (predicates.is_empty() && codes.is_empty())
+    predicates.is_empty()
         || (unit.rows.start as usize..end).step_by(GRANULE_ROWS).any(|start| {
             let granule = Granule { segment, ordinal: unit.segment, start, len: GRANULE_ROWS.min(end - start) };
-            judge(&granule, predicates, codes).selection.iter().any(|word| *word != 0)
+            judge(&granule, predicates, &[]).selection.iter().any(|word| *word != 0)
         })
 }
 

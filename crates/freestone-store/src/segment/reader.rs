@@ -6,7 +6,7 @@ use std::sync::Arc;
 use freestone_codec::Shared;
 
 use super::footer::{self, Footer, PageEntry, TRAILER, Trailer};
-use crate::cache::{Page, PageCache, PageKey};
+use crate::cache::{Cached, PageCache, PageKey};
 use crate::error::{Result, StoreError};
 use crate::format::{GroupContext, Layout, PageView};
 use crate::media::{Buffer, ReadFile, ReadRequest};
@@ -25,12 +25,22 @@ pub struct Segment {
     places: Vec<(usize, usize)>,
 }
 
-/// A verified page with its parsed layout. The cache holds the bytes only; a layout is parsed when a scan takes the page.
+/// A verified page with its parsed layout.
 #[derive(Debug)]
 pub struct CachedPage {
-    page: Arc<Page>,
+    bytes: Buffer,
     header: PageHeader,
     layout: Layout,
+}
+
+impl Cached for CachedPage {
+    fn page_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn footprint(&self) -> usize {
+        self.bytes.footprint() + self.layout.heap_bytes()
+    }
 }
 
 /// Pages `first ..= last` of a group, by their places in the directory.
@@ -167,8 +177,8 @@ impl Segment {
         PageKey { file: self.id, page: self.directory(group)[page].index }
     }
 
-    pub fn is_cached(&self, cache: &PageCache, group: usize, page: usize) -> bool {
-        cache.get(self.key(group, page)).is_some()
+    pub fn is_cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> bool {
+        cache.contains(self.key(group, page))
     }
 
     /// Bytes of all pages of a group in the file.
@@ -178,14 +188,8 @@ impl Segment {
     }
 
     /// The page, if it is in the cache.
-    pub fn cached(&self, cache: &PageCache, group: usize, page: usize) -> Result<Option<Arc<CachedPage>>> {
-        match cache.get(self.key(group, page)) {
-            None => Ok(None),
-            Some(bytes) => {
-                let header = page::header(&bytes);
-                self.parse(group, page, bytes, header).map(Some)
-            }
-        }
+    pub fn cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> Option<Arc<CachedPage>> {
+        cache.get(self.key(group, page))
     }
 
     /// Starts reading `pages` (group, page), to be handed to [`Segment::admit`] with the results.
@@ -195,7 +199,12 @@ impl Segment {
     }
 
     /// Verifies a page that was read, and puts it into the cache.
-    pub fn admit(&self, cache: &PageCache, (group, page): (usize, usize), bytes: Buffer) -> Result<Arc<CachedPage>> {
+    pub fn admit(
+        &self,
+        cache: &PageCache<CachedPage>,
+        (group, page): (usize, usize),
+        bytes: Buffer,
+    ) -> Result<Arc<CachedPage>> {
         let index = self.directory(group)[page].index;
         let header = page::verify(&bytes, index).map_err(|e| StoreError::page(&self.name, index.into(), e))?;
         let rows = self.page_rows(group, page);
@@ -203,14 +212,9 @@ impl Segment {
         if (header.kind, header.first_row, header.rows, header.group) != expected {
             return Err(StoreError::page(&self.name, index.into(), "it is not the page that the directory names"));
         }
-        let bytes = cache.insert(self.key(group, page), bytes);
-        self.parse(group, page, bytes, header)
-    }
-
-    fn parse(&self, group: usize, page: usize, bytes: Arc<Page>, header: PageHeader) -> Result<Arc<CachedPage>> {
         let layout = Layout::parse(page::payload(&bytes, &header), header.rows as usize, &self.groups[group])
             .map_err(|reason| self.page_error(group, page, reason))?;
-        Ok(Arc::new(CachedPage { page: bytes, header, layout }))
+        Ok(cache.insert(self.key(group, page), CachedPage { bytes, header, layout }))
     }
 
     /// A page ready to be decoded.
@@ -218,7 +222,7 @@ impl Segment {
         PageView {
             group: &self.groups[group],
             layout: &page.layout,
-            payload: page::payload(&page.page, &page.header),
+            payload: page::payload(&page.bytes, &page.header),
             key: self.id << 24 ^ u64::from(page.header.index),
         }
     }

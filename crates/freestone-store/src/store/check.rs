@@ -97,12 +97,9 @@ fn read_page(
     let bytes = segment.start(&[(group, page)]).wait().pop().expect("one request has one result")?;
     let admitted = segment.admit(table.cache(), (group, page), bytes)?;
     let view = segment.view(group, &admitted);
-    let rows = segment.page_rows(group, page).len();
-    let columns = &segment.footer.description.groups[group].columns;
-    for (place, column) in columns.iter().enumerate() {
-        let buffer = &mut buffers[*column as usize];
-        let decoded = view.decode(place, Rows::Range { start: 0, len: rows }, buffer, &mut Scratch::default());
-        decoded.map_err(|e| segment.page_error(group, page, e))?;
-    }
-    Ok(())
+    let rows = Rows::Range { start: 0, len: segment.page_rows(group, page).len() };
+    let columns = segment.footer.description.groups[group].columns.iter().enumerate();
+    let columns: Vec<(usize, usize)> = columns.map(|(place, column)| (*column as usize, place)).collect();
+    let decoded = view.decode(&columns, rows, buffers, &mut Scratch::default());
+    decoded.map_err(|e| segment.page_error(group, page, e))
 }

@@ -10,7 +10,7 @@ use crate::cache::PageCache;
 use crate::cluster::KeyMap;
 use crate::error::Result;
 use crate::media::{Buffer, Medium, MediumError, Pending, ReadFile, ReadRequest};
-use crate::segment::Segment;
+use crate::segment::{CachedPage, Segment};
 
 /// Where a key map comes from: a dimension's fingerprint, and the segments of the referenced tables.
 pub type KeyMapSource = (u64, Vec<u64>);
@@ -18,7 +18,7 @@ pub type KeyMapSource = (u64, Vec<u64>);
 #[derive(Debug)]
 pub struct Resources {
     pub medium: Arc<dyn Medium>,
-    pub cache: PageCache,
+    pub cache: PageCache<CachedPage>,
     open: Mutex<HashMap<u64, Weak<Segment>>>,
     /// Codes of the keys that clustered tables reference, by dimension and the segments they were read from.
     pub key_maps: Mutex<HashMap<KeyMapSource, Arc<KeyMap>>>,

@@ -11,7 +11,7 @@ use crate::cluster::KeyMap;
 use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::schema::TableSchema;
-use crate::segment::Segment;
+use crate::segment::{CachedPage, Segment};
 
 /// Key maps that are kept; they are forgotten together when there are more.
 const KEY_MAPS: usize = 64;
@@ -89,7 +89,7 @@ impl Table {
         self.resources.as_ref().expect("a snapshot's tables have the resources of their store")
     }
 
-    pub(crate) fn cache(&self) -> &PageCache {
+    pub(crate) fn cache(&self) -> &PageCache<CachedPage> {
         &self.resources().cache
     }
 
