@@ -151,17 +151,7 @@ impl Design {
             }
             "medium" => self.medium = choice(name, value, &MEDIA)?,
             "cluster" => self.cluster = parse_cluster(value, schema)?,
-            "cluster_missing" => {
-                self.cluster_missing = match value.to_ascii_lowercase().as_str() {
-                    "null" => true,
-                    "error" => false,
-                    _ => {
-                        return Err(StoreError::invalid(format!(
-                            "cluster_missing = '{value}' is not known; the values are error, null"
-                        )));
-                    }
-                }
-            }
+            "cluster_missing" => self.cluster_missing = choice(name, value, &CLUSTER_MISSING)?,
             "index" => return Err(StoreError::invalid("index is not available in this version; use sort instead")),
             _ => {
                 return Err(StoreError::invalid(format!(
@@ -367,6 +357,7 @@ const PRESETS: [(&str, Preset); 5] = [
 ];
 const PAGE_FORMATS: [(&str, PageFormat); 3] =
     [("slotted", PageFormat::Slotted), ("dense", PageFormat::Dense), ("pax", PageFormat::Pax)];
+const CLUSTER_MISSING: [(&str, bool); 2] = [("error", false), ("null", true)];
 const MEDIA: [(&str, MediumKind); 2] = [("disk", MediumKind::Disk), ("memory", MediumKind::Memory)];
 
 fn choice<T: Copy>(option: &str, value: &str, table: &[(&str, T)]) -> Result<T> {

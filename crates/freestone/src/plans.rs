@@ -31,7 +31,7 @@ pub(crate) struct Plans {
     by_query: HashMap<String, KeptPlan>,
 }
 
-/// A plan that can be run many times.
+/// A plan before its dynamic filters.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptPlan {
     plan: Arc<dyn ExecutionPlan>,
@@ -40,13 +40,14 @@ pub(crate) struct KeptPlan {
 }
 
 impl Plans {
-    /// The plan kept for a query, if it was made for this snapshot.
-    pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Option<KeptPlan> {
+    /// A copy, for one run, of the plan kept for a query, if it was made for this snapshot.
+    pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Result<Option<KeptPlan>> {
         if self.sequence != snapshot.sequence() {
             self.by_query.clear();
             self.sequence = snapshot.sequence();
         }
-        self.by_query.get(query).cloned()
+        let copy = |kept: &KeptPlan| Ok(KeptPlan { plan: reset_plan_states(kept.plan.clone())?, ..kept.clone() });
+        self.by_query.get(query).map(copy).transpose()
     }
 
     /// Keeps a plan, unless a newer snapshot was asked for meanwhile.
@@ -66,26 +67,22 @@ impl Plans {
 }
 
 impl KeptPlan {
-    /// Plans a query up to its dynamic filters. `None` if it may give something else the next time.
-    pub async fn new(state: &SessionState, logical: &LogicalPlan) -> Result<Option<KeptPlan>> {
+    /// Plans a query up to its dynamic filters, and says whether it gives the same as long as its tables do.
+    pub async fn new(state: &SessionState, logical: &LogicalPlan) -> Result<(KeptPlan, bool)> {
         let rules = state.physical_optimizers();
-        let last = rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown"));
-        let (Some(last), true) = (last, is_repeatable(logical)?) else { return Ok(None) };
+        let last = rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len());
         let first = SessionStateBuilder::new_from_existing(state.clone())
             .with_physical_optimizer_rules(rules[..last].to_vec())
             .build();
         let plan = first.create_physical_plan(logical).await?;
-        if !reads_tables_only(&plan)? {
-            return Ok(None);
-        }
+        let lasting = is_repeatable(logical)? && reads_tables_only(&plan)?;
         let plan = with_sources(plan, |source| source.detached())?;
-        Ok(Some(KeptPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx() }))
+        Ok((KeptPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx() }, lasting))
     }
 
     /// The plan for one run, on the snapshot that it was made for.
     pub fn start(&self, snapshot: &Arc<Snapshot>) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
-        let fresh = reset_plan_states(self.plan.clone())?;
-        let mut plan = with_sources(fresh, |source| source.attached(snapshot))?;
+        let mut plan = with_sources(self.plan.clone(), |source| source.attached(snapshot))?;
         for rule in &self.last_rules {
             plan = rule.optimize(plan, self.context.session_config().options())?;
         }

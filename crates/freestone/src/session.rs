@@ -270,7 +270,7 @@ impl Session {
     async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
         let scope = self.scope()?;
         let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
-        let known = self.plans.lock().find(&key, &scope.snapshot);
+        let known = self.plans.lock().find(&key, &scope.snapshot)?;
         if let Some(kept) = known {
             return self.run_kept(&kept, &scope.snapshot);
         }
@@ -278,20 +278,14 @@ impl Session {
         let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
         read_only_plan(&plan)?;
         let cancellation = self.cancellation();
-        let kept = tokio::select! {
-            kept = KeptPlan::new(&state, &plan) => kept?,
+        let (planned, lasting) = tokio::select! {
+            planned = KeptPlan::new(&state, &plan) => planned?,
             () = cancellation.cancelled() => return Err(Error::cancelled()),
         };
-        match kept {
-            Some(kept) => {
-                self.plans.lock().keep(key, &scope.snapshot, kept.clone());
-                self.run_kept(&kept, &scope.snapshot)
-            }
-            None => {
-                let stream = self.stream(&state, &plan).await?;
-                Ok(Outcome::Rows { schema: stream.schema(), stream })
-            }
+        if lasting {
+            self.plans.lock().keep(key, &scope.snapshot, planned.clone());
         }
+        self.run_kept(&planned, &scope.snapshot)
     }
 
     fn run_kept(&self, kept: &KeptPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {

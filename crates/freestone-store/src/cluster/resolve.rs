@@ -11,7 +11,7 @@ use super::{DimensionDescription, DimensionPath, Interleave, KEY_BITS, SegmentDi
 use crate::column::{ColumnData, Physical};
 use crate::design::Design;
 use crate::error::{Result, StoreError};
-use crate::scan::{Cursor, ScanMetrics, ScanRequest, units};
+use crate::scan::{ScanRequest, for_each_batch};
 use crate::schema::{TableSchema, kind};
 use crate::segment::zones::{Bounds, IntBounds, ZoneMap};
 use crate::store::{Table, sort_order};
@@ -104,9 +104,8 @@ const MISSING: u32 = u32::MAX;
 impl KeyMap {
     fn new(keys: &ColumnData, codes: &[u32]) -> KeyMap {
         let rows = (0..keys.len()).filter(|row| keys.is_valid(*row));
-        if let Physical::Bytes { offsets, data } = &keys.values {
-            let key = |row: usize| data[offsets[row] as usize..offsets[row + 1] as usize].to_vec();
-            return KeyMap::Texts(rows.map(|row| (key(row), codes[row])).collect());
+        if let Physical::Bytes { .. } = &keys.values {
+            return KeyMap::Texts(rows.map(|row| (keys.bytes(row).to_vec(), codes[row])).collect());
         }
         if let Physical::Int(values) = &keys.values {
             let (low, high) = rows.clone().fold((i64::MAX, i64::MIN), |(l, h), r| (l.min(values[r]), h.max(values[r])));
@@ -142,7 +141,7 @@ impl KeyMap {
 
     fn of_row(&self, keys: &ColumnData, row: usize) -> Option<u32> {
         match &keys.values {
-            Physical::Bytes { offsets, data } => self.of_bytes(&data[offsets[row] as usize..offsets[row + 1] as usize]),
+            Physical::Bytes { .. } => self.of_bytes(keys.bytes(row)),
             Physical::Int(values) => self.of_int(values[row].into()),
             _ => self.of_int(int_at(keys, row)?),
         }
@@ -254,7 +253,9 @@ impl Clustering {
         let interleave = self.interleave();
         let zones_of = |dimension: usize| {
             let zone = |keys: &[i64]| {
-                let codes = keys.iter().map(|key| interleave.codes(*key as u64, dimension));
+                // Rows of a group share their key.
+                let groups = keys.chunk_by(|a, b| a == b);
+                let codes = groups.map(|group| interleave.codes(group[0] as u64, dimension));
                 let (min, max) = codes.fold((u32::MAX, 0), |(l, h), (low, high)| (l.min(low), h.max(high)));
                 Some(IntBounds { min: min.into(), max: max.into(), sum: None })
             };
@@ -276,11 +277,9 @@ impl Dimension {
         let Some(keys) = &self.keys else { return Ok(codes_of_values(column, bins)) };
         let missing = |row: usize| column.is_valid(row) && keys.of_row(column, row).is_none();
         if !allow_missing && let Some(row) = (0..column.len()).find(|row| missing(*row)) {
-            let value = match &column.values {
-                Physical::Bytes { offsets, data } => {
-                    String::from_utf8_lossy(&data[offsets[row] as usize..offsets[row + 1] as usize]).into_owned()
-                }
-                _ => int_at(column, row).map_or_else(String::new, |v| v.to_string()),
+            let value = match int_at(column, row) {
+                Some(number) => number.to_string(),
+                None => String::from_utf8_lossy(column.bytes(row)).into_owned(),
             };
             let path = &self.description.path;
             return Err(StoreError::Constraint(format!(
@@ -465,12 +464,10 @@ fn distinct_values(column: &ColumnData) -> Vec<(Vec<Value>, u64)> {
 }
 
 fn codes_of_values(column: &ColumnData, bins: &Bins) -> Vec<u32> {
-    let code = |row: usize| match &column.values {
+    let code = |row: usize| match int_at(column, row) {
         _ if !column.is_valid(row) => bins.null_code(),
-        Physical::Bytes { offsets, data } => {
-            bins.code_of_bytes(&data[offsets[row] as usize..offsets[row + 1] as usize])
-        }
-        _ => int_at(column, row).map_or(bins.null_code(), |v| bins.code_of_int(v)),
+        Some(number) => bins.code_of_int(number),
+        None => bins.code_of_bytes(column.bytes(row)),
     };
     (0..column.len()).map(code).collect()
 }
@@ -490,12 +487,7 @@ fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
     if !column.is_valid(row) {
         return None;
     }
-    match &column.values {
-        Physical::Bytes { offsets, data } => {
-            Some(Value::Bytes(data[offsets[row] as usize..offsets[row + 1] as usize].to_vec()))
-        }
-        _ => int_at(column, row).map(Value::Int),
-    }
+    Some(int_at(column, row).map_or_else(|| Value::Bytes(column.bytes(row).to_vec()), Value::Int))
 }
 
 /// Columns of a table, whole; deleted rows are left out.
@@ -505,14 +497,16 @@ fn read_columns(table: &Arc<Table>, columns: &[usize]) -> Result<Vec<ColumnData>
     wanted.sort_unstable();
     wanted.dedup();
     let request = Arc::new(ScanRequest::columns(wanted.clone()));
-    let mut cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
     let mut batches = vec![];
-    let units = units(table, 1 << 16);
-    for (at, unit) in units.iter().enumerate() {
-        cursor.scan(unit, units.get(at + 1))?;
-        batches.extend(std::iter::from_fn(|| cursor.next_ready()));
-    }
-    batches.extend(cursor.finish()?);
+    for_each_batch(
+        table,
+        request,
+        |_| true,
+        |batch| {
+            batches.push(batch);
+            Ok(())
+        },
+    )?;
     let column = |column: &usize| {
         let at = wanted.binary_search(column).expect("every column asked for was read");
         ColumnData::from_arrays(batches.iter().map(|b| b.column(at)), &table.schema.columns[*column].data_type)

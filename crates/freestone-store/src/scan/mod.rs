@@ -9,7 +9,7 @@ mod tuples;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use freestone_codec::Predicate;
 
@@ -54,6 +54,7 @@ pub trait DynamicFilter: Send + Sync + std::fmt::Debug {
 pub struct DynamicState {
     pub predicates: Vec<ColumnPredicate>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
+    /// Which codes of clustered segments' dimensions are asked for: prunes zones, and no row of those that stay.
     pub codes: Vec<CodeFilter>,
 }
 
@@ -65,8 +66,6 @@ pub struct ScanRequest {
     /// Whether a last column gives each row's id: segment ordinal times 2^32 plus row.
     pub row_ids: bool,
     pub predicates: Vec<ColumnPredicate>,
-    /// Which codes of clustered segments' dimensions are asked for: prunes zones, and no row of those that stay.
-    pub codes: Vec<CodeFilter>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
     pub dynamic: Vec<Arc<dyn DynamicFilter>>,
     /// Rows a batch should have, at least, but for the last one of a cursor.
@@ -79,7 +78,6 @@ impl ScanRequest {
             projection,
             row_ids: false,
             predicates: vec![],
-            codes: vec![],
             row_filters: vec![],
             dynamic: vec![],
             batch_rows: 8192,
@@ -133,7 +131,7 @@ pub fn surviving_units(
         }
         let before = left.len();
         for unit in all.iter().filter(|unit| unit.segment == at) {
-            if cursor::survives(&segment, unit, request) {
+            if cursor::survives(&segment, unit, &request.predicates) {
                 left.push(unit.clone());
             } else {
                 let zones = (unit.rows.len()).div_ceil(segment.zone_rows());
@@ -146,6 +144,24 @@ pub fn surviving_units(
         }
     }
     Ok(left)
+}
+
+/// Scans the units of a table that are `wanted`, in one thread, and gives `take` each batch.
+pub(crate) fn for_each_batch(
+    table: &Arc<Table>,
+    request: Arc<ScanRequest>,
+    wanted: impl Fn(&Unit) -> bool,
+    mut take: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let mut cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
+    let units: Vec<_> = units(table, 1 << 16).into_iter().filter(|unit| wanted(unit)).collect();
+    for (at, unit) in units.iter().enumerate() {
+        cursor.scan(unit, units.get(at + 1))?;
+        while let Some(batch) = cursor.next_ready() {
+            take(batch)?;
+        }
+    }
+    cursor.finish()?.map_or(Ok(()), take)
 }
 
 /// The type of the row id column.

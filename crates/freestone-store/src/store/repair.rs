@@ -1,13 +1,13 @@
 //! `freestone check --repair`: a damaged commit log made usable again. Nothing is deleted and nothing is dropped in silence:
 //! what the log cannot keep is described commit by commit, and files that only lost commits knew are set aside.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::commit::{Commit, Operation};
 use super::state::{State, segment_file};
-use super::vacuum::segment_id;
+use super::vacuum::unknown_segments;
 use super::{Store, apply};
 use crate::error::{Result, StoreError};
 use crate::log::{Log, Record, RepairReport, set_aside};
@@ -59,10 +59,8 @@ impl Store {
 
 /// Renames the segment files that no kept commit names: the next writer would take them for leftovers.
 fn set_unknown_segments_aside(medium: &Arc<dyn Medium>, state: &State) -> Result<Vec<String>, MediumError> {
-    let known: HashSet<u64> = state.segment_files().chain(state.removed.keys().copied()).collect();
-    let is_unknown = |name: &String| name.ends_with(".seg") && segment_id(name).is_none_or(|id| !known.contains(&id));
-    let unknown: Vec<String> = medium.list("segments/")?.into_iter().filter(is_unknown).collect();
-    let aside = unknown.iter().map(|name| set_aside(medium, name)).collect::<Result<Vec<_>, _>>()?;
+    let aside = unknown_segments(medium, state)?;
+    let aside = aside.iter().map(|name| set_aside(medium, name)).collect::<Result<Vec<_>, _>>()?;
     if !aside.is_empty() {
         medium.sync_folder("segments")?;
     }

@@ -20,6 +20,7 @@ use crate::bitmap;
 use crate::column::{ColumnData, Physical};
 use crate::error::{Result, StoreError};
 use crate::media::{Medium, ReadFile, WriteFile};
+use crate::page::checksum;
 
 /// The folder of runs that are being written.
 pub(super) const FOLDER: &str = "temporary/";
@@ -185,10 +186,6 @@ fn write_block(columns: &[ColumnData], start: usize, rows: usize, out: &mut Vec<
     }
     let crc = checksum(&out[4..]);
     out[..4].copy_from_slice(&crc.to_le_bytes());
-}
-
-fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 /// The columns of a block; `None` if the bytes are not what was written.

@@ -1,15 +1,17 @@
 //! VACUUM: rewrite what deletions and small inserts left, then remove the files that nobody needs any more.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::Store;
 use super::appender::SEGMENT_ROWS;
 use super::runs;
-use super::state::{Table, segment_file};
+use super::state::{State, Table, segment_file};
 use super::write::WriteTransaction;
 use crate::cluster::is_clustered;
 use crate::error::{Result, StoreError};
 use crate::log::Horizon;
+use crate::media::{Medium, MediumError};
 
 /// What a vacuum did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -97,12 +99,8 @@ impl WriteTransaction<'_> {
     /// transaction that has created none itself.
     pub(super) fn remove_orphans(&self) -> Result<usize> {
         let medium = &self.store().resources.medium;
-        let known: HashSet<u64> = self.state().segment_files().chain(self.state().removed.keys().copied()).collect();
-        let is_orphan =
-            |name: &String| name.ends_with(".seg") && segment_id(name).is_none_or(|id| !known.contains(&id));
         let mut removed = 0;
-        let orphans = medium.list("segments/")?.into_iter().filter(is_orphan);
-        for name in orphans.chain(medium.list(runs::FOLDER)?) {
+        for name in unknown_segments(medium, self.state())?.into_iter().chain(medium.list(runs::FOLDER)?) {
             match medium.remove(&name) {
                 Err(error) if !error.is_not_found() => return Err(StoreError::from(error)),
                 _ => removed += 1,
@@ -112,7 +110,14 @@ impl WriteTransaction<'_> {
     }
 }
 
-pub(super) fn segment_id(name: &str) -> Option<u64> {
+/// The segment files that no commit of a state names, neither as a table's nor as removed.
+pub(super) fn unknown_segments(medium: &Arc<dyn Medium>, state: &State) -> Result<Vec<String>, MediumError> {
+    let known: HashSet<u64> = state.segment_files().chain(state.removed.keys().copied()).collect();
+    let is_unknown = |name: &String| name.ends_with(".seg") && segment_id(name).is_none_or(|id| !known.contains(&id));
+    Ok(medium.list("segments/")?.into_iter().filter(is_unknown).collect())
+}
+
+fn segment_id(name: &str) -> Option<u64> {
     let hex = name.strip_prefix("segments/")?.strip_suffix(".seg")?;
     let id = u64::from_str_radix(hex, 16).ok()?;
     (segment_file(id) == name).then_some(id)

@@ -15,7 +15,7 @@ use crate::cluster::Clustering;
 use crate::design::Design;
 use crate::error::{Result, StoreError};
 use crate::log::LogWriter;
-use crate::scan::{Cursor, ScanMetrics, ScanRequest, split_row_id, units};
+use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::schema::TableSchema;
 
 /// A table's pending segments are merged when there are this many.
@@ -213,20 +213,10 @@ impl<'a> WriteTransaction<'a> {
 
     /// Replaces some segments of a table by new ones with the same rows.
     pub(super) fn rewrite(&mut self, table: &Arc<Table>, design: Design, which: Vec<usize>) -> Result<()> {
-        let request = ScanRequest::columns((0..table.schema.columns.len()).collect());
-        let mut cursor = Cursor::new(table.clone(), Arc::new(request), Arc::new(ScanMetrics::default()));
+        let request = Arc::new(ScanRequest::columns((0..table.schema.columns.len()).collect()));
         let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
         let mut appender = self.appender_of(table, design, Some(rows))?;
-        let units: Vec<_> = units(table, 1 << 16).into_iter().filter(|u| which.contains(&u.segment)).collect();
-        for (at, unit) in units.iter().enumerate() {
-            cursor.scan(unit, units.get(at + 1))?;
-            while let Some(batch) = cursor.next_ready() {
-                appender.push(&batch)?;
-            }
-        }
-        if let Some(batch) = cursor.finish()? {
-            appender.push(&batch)?;
-        }
+        for_each_batch(table, request, |unit| which.contains(&unit.segment), |batch| appender.push(&batch))?;
         let segments = which.iter().map(|at| table.segments[*at].id).collect();
         self.perform(Operation::RemoveSegments { table: table.id, segments })?;
         let appended = appender.finish()?;

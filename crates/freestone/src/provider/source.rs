@@ -17,7 +17,6 @@ use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
-use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
@@ -41,8 +40,6 @@ pub struct FreestoneSource {
     projection: Vec<usize>,
     schema: SchemaRef,
     conjuncts: Conjuncts,
-    /// Codes of clustered dimensions that predicates on other tables leave.
-    codes: Vec<CodeFilter>,
     /// The filters as they were given, on the table's columns: for display, and to keep dynamic ones alive.
     filters: Vec<Arc<dyn PhysicalExpr>>,
     partitions: usize,
@@ -75,7 +72,6 @@ impl FreestoneSource {
             projection,
             schema,
             conjuncts: Conjuncts::default(),
-            codes: vec![],
             filters: vec![],
             partitions,
             fetch: None,
@@ -124,7 +120,6 @@ impl FreestoneSource {
             projection: self.projection.iter().copied().filter(|c| *c != row_id).collect(),
             row_ids: self.projection.contains(&row_id),
             predicates: self.conjuncts.predicates.clone(),
-            codes: self.codes.clone(),
             row_filters: self.conjuncts.row_filters.clone(),
             dynamic: self.conjuncts.dynamic.clone(),
             batch_rows,
