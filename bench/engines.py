@@ -9,6 +9,7 @@ import csv
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from environment import TABLES
+from environment import DESIGNS, QUERIES, TABLES
 
 Rows = list[list[Any]]
 
@@ -322,6 +323,12 @@ class Polars(Engine):
         return polars.__version__
 
 
+def statements(script: str) -> list[str]:
+    """The statements of a script whose statements end with `;` at the end of a line."""
+    plain = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
+    return [statement.strip() for statement in re.split(r";\s*(?:\n|$)", plain) if statement.strip()]
+
+
 class Freestone(Engine):
     """The command line in one long-lived process: statements on standard input, CSV back, times on standard error.
 
@@ -331,12 +338,27 @@ class Freestone(Engine):
     reusable = False
 
     def open(self, fresh: bool) -> None:
-        self.design = self.job.engine.partition(":")[2] or "auto"
-        self.note = f"native tables by CREATE TABLE AS from Parquet, design = '{self.design}', one command-line process"
         self.process: subprocess.Popen[str] | None = None
         self.statements = 0
+        name = self.job.engine.partition(":")[2]
+        script = DESIGNS / f"tpch-{name}.sql"
+        self.design = "auto" if script.exists() else name or "auto"
+        if script.exists():
+            self.load_with_keys("tpch", script.read_text())
+            self.note = f"native tables with keys by COPY from Parquet, then {script.name} (load: a table without keys)"
+            return
+        self.note = f"native tables by CREATE TABLE AS from Parquet, design = '{self.design}', one command-line process"
         for table in self.tables:
             self.run("create", self.create(table, table))
+
+    def load_with_keys(self, benchmark: str, script: str) -> None:
+        """Makes a benchmark's tables with their keys, loads them, and runs the statements of a script of designs."""
+        for statement in statements((QUERIES / benchmark / "schema.sql").read_text()):
+            self.run("create", statement)
+        for table in self.tables:
+            self.run("load", f"COPY {table} FROM '{self.job.parquet(table)}' (FORMAT parquet)")
+        for statement in statements(script):
+            self.run("design", statement)
 
     def create(self, name: str, table: str) -> str:
         return f"CREATE TABLE {name} WITH (design = '{self.design}') AS SELECT * FROM '{self.job.parquet(table)}'"

@@ -11,6 +11,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent
 CACHE = Path.home() / ".cache" / "freestone"
 QUERIES = BENCH.parent / "crates" / "freestone-lab" / "queries"
+DESIGNS = BENCH / "designs"
 TABLES = ("region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem")
 SSB_TABLES = ("date", "part", "supplier", "customer", "lineorder")
 

@@ -244,7 +244,7 @@ def parse() -> argparse.Namespace:
     parser = run_parser(
         __doc__,
         only="names: q01 or q1, tpch, scan1pct, load, …",
-        engines=f"of {', '.join(ENGINES)}; freestone:row takes another design than auto",
+        engines=f"of {', '.join(ENGINES)}; freestone:row takes another design than auto, freestone:clustered that of designs/tpch-clustered.sql",
         files="eight",
         json="every time, hash and size",
     )

@@ -5,8 +5,8 @@ See `engines.py`, which they extend, for how a worker is asked and how a query i
 
 import re
 
-from engines import ClickHouse, DataFusion, DuckDB, Engine, Freestone, serve
-from environment import QUERIES, SSB_TABLES
+from engines import ClickHouse, DataFusion, DuckDB, Engine, Freestone, serve, statements
+from environment import SSB_TABLES
 
 
 class StarSchema(Engine):
@@ -91,12 +91,7 @@ class StarFreestone(StarSchema, Freestone):
             f"designs of {name}: {'; '.join(statements(self.job.script))}" if self.job.script else "designs 'auto'"
         )
         if fresh:
-            for statement in statements((QUERIES / "ssb" / "schema.sql").read_text()):
-                self.run("create", statement)
-            for table in self.tables:
-                self.run("load", f"COPY {table} FROM '{self.job.parquet(table)}' (FORMAT parquet)")
-            for statement in statements(self.job.script):
-                self.run("design", statement)
+            self.load_with_keys("ssb", self.job.script)
 
     def size(self) -> int:
         # Of the tables: a folder still holds the segments of an earlier design while a reader pins them.
@@ -111,12 +106,6 @@ class StarFreestone(StarSchema, Freestone):
         _, rows = self.run("explain", "EXPLAIN ANALYZE " + "\n".join(lines))
         plan = "\n".join(str(row[-1]) for row in rows)
         return table_scan(plan, self.fact)
-
-
-def statements(script: str) -> list[str]:
-    """The statements of a script whose statements end with `;` at the end of a line."""
-    plain = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
-    return [statement.strip() for statement in re.split(r";\s*(?:\n|$)", plain) if statement.strip()]
 
 
 UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}

@@ -319,6 +319,8 @@ pub enum Decoded {
     I128(Vec<i128>),
     F64(Vec<f64>),
     F32(Vec<f32>),
+    /// Codes of the segment's dictionary, in place of texts.
+    Codes(Vec<u32>),
     Views(Views),
 }
 
@@ -357,6 +359,34 @@ impl ColumnBuffer {
         ColumnBuffer { data_type: data_type.clone(), decoded, validity: vec![] }
     }
 
+    /// A buffer of stored values: integers of 64 bits for all types that are kept as such, codes for texts of a segment
+    /// that has a dictionary of them, and otherwise what [`ColumnBuffer::new`] gives.
+    pub fn stored(data_type: &DataType, has_dictionary: bool) -> Self {
+        let decoded = match kind(data_type) {
+            Kind::Int => Decoded::I64(vec![]),
+            Kind::Bytes if has_dictionary => Decoded::Codes(vec![]),
+            _ => return Self::new(data_type),
+        };
+        ColumnBuffer { data_type: data_type.clone(), decoded, validity: vec![] }
+    }
+
+    /// Empties the buffer, which keeps its memory, if it takes what [`ColumnBuffer::stored`] would for the same arguments.
+    pub fn recycle(&mut self, data_type: &DataType, has_dictionary: bool) -> bool {
+        let is_same = &self.data_type == data_type && matches!(self.decoded, Decoded::Codes(_)) == has_dictionary;
+        self.validity.clear();
+        match &mut self.decoded {
+            Decoded::I64(v) if is_same => v.clear(),
+            Decoded::Codes(v) if is_same => v.clear(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Which rows have a value: bit `i` of word `i / 64`. `None`: all.
+    pub fn valid_rows(&self) -> Option<&[u64]> {
+        (!self.validity.is_empty()).then_some(&self.validity[..])
+    }
+
     pub fn len(&self) -> usize {
         match &self.decoded {
             Decoded::Boolean(v) | Decoded::U8(v) => v.len(),
@@ -370,6 +400,7 @@ impl ColumnBuffer {
             Decoded::I128(v) => v.len(),
             Decoded::F64(v) => v.len(),
             Decoded::F32(v) => v.len(),
+            Decoded::Codes(v) => v.len(),
             Decoded::Views(v) => v.len(),
         }
     }
@@ -443,6 +474,7 @@ impl ColumnBuffer {
             }
             (Decoded::I64(v), DataType::Timestamp(Nanosecond, _)) => primitive::<TimestampNanosecondType>(v, nulls, t),
             (Decoded::I64(v), _) => primitive::<Int64Type>(v, nulls, t),
+            (Decoded::Codes(_), _) => return Err("codes stay with their segment's dictionary".into()),
             (Decoded::Views(v), DataType::Utf8View) => return string_views(v, nulls),
             (Decoded::Views(v), _) => {
                 let (views, buffers) = view_parts(v);

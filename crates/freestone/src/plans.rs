@@ -14,6 +14,7 @@ use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use freestone_store::Snapshot;
@@ -66,11 +67,27 @@ impl Plans {
     }
 }
 
+/// DataFusion's rules for physical plans, and `ours`, which see what a kept plan is: all but its dynamic filters.
+pub(crate) fn rules(
+    ours: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    // Scans are bare until that rule wraps them.
+    let at = rules.iter().position(|rule| rule.name() == "EnsureCooperative").unwrap_or_else(|| dynamic_rules(&rules));
+    rules.splice(at..at, ours);
+    rules
+}
+
+/// Where the rules begin that tie dynamic filters.
+fn dynamic_rules(rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>]) -> usize {
+    rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len())
+}
+
 impl KeptPlan {
     /// Plans a query up to its dynamic filters, and says whether it gives the same as long as its tables do.
     pub async fn new(state: &SessionState, logical: &LogicalPlan) -> Result<(KeptPlan, bool)> {
         let rules = state.physical_optimizers();
-        let last = rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len());
+        let last = dynamic_rules(rules);
         let first = SessionStateBuilder::new_from_existing(state.clone())
             .with_physical_optimizer_rules(rules[..last].to_vec())
             .build();

@@ -19,6 +19,10 @@ use crate::{CodecError, IntTarget, Rows, select};
 /// Words between two entries of `starts`.
 const STRIDE: usize = 128;
 const RUN_BITS_MAX: u32 = 24;
+/// Values that are written at once.
+const SHORT: usize = 8;
+/// Rows of which one in so many is asked for are decoded all.
+const DENSE: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rle<'a> {
@@ -69,13 +73,16 @@ impl<'a> Rle<'a> {
         let total = self.value_bits + self.run_bits;
         for word in low * STRIDE..self.words {
             let bit = word * total as usize;
-            let length = bits::get(self.bytes, bit + self.value_bits as usize, self.run_bits) as usize + 1;
-            let end = start + length;
-            if end > row {
-                let code = bits::get(self.bytes, bit, self.value_bits);
-                if !each(Run { code, start, end: end.min(self.rows) }) {
-                    return Ok(());
-                }
+            let (code, length) = if total <= 56 {
+                let word = bits::get(self.bytes, bit, total);
+                (word & ((1 << self.value_bits) - 1), word >> self.value_bits)
+            } else {
+                let length = bits::get(self.bytes, bit + self.value_bits as usize, self.run_bits);
+                (bits::get(self.bytes, bit, self.value_bits), length)
+            };
+            let end = start + length as usize + 1;
+            if end > row && !each(Run { code, start, end: end.min(self.rows) }) {
+                return Ok(());
             }
             start = end;
         }
@@ -86,11 +93,15 @@ impl<'a> Rle<'a> {
         let value = |code: u64| target::<T>(self.reference, code, wide);
         match rows {
             Rows::Range { len: 0, .. } | Rows::Positions([]) => Ok(()),
-            Rows::Range { start, len } => self.runs_from(start, |run| {
-                let (from, to) = (run.start.max(start), run.end.min(start + len));
-                out.resize(out.len() + to.saturating_sub(from), value(run.code));
-                run.end < start + len
-            }),
+            Rows::Range { start, len } => self.decode_range(start, len, value, out),
+            // Rows that lie close together: what is between them costs less than looking for their runs.
+            Rows::Positions([first, .., last]) if rows.len() * DENSE >= (last - first) as usize => {
+                let mut all = vec![];
+                self.decode_range(*first as usize, (last - first) as usize + 1, value, &mut all)?;
+                let Rows::Positions(positions) = rows else { return Ok(()) };
+                out.extend(positions.iter().map(|p| all[(p - first) as usize]));
+                Ok(())
+            }
             Rows::Positions(positions) => {
                 let mut left = positions;
                 self.runs_from(positions[0] as usize, |run| {
@@ -101,6 +112,29 @@ impl<'a> Rle<'a> {
                 })
             }
         }
+    }
+
+    fn decode_range<T: IntTarget>(
+        &self,
+        start: usize,
+        len: usize,
+        value: impl Fn(u64) -> T,
+        out: &mut Vec<T>,
+    ) -> Result<(), CodecError> {
+        let base = out.len();
+        // Short runs are written as long ones, whose end the next run writes over.
+        out.resize(base + len + SHORT, T::default());
+        let rest = &mut out[base..];
+        let mut at = 0;
+        let done = self.runs_from(start, |run| {
+            let n = run.end.min(start + len).saturating_sub(run.start.max(start));
+            let filled = if n <= SHORT { SHORT } else { n };
+            rest[at..at + filled].fill(value(run.code));
+            at += n;
+            run.end < start + len
+        });
+        out.truncate(base + at);
+        done
     }
 
     pub fn filter(&self, test: Test<'_>, start: usize, len: usize, selection: &mut [u64]) -> Result<(), CodecError> {

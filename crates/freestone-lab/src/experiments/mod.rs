@@ -3,6 +3,7 @@
 mod codecs;
 mod crossover;
 mod holloway_size;
+mod scaling;
 mod ssb;
 mod tpch;
 
@@ -27,8 +28,14 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 5] =
-    [codecs::EXPERIMENT, holloway_size::EXPERIMENT, crossover::EXPERIMENT, tpch::EXPERIMENT, ssb::EXPERIMENT];
+pub const EXPERIMENTS: [Experiment; 6] = [
+    codecs::EXPERIMENT,
+    holloway_size::EXPERIMENT,
+    crossover::EXPERIMENT,
+    tpch::EXPERIMENT,
+    ssb::EXPERIMENT,
+    scaling::EXPERIMENT,
+];
 
 /// How large a run is, and where its results go.
 #[derive(Debug, Clone, Default)]

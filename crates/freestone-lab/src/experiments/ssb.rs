@@ -23,6 +23,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 const SCALE: f64 = 0.1;
 const REPEAT: Repeat = Repeat { least: 3, most: 7, budget: Duration::from_secs(1) };
 
+/// By the four dimensions that the queries restrict.
+pub(super) const CLUSTERED: &str = "design = 'column', sort = '', \
+    cluster = 'lo_orderdate.d_year, lo_custkey.c_region, lo_suppkey.s_region, lo_partkey.p_category'";
+
 /// Names and options of lineorder's designs, to which a run may add. The first is what others must answer like.
 const DESIGNS: [(&str, &str); 6] = [
     ("auto", "design = 'auto'"),
@@ -30,11 +34,7 @@ const DESIGNS: [(&str, &str); 6] = [
     ("pax", "design = 'pax'"),
     ("sorted by date", "design = 'column', sort = 'lo_orderdate'"),
     ("sorted by part", "design = 'column', sort = 'lo_partkey'"),
-    (
-        "clustered",
-        "design = 'column', sort = '', \
-         cluster = 'lo_orderdate.d_year, lo_custkey.c_region, lo_suppkey.s_region, lo_partkey.p_category'",
-    ),
+    ("clustered", CLUSTERED),
 ];
 
 /// What one design takes and gives; of each query its answer, time and counters.
@@ -88,7 +88,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
 }
 
 /// The folder of the five Parquet files, which stay for the next run.
-fn data(options: &RunOptions, scale: f64, notify: Notify<'_>) -> Result<PathBuf> {
+pub(super) fn data(options: &RunOptions, scale: f64, notify: Notify<'_>) -> Result<PathBuf> {
     let folder = options.output.join(format!("ssb-data-sf{scale}-seed{}", ssb::SEED));
     if ssb::tables().iter().any(|table| !folder.join(format!("{table}.parquet")).exists()) {
         notify(&format!("generating data, scale factor {scale}"));
@@ -98,7 +98,7 @@ fn data(options: &RunOptions, scale: f64, notify: Notify<'_>) -> Result<PathBuf>
 }
 
 /// Creates the tables with their keys and loads them from Parquet.
-fn load(engine: &Engine, data: &Path) -> Result<()> {
+pub(super) fn load(engine: &Engine, data: &Path) -> Result<()> {
     engine.run_script(SSB_SCHEMA)?;
     for table in ssb::tables() {
         let file = quoted(&data.join(format!("{table}.parquet")));

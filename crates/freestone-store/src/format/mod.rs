@@ -237,6 +237,7 @@ fn decode_chunk(
         v => chunk.ints(rows, v, scratch),
         Decoded::F64(v) => chunk.f64s(rows, v, scratch),
         Decoded::F32(v) => chunk.f32s(rows, v, scratch),
+        Decoded::Codes(v) => chunk.codes(rows, v),
         Decoded::Views(views) => chunk.bytes(rows, views, scratch, key),
     )
 }
@@ -250,8 +251,10 @@ fn decode_dense(
 ) -> Result<(), String> {
     let shared = view.group.shared[column].as_ref();
     let dictionary = shared.filter(|s| s.transform() == Transform::Dictionary);
-    if let Decoded::Views(views) = &mut out.decoded {
-        return decode_dense_bytes(page, view, column, picked, views);
+    match &mut out.decoded {
+        Decoded::Views(views) => return decode_dense_bytes(page, view, column, picked, views),
+        Decoded::Codes(codes) => return decode_dense_codes(page, view, column, picked, codes),
+        _ => {}
     }
     let Some(dictionary) = dictionary else {
         with_ints!(
@@ -267,7 +270,7 @@ fn decode_dense(
                 page.ints(view.payload, column, picked, &mut keys);
                 v.extend(keys.into_iter().map(f32_of_key));
             },
-            Decoded::Views(_) => {},
+            Decoded::Codes(_) | Decoded::Views(_) => {},
         );
         return Ok(());
     };
@@ -302,9 +305,29 @@ fn decode_dense(
                 v.push(f32_of_key(entry(code)? as i64));
             }
         },
-        Decoded::Views(_) => {},
+        Decoded::Codes(_) | Decoded::Views(_) => {},
     );
     Ok(())
+}
+
+fn decode_dense_codes(
+    page: &DenseLayout,
+    view: &PageView<'_>,
+    column: usize,
+    picked: &Picked<'_>,
+    codes: &mut Vec<u32>,
+) -> Result<(), String> {
+    let FieldSource::Dictionary(dictionary) = field::source(view.group.shared[column].as_ref()) else {
+        return Err("a column without a dictionary has no codes".into());
+    };
+    let start = codes.len();
+    page.ints(view.payload, column, picked, codes);
+    // A column of nothing but NULLs has an empty dictionary.
+    let end = dictionary.dictionary_len().max(1) as u32;
+    match codes[start..].iter().find(|code| **code >= end) {
+        Some(code) => Err(format!("code {code} is not in the dictionary")),
+        None => Ok(()),
+    }
 }
 
 fn decode_dense_bytes(
@@ -366,6 +389,7 @@ fn decode_slotted(
         v => page.ints(payload, column, rows, v),
         Decoded::F64(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f64::from_bits(bits))),
         Decoded::F32(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f32::from_bits(bits as u32))),
+        Decoded::Codes(_) => return Err("slotted pages have no dictionaries".into()),
         Decoded::Views(views) => return page.for_bytes(payload, column, rows, |_, bytes| {
             views.push(bytes);
             Ok(())

@@ -6,15 +6,16 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{Field, Schema, SchemaRef};
-use freestone_codec::{Rows, Scratch};
+use freestone_codec::{Kind, Rows, Scratch, Transform};
 
 use super::filters::{Observed, order};
 use super::metrics::ScanMetrics;
-use super::{ColumnPredicate, DynamicState, GRANULE_ROWS, ROW_ID_TYPE, RowFilter, ScanRequest, Unit, row_id};
+use super::{ColumnPredicate, DynamicState, GRANULE_ROWS, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id};
 use crate::bitmap;
 use crate::cluster::CodeFilter;
 use crate::column::ColumnBuffer;
 use crate::error::{Result, StoreError};
+use crate::schema::kind;
 use crate::segment::zones::Verdict;
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
@@ -118,6 +119,15 @@ impl Cursor {
 
     /// Scans one unit; batches that fill up become ready. `next` is read ahead while this one is decoded.
     pub fn scan(&mut self, unit: &Unit, next: Option<&Unit>) -> Result<()> {
+        self.scan_to(unit, next, None)
+    }
+
+    /// Scans one unit for a sink, which takes its rows in place of batches.
+    pub fn scan_into(&mut self, unit: &Unit, next: Option<&Unit>, sink: &mut dyn Sink) -> Result<()> {
+        self.scan_to(unit, next, Some(sink))
+    }
+
+    fn scan_to(&mut self, unit: &Unit, next: Option<&Unit>, mut sink: Option<&mut dyn Sink>) -> Result<()> {
         let table = self.table.clone();
         let segment = table.open_segment(unit.segment)?;
         self.refresh_dynamic()?;
@@ -129,9 +139,16 @@ impl Cursor {
         let end = (unit.rows.end as usize).min(segment.rows());
         for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
             let len = GRANULE_ROWS.min(end - start);
-            self.scan_granule(&Granule { segment: &segment, ordinal: unit.segment, start, len }, &mut held)?;
-            if self.rows >= self.request.batch_rows {
-                self.flush()?;
+            let granule = Granule { segment: &segment, ordinal: unit.segment, start, len };
+            let selection = self.select(&granule, &mut held, borrow(&mut sink))?;
+            match borrow(&mut sink) {
+                None => {
+                    self.emit(&granule, &mut held, &selection)?;
+                    if self.rows >= self.request.batch_rows {
+                        self.flush()?;
+                    }
+                }
+                Some(sink) => self.hand_over(&granule, &mut held, &selection, sink)?,
             }
         }
         Ok(())
@@ -158,7 +175,8 @@ impl Cursor {
         Ok(())
     }
 
-    fn scan_granule(&mut self, granule: &Granule<'_>, held: &mut Held) -> Result<()> {
+    /// The rows of a granule that qualify, but for those of zones that the sink took.
+    fn select(&mut self, granule: &Granule<'_>, held: &mut Held, sink: Option<&mut dyn Sink>) -> Result<Vec<u64>> {
         let request = self.request.clone();
         let mut judged = judge(granule, &request.predicates, &[]);
         let by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
@@ -169,13 +187,16 @@ impl Cursor {
         let mut selection = judged.selection;
         ScanMetrics::add(&self.metrics.rows_scanned, bitmap::count(&selection));
         if pruned == judged.pruned.len() {
-            return Ok(());
+            return Ok(selection);
         }
         self.drop_deleted(granule, &mut selection);
+        if let Some(sink) = sink {
+            self.offer_zones(granule, &judged.whole, sink, &mut selection);
+        }
         for at in order(&self.observed).into_iter().filter(|at| judged.open.contains(at)) {
             let before = bitmap::count(&selection);
             if before == 0 {
-                return Ok(());
+                return Ok(selection);
             }
             let begin = Instant::now();
             self.filter_column(granule, &request.predicates[at], held, &mut selection)?;
@@ -184,7 +205,7 @@ impl Cursor {
         for at in order(&self.dynamic_order).into_iter().filter(|at| by_dynamic.open.contains(at)) {
             let before = bitmap::count(&selection);
             if before == 0 {
-                return Ok(());
+                return Ok(selection);
             }
             let begin = Instant::now();
             let filter = self.dynamic_predicates[at].clone();
@@ -198,7 +219,80 @@ impl Cursor {
         if judged.open.is_empty() && pruned == 0 && bitmap::count(&selection) == granule.len {
             ScanMetrics::add(&self.metrics.zones_whole, judged.pruned.len());
         }
-        self.emit(granule, held, &selection)
+        Ok(selection)
+    }
+
+    /// Offers the sink the zones of which every row qualifies for sure; those it takes are not selected any more.
+    fn offer_zones(&self, granule: &Granule<'_>, whole: &[bool], sink: &mut dyn Sink, selection: &mut [u64]) {
+        let has_more_filters = !self.request.row_filters.is_empty() || !self.dynamic_predicates.is_empty();
+        if has_more_filters || self.dynamic.iter().any(|(_, state)| !state.row_filters.is_empty()) {
+            return;
+        }
+        let zone_rows = granule.segment.zone_rows();
+        for (at, _) in whole.iter().enumerate().filter(|(_, is_whole)| **is_whole) {
+            let zone = granule.start / zone_rows + at;
+            let rows = zone_rows.min(granule.segment.rows() - zone * zone_rows);
+            let from = zone * zone_rows - granule.start;
+            // Granules begin with a zone; one that ends early, or lost rows, is scanned.
+            let is_here = from + rows <= granule.len && bitmap::count(&bitmap::extract(selection, from, rows)) == rows;
+            if is_here && sink.take_zone(granule.segment, zone, rows) {
+                selection[from / 64..(from + rows).div_ceil(64)].fill(0);
+                ScanMetrics::add(&self.metrics.zones_aggregated, 1);
+                ScanMetrics::add(&self.metrics.rows_selected, rows);
+            }
+        }
+    }
+
+    /// Decodes the selected rows as they are stored, for the sink.
+    fn hand_over(
+        &mut self,
+        granule: &Granule<'_>,
+        held: &mut Held,
+        selection: &[u64],
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let selected = Selected::of(selection, granule.len);
+        ScanMetrics::add(&self.metrics.rows_selected, selected.count);
+        if selected.count == 0 {
+            return Ok(());
+        }
+        let request = self.request.clone();
+        let has_dictionary = |column: usize| {
+            let shared = granule.segment.shared(column);
+            shared.is_some_and(|shared| shared.transform() == Transform::Dictionary)
+        };
+        let mut buffers = std::mem::take(&mut self.output);
+        for (column, buffer) in request.projection.iter().zip(&mut buffers) {
+            let data_type = &self.table.schema.columns[*column].data_type;
+            let has_dictionary = has_dictionary(*column) && kind(data_type) == Kind::Bytes;
+            if !buffer.recycle(data_type, has_dictionary) {
+                *buffer = ColumnBuffer::stored(data_type, has_dictionary);
+            }
+        }
+        self.decode_selected(granule, held, &selected, &mut buffers)?;
+        self.output = buffers;
+        sink.take_rows(granule.ordinal, &self.output, selected.count)
+    }
+
+    /// Decodes the selected rows of the projection's columns.
+    fn decode_selected(
+        &mut self,
+        granule: &Granule<'_>,
+        held: &mut Held,
+        selected: &Selected,
+        buffers: &mut [ColumnBuffer],
+    ) -> Result<()> {
+        let request = self.request.clone();
+        self.hold_all(granule, &request.projection, selected, held)?;
+        let mut by_group: Vec<Vec<(usize, usize)>> = vec![vec![]; granule.segment.group_count()];
+        for (at, column) in request.projection.iter().enumerate() {
+            let (group, place) = granule.segment.place(*column);
+            by_group[group].push((at, place));
+        }
+        for (group, columns) in by_group.iter().enumerate().filter(|(_, columns)| !columns.is_empty()) {
+            self.decode_group(granule, group, columns, selected, held, buffers)?;
+        }
+        Ok(())
     }
 
     /// Row filters of dynamic filters only spare work above the scan: one that keeps most rows is left out from then on.
@@ -313,19 +407,10 @@ impl Cursor {
         if self.rows > 0 && self.rows + selected.count > 2 * self.request.batch_rows {
             self.flush()?;
         }
-        let request = self.request.clone();
-        self.hold_all(granule, &request.projection, &selected, held)?;
         let mut output = std::mem::take(&mut self.output);
-        let mut by_group: Vec<Vec<(usize, usize)>> = vec![vec![]; granule.segment.group_count()];
-        for (at, column) in request.projection.iter().enumerate() {
-            let (group, place) = granule.segment.place(*column);
-            by_group[group].push((at, place));
-        }
-        for (group, columns) in by_group.iter().enumerate().filter(|(_, columns)| !columns.is_empty()) {
-            self.decode_group(granule, group, columns, &selected, held, &mut output)?;
-        }
+        self.decode_selected(granule, held, &selected, &mut output)?;
         self.output = output;
-        if request.row_ids {
+        if self.request.row_ids {
             let id = |row: usize| row_id(granule.ordinal, granule.start + row);
             match &selected.list {
                 None => self.row_ids.extend((0..granule.len).map(id)),
@@ -508,6 +593,14 @@ impl Cursor {
     }
 }
 
+/// The sink for one call.
+fn borrow<'a>(sink: &'a mut Option<&mut dyn Sink>) -> Option<&'a mut dyn Sink> {
+    match sink {
+        Some(sink) => Some(&mut **sink),
+        None => None,
+    }
+}
+
 fn output_schema(table: &Table, request: &ScanRequest) -> SchemaRef {
     let columns = request.projection.iter().map(|c| &table.schema.columns[*c]);
     let mut fields: Vec<Field> = columns.map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect();
@@ -525,6 +618,8 @@ struct Judged {
     open: Vec<usize>,
     /// For each zone, whether it is ruled out.
     pruned: Vec<bool>,
+    /// For each zone, whether all its rows pass.
+    whole: Vec<bool>,
 }
 
 /// Whether the zones of a unit leave any row.
@@ -539,7 +634,7 @@ pub(super) fn survives(segment: &Segment, unit: &Unit, predicates: &[ColumnPredi
 
 fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes: &[CodeFilter]) -> Judged {
     let (segment, zone_rows) = (granule.segment, granule.segment.zone_rows());
-    let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], pruned: vec![] };
+    let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], pruned: vec![], whole: vec![] };
     let end = granule.start + granule.len;
     for zone in granule.start / zone_rows..end.div_ceil(zone_rows) {
         let rows = zone_rows.min(segment.rows() - zone * zone_rows);
@@ -547,6 +642,7 @@ fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes: &[CodeFil
         let verdicts: Vec<Verdict> = predicates.iter().map(verdict).collect();
         let pruned = verdicts.contains(&Verdict::None) || codes.iter().any(|filter| outside(segment, zone, filter));
         judged.pruned.push(pruned);
+        judged.whole.push(verdicts.iter().all(|verdict| *verdict == Verdict::All));
         if pruned {
             let from = (zone * zone_rows).max(granule.start) - granule.start;
             let to = (zone * zone_rows + rows).min(end) - granule.start;

@@ -48,6 +48,8 @@ counters! {
     zones_pruned,
     /// Zones of which the aggregates say that all rows qualify.
     zones_whole,
+    /// Whole zones whose aggregates were the answer: nothing of them was read.
+    zones_aggregated,
     /// Pages of the groups that hold the columns asked for.
     pages_total,
     /// Pages that were decoded from, each once.

@@ -4,6 +4,7 @@
 mod cursor;
 mod filters;
 mod metrics;
+mod sink;
 mod tuples;
 
 use std::ops::Range;
@@ -15,6 +16,7 @@ use freestone_codec::Predicate;
 
 pub use cursor::Cursor;
 pub use metrics::{ScanMetrics, ScanTotals};
+pub use sink::Sink;
 pub use tuples::{TupleBlock, TupleLayout};
 
 use crate::cluster::CodeFilter;

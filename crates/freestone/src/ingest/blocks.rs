@@ -146,6 +146,14 @@ pub(super) fn read_head(path: &Path, bytes_wanted: usize) -> Result<Vec<u8>, Ing
     Ok(head)
 }
 
+fn has_return_outside_quotes(text: &[u8]) -> bool {
+    let mut quoted = false;
+    text.iter().any(|byte| {
+        quoted ^= *byte == b'"';
+        *byte == b'\r' && !quoted
+    })
+}
+
 /// Refuses what is plainly no text of ours, by its first bytes; returns where the text starts.
 pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError> {
     let refused = match head {
@@ -157,7 +165,7 @@ pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError>
         [b'P', b'K', 3, 4, ..] => "the file is a zip archive: unpack it first",
         [b'P', b'A', b'R', b'1', ..] => "the file is a Parquet file: say FORMAT parquet",
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => "the file is an Arrow file: say FORMAT arrow",
-        _ if head.contains(&b'\r') && !head.contains(&b'\n') && !head.ends_with(b"\r") => {
+        _ if !head.contains(&b'\n') && !head.ends_with(b"\r") && has_return_outside_quotes(head) => {
             "the file ends its lines with carriage returns only: convert it with tr '\\r' '\\n'"
         }
         _ => return Ok(mark_bytes(head)),

@@ -127,6 +127,7 @@ fn csv_forms() {
     check_csv("\u{feff}", &columns, Ok(&[]));
     check_csv("b\n\n\"\"\ny", &[("b", TEXT, true)], Ok(&["", "y"]));
     check_csv("1,\n", &[("a", INT, false), ("b", TEXT, false)], Ok(&["1|"]));
+    check_csv("1,\"x\ry\"", &columns, Ok(&["1|x\ry"]));
 }
 
 #[test]

@@ -83,7 +83,8 @@ fn is_enumerable(data_type: &DataType) -> bool {
     matches!(data_type, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Date32)
 }
 
-fn cast_to(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+/// Integers of 64 bits in the type of a column that is stored as such.
+pub(super) fn cast_to(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match data_type {
         DataType::Date32 => Ok(cast(&cast(values, &DataType::Int32)?, data_type)?),
         _ => Ok(cast(values, data_type)?),

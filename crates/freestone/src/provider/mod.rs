@@ -1,6 +1,7 @@
 //! Native tables as DataFusion sees them: a `TableProvider` whose scan is a `DataSource`, so that filters, projections,
 //! orders and dynamic filters of joins reach the store's scan.
 
+mod aggregate;
 mod filter;
 mod keys;
 mod source;
@@ -8,5 +9,6 @@ mod statistics;
 mod stream;
 mod table;
 
+pub use aggregate::AggregateInScan;
 pub use source::FreestoneSource;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};

@@ -106,6 +106,37 @@ impl FreestoneSource {
         Ok(())
     }
 
+    pub fn table(&self) -> &Arc<Table> {
+        &self.scanned.table
+    }
+
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.scanned.snapshot.clone()
+    }
+
+    /// The columns that the scan gives, by their places in the table.
+    pub fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    /// Whether the scan gives all rows that its filters leave, in any order, and no row ids.
+    pub fn is_plain(&self) -> bool {
+        !self.ordered && self.fetch.is_none() && !self.projection.contains(&self.row_id_column())
+    }
+
+    /// Rows that the filters leave, by a guess.
+    pub fn estimated_rows(&self) -> usize {
+        let (projection, row_filters) = (&self.projection[..0], self.conjuncts.row_filters.len());
+        let all = statistics(&self.scanned.table, projection, &self.conjuncts.predicates, row_filters);
+        all.num_rows.get_value().copied().unwrap_or(0)
+    }
+
+    /// A cursor for one partition.
+    pub fn cursor(&self, batch_rows: usize) -> Cursor {
+        self.register_gauges();
+        Cursor::new(self.scanned.table.clone(), Arc::new(self.request(batch_rows)), self.scan_metrics.clone())
+    }
+
     pub fn set_fetch(&mut self, fetch: Option<usize>) {
         self.fetch = fetch;
     }
@@ -127,7 +158,7 @@ impl FreestoneSource {
     }
 
     /// The units that the zones leave; the first call counts what there is to scan.
-    fn surviving_units(&self) -> Result<Vec<Unit>> {
+    pub fn surviving_units(&self) -> Result<Vec<Unit>> {
         let ignored = ScanMetrics::default();
         let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
         surviving_units(&self.scanned.table, &self.request(0), UNIT_ROWS, metrics)
@@ -142,18 +173,16 @@ impl FreestoneSource {
     }
 
     fn stream(&self, partition: usize, queue: Arc<UnitQueue>, context: &TaskContext) -> SendableRecordBatchStream {
-        let request = self.request(context.session_config().batch_size());
         let in_order = self
             .projection
             .iter()
             .position(|c| *c == self.row_id_column())
             .is_none_or(|at| at + 1 == self.projection.len());
         debug_assert!(in_order, "the row id is the last column of a projection");
-        self.register_gauges();
         Box::pin(ScanStream {
             _snapshot: self.scanned.snapshot.clone(),
             queue,
-            cursor: Cursor::new(self.scanned.table.clone(), Arc::new(request), self.scan_metrics.clone()),
+            cursor: self.cursor(context.session_config().batch_size()),
             schema: self.schema.clone(),
             rows_left: self.fetch,
             compacts: context.session_config().batch_size() < ROWS_OF_PLENTY,

@@ -28,7 +28,7 @@ impl UnitQueue {
     }
 
     /// A unit for this caller alone, and the one that comes after it for whoever takes it.
-    fn take(&self) -> Option<(&Unit, Option<&Unit>)> {
+    pub fn take(&self) -> Option<(&Unit, Option<&Unit>)> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
         Some((self.units.get(at)?, self.units.get(at + 1)))
     }

@@ -1,0 +1,223 @@
+//! The operator: each partition takes units of the scan from one queue, and gives its states when none is left.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
+use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use freestone_store::Snapshot;
+use freestone_store::scan::Cursor;
+use futures::Stream;
+
+use super::states::{States, external, state_bytes};
+use super::{Aggregation, source_of};
+use crate::provider::stream::UnitQueue;
+
+/// A partial aggregation inside a scan.
+#[derive(Debug)]
+pub struct ScanAggregateExec {
+    aggregation: Arc<Aggregation>,
+    scan: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    /// What all partitions take from, made by the first.
+    queue: OnceLock<Arc<UnitQueue>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanAggregateExec {
+    pub fn new(aggregation: Arc<Aggregation>, scan: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
+        let partitions = scan.output_partitioning().partition_count();
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        ScanAggregateExec {
+            aggregation,
+            scan,
+            // A partition lets others run after each unit.
+            properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
+            queue: OnceLock::new(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn queue(&self) -> Result<Arc<UnitQueue>> {
+        let Some(source) = source_of(&self.scan) else { return internal_err!("an aggregation without its scan") };
+        if let Some(queue) = self.queue.get() {
+            return Ok(queue.clone());
+        }
+        let units = source.surviving_units()?;
+        Ok(self.queue.get_or_init(|| Arc::new(UnitQueue::new(units))).clone())
+    }
+}
+
+impl DisplayAs for ScanAggregateExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.schema().fields().iter().map(|field| field.name().clone()).collect();
+        write!(f, "ScanAggregateExec: groups={}, states=[{}]", self.aggregation.groups.count(), names.join(", "))
+    }
+}
+
+impl ExecutionPlan for ScanAggregateExec {
+    fn name(&self) -> &str {
+        "ScanAggregateExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.scan]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(scan) if source_of(&scan).is_some() => {
+                Ok(Arc::new(ScanAggregateExec::new(self.aggregation.clone(), scan, self.schema())))
+            }
+            _ => internal_err!("an aggregation inside a scan needs its scan"),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let options =
+            ReplaceChildrenOptions::new(datafusion::physical_plan::execution_plan::ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    /// A filter on keys rules out groups as a whole, so that it may as well rule out their rows.
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        let allowed = self.aggregation.groups.places().enumerate().filter(|(at, place)| {
+            // Filters find their columns by name.
+            self.schema().field(*at).name() == self.scan.schema().field(*place).name()
+        });
+        let allowed = allowed.map(|(at, _)| at).collect();
+        let child = ChildFilterDescription::from_child_with_allowed_indices(&parent_filters, allowed, &self.scan)?;
+        Ok(FilterDescription::new().with_child(child))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Some(source) = source_of(&self.scan) else { return internal_err!("an aggregation without its scan") };
+        let reservation = MemoryConsumer::new("ScanAggregateExec").register(context.memory_pool());
+        reservation.try_grow(state_bytes(&self.aggregation))?;
+        Ok(Box::pin(StateStream {
+            _snapshot: source.snapshot(),
+            _reservation: reservation,
+            queue: self.queue()?,
+            cursor: source.cursor(0),
+            states: States::new(self.aggregation.clone()),
+            groups: None,
+            batch_rows: context.session_config().batch_size(),
+            schema: self.schema(),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+struct StateStream {
+    /// Pins the files while rows are read.
+    _snapshot: Option<Arc<Snapshot>>,
+    _reservation: MemoryReservation,
+    queue: Arc<UnitQueue>,
+    cursor: Cursor,
+    states: States,
+    /// The groups to put out, when all units are done.
+    groups: Option<std::vec::IntoIter<usize>>,
+    batch_rows: usize,
+    schema: SchemaRef,
+    metrics: BaselineMetrics,
+}
+
+impl StateStream {
+    /// Aggregates one unit; `false` if none was left.
+    fn advance(&mut self) -> Result<bool> {
+        let queue = self.queue.clone();
+        let Some((unit, next)) = queue.take() else { return Ok(false) };
+        self.cursor.scan_into(unit, next, &mut self.states).map_err(external)?;
+        Ok(true)
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let states = &self.states;
+        let groups = self.groups.get_or_insert_with(|| states.groups().into_iter());
+        let some: Vec<usize> = groups.take(self.batch_rows).collect();
+        if some.is_empty() {
+            return Ok(None);
+        }
+        let columns = self.states.columns(&some, &self.schema)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(some.len()));
+        Ok(Some(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?))
+    }
+}
+
+impl Stream for StateStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let metrics = self.metrics.clone();
+        let timer = metrics.elapsed_compute().timer();
+        if self.groups.is_none() {
+            match self.advance() {
+                Ok(true) => {
+                    // Others may run, and a cancelled query ends here.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    self.groups = Some(vec![].into_iter());
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+        let batch = self.next_batch().transpose();
+        timer.done();
+        self.metrics.record_poll(Poll::Ready(batch))
+    }
+}
+
+impl RecordBatchStream for StateStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,197 @@
+//! Groups as places in an array: the keys of a scan that can be numbered from what the table knows of itself, texts by their
+//! dictionaries, integers by their bounds.
+
+use std::collections::HashMap;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use freestone_codec::Transform;
+use freestone_store::Table;
+use freestone_store::column::{ColumnBuffer, Decoded};
+use freestone_store::segment::Segment;
+use freestone_store::segment::zones::{Bounds, BytesBounds, IntBounds};
+
+use crate::provider::keys::cast_to;
+use crate::provider::statistics::int_bounds;
+
+/// Texts of a key's dictionaries, at most: they are joined when a query is planned.
+const TEXTS: usize = 1 << 16;
+
+/// The keys of an aggregation. A group is at the sum of its keys' numbers, each times its key's `stride`.
+#[derive(Debug, Default)]
+pub struct Groups {
+    keys: Vec<Key>,
+}
+
+#[derive(Debug)]
+struct Key {
+    /// Place in the scan's projection.
+    place: usize,
+    /// Column of the table.
+    column: usize,
+    data_type: DataType,
+    /// Values; NULL comes behind them.
+    values: usize,
+    stride: usize,
+    numbering: Numbering,
+}
+
+#[derive(Debug)]
+enum Numbering {
+    Ints {
+        low: i64,
+    },
+    Texts {
+        texts: Vec<String>,
+        numbers: HashMap<Vec<u8>, u32>,
+        /// Per segment of the table, numbers by the codes of its dictionary.
+        by_segment: Vec<Vec<u32>>,
+    },
+}
+
+impl Groups {
+    /// Numbers the groups of keys, given as (place in the projection, column of the table), if there are at most `most`.
+    pub fn new(table: &Table, columns: &[(usize, usize)], most: usize) -> Option<Groups> {
+        let (mut keys, mut count) = (vec![], 1usize);
+        for (place, column) in columns {
+            let data_type = table.schema.columns[*column].data_type.clone();
+            let (numbering, values) = match data_type {
+                DataType::Utf8View => texts(table, *column)?,
+                DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => {
+                    let (low, high) = int_bounds(table, *column).unwrap_or((0, -1));
+                    (Numbering::Ints { low: low as i64 }, usize::try_from(high - low + 1).ok()?)
+                }
+                _ => return None,
+            };
+            keys.push(Key { place: *place, column: *column, data_type, values, stride: count, numbering });
+            count = count.checked_mul(values.checked_add(1)?).filter(|count| *count <= most)?;
+        }
+        Some(Groups { keys })
+    }
+
+    /// Places in the array.
+    pub fn count(&self) -> usize {
+        self.keys.last().map_or(1, |key| key.stride * (key.values + 1))
+    }
+
+    /// The keys' places in the scan's projection.
+    pub fn places(&self) -> impl Iterator<Item = usize> {
+        self.keys.iter().map(|key| key.place)
+    }
+
+    /// Whether all rows are one group, as there are no keys.
+    pub fn is_one(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The group of each row of a segment.
+    pub fn of_rows(&self, ordinal: usize, columns: &[ColumnBuffer], rows: usize) -> Result<Vec<u32>, String> {
+        let mut groups = vec![0u32; rows];
+        for key in &self.keys {
+            let column = columns.get(key.place).ok_or("a key is not among the columns")?;
+            key.add_numbers(ordinal, column, &mut groups)?;
+        }
+        Ok(groups)
+    }
+
+    /// The group of a whole zone, where each key has one value in it.
+    pub fn of_zone(&self, segment: &Segment, zone: usize, rows: usize) -> Option<usize> {
+        let numbers = self.keys.iter().map(|key| Some(key.number_in_zone(segment, zone, rows)? * key.stride));
+        numbers.sum()
+    }
+
+    /// The keys' columns for some groups.
+    pub fn arrays(&self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        self.keys.iter().map(|key| key.array(groups)).collect()
+    }
+}
+
+fn texts(table: &Table, column: usize) -> Option<(Numbering, usize)> {
+    let (mut texts, mut numbers, mut by_segment) = (vec![], HashMap::new(), vec![]);
+    for at in 0..table.segments.len() {
+        let segment = table.open_segment(at).ok()?;
+        let shared = segment.shared(column).filter(|shared| shared.transform() == Transform::Dictionary)?;
+        let entries = shared.dictionary_bytes()?;
+        let mut of_segment = Vec::with_capacity(shared.dictionary_len());
+        for code in 0..shared.dictionary_len() {
+            // Damage is the scan's to report.
+            let text = std::str::from_utf8(entries.get(code)).ok()?;
+            of_segment.push(*numbers.entry(text.as_bytes().to_vec()).or_insert_with(|| {
+                texts.push(text.to_owned());
+                texts.len() as u32 - 1
+            }));
+        }
+        by_segment.push(of_segment);
+        if texts.len() > TEXTS {
+            return None;
+        }
+    }
+    let values = texts.len();
+    Some((Numbering::Texts { texts, numbers, by_segment }, values))
+}
+
+impl Key {
+    fn add_numbers(&self, ordinal: usize, column: &ColumnBuffer, groups: &mut [u32]) -> Result<(), String> {
+        let stride = self.stride as u32;
+        match (&self.numbering, &column.decoded) {
+            (Numbering::Ints { low }, Decoded::I64(values)) => {
+                // A value outside the bounds of the zones is that of a NULL, or of a damaged file: it gets NULL's place.
+                let number = |v: i64| usize::try_from(v.wrapping_sub(*low)).map_or(self.values, |n| n.min(self.values));
+                groups.iter_mut().zip(values).for_each(|(group, v)| *group += number(*v) as u32 * stride);
+            }
+            (Numbering::Texts { by_segment, .. }, Decoded::Codes(codes)) => {
+                let numbers = by_segment.get(ordinal).ok_or("a segment that was not planned for")?;
+                let null = self.values as u32;
+                let number = |code: u32| numbers.get(code as usize).copied().unwrap_or(null);
+                groups.iter_mut().zip(codes).for_each(|(group, code)| *group += number(*code) * stride);
+            }
+            _ => return Err("a key is stored otherwise than was planned for".into()),
+        }
+        let Some(valid) = column.valid_rows() else { return Ok(()) };
+        for (row, group) in groups.iter_mut().enumerate() {
+            if valid[row / 64] >> (row % 64) & 1 == 0 {
+                // What was added for the NULL's arbitrary value gives way to NULL's number.
+                let digit = *group / stride;
+                *group = *group - digit * stride + self.values as u32 * stride;
+            }
+        }
+        Ok(())
+    }
+
+    fn number_in_zone(&self, segment: &Segment, zone: usize, rows: usize) -> Option<usize> {
+        let zones = &segment.footer.zones[self.column];
+        match zones.nulls[zone] as usize {
+            0 => {}
+            nulls if nulls == rows => return Some(self.values),
+            _ => return None,
+        }
+        match (&self.numbering, &zones.bounds) {
+            (Numbering::Ints { low }, Bounds::Int(bounds)) => {
+                let IntBounds { min, max, .. } = bounds[zone].as_ref()?;
+                (min == max).then(|| usize::try_from(min - i128::from(*low)).ok())?
+            }
+            (Numbering::Texts { numbers, .. }, Bounds::Bytes(bounds)) => {
+                let BytesBounds { min, max, exact } = bounds[zone].as_ref()?;
+                let only = (*exact && max.as_ref() == Some(min)).then_some(min)?;
+                numbers.get(only).map(|number| *number as usize)
+            }
+            _ => None,
+        }
+    }
+
+    fn array(&self, groups: &[usize]) -> Result<ArrayRef> {
+        let numbers = groups.iter().map(|group| group / self.stride % (self.values + 1));
+        match &self.numbering {
+            Numbering::Ints { low } => {
+                let value = |number: usize| (number < self.values).then(|| low + number as i64);
+                let values = std::sync::Arc::new(Int64Array::from_iter(numbers.map(value))) as ArrayRef;
+                cast_to(&values, &self.data_type)
+            }
+            Numbering::Texts { texts, .. } => {
+                let text = |number: usize| texts.get(number);
+                Ok(std::sync::Arc::new(StringViewArray::from_iter(numbers.map(text))))
+            }
+        }
+    }
+}
