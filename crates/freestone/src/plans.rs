@@ -19,7 +19,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use freestone_store::Snapshot;
 
-use crate::provider::FreestoneSource;
+use crate::provider::{AggregateInScan, FreestoneSource, PathPredicates};
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Plans that a session keeps; they are forgotten together when there are more.
 const PLANS: usize = 256;
@@ -36,7 +38,7 @@ pub(crate) struct Plans {
 #[derive(Debug, Clone)]
 pub(crate) struct KeptPlan {
     plan: Arc<dyn ExecutionPlan>,
-    last_rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+    last_rules: Vec<Rule>,
     context: Arc<TaskContext>,
 }
 
@@ -67,27 +69,11 @@ impl Plans {
     }
 }
 
-/// DataFusion's rules for physical plans, and `ours`, which see what a kept plan is: all but its dynamic filters.
-pub(crate) fn rules(
-    ours: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
-) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::new().rules;
-    // Scans are bare until that rule wraps them.
-    let at = rules.iter().position(|rule| rule.name() == "EnsureCooperative").unwrap_or_else(|| dynamic_rules(&rules));
-    rules.splice(at..at, ours);
-    rules
-}
-
-/// Where the rules begin that tie dynamic filters.
-fn dynamic_rules(rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>]) -> usize {
-    rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len())
-}
-
 impl KeptPlan {
     /// Plans a query up to its dynamic filters, and says whether it gives the same as long as its tables do.
     pub async fn new(state: &SessionState, logical: &LogicalPlan) -> Result<(KeptPlan, bool)> {
         let rules = state.physical_optimizers();
-        let last = dynamic_rules(rules);
+        let last = dynamic_filters_at(rules);
         let first = SessionStateBuilder::new_from_existing(state.clone())
             .with_physical_optimizer_rules(rules[..last].to_vec())
             .build();
@@ -105,6 +91,22 @@ impl KeptPlan {
         }
         Ok((plan, self.context.clone()))
     }
+}
+
+/// DataFusion's rules, with ours before those that each run applies: what they find is kept with the plan.
+pub(crate) fn physical_rules(memory_limit: Option<usize>) -> Vec<Rule> {
+    let mut rules = PhysicalOptimizer::default().rules;
+    // Scans are bare until that rule wraps them; and an aggregation inside a scan hides its columns from what is above.
+    let wraps_scans = rules.iter().position(|rule| rule.name() == "EnsureCooperative");
+    let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));
+    let ours: [Rule; 2] = [Arc::new(PathPredicates), Arc::new(AggregateInScan { memory_limit })];
+    rules.splice(at..at, ours);
+    rules
+}
+
+/// The place of the rule that makes dynamic filters, which is applied for each run, as all behind it.
+fn dynamic_filters_at(rules: &[Rule]) -> usize {
+    rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len())
 }
 
 /// Whether the plan's functions give the same for the same arguments, at any time.
@@ -130,21 +132,17 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
 fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut only = true;
     plan.apply(|node| {
-        only &= !node.children().is_empty() || source_of(node).is_some();
+        only &= !node.children().is_empty() || FreestoneSource::of(node).is_some();
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(only)
-}
-
-fn source_of(node: &Arc<dyn ExecutionPlan>) -> Option<&FreestoneSource> {
-    node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FreestoneSource>()
 }
 
 fn with_sources(
     plan: Arc<dyn ExecutionPlan>,
     change: impl Fn(&FreestoneSource) -> FreestoneSource,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let changed = plan.transform_up(|node| match source_of(&node) {
+    let changed = plan.transform_up(|node| match FreestoneSource::of(&node) {
         Some(source) => Ok(Transformed::yes(DataSourceExec::from_data_source(change(source)) as _)),
         None => Ok(Transformed::no(node)),
     })?;

@@ -31,7 +31,6 @@ use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
-use crate::provider::AggregateInScan;
 use crate::statement::{Command, Statement};
 use crate::{check, copy, ddl, dml, functions, plans, settings, statement};
 
@@ -93,13 +92,12 @@ struct Prepared {
 
 impl Session {
     pub(crate) fn new(database: Arc<Database>) -> Session {
-        let memory_limit = database.options().memory_limit;
         let state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(database.runtime().clone())
             .with_default_features()
-            .with_physical_optimizer_rules(plans::rules(vec![Arc::new(AggregateInScan { memory_limit })]))
             .with_type_planner(Arc::new(ddl::SqlTypes))
+            .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
         Session {
             database,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::config::ConfigExtension;
+use datafusion::common::config::{ConfigExtension, ExecutionOptions, OptimizerOptions};
 use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
@@ -56,6 +56,9 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
     settings.sql_parser.parse_float_as_decimal = true;
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;
+    if memory.is_none() {
+        join_settings(&mut settings.optimizer, &mut settings.execution, options.threads.max(1));
+    }
     if let Some(memory) = memory {
         // Every sorting thread keeps this back for merging what it spilled: under a small limit the default is all.
         let merge_bytes = memory.merge_bytes.min(settings.execution.sort_spill_reservation_bytes);
@@ -66,6 +69,20 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
     // default, since a scan's first batches are representative.
     settings.execution.skip_partial_aggregation_probe_rows_threshold = 50_000;
     config
+}
+
+/// Rows and bytes of a join's smaller side that one thread collects for all, divided by the threads.
+const COLLECTED_ROWS: usize = 16 << 20;
+const COLLECTED_BYTES: usize = 1 << 30;
+/// Keys of which at least one in so many is there are found by their place in an array: 4 bytes for each that might be.
+const DENSE_KEYS: f64 = 1.0 / 50.0;
+
+/// How joins look for their keys where memory is plenty. Dealing out the rows of both sides by hashes costs more than one
+/// table for all threads, as long as these are few; and scans test the keys of one table at once, of several one by one.
+fn join_settings(optimizer: &mut OptimizerOptions, execution: &mut ExecutionOptions, threads: usize) {
+    optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS / threads;
+    optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES / threads;
+    execution.perfect_hash_join_min_key_density = DENSE_KEYS;
 }
 
 /// `SET name = value`.

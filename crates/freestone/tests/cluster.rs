@@ -194,3 +194,206 @@ async fn a_key_that_leads_nowhere_is_named() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+/// Orders with keys so far apart that no filter can be tried on all of them, customers of the same kind behind them,
+/// and items of two orders each, whose keys may be NULL or lead nowhere; `clustered` has the rows of `plain`.
+async fn orders(session: &Session) {
+    let items = "(ord BIGINT, other BIGINT, n INT, x BIGINT,
+        FOREIGN KEY (ord) REFERENCES ord (id), FOREIGN KEY (other) REFERENCES ord (id))";
+    let cluster = "cluster = 'ord.day, ord.cust.segment, other.price', cluster_missing = 'null'";
+    for sql in [
+        "CREATE TABLE cust (id BIGINT PRIMARY KEY, segment VARCHAR)",
+        "INSERT INTO cust SELECT v * 1000000007, 's' || (v % 5) FROM generate_series(1, 5000) AS t(v)",
+        "CREATE TABLE ord (id BIGINT PRIMARY KEY, cust BIGINT, day DATE, price DOUBLE,
+            FOREIGN KEY (cust) REFERENCES cust (id))",
+        "INSERT INTO ord SELECT v * 1000003, CASE WHEN v % 101 = 0 THEN NULL ELSE (v % 5100) * 1000000007 END,
+            CASE WHEN v % 103 = 0 THEN NULL ELSE DATE '1994-01-01' + CAST(v * 7919 % 1500 AS INT) END,
+            (v * 31 % 2003 - 1000) / 4.0 FROM generate_series(1, 300000) AS t(v)",
+        &format!("CREATE TABLE plain {items}"),
+        "INSERT INTO plain SELECT CASE WHEN v % 97 = 0 THEN NULL ELSE v * 7919 % 300500 * 1000003 END,
+            v * 104729 % 300500 * 1000003, v * 17 % 1009, v FROM generate_series(1, 150000) AS t(v)",
+        &format!("CREATE TABLE clustered {items} WITH ({cluster})"),
+        "INSERT INTO clustered SELECT * FROM plain",
+        "CREATE VIEW plain_view AS SELECT f.*, o.day, o.price FROM plain AS f JOIN ord AS o ON f.ord = o.id",
+        "CREATE VIEW clustered_view AS SELECT f.*, o.day, o.price FROM clustered AS f JOIN ord AS o ON f.ord = o.id",
+    ] {
+        run(session, sql).await;
+    }
+}
+
+/// Queries over `{fact}`; `{p}` is a predicate on an order `o`, `{q}` one on an order `b`.
+const ORDER_QUERIES: [&str; 35] = [
+    // Both orders, further tables, the same one twice, with itself.
+    "SELECT {all} FROM {fact} AS f JOIN ord AS o ON f.ord = o.id WHERE {p}",
+    "SELECT {all} FROM ord AS o JOIN {fact} AS f ON o.id = f.ord WHERE {p} AND {p}",
+    "SELECT {all} FROM {fact} AS f, ord AS o, cust AS c
+        WHERE f.ord = o.id AND o.cust = c.id AND {p} AND c.segment > 's2'",
+    "SELECT {all} FROM {fact} AS f, ord AS o, cust AS c WHERE f.ord = o.id AND o.cust = c.id AND c.segment LIKE 's3%'",
+    "SELECT {all} FROM {fact} AS f JOIN ord AS o ON f.ord = o.id JOIN ord AS b ON f.other = b.id WHERE {p} AND {q}",
+    "SELECT {all} FROM {fact} AS f JOIN ord AS o ON f.ord = o.id JOIN ord AS b ON f.ord = b.id WHERE {p} AND {q}",
+    "SELECT {all} FROM {fact} AS f JOIN ord AS o ON f.other = o.id JOIN ord AS b ON f.ord = b.id WHERE {p}",
+    "SELECT {all} FROM {fact} AS f JOIN {fact} AS g ON f.ord = g.ord JOIN ord AS o ON g.ord = o.id
+        WHERE {p} AND g.n < 50",
+    "SELECT {all} FROM {fact} AS f JOIN {fact} AS g ON f.n = g.n JOIN ord AS o ON g.ord = o.id
+        WHERE {p} AND g.x < 5000",
+    "SELECT {all} FROM {fact}_view AS o, (SELECT x, ord AS id FROM {fact} WHERE n < 20) AS f
+        WHERE {p} AND f.id = o.ord",
+    "WITH o AS (SELECT * FROM ord AS o WHERE {p}), f AS (SELECT * FROM {fact} WHERE n < 900)
+        SELECT {all} FROM f JOIN o ON f.ord = o.id JOIN o AS b ON f.other = b.id",
+    // Outer joins.
+    "SELECT {all} FROM {fact} AS f LEFT JOIN ord AS o ON f.ord = o.id AND {p}",
+    "SELECT {all} FROM ord AS o LEFT JOIN {fact} AS f ON f.ord = o.id WHERE {p}",
+    "SELECT {all} FROM ord AS o LEFT JOIN {fact} AS f ON f.ord = o.id AND {p}",
+    "SELECT {all} FROM {fact} AS f RIGHT JOIN (SELECT * FROM ord AS o WHERE {p}) AS o ON f.ord = o.id",
+    "SELECT {all} FROM (SELECT * FROM ord AS o WHERE {p}) AS o RIGHT JOIN {fact} AS f ON f.ord = o.id",
+    "SELECT {all} FROM (SELECT * FROM ord AS o WHERE {p}) AS o FULL JOIN {fact} AS f ON f.ord = o.id",
+    "SELECT {all} FROM ({fact} AS f FULL JOIN (SELECT n % 40 AS m FROM plain WHERE x < 30) AS s ON f.n = s.m)
+        JOIN ord AS o ON f.ord = o.id WHERE {p}",
+    "SELECT {all} FROM cust AS c LEFT JOIN (SELECT * FROM ord AS o WHERE {p}) AS o ON o.cust = c.id
+        LEFT JOIN {fact} AS f ON f.ord = o.id WHERE c.segment = 's4'",
+    "SELECT {all} FROM {fact} AS f LEFT JOIN (ord AS o LEFT JOIN cust AS c ON o.cust = c.id AND c.segment = 's1')
+        ON f.ord = o.id AND {p}",
+    "SELECT {all} FROM {fact} AS f JOIN (ord AS o LEFT JOIN cust AS c ON o.cust = c.id AND c.segment = 's1')
+        ON f.ord = o.id",
+    "SELECT {all} FROM {fact} AS f JOIN ord AS o ON f.ord IS NOT DISTINCT FROM o.id WHERE {p}",
+    "SELECT {all} FROM (cust AS c LEFT JOIN ord AS o ON o.cust = c.id AND {p}) JOIN
+        (SELECT f.* FROM (SELECT x AS m FROM plain WHERE x < 30) AS s
+        LEFT JOIN {fact} AS f ON f.n = s.m AND f.x < 2000) AS f
+        ON f.ord IS NOT DISTINCT FROM o.id",
+    // Semi joins and anti joins.
+    "SELECT count(*), min(o.id) FROM ord AS o WHERE {p} AND EXISTS (SELECT 1 FROM {fact} AS f
+        WHERE f.ord = o.id AND n < 300)",
+    "SELECT count(*), min(o.id) FROM ord AS o WHERE {p} AND NOT EXISTS (SELECT 1 FROM {fact} AS f WHERE f.ord = o.id)",
+    "SELECT count(*), min(o.id) FROM ord AS o WHERE {p} AND (o.price > 400 OR o.id IN (SELECT ord FROM {fact}
+        WHERE n < 300))",
+    "SELECT count(*), min(o.id) FROM ord AS o WHERE {p} AND o.id NOT IN (SELECT ord FROM {fact} WHERE n < {k})",
+    "SELECT count(*), min(o.id) FROM ord AS o WHERE {p} AND o.id NOT IN (SELECT ord FROM {fact} WHERE ord > 0)",
+    "SELECT count(*), sum(x) AS s FROM {fact} AS f WHERE ord IN (SELECT id FROM ord AS o WHERE {p}) AND
+        NOT EXISTS (SELECT 1 FROM {fact} AS g WHERE g.ord = f.ord AND g.n < f.n)",
+    "SELECT count(*), sum(x) AS s FROM {fact} WHERE ord NOT IN (SELECT id FROM ord AS o WHERE {p})",
+    "SELECT count(*), sum(x) AS s FROM {fact} AS f WHERE NOT EXISTS (SELECT 1 FROM ord AS o
+        WHERE o.id = f.ord AND {p})",
+    // Groups, windows, limits.
+    "SELECT count(*), sum(f.s), sum(f.c) AS c, max(f.x), max(o.day) FROM ord AS o JOIN
+        (SELECT ord, sum(x) AS s, count(*) AS c, max(x) AS x FROM {fact} GROUP BY ord HAVING count(*) > 0)
+        AS f ON f.ord = o.id
+        WHERE {p}",
+    "SELECT count(*), min(o.id) FROM ord AS o WHERE {p} AND o.price * 100 < (SELECT avg(x) FROM {fact} AS f
+        WHERE f.ord = o.id)",
+    "SELECT count(*), sum(f.x) AS s, sum(r) FROM (SELECT ord, x, row_number() OVER (ORDER BY x) AS r FROM {fact}) AS f
+        JOIN ord AS o ON f.ord = o.id WHERE {p}",
+    "SELECT {all} FROM (SELECT * FROM {fact} ORDER BY n, x LIMIT {k}) AS f JOIN ord AS o ON f.ord = o.id WHERE {p}",
+];
+
+fn order_predicate(rng: &mut StdRng, alias: &str) -> String {
+    let day = |rng: &mut StdRng| format!("DATE '1994-01-01' + {}", rng.random_range(-20..1520));
+    let price = |rng: &mut StdRng| f64::from(rng.random_range(-1000..1000)) / 4.0;
+    let is = match rng.random_range(0..10) {
+        0 => format!("day = {}", day(rng)),
+        1 => format!("day IN ({}, {}, {})", day(rng), day(rng), day(rng)),
+        2 => format!("day < {}", day(rng)),
+        3 => "day IS NULL".to_owned(),
+        4 => format!("price BETWEEN {} AND {}", price(rng), price(rng)),
+        5 => format!("price > {}", price(rng)),
+        6 => format!("price IN ({}, 0.0)", price(rng)),
+        _ => {
+            let first = rng.random_range(0..1500);
+            let last = first + rng.random_range(0..200);
+            return format!("{alias}.day >= DATE '1994-01-01' + {first} AND {alias}.day < DATE '1994-01-01' + {last}");
+        }
+    };
+    format!("{alias}.{is}")
+}
+
+/// Runs every query a few times; gives how many of them pruned by codes that were known when they were planned.
+async fn compare_orders(session: &Session, seed: u64, rounds: usize) -> usize {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut planned = 0;
+    for query in ORDER_QUERIES.iter().cycle().take(ORDER_QUERIES.len() * rounds) {
+        let mut sql = query.replace("{all}", "count(*) AS n, sum(f.x) AS s, min(f.x) AS x, count(o.day) AS d");
+        while sql.contains("{p}") {
+            sql = sql.replacen("{p}", &order_predicate(&mut rng, "o"), 1);
+        }
+        sql =
+            sql.replace("{q}", &order_predicate(&mut rng, "b")).replace("{k}", &rng.random_range(0..2000).to_string());
+        let (expected, found) = (sql.replace("{fact}", "plain"), sql.replace("{fact}", "clustered"));
+        assert_eq!(answer(session, &expected).await, answer(session, &found).await, "{found}");
+        planned += usize::from(answer(session, &format!("EXPLAIN {found}")).await.contains("clustered="));
+    }
+    planned
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn predicates_on_large_referenced_tables_answer_alike() {
+    let database = database();
+    let session = database.session();
+    orders(&session).await;
+    let planned = compare_orders(&session, 4, 4).await;
+    assert!(planned > 50, "{planned}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn predicates_on_large_referenced_tables_prune() {
+    let database = database();
+    let session = database.session();
+    orders(&session).await;
+    let year = "o.day >= DATE '1995-01-01' AND o.day < DATE '1995-02-01'";
+    let segment = "c.id = o.cust AND c.segment = 's2'";
+    let (by_day, by_segment) = ("ord.day", "ord.cust.segment");
+    let groups = "(SELECT ord, sum(x) AS x FROM clustered GROUP BY ord)";
+    // The dimension, the query, what EXPLAIN says, and how many percent of the zones are pruned at least.
+    for (cluster, query, words, percent) in [
+        (by_day, format!("clustered AS f, ord AS o WHERE f.ord = o.id AND {year}"), "ord.day: 31 of 1500 codes", 90),
+        (by_day, format!("ord AS o LEFT JOIN clustered AS f ON f.ord = o.id WHERE {year}"), "31 of 1500 codes", 90),
+        (by_day, format!("{groups} AS f, ord AS o WHERE f.ord = o.id AND {year}"), "31 of 1500 codes", 90),
+        (
+            by_segment,
+            format!("clustered AS f, ord AS o, cust AS c WHERE f.ord = o.id AND {segment}"),
+            "1 of 5 codes",
+            70,
+        ),
+    ] {
+        run(&session, &format!("ALTER TABLE clustered SET DESIGN (cluster = '{cluster}', cluster_missing = 'null')"))
+            .await;
+        let plan = answer(&session, &format!("EXPLAIN ANALYZE SELECT sum(f.x) FROM {query}")).await;
+        let scan = plan.lines().find(|line| line.contains("clustered=")).unwrap_or_default();
+        let count = |name: &str| scan.split(name).nth(1)?.split([',', ']']).next()?.parse::<usize>().ok();
+        let (zones, pruned) = (count(" zones=").unwrap_or(0), count(" zones_pruned=").unwrap_or(0));
+        assert!(scan.contains(words) && zones > 20 && pruned * 100 >= zones * percent, "{query}: {plan}");
+    }
+    for query in [
+        "FROM clustered AS f, ord AS o WHERE f.ord = o.id",
+        "FROM clustered AS f LEFT JOIN ord AS o ON f.ord = o.id AND o.day = '1995-01-07'",
+        "FROM clustered AS f, ord AS o WHERE f.n = o.id AND o.day = '1995-01-07'",
+    ] {
+        let plan = answer(&session, &format!("EXPLAIN SELECT sum(f.x) {query}")).await;
+        assert!(!plan.contains("clustered="), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codes_are_planned_while_referenced_rows_hold() {
+    let database = database();
+    let session = database.session();
+    orders(&session).await;
+    let explain = "EXPLAIN SELECT sum(x) FROM clustered AS f, ord AS o WHERE f.ord = o.id AND o.day < '1994-02-01'";
+    for (change, planned) in [
+        ("SELECT 1", true),
+        // Keys that led nowhere, and do now.
+        (
+            "INSERT INTO ord SELECT v * 1000003, 1000000007, DATE '1994-01-05', 0.5
+                FROM generate_series(300001, 300400) AS t(v)",
+            true,
+        ),
+        ("UPDATE ord SET day = day + 700, price = 0 WHERE price < 100", false),
+        ("VACUUM clustered", true),
+        // A key is of two rows now, which nothing forbids.
+        ("INSERT INTO ord SELECT id, cust, day - 300, price + 500 FROM ord WHERE price BETWEEN 110 AND 130", false),
+        ("DELETE FROM ord WHERE price > 500", false),
+        ("VACUUM", true),
+    ] {
+        run(&session, change).await;
+        assert_eq!(answer(&session, explain).await.contains("clustered="), planned, "{change}");
+        compare_orders(&session, 5, 1).await;
+    }
+}

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
+
 use crate::segment::bytes::{ByteReader, ByteWriter};
 
 /// Values that get a code each; more are cut into bins.
@@ -138,8 +140,35 @@ impl Bins {
         }
     }
 
-    /// The codes of the bins that values of a range may be in; `None` is no bound.
-    pub fn codes_between(&self, low: Option<&Value>, high: Option<&Value>) -> Vec<u32> {
+    /// The codes, ascending, of the bins that values passing a predicate may be in: none where only NULL passes. `None`
+    /// where the predicate says nothing about bins.
+    pub fn codes_of(&self, predicate: &Predicate) -> Option<Vec<u32>> {
+        let text = |value: &[u8]| Value::Bytes(value.to_vec());
+        let mut codes: Vec<u32> = match predicate {
+            Predicate::IsNull => vec![],
+            Predicate::Int(IntPredicate::Range { low, high }) if low > high => vec![],
+            Predicate::Int(IntPredicate::Range { low, high }) => {
+                self.codes_between(Some(&Value::Int(*low)), Some(&Value::Int(*high)))
+            }
+            Predicate::Int(IntPredicate::In(list)) => list.iter().map(|value| self.code_of_int(*value)).collect(),
+            // Other texts of a bound's bin may lie within, so that bounds count as included.
+            Predicate::Bytes(BytesPredicate::Range { low, high }) => {
+                let [low, high] = [low, high].map(|bound| bound.as_ref().map(|b| text(&b.value)));
+                self.codes_between(low.as_ref(), high.as_ref())
+            }
+            Predicate::Bytes(BytesPredicate::In(list)) => list.iter().map(|value| self.code_of_bytes(value)).collect(),
+            Predicate::Bytes(BytesPredicate::Prefix(prefix)) => {
+                self.codes_between(Some(&text(prefix)), behind_prefix(prefix).map(Value::Bytes).as_ref())
+            }
+            _ => return None,
+        };
+        codes.sort_unstable();
+        codes.dedup();
+        Some(codes)
+    }
+
+    /// The codes of the bins that values of a range may be in, both ends included; `None` is no bound.
+    fn codes_between(&self, low: Option<&Value>, high: Option<&Value>) -> Vec<u32> {
         let first = low.map_or(0, |low| self.bounds.partition_point(|b| b < low));
         let last = high.map_or(self.bounds.len(), |high| self.bounds.partition_point(|b| b < high));
         if first > last { vec![] } else { self.codes[first..=last].to_vec() }
@@ -179,8 +208,17 @@ impl Bins {
     }
 }
 
+/// The least text that is greater than all with a prefix; `None` where there is none.
+fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut behind = prefix[..=last].to_vec();
+    behind[last] += 1;
+    Some(behind)
+}
+
 #[cfg(test)]
 mod tests {
+    use freestone_codec::{BytesBound, f64_key};
     use proptest::prelude::*;
 
     use super::*;
@@ -214,7 +252,81 @@ mod tests {
         assert!(bins.count() <= 7);
     }
 
+    /// `bins` of texts or numbers, a predicate, and the values whose codes it becomes.
+    fn check(bins: &Bins, predicate: Predicate, values: &[&str]) {
+        let mut expected: Vec<u32> = values.iter().map(|v| bins.code_of_bytes(v.as_bytes())).collect();
+        expected.sort_unstable();
+        assert_eq!(bins.codes_of(&predicate), Some(expected), "{predicate:?}");
+    }
+
+    #[test]
+    fn predicates_on_texts_become_codes() {
+        let texts = ["a", "ab", "abc", "b", "\u{10ffff}"];
+        let tuples: Vec<_> = texts.iter().map(|t| (vec![text(t)], 1)).collect();
+        let bins = Bins::of_tuples(&tuples, None);
+        let bound = |value: &str, inclusive| Some(BytesBound { value: value.as_bytes().to_vec(), inclusive });
+        let range = |low, high| Predicate::Bytes(BytesPredicate::Range { low, high });
+        let bytes = |list: &[&str]| list.iter().map(|t| t.as_bytes().to_vec()).collect::<Vec<_>>();
+        check(&bins, range(bound("ab", true), bound("b", true)), &["ab", "abc", "b"]);
+        check(&bins, range(bound("ab", false), bound("abb", false)), &["ab", "abc"]);
+        check(&bins, range(None, bound("a", false)), &["a"]);
+        check(&bins, range(bound("abc", true), None), &["abc", "b", "\u{10ffff}"]);
+        check(&bins, range(bound("b", true), bound("a", true)), &[]);
+        check(&bins, Predicate::Bytes(BytesPredicate::In(bytes(&["a", "b"]))), &["a", "b"]);
+        check(&bins, Predicate::Bytes(BytesPredicate::In(vec![])), &[]);
+        // What follows the prefix shares its bin with values between.
+        check(&bins, Predicate::Bytes(BytesPredicate::Prefix(b"ab".to_vec())), &["ab", "abc", "b"]);
+        check(&bins, Predicate::Bytes(BytesPredicate::Prefix(vec![0xff])), &["\u{10ffff}"]);
+        check(&bins, Predicate::IsNull, &[]);
+        for unsaid in [Predicate::IsNotNull, Predicate::Bytes(BytesPredicate::NotEqual(b"a".to_vec()))] {
+            assert_eq!(bins.codes_of(&unsaid), None, "{unsaid:?}");
+        }
+        assert_eq!((behind_prefix(b"a\xff"), behind_prefix(b"\xff")), (Some(b"b".to_vec()), None));
+    }
+
+    #[test]
+    fn predicates_on_numbers_become_codes() {
+        let keys = [-2.5, -0.0, 0.0, 7.0].map(|v| i128::from(f64_key(v)));
+        let tuples: Vec<_> = keys.iter().map(|key| (vec![Value::Int(*key)], 1)).collect();
+        let bins = Bins::of_tuples(&tuples, None);
+        let codes = |predicate: IntPredicate| bins.codes_of(&Predicate::Int(predicate));
+        let range = |low, high| codes(IntPredicate::Range { low, high });
+        assert_eq!(range(keys[1], keys[2]), Some(vec![1, 2]));
+        assert_eq!(range(i128::MIN, keys[0]), Some(vec![0]));
+        assert_eq!(range(keys[2] + 1, i128::MAX), Some(vec![3]));
+        assert_eq!(range(i128::MIN, i128::MAX), Some(vec![0, 1, 2, 3]));
+        assert_eq!(range(1, 0), Some(vec![]));
+        assert_eq!(codes(IntPredicate::In(vec![keys[0], keys[3]])), Some(vec![0, 3]));
+        assert_eq!(codes(IntPredicate::NotEqual(0)), None);
+    }
+
     proptest! {
+        #[test]
+        fn codes_of_predicates_hold_all_values_that_pass(
+            values in prop::collection::btree_set("[ab\u{ff}]{0,3}", 1..30),
+            bits in prop::option::of(1u32..5),
+            probes in prop::collection::vec("[ab\u{ff}]{0,3}", 1..20),
+            (low, high) in ("[ab\u{ff}]{0,3}", "[ab\u{ff}]{0,3}"),
+            inclusive in prop::bool::ANY,
+        ) {
+            let tuples: Vec<_> = values.iter().map(|v| (vec![text(v)], 1)).collect();
+            let bins = Bins::of_tuples(&tuples, bits);
+            let bound = |value: &str| Some(BytesBound { value: value.as_bytes().to_vec(), inclusive });
+            let predicates = [
+                BytesPredicate::Range { low: bound(&low), high: bound(&high) },
+                BytesPredicate::Range { low: None, high: bound(&high) },
+                BytesPredicate::Range { low: bound(&low), high: None },
+                BytesPredicate::In(vec![low.clone().into_bytes()]),
+                BytesPredicate::Prefix(low.clone().into_bytes()),
+            ];
+            for predicate in predicates {
+                let codes = bins.codes_of(&Predicate::Bytes(predicate.clone())).unwrap();
+                for value in values.iter().chain(&probes).filter(|v| predicate.test(v.as_bytes())) {
+                    prop_assert!(codes.contains(&bins.code_of_bytes(value.as_bytes())), "{predicate:?} {value:?}");
+                }
+            }
+        }
+
         #[test]
         fn codes_are_of_bins_and_ranges_hold_them(
             values in prop::collection::btree_set(prop::num::i64::ANY, 1..200),

@@ -16,7 +16,7 @@ pub use bins::{Bins, Value};
 pub use key::{Interleave, KEY_BITS};
 pub use path::DimensionPath;
 pub(crate) use resolve::is_clustered;
-pub use resolve::{Clustering, DimensionCodes, KeyMap};
+pub use resolve::{Clustering, DimensionCodes, Hop, KeyMap, Route};
 
 use std::hash::{Hash, Hasher};
 use std::ops::RangeInclusive;

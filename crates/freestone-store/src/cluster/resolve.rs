@@ -1,7 +1,7 @@
 //! From a design's paths to codes: which rows of which tables a path leads to, what their attribute's levels are, and the
 //! code of every key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use freestone_codec::{Kind, f32_key, f64_key};
@@ -27,22 +27,46 @@ const GROUP_ROWS: u64 = 1024;
 const DEFAULT_KEY_BITS: u32 = 14;
 
 /// One step along a foreign key.
-struct Hop {
+#[derive(Debug, Clone)]
+pub struct Hop {
     /// The foreign key's column, in the table before.
-    column: usize,
-    table: Arc<Table>,
+    pub column: usize,
+    pub table: Arc<Table>,
     /// The referenced column.
-    key: usize,
+    pub key: usize,
 }
 
 /// Where a path leads.
-struct Route {
-    hops: Vec<Hop>,
+#[derive(Debug, Clone)]
+pub struct Route {
+    pub hops: Vec<Hop>,
     /// The attribute, in the last table.
-    attribute: usize,
+    pub attribute: usize,
 }
 
 impl Route {
+    /// The way to what a segment's dimension numbers. `None` where the path's tables have changed since, or are gone:
+    /// their rows may have other codes now.
+    pub fn of(tables: Tables<'_>, table: &Table, dimension: &SegmentDimension) -> Option<Route> {
+        let description = &dimension.description;
+        let mut route = Route::find(tables, &table.schema, &description.path).ok()?;
+        let last = route.hops.last().map_or(&table.schema, |hop| &hop.table.schema);
+        route.attribute = last.index_of(&description.attribute).ok()?;
+        (route.tables() == description.tables).then_some(route)
+    }
+
+    /// Whether every key on the way is of one row. Keys are declared and not enforced, and rows that were added since
+    /// with a key that was there may have other codes than the row that was found for it.
+    pub fn has_unique_keys(&self) -> Result<bool> {
+        for hop in &self.hops {
+            let is_unique = || Ok(is_unique(&read_columns(&hop.table, &[hop.key])?[0]));
+            if !hop.table.is_unique(hop.key, is_unique)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn find(tables: Tables<'_>, schema: &TableSchema, path: &DimensionPath) -> Result<Route> {
         let invalid = |what: String| StoreError::invalid(format!("cluster = '{path}': {what}"));
         let mut hops: Vec<Hop> = vec![];
@@ -164,21 +188,18 @@ pub struct DimensionCodes {
 }
 
 impl DimensionCodes {
-    /// `None` where the path's tables have changed since, or are gone: their rows may have other codes now.
+    /// `None` where keys have no one code, now that rows of the path's tables have changed or doubled.
     pub fn of(tables: Tables<'_>, table: &Table, dimension: &SegmentDimension) -> Result<Option<Self>> {
-        let description = &dimension.description;
-        let Ok(route) = Route::find(tables, &table.schema, &description.path) else { return Ok(None) };
-        if route.tables() != description.tables {
-            return Ok(None);
-        }
+        let Some(route) = Route::of(tables, table, dimension) else { return Ok(None) };
         let Some(hop) = route.hops.first() else {
             return Ok(Some(DimensionCodes { column: route.attribute, keys: None }));
         };
-        let last = &route.hops.last().unwrap_or(hop).table;
-        let Ok(attribute) = last.schema.index_of(&description.attribute) else { return Ok(None) };
+        if !route.has_unique_keys()? {
+            return Ok(None);
+        }
         let keys =
             table.key_map(dimension.fingerprint, &route.hops.iter().map(|h| &h.table).collect::<Vec<_>>(), || {
-                Ok(route.codes(attribute, &dimension.bins)?.unwrap_or(KeyMap::Ints(HashMap::new())))
+                Ok(route.codes(route.attribute, &dimension.bins)?.unwrap_or(KeyMap::Ints(HashMap::new())))
             })?;
         Ok(Some(DimensionCodes { column: hop.column, keys: Some(keys) }))
     }
@@ -488,6 +509,18 @@ fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
         return None;
     }
     Some(int_at(column, row).map_or_else(|| Value::Bytes(column.bytes(row).to_vec()), Value::Int))
+}
+
+/// Whether no value but NULL comes twice.
+fn is_unique(column: &ColumnData) -> bool {
+    let mut rows = (0..column.len()).filter(|row| column.is_valid(*row));
+    if let Physical::Int(values) = &column.values {
+        let mut values: Vec<i64> = rows.map(|row| values[row]).collect();
+        values.sort_unstable();
+        return values.windows(2).all(|pair| pair[0] != pair[1]);
+    }
+    let mut seen = HashSet::new();
+    rows.all(|row| seen.insert(value_at(column, row)))
 }
 
 /// Columns of a table, whole; deleted rows are left out.

@@ -178,7 +178,7 @@ impl Cursor {
     /// The rows of a granule that qualify, but for those of zones that the sink took.
     fn select(&mut self, granule: &Granule<'_>, held: &mut Held, sink: Option<&mut dyn Sink>) -> Result<Vec<u64>> {
         let request = self.request.clone();
-        let mut judged = judge(granule, &request.predicates, &[]);
+        let mut judged = judge(granule, &request.predicates, &request.codes);
         let by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
         judged.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
         let pruned = judged.pruned.iter().zip(&by_dynamic.pruned).filter(|(here, there)| **here || **there).count();
@@ -538,7 +538,7 @@ impl Cursor {
         for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
             let len = GRANULE_ROWS.min(end - start);
             let granule = Granule { segment: &segment, ordinal: unit.segment, start, len };
-            let judged = judge(&granule, &self.request.predicates, &[]);
+            let judged = judge(&granule, &self.request.predicates, &self.request.codes);
             for column in columns {
                 let (group, _) = segment.place(*column);
                 let run = segment.pages_of(group, start..start + len);
@@ -623,12 +623,12 @@ struct Judged {
 }
 
 /// Whether the zones of a unit leave any row.
-pub(super) fn survives(segment: &Segment, unit: &Unit, predicates: &[ColumnPredicate]) -> bool {
+pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) -> bool {
     let end = (unit.rows.end as usize).min(segment.rows());
-    predicates.is_empty()
+    (request.predicates.is_empty() && request.codes.is_empty())
         || (unit.rows.start as usize..end).step_by(GRANULE_ROWS).any(|start| {
             let granule = Granule { segment, ordinal: unit.segment, start, len: GRANULE_ROWS.min(end - start) };
-            judge(&granule, predicates, &[]).selection.iter().any(|word| *word != 0)
+            judge(&granule, &request.predicates, &request.codes).selection.iter().any(|word| *word != 0)
         })
 }
 

@@ -56,7 +56,7 @@ pub trait DynamicFilter: Send + Sync + std::fmt::Debug {
 pub struct DynamicState {
     pub predicates: Vec<ColumnPredicate>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
-    /// Which codes of clustered segments' dimensions are asked for: prunes zones, and no row of those that stay.
+    /// As [`ScanRequest::codes`].
     pub codes: Vec<CodeFilter>,
 }
 
@@ -68,6 +68,8 @@ pub struct ScanRequest {
     /// Whether a last column gives each row's id: segment ordinal times 2^32 plus row.
     pub row_ids: bool,
     pub predicates: Vec<ColumnPredicate>,
+    /// Which codes of clustered segments' dimensions are asked for: prunes zones, and no row of those that stay.
+    pub codes: Vec<CodeFilter>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
     pub dynamic: Vec<Arc<dyn DynamicFilter>>,
     /// Rows a batch should have, at least, but for the last one of a cursor.
@@ -80,6 +82,7 @@ impl ScanRequest {
             projection,
             row_ids: false,
             predicates: vec![],
+            codes: vec![],
             row_filters: vec![],
             dynamic: vec![],
             batch_rows: 8192,
@@ -133,7 +136,7 @@ pub fn surviving_units(
         }
         let before = left.len();
         for unit in all.iter().filter(|unit| unit.segment == at) {
-            if cursor::survives(&segment, unit, &request.predicates) {
+            if cursor::survives(&segment, unit, request) {
                 left.push(unit.clone());
             } else {
                 let zones = (unit.rows.len()).div_ceil(segment.zone_rows());

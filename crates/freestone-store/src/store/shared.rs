@@ -15,6 +15,9 @@ use crate::segment::{CachedPage, Segment};
 /// Where a key map comes from: a dimension's fingerprint, and the segments of the referenced tables.
 pub type KeyMapSource = (u64, Vec<u64>);
 
+/// A column at one state of its table: the table, the last commit that changed its rows, its segments, the column.
+pub type ColumnState = (u64, u64, Vec<u64>, usize);
+
 #[derive(Debug)]
 pub struct Resources {
     pub medium: Arc<dyn Medium>,
@@ -22,11 +25,19 @@ pub struct Resources {
     open: Mutex<HashMap<u64, Weak<Segment>>>,
     /// Codes of the keys that clustered tables reference, by dimension and the segments they were read from.
     pub key_maps: Mutex<HashMap<KeyMapSource, Arc<KeyMap>>>,
+    /// Whether a referenced column's values are unique.
+    pub unique: Mutex<HashMap<ColumnState, bool>>,
 }
 
 impl Resources {
     pub fn new(medium: Arc<dyn Medium>, cache_bytes: usize) -> Self {
-        Resources { medium, cache: PageCache::new(cache_bytes), open: Mutex::default(), key_maps: Mutex::default() }
+        Resources {
+            medium,
+            cache: PageCache::new(cache_bytes),
+            open: Mutex::default(),
+            key_maps: Mutex::default(),
+            unique: Mutex::default(),
+        }
     }
 
     /// Opens a segment; a `resident` one is read into memory as a whole, once, and scans copy nothing from then on.

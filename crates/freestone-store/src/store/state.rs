@@ -13,7 +13,7 @@ use crate::error::{Result, StoreError};
 use crate::schema::TableSchema;
 use crate::segment::{CachedPage, Segment};
 
-/// Key maps that are kept; they are forgotten together when there are more.
+/// Key maps, and answers about keys, that are kept; they are forgotten together when there are more.
 const KEY_MAPS: usize = 64;
 
 /// The whole catalog at one commit.
@@ -111,6 +111,21 @@ impl Table {
             maps.clear();
         }
         Ok(maps.entry(identity).or_insert(made).clone())
+    }
+
+    /// Whether a column's values are unique, as `find` finds out; kept while the rows stay as they are.
+    pub(crate) fn is_unique(&self, column: usize, find: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        let identity = (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), column);
+        if let Some(known) = self.resources().unique.lock().get(&identity) {
+            return Ok(*known);
+        }
+        let found = find()?;
+        let mut unique = self.resources().unique.lock();
+        if unique.len() >= KEY_MAPS {
+            unique.clear();
+        }
+        unique.insert(identity, found);
+        Ok(found)
     }
 
     /// Opens the segment at a position of `segments`, once.

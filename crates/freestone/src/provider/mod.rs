@@ -4,11 +4,13 @@
 mod aggregate;
 mod filter;
 mod keys;
+mod paths;
 mod source;
 mod statistics;
 mod stream;
 mod table;
 
 pub use aggregate::AggregateInScan;
+pub use paths::PathPredicates;
 pub use source::FreestoneSource;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};

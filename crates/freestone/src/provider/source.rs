@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source::{DataSource, OpenArgs};
+use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
@@ -16,13 +16,14 @@ use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
-use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
+use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
 use super::filter::{Conjuncts, Scanned, remap};
+use super::paths::PathFilter;
 use super::statistics::statistics;
 use super::stream::{ScanStream, UnitQueue};
 use super::table::ROW_ID_COLUMN;
@@ -42,6 +43,8 @@ pub struct FreestoneSource {
     conjuncts: Conjuncts,
     /// The filters as they were given, on the table's columns: for display, and to keep dynamic ones alive.
     filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// What predicates on referenced tables leave of the dimensions that the table is clustered by.
+    path_filters: Vec<PathFilter>,
     partitions: usize,
     fetch: Option<usize>,
     /// Whether rows come in the order of the table's sort.
@@ -73,6 +76,7 @@ impl FreestoneSource {
             schema,
             conjuncts: Conjuncts::default(),
             filters: vec![],
+            path_filters: vec![],
             partitions,
             fetch: None,
             ordered: false,
@@ -80,6 +84,34 @@ impl FreestoneSource {
             scan_metrics: Arc::default(),
             gauges: Arc::default(),
         }
+    }
+
+    /// The scan that a plan's node is, if it is one of a native table.
+    pub fn of(node: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
+        node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
+    }
+
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.scanned.table
+    }
+
+    pub(super) fn snapshot(&self) -> Option<&Snapshot> {
+        self.scanned.snapshot.as_deref()
+    }
+
+    /// The table's columns that are put out; the row id counts as the one behind the last.
+    pub(super) fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    /// What each row that is put out passes, besides filters that no predicate says.
+    pub(super) fn predicates(&self) -> &[ColumnPredicate] {
+        &self.conjuncts.predicates
+    }
+
+    /// The same scan without zones that none of whose rows is asked for.
+    pub(super) fn with_path_filters(&self, path_filters: Vec<PathFilter>) -> Self {
+        FreestoneSource { path_filters, ..self.clone() }
     }
 
     /// The same scan without what belongs to one run: it keeps no files.
@@ -106,33 +138,25 @@ impl FreestoneSource {
         Ok(())
     }
 
-    pub fn table(&self) -> &Arc<Table> {
-        &self.scanned.table
-    }
-
-    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+    /// Keeps the table's files while a run reads them.
+    pub(super) fn shared_snapshot(&self) -> Option<Arc<Snapshot>> {
         self.scanned.snapshot.clone()
     }
 
-    /// The columns that the scan gives, by their places in the table.
-    pub fn projection(&self) -> &[usize] {
-        &self.projection
-    }
-
     /// Whether the scan gives all rows that its filters leave, in any order, and no row ids.
-    pub fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         !self.ordered && self.fetch.is_none() && !self.projection.contains(&self.row_id_column())
     }
 
     /// Rows that the filters leave, by a guess.
-    pub fn estimated_rows(&self) -> usize {
+    pub(super) fn estimated_rows(&self) -> usize {
         let (projection, row_filters) = (&self.projection[..0], self.conjuncts.row_filters.len());
         let all = statistics(&self.scanned.table, projection, &self.conjuncts.predicates, row_filters);
         all.num_rows.get_value().copied().unwrap_or(0)
     }
 
     /// A cursor for one partition.
-    pub fn cursor(&self, batch_rows: usize) -> Cursor {
+    pub(super) fn cursor(&self, batch_rows: usize) -> Cursor {
         self.register_gauges();
         Cursor::new(self.scanned.table.clone(), Arc::new(self.request(batch_rows)), self.scan_metrics.clone())
     }
@@ -151,6 +175,7 @@ impl FreestoneSource {
             projection: self.projection.iter().copied().filter(|c| *c != row_id).collect(),
             row_ids: self.projection.contains(&row_id),
             predicates: self.conjuncts.predicates.clone(),
+            codes: self.path_filters.iter().map(|f| f.codes.clone()).collect(),
             row_filters: self.conjuncts.row_filters.clone(),
             dynamic: self.conjuncts.dynamic.clone(),
             batch_rows,
@@ -158,7 +183,7 @@ impl FreestoneSource {
     }
 
     /// The units that the zones leave; the first call counts what there is to scan.
-    pub fn surviving_units(&self) -> Result<Vec<Unit>> {
+    pub(super) fn surviving_units(&self) -> Result<Vec<Unit>> {
         let ignored = ScanMetrics::default();
         let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
         surviving_units(&self.scanned.table, &self.request(0), UNIT_ROWS, metrics)
@@ -292,6 +317,10 @@ impl DataSource for FreestoneSource {
         if !filters.is_empty() {
             write!(f, ", filter={}", filters.join(" AND "))?;
         }
+        if !self.path_filters.is_empty() {
+            let words: Vec<_> = self.path_filters.iter().map(|f| f.words.as_str()).collect();
+            write!(f, ", clustered={}", words.join(" AND "))?;
+        }
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
         }
@@ -309,7 +338,10 @@ impl DataSource for FreestoneSource {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         let row_filters = self.conjuncts.row_filters.len();
-        let all = statistics(&self.scanned.table, &self.projection, &self.conjuncts.predicates, row_filters);
+        let mut all = statistics(&self.scanned.table, &self.projection, &self.conjuncts.predicates, row_filters);
+        if !self.path_filters.is_empty() {
+            all = all.to_inexact();
+        }
         Ok(Arc::new(match partition {
             // Which rows a partition gets is decided while it runs.
             Some(_) => {

@@ -22,8 +22,9 @@ use freestone_store::Snapshot;
 use freestone_store::scan::Cursor;
 use futures::Stream;
 
+use super::Aggregation;
 use super::states::{States, external, state_bytes};
-use super::{Aggregation, source_of};
+use crate::provider::FreestoneSource;
 use crate::provider::stream::UnitQueue;
 
 /// A partial aggregation inside a scan.
@@ -57,7 +58,9 @@ impl ScanAggregateExec {
     }
 
     fn queue(&self) -> Result<Arc<UnitQueue>> {
-        let Some(source) = source_of(&self.scan) else { return internal_err!("an aggregation without its scan") };
+        let Some(source) = FreestoneSource::of(&self.scan) else {
+            return internal_err!("an aggregation without its scan");
+        };
         if let Some(queue) = self.queue.get() {
             return Ok(queue.clone());
         }
@@ -103,7 +106,7 @@ impl ExecutionPlan for ScanAggregateExec {
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
-            Some(scan) if source_of(&scan).is_some() => {
+            Some(scan) if FreestoneSource::of(&scan).is_some() => {
                 Ok(Arc::new(ScanAggregateExec::new(self.aggregation.clone(), scan, self.schema())))
             }
             _ => internal_err!("an aggregation inside a scan needs its scan"),
@@ -133,11 +136,13 @@ impl ExecutionPlan for ScanAggregateExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let Some(source) = source_of(&self.scan) else { return internal_err!("an aggregation without its scan") };
+        let Some(source) = FreestoneSource::of(&self.scan) else {
+            return internal_err!("an aggregation without its scan");
+        };
         let reservation = MemoryConsumer::new("ScanAggregateExec").register(context.memory_pool());
         reservation.try_grow(state_bytes(&self.aggregation))?;
         Ok(Box::pin(StateStream {
-            _snapshot: source.snapshot(),
+            _snapshot: source.shared_snapshot(),
             _reservation: reservation,
             queue: self.queue()?,
             cursor: source.cursor(0),

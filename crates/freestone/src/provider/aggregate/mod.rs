@@ -15,7 +15,6 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -111,7 +110,7 @@ impl AggregateInScan {
             return Ok(None);
         }
         let (scan, projections) = below(aggregate.input());
-        let Some(source) = source_of(&scan).filter(|source| source.is_plain()) else { return Ok(None) };
+        let Some(source) = FreestoneSource::of(&scan).filter(|source| source.is_plain()) else { return Ok(None) };
         let inputs = Inputs {
             table: source.table(),
             scanned: source.projection(),
@@ -286,8 +285,4 @@ fn below(input: &Arc<dyn ExecutionPlan>) -> (Arc<dyn ExecutionPlan>, Projections
             return (node, projections);
         }
     }
-}
-
-fn source_of(node: &Arc<dyn ExecutionPlan>) -> Option<&FreestoneSource> {
-    node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FreestoneSource>()
 }

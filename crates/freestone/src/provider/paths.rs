@@ -1,0 +1,295 @@
+//! Predicates on referenced tables as codes of the clustered tables that reference them, found when a query is planned:
+//! `o_orderdate < '1995-01-01'` in the scan of `orders` prunes zones of `lineitem`, which is clustered by
+//! `l_orderkey.o_orderdate`. Dynamic filters (see `keys`) say more about small tables, but nothing where the referenced
+//! one is large, and nothing where the clustered one is the side that a hash table is built of.
+//!
+//! Why rows may be dropped: a join that needs matches puts out the same without those rows of an input whose key equals
+//! none of the other's. Such a key is traced down to a scan through operators that treat rows of different keys apart:
+//! whoever keeps rows whose key is in some set V behind such an operator gets the same if it keeps only those of V
+//! before it too. Filters, projections and exchanges go row by row; groups that have the key among their columns mix no
+//! keys; of joins, each row of the traced side finds its matches alone. An outer join that loses a row of its optional
+//! side puts out one with NULL instead, which the join above drops as well, since NULL equals nothing. Limits and
+//! windows are no such operators. So the scan may lose any rows whose key is not in V, here the keys of the referenced
+//! rows that pass their own scan's predicates. As keys are unique (this is checked), and the rows are as they were when
+//! codes were taken, a row with its key in V has the code of a value that passes; NULL's code stands for what was not
+//! known, and always stays.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinType, NullEquality};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::buffer::BufferExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use freestone_store::Table;
+use freestone_store::cluster::{CodeFilter, Route, SegmentDimension};
+
+use super::FreestoneSource;
+
+/// Gives scans of clustered tables the codes that predicates on referenced tables leave.
+#[derive(Debug)]
+pub struct PathPredicates;
+
+impl PhysicalOptimizerRule for PathPredicates {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        if !plan.exists(|node| Ok(FreestoneSource::of(node).is_some_and(|source| follows_keys(source.table()))))? {
+            return Ok(plan);
+        }
+        let mut joins = Joins::default();
+        joins.trace(&plan);
+        let found: Vec<_> = (0..joins.scans.len()).map(|scan| joins.path_filters(scan)).collect();
+        with_filters(plan, found)
+    }
+
+    fn name(&self) -> &str {
+        "PathPredicates"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Codes of one dimension that a query's joins leave, and how EXPLAIN says it.
+#[derive(Debug, Clone)]
+pub struct PathFilter {
+    pub codes: CodeFilter,
+    pub words: String,
+}
+
+/// Whether a table has segments that are clustered by attributes of others.
+fn follows_keys(table: &Table) -> bool {
+    // A segment that cannot be opened is the scan's error to report.
+    let mut segments = (0..table.segments.len()).filter_map(|at| table.open_segment(at).ok());
+    segments.any(|segment| segment.footer.dimensions.iter().any(is_path))
+}
+
+fn is_path(dimension: &SegmentDimension) -> bool {
+    dimension.description.path.names.len() > 1
+}
+
+/// The plan with filters for its scans, from left to right.
+fn with_filters(plan: Arc<dyn ExecutionPlan>, filters: Vec<Vec<PathFilter>>) -> Result<Arc<dyn ExecutionPlan>> {
+    if filters.iter().all(Vec::is_empty) {
+        return Ok(plan);
+    }
+    let mut filters = filters.into_iter();
+    let changed = plan.transform_up(|node| {
+        let Some(source) = FreestoneSource::of(&node) else { return Ok(Transformed::no(node)) };
+        match filters.next() {
+            Some(of_scan) if !of_scan.is_empty() => {
+                Ok(Transformed::yes(DataSourceExec::from_data_source(source.with_path_filters(of_scan)) as _))
+            }
+            _ => Ok(Transformed::no(node)),
+        }
+    })?;
+    Ok(changed.data)
+}
+
+/// A column of a scanned table; the scan by its place among those of the plan, from left to right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Origin {
+    scan: usize,
+    column: usize,
+}
+
+/// Where the columns of an operator's output come from, if their rows can be traced.
+type Origins = Vec<Option<Origin>>;
+
+/// A plan's scans, and what its joins say of them.
+#[derive(Debug, Default)]
+struct Joins<'a> {
+    scans: Vec<&'a FreestoneSource>,
+    /// Rows do not matter whose value of the first column is none of the second's.
+    matches: Vec<(Origin, Origin)>,
+}
+
+impl<'a> Joins<'a> {
+    /// Collects the scans and joins of a plan; gives the origins of its columns.
+    fn trace(&mut self, node: &'a Arc<dyn ExecutionPlan>) -> Origins {
+        let unknown = vec![None; node.schema().fields().len()];
+        let inputs: Vec<Origins> = node.children().into_iter().map(|child| self.trace(child)).collect();
+        let origins = if let Some(source) = FreestoneSource::of(node) {
+            self.scans.push(source);
+            let scan = self.scans.len() - 1;
+            Some(source.projection().iter().map(|column| Some(Origin { scan, column: *column })).collect())
+        } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            self.collect_matches(join, &inputs);
+            of_join(join.join_type, &inputs).map(|all| project(all, join.projection.as_deref()))
+        } else {
+            of_output(node, &inputs)
+        };
+        // What stops early depends on all rows before it.
+        origins.filter(|origins| node.fetch().is_none() && origins.len() == unknown.len()).unwrap_or(unknown)
+    }
+
+    fn collect_matches(&mut self, join: &HashJoinExec, inputs: &[Origins]) {
+        let [left, right] = inputs else { return };
+        // NOT IN asks whether there is any row, and whether one is NULL.
+        if join.null_aware || join.null_equality != NullEquality::NullEqualsNothing {
+            return;
+        }
+        let (left_needs, right_needs) = needs_match(join.join_type);
+        for (l, r) in &join.on {
+            let (Some(l), Some(r)) = (origin(l, left), origin(r, right)) else { continue };
+            self.matches.extend(left_needs.then_some((l, r)));
+            self.matches.extend(right_needs.then_some((r, l)));
+        }
+    }
+
+    /// What the joins leave of the dimensions of a scan's segments, by predicates on the tables that they lead to.
+    fn path_filters(&self, scan: usize) -> Vec<PathFilter> {
+        let (table, mut known, mut filters) = (self.scans[scan].table(), vec![], vec![]);
+        for at in 0..table.segments.len() {
+            let Ok(segment) = table.open_segment(at) else { continue };
+            for dimension in segment.footer.dimensions.iter().filter(|d| is_path(d)) {
+                if !known.contains(&dimension.fingerprint) {
+                    known.push(dimension.fingerprint);
+                    filters.extend(self.path_filter(scan, dimension));
+                }
+            }
+        }
+        filters
+    }
+
+    fn path_filter(&self, scan: usize, dimension: &SegmentDimension) -> Option<PathFilter> {
+        let snapshot = self.scans[scan].snapshot()?;
+        let route = Route::of(&|name| snapshot.table(name).cloned(), self.scans[scan].table(), dimension)?;
+        let ends = self.follow(scan, &route);
+        let predicates = ends.iter().flat_map(|end| self.scans[*end].predicates());
+        let said =
+            predicates.filter(|p| p.column == route.attribute).filter_map(|p| dimension.bins.codes_of(&p.predicate));
+        let codes = said.reduce(|mut all, one| {
+            all.retain(|code| one.binary_search(code).is_ok());
+            all
+        })?;
+        let count = dimension.bins.count();
+        // Whether keys are unique is looked up last, as it may have to be found out.
+        if codes.len() >= count || !route.has_unique_keys().unwrap_or(false) {
+            return None;
+        }
+        let words = format!("{}: {} of {count} codes", dimension.description.path, codes.len());
+        Some(PathFilter { codes: CodeFilter::new(dimension, codes), words })
+    }
+
+    /// The scans of a route's last table that rows of a scan need matches in, hop by hop.
+    fn follow(&self, scan: usize, route: &Route) -> Vec<usize> {
+        let mut scans = vec![scan];
+        for hop in &route.hops {
+            let is_float = hop.table.schema.columns[hop.key].data_type.is_floating();
+            let is_key = |at: &Origin| at.column == hop.key && Arc::ptr_eq(self.scans[at.scan].table(), &hop.table);
+            let start = scans.iter().map(|scan| Origin { scan: *scan, column: hop.column });
+            let reached = start.flat_map(|from| self.reachable(from)).filter(|at| !is_float && is_key(at));
+            scans = reached.map(|at| at.scan).collect();
+            scans.sort_unstable();
+            scans.dedup();
+        }
+        scans
+    }
+
+    /// The columns among whose values a column's must be, those of joins with joined columns included.
+    fn reachable(&self, from: Origin) -> Vec<Origin> {
+        let mut reached = vec![from];
+        let mut at = 0;
+        while let Some(origin) = reached.get(at).copied() {
+            for (_, other) in self.matches.iter().filter(|(one, _)| *one == origin) {
+                if !reached.contains(other) {
+                    reached.push(*other);
+                }
+            }
+            at += 1;
+        }
+        reached
+    }
+}
+
+/// Whether a join needs matches for the rows of its left input, and of its right one: those without are neither put out
+/// nor change what is.
+fn needs_match(join_type: JoinType) -> (bool, bool) {
+    match join_type {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
+        JoinType::Right | JoinType::RightAnti => (true, false),
+        JoinType::Left | JoinType::LeftAnti => (false, true),
+        JoinType::Full | JoinType::LeftMark | JoinType::RightMark => (false, false),
+    }
+}
+
+/// The origins of a join's columns before its projection.
+fn of_join(join_type: JoinType, inputs: &[Origins]) -> Option<Origins> {
+    let [left, right] = inputs else { return None };
+    Some(match join_type {
+        JoinType::LeftSemi | JoinType::LeftAnti => left.clone(),
+        JoinType::RightSemi | JoinType::RightAnti => right.clone(),
+        JoinType::LeftMark => [left.as_slice(), &[None]].concat(),
+        JoinType::RightMark => [right.as_slice(), &[None]].concat(),
+        JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => [left.as_slice(), right].concat(),
+    })
+}
+
+/// The origins of the columns of operators that treat rows of different keys apart; `None` of all others.
+fn of_output(node: &Arc<dyn ExecutionPlan>, inputs: &[Origins]) -> Option<Origins> {
+    if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+        return of_join(*join.join_type(), inputs).map(|all| project(all, join.projection().as_deref()));
+    }
+    if node.downcast_ref::<CrossJoinExec>().is_some() {
+        return of_join(JoinType::Inner, inputs);
+    }
+    let [input] = inputs else { return None };
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        return Some(project(input.clone(), filter.projection().as_deref()));
+    }
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        return Some(projection.expr().iter().map(|p| origin(&p.expr, input)).collect());
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return of_groups(aggregate, input);
+    }
+    passes_rows_on(node).then(|| input.clone())
+}
+
+/// The origins of an aggregation's columns, whose first are those of its groups.
+fn of_groups(aggregate: &AggregateExec, input: &Origins) -> Option<Origins> {
+    let groups = aggregate.group_expr();
+    if groups.has_grouping_set() || aggregate.limit_options().is_some() {
+        return None;
+    }
+    let mut origins: Origins = groups.expr().iter().map(|(e, _)| origin(e, input)).collect();
+    origins.resize(aggregate.schema().fields().len(), None);
+    Some(origins)
+}
+
+/// Whether an operator puts out the rows of its input, in some order.
+fn passes_rows_on(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.downcast_ref::<RepartitionExec>().is_some()
+        || node.downcast_ref::<CoalescePartitionsExec>().is_some()
+        || node.downcast_ref::<SortExec>().is_some()
+        || node.downcast_ref::<SortPreservingMergeExec>().is_some()
+        || node.downcast_ref::<CooperativeExec>().is_some()
+        || node.downcast_ref::<BufferExec>().is_some()
+}
+
+fn project(origins: Origins, projection: Option<&[usize]>) -> Origins {
+    match projection {
+        Some(columns) => columns.iter().map(|column| origins.get(*column).copied().flatten()).collect(),
+        None => origins,
+    }
+}
+
+/// The origin of an expression that is a plain column.
+fn origin(e: &Arc<dyn PhysicalExpr>, input: &Origins) -> Option<Origin> {
+    input.get(e.downcast_ref::<Column>()?.index()).copied().flatten()
+}
