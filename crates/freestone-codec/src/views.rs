@@ -50,6 +50,19 @@ impl Views {
         self.buffers.len() as u32 - 1
     }
 
+    /// Calls `f` with the string of a row; `None` if there is no such row, or its view leads nowhere.
+    #[inline]
+    pub fn read<R>(&self, row: usize, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let view = *self.views.get(row)?;
+        let len = view as u32 as usize;
+        if len <= 12 {
+            return view.to_le_bytes().get(4..4 + len).map(f);
+        }
+        let (buffer, offset) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+        let buffer = if buffer == self.buffers.len() { &self.open } else { self.buffers.get(buffer)?.as_ref() };
+        buffer.get(offset..offset.checked_add(len)?).map(f)
+    }
+
     pub fn len(&self) -> usize {
         self.views.len()
     }
@@ -78,6 +91,20 @@ fn short(value: &[u8]) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_read_back() {
+        let mut views = Views::default();
+        let texts: [&[u8]; 4] = [b"", b"twelve bytes", b"more than twelve bytes", b"x"];
+        texts.iter().for_each(|text| views.push(text));
+        views.seal();
+        views.push(b"another that is long");
+        views.views.push(Views::view(b"leads nowhere", 9, 0));
+        let read = |row| views.read(row, <[u8]>::to_vec);
+        assert_eq!((0..4).map(|row| read(row).unwrap()).collect::<Vec<_>>(), texts);
+        assert_eq!(read(4).unwrap(), b"another that is long");
+        assert_eq!((read(5), read(6)), (None, None));
+    }
 
     #[test]
     fn views_have_arrow_layout() {

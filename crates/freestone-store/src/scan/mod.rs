@@ -5,6 +5,7 @@ mod cursor;
 mod filters;
 mod metrics;
 mod sink;
+mod texts;
 mod tuples;
 
 use std::ops::Range;
@@ -17,6 +18,7 @@ use freestone_codec::Predicate;
 pub use cursor::Cursor;
 pub use metrics::{ScanMetrics, ScanTotals};
 pub use sink::Sink;
+pub use texts::few_texts;
 pub use tuples::{TupleBlock, TupleLayout};
 
 use crate::cluster::CodeFilter;

@@ -1,7 +1,7 @@
 //! A segment open for reading: its footer, checked once, and its pages, checked when they come from the medium.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use freestone_codec::Shared;
 
@@ -23,7 +23,12 @@ pub struct Segment {
     groups: Vec<GroupContext>,
     /// Per column: its group, and its place there.
     places: Vec<(usize, usize)>,
+    /// Per column: its texts, where somebody looked and they are few.
+    texts: Vec<OnceLock<Option<Texts>>>,
 }
+
+/// Different texts of a column.
+type Texts = Arc<Vec<Vec<u8>>>;
 
 /// A verified page with its parsed layout.
 #[derive(Debug)]
@@ -101,7 +106,8 @@ impl Segment {
             let shared = columns.iter().map(|c| shared[*c].clone()).collect();
             groups.push(GroupContext::new(group.format, types, shared));
         }
-        Ok(Segment { id, name: name.to_owned(), file, footer, groups, places })
+        let texts = places.iter().map(|_| OnceLock::new()).collect();
+        Ok(Segment { id, name: name.to_owned(), file, footer, groups, places, texts })
     }
 
     pub fn name(&self) -> &str {
@@ -137,6 +143,15 @@ impl Segment {
     pub fn shared(&self, column: usize) -> Option<&Shared> {
         let (group, place) = self.places[column];
         self.groups[group].shared[place].as_ref()
+    }
+
+    /// The texts of a column, which `find` looks for once; `None` if they are many.
+    pub fn texts(&self, column: usize, find: impl FnOnce() -> Result<Option<Vec<Vec<u8>>>>) -> Result<Option<Texts>> {
+        if let Some(known) = self.texts[column].get() {
+            return Ok(known.clone());
+        }
+        let found = find()?.map(Arc::new);
+        Ok(self.texts[column].get_or_init(|| found).clone())
     }
 
     fn directory(&self, group: usize) -> &[PageEntry] {

@@ -1,6 +1,8 @@
 //! Arithmetic on stored integers: what the argument of an aggregate needs of numbers, dates and decimals, which are kept as
 //! integers of 64 bits. Bounds of the columns, known from the zones, prove beforehand that nothing overflows.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
@@ -38,11 +40,11 @@ pub struct Compiled {
 /// What the columns of an expression stand for: expressions of projections, one below the other, and at last a scan.
 #[derive(Debug)]
 pub struct Inputs<'a> {
-    pub table: &'a Table,
+    pub table: &'a Arc<Table>,
     /// The columns of the table that the scan gives.
     pub scanned: &'a [usize],
     /// Outermost first: expressions, and the schema that they read.
-    pub projections: Vec<(Vec<std::sync::Arc<dyn PhysicalExpr>>, SchemaRef)>,
+    pub projections: Vec<(Vec<Arc<dyn PhysicalExpr>>, SchemaRef)>,
     /// The schema that an aggregate's arguments read.
     pub schema: SchemaRef,
 }

@@ -2,6 +2,7 @@
 //! dictionaries, integers by their bounds.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use datafusion::arrow::datatypes::DataType;
@@ -9,6 +10,7 @@ use datafusion::error::Result;
 use freestone_codec::Transform;
 use freestone_store::Table;
 use freestone_store::column::{ColumnBuffer, Decoded};
+use freestone_store::scan::few_texts;
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, BytesBounds, IntBounds};
 
@@ -45,14 +47,14 @@ enum Numbering {
     Texts {
         texts: Vec<String>,
         numbers: HashMap<Vec<u8>, u32>,
-        /// Per segment of the table, numbers by the codes of its dictionary.
-        by_segment: Vec<Vec<u32>>,
+        /// Per segment of the table, numbers by the codes of its dictionary; `None` where it has none.
+        by_segment: Vec<Option<Vec<u32>>>,
     },
 }
 
 impl Groups {
     /// Numbers the groups of keys, given as (place in the projection, column of the table), if there are at most `most`.
-    pub fn new(table: &Table, columns: &[(usize, usize)], most: usize) -> Option<Groups> {
+    pub fn new(table: &Arc<Table>, columns: &[(usize, usize)], most: usize) -> Option<Groups> {
         let (mut keys, mut count) = (vec![], 1usize);
         for (place, column) in columns {
             let data_type = table.schema.columns[*column].data_type.clone();
@@ -107,22 +109,23 @@ impl Groups {
     }
 }
 
-fn texts(table: &Table, column: usize) -> Option<(Numbering, usize)> {
+fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
     let (mut texts, mut numbers, mut by_segment) = (vec![], HashMap::new(), vec![]);
     for at in 0..table.segments.len() {
+        // Damage is the scan's to report.
         let segment = table.open_segment(at).ok()?;
-        let shared = segment.shared(column).filter(|shared| shared.transform() == Transform::Dictionary)?;
-        let entries = shared.dictionary_bytes()?;
-        let mut of_segment = Vec::with_capacity(shared.dictionary_len());
-        for code in 0..shared.dictionary_len() {
-            // Damage is the scan's to report.
-            let text = std::str::from_utf8(entries.get(code)).ok()?;
-            of_segment.push(*numbers.entry(text.as_bytes().to_vec()).or_insert_with(|| {
-                texts.push(text.to_owned());
+        let of_column = few_texts(table, at, column).ok()??;
+        let mut of_segment = Vec::with_capacity(of_column.len());
+        for text in of_column.iter() {
+            let readable = String::from_utf8(text.clone()).ok()?;
+            of_segment.push(*numbers.entry(text.clone()).or_insert_with(|| {
+                texts.push(readable);
                 texts.len() as u32 - 1
             }));
         }
-        by_segment.push(of_segment);
+        // The texts of a dictionary come in the order of its codes.
+        let has_codes = segment.shared(column).is_some_and(|shared| shared.transform() == Transform::Dictionary);
+        by_segment.push(has_codes.then_some(of_segment));
         if texts.len() > TEXTS {
             return None;
         }
@@ -133,27 +136,47 @@ fn texts(table: &Table, column: usize) -> Option<(Numbering, usize)> {
 
 impl Key {
     fn add_numbers(&self, ordinal: usize, column: &ColumnBuffer, groups: &mut [u32]) -> Result<(), String> {
-        let stride = self.stride as u32;
+        let (stride, null) = (self.stride as u32, self.values as u32);
+        // What has no number gets NULL's, which only a NULL may keep.
+        let mut has_unknown = false;
+        let mut add = |group: &mut u32, number: u32| {
+            has_unknown |= number == null;
+            *group += number * stride;
+        };
         match (&self.numbering, &column.decoded) {
             (Numbering::Ints { low }, Decoded::I64(values)) => {
-                // A value outside the bounds of the zones is that of a NULL, or of a damaged file: it gets NULL's place.
-                let number = |v: i64| usize::try_from(v.wrapping_sub(*low)).map_or(self.values, |n| n.min(self.values));
-                groups.iter_mut().zip(values).for_each(|(group, v)| *group += number(*v) as u32 * stride);
+                let number = |v: i64| u32::try_from(v.wrapping_sub(*low)).map_or(null, |n| n.min(null));
+                groups.iter_mut().zip(values).for_each(|(group, v)| add(group, number(*v)));
             }
             (Numbering::Texts { by_segment, .. }, Decoded::Codes(codes)) => {
-                let numbers = by_segment.get(ordinal).ok_or("a segment that was not planned for")?;
-                let null = self.values as u32;
+                let numbers = by_segment.get(ordinal).and_then(Option::as_ref);
+                let numbers = numbers.ok_or("a dictionary that was not planned for")?;
                 let number = |code: u32| numbers.get(code as usize).copied().unwrap_or(null);
-                groups.iter_mut().zip(codes).for_each(|(group, code)| *group += number(*code) * stride);
+                groups.iter_mut().zip(codes).for_each(|(group, code)| add(group, number(*code)));
+            }
+            (Numbering::Texts { numbers, .. }, Decoded::Views(views)) => {
+                let mut last = None;
+                for (row, group) in groups.iter_mut().enumerate() {
+                    let number = match last {
+                        Some((view, number)) if view == views.views[row] => number,
+                        _ => views.read(row, |text| numbers.get(text).copied()).flatten().unwrap_or(null),
+                    };
+                    last = Some((views.views[row], number));
+                    add(group, number);
+                }
             }
             _ => return Err("a key is stored otherwise than was planned for".into()),
         }
-        let Some(valid) = column.valid_rows() else { return Ok(()) };
+        let valid = column.valid_rows();
+        if valid.is_none() && !has_unknown {
+            return Ok(());
+        }
         for (row, group) in groups.iter_mut().enumerate() {
-            if valid[row / 64] >> (row % 64) & 1 == 0 {
-                // What was added for the NULL's arbitrary value gives way to NULL's number.
-                let digit = *group / stride;
-                *group = *group - digit * stride + self.values as u32 * stride;
+            let number = *group / stride;
+            if valid.is_some_and(|valid| valid[row / 64] >> (row % 64) & 1 == 0) {
+                *group = *group - number * stride + null * stride;
+            } else if number == null {
+                return Err("a key is outside what the zones and dictionaries of its segment say".into());
             }
         }
         Ok(())
@@ -185,12 +208,12 @@ impl Key {
         match &self.numbering {
             Numbering::Ints { low } => {
                 let value = |number: usize| (number < self.values).then(|| low + number as i64);
-                let values = std::sync::Arc::new(Int64Array::from_iter(numbers.map(value))) as ArrayRef;
+                let values = Arc::new(Int64Array::from_iter(numbers.map(value))) as ArrayRef;
                 cast_to(&values, &self.data_type)
             }
             Numbering::Texts { texts, .. } => {
                 let text = |number: usize| texts.get(number);
-                Ok(std::sync::Arc::new(StringViewArray::from_iter(numbers.map(text))))
+                Ok(Arc::new(StringViewArray::from_iter(numbers.map(text))))
             }
         }
     }

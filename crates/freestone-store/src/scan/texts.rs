@@ -1,0 +1,89 @@
+//! Which texts a column of a segment has, where they are few: from its dictionary, from its zones, or read once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use freestone_codec::Transform;
+
+use super::{Cursor, ScanMetrics, ScanRequest, Sink, Unit};
+use crate::column::{ColumnBuffer, Decoded};
+use crate::error::Result;
+use crate::segment::Segment;
+use crate::segment::zones::{Bounds, BytesBounds};
+use crate::store::Table;
+
+/// More different texts than these are not looked for.
+const FEW: usize = 4096;
+
+/// All texts of a column in the segment at a position of the table, of its deleted rows too; `None` if they are many.
+pub fn few_texts(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Arc<Vec<Vec<u8>>>>> {
+    let segment = table.open_segment(at)?;
+    segment.texts(column, || {
+        if let Some(known) = of_dictionary(&segment, column).or_else(|| of_zones(&segment, column)) {
+            return Ok(Some(known));
+        }
+        if segment.footer.description.columns[column].distinct > FEW as u64 {
+            return Ok(None);
+        }
+        read(table, at, column)
+    })
+}
+
+fn of_dictionary(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
+    let shared = segment.shared(column).filter(|shared| shared.transform() == Transform::Dictionary)?;
+    let entries = shared.dictionary_bytes()?;
+    Some((0..shared.dictionary_len()).map(|code| entries.get(code).to_vec()).collect())
+}
+
+/// The texts of zones that have one each.
+fn of_zones(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
+    let Bounds::Bytes(bounds) = &segment.footer.zones[column].bounds else { return None };
+    let only = |b: &BytesBounds| (b.exact && b.max.as_ref() == Some(&b.min)).then(|| b.min.clone());
+    let mut texts: Vec<Vec<u8>> = bounds.iter().flatten().map(only).collect::<Option<_>>()?;
+    texts.sort_unstable();
+    texts.dedup();
+    Some(texts)
+}
+
+fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u8>>>> {
+    // What one snapshot does not see, an older one may.
+    let mut whole = Table::clone(table);
+    whole.segments[at].deleted = None;
+    let rows = whole.segments[at].rows;
+    let request = Arc::new(ScanRequest::columns(vec![column]));
+    let mut cursor = Cursor::new(Arc::new(whole), request, Arc::new(ScanMetrics::default()));
+    let mut texts = Texts::default();
+    cursor.scan_into(&Unit { segment: at, rows: 0..rows }, None, &mut texts)?;
+    Ok((texts.found.len() <= FEW).then(|| texts.found.into_iter().collect()))
+}
+
+/// Different texts of rows, until they are many.
+#[derive(Default)]
+struct Texts {
+    found: HashSet<Vec<u8>>,
+}
+
+impl Sink for Texts {
+    fn take_zone(&mut self, _: &Segment, _: usize, _: usize) -> bool {
+        self.found.len() > FEW
+    }
+
+    fn take_rows(&mut self, _: usize, columns: &[ColumnBuffer], rows: usize) -> Result<()> {
+        let [ColumnBuffer { decoded: Decoded::Views(views), .. }] = columns else { return Ok(()) };
+        // Neighbours are often equal; and what is short enough is its view.
+        let (mut last, mut short) = (None, HashSet::new());
+        for row in 0..rows {
+            let view = views.views[row];
+            if last == Some(view) || (view as u32 <= 12 && !short.insert(view)) {
+                continue;
+            }
+            last = Some(view);
+            views.read(row, |text| {
+                if !self.found.contains(text) {
+                    self.found.insert(text.to_vec());
+                }
+            });
+        }
+        Ok(())
+    }
+}
