@@ -416,6 +416,11 @@ class Freestone(Engine):
         self.run("drop", "DROP TABLE fact_load")
         return milliseconds
 
+    def size(self) -> int:
+        # Of the tables: a folder still holds the segments of an earlier design while a reader pins them.
+        _, rows = self.run("size", "SELECT sum(bytes) AS bytes FROM freestone_tables()")
+        return int(rows[0][0])
+
     def version(self) -> str:
         first, *_ = subprocess.run([self.job.freestone, "--version"], capture_output=True, text=True).stdout.split(" (")
         return first

@@ -93,11 +93,6 @@ class StarFreestone(StarSchema, Freestone):
         if fresh:
             self.load_with_keys("ssb", self.job.script)
 
-    def size(self) -> int:
-        # Of the tables: a folder still holds the segments of an earlier design while a reader pins them.
-        _, rows = self.run("size", "SELECT sum(bytes) AS bytes FROM freestone_tables()")
-        return int(rows[0][0])
-
     def version(self) -> str:
         return super().version().split()[1]
 

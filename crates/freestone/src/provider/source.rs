@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use super::filter::{Conjuncts, Scanned, remap};
 use super::paths::PathFilter;
 use super::statistics::statistics;
-use super::stream::{ScanStream, UnitQueue};
+use super::stream::{ScanStream, UnitQueue, Units};
 use super::table::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
 
@@ -206,7 +206,7 @@ impl FreestoneSource {
         debug_assert!(in_order, "the row id is the last column of a projection");
         Box::pin(ScanStream {
             _snapshot: self.scanned.snapshot.clone(),
-            queue,
+            units: Units::new(queue),
             cursor: self.cursor(context.session_config().batch_size()),
             schema: self.schema.clone(),
             rows_left: self.fetch,
@@ -284,7 +284,7 @@ fn project(schema: &Schema, projection: &[usize]) -> SchemaRef {
 
 impl DataSource for FreestoneSource {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let queue = Arc::new(UnitQueue::new(self.share(partition)?));
+        let queue = Arc::new(UnitQueue::new(self.share(partition)?, 1));
         Ok(self.stream(partition, queue, &context))
     }
 
@@ -294,7 +294,7 @@ impl DataSource for FreestoneSource {
         }
         // An error shows again, and is reported, when the partitions are opened one by one.
         let units = self.surviving_units().ok()?;
-        Some(Arc::new(UnitQueue::new(units)))
+        Some(Arc::new(UnitQueue::new(units, self.partitions)))
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {

@@ -20,17 +20,41 @@ use futures::Stream;
 pub struct UnitQueue {
     units: Vec<Unit>,
     next: AtomicUsize,
+    partitions: usize,
 }
 
 impl UnitQueue {
-    pub fn new(units: Vec<Unit>) -> Self {
-        UnitQueue { units, next: AtomicUsize::new(0) }
+    /// A queue that so many partitions share.
+    pub fn new(units: Vec<Unit>, partitions: usize) -> Self {
+        UnitQueue { units, next: AtomicUsize::new(0), partitions }
     }
 
-    /// A unit for this caller alone, and the one that comes after it for whoever takes it.
-    pub fn take(&self) -> Option<(&Unit, Option<&Unit>)> {
-        let at = self.next.fetch_add(1, Ordering::Relaxed);
-        Some((self.units.get(at)?, self.units.get(at + 1)))
+    /// A unit for this caller alone, if at least `least` are left.
+    fn take(&self, least: usize) -> Option<&Unit> {
+        let claim = |at: usize| (at + least <= self.units.len()).then_some(at + 1);
+        let at = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
+        self.units.get(at)
+    }
+}
+
+/// One partition's way through a queue. It holds the unit that it does next, and reads it ahead, as long as there is one
+/// for each of the others too.
+#[derive(Debug)]
+pub struct Units {
+    queue: Arc<UnitQueue>,
+    next: Option<Unit>,
+}
+
+impl Units {
+    pub fn new(queue: Arc<UnitQueue>) -> Self {
+        Units { queue, next: None }
+    }
+
+    /// A unit, and the one after it if that is known already.
+    pub fn take(&mut self) -> Option<(Unit, Option<Unit>)> {
+        let unit = self.next.take().or_else(|| self.queue.take(1).cloned())?;
+        self.next = self.queue.take(self.queue.partitions).cloned();
+        Some((unit, self.next.clone()))
     }
 }
 
@@ -38,7 +62,7 @@ impl UnitQueue {
 pub struct ScanStream {
     /// Pins the files while rows are read: the plan may be gone before its stream.
     pub _snapshot: Option<Arc<Snapshot>>,
-    pub queue: Arc<UnitQueue>,
+    pub units: Units,
     pub cursor: Cursor,
     pub schema: SchemaRef,
     pub rows_left: Option<usize>,
@@ -54,9 +78,8 @@ impl ScanStream {
             if let Some(batch) = self.cursor.next_ready() {
                 return Ok(Some(batch));
             }
-            let queue = self.queue.clone();
-            match queue.take() {
-                Some((unit, next)) => self.cursor.scan(unit, next)?,
+            match self.units.take() {
+                Some((unit, next)) => self.cursor.scan(&unit, next.as_ref())?,
                 None => {
                     self.done = true;
                     return self.cursor.finish();
@@ -118,5 +141,24 @@ impl Stream for ScanStream {
 impl RecordBatchStream for ScanStream {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_taken_once_and_nobody_takes_the_last_ones_alone() {
+        let units: Vec<Unit> = (0..7).map(|segment| Unit { segment, rows: 0..1 }).collect();
+        let queue = Arc::new(UnitQueue::new(units, 3));
+        let mut partitions: Vec<Units> = (0..3).map(|_| Units::new(queue.clone())).collect();
+        let mut taken = vec![];
+        while let Some((unit, next)) = partitions[taken.len() % 3].take() {
+            taken.push((unit.segment, next.map(|next| next.segment)));
+        }
+        let expected = [(0, Some(1)), (2, Some(3)), (4, None), (1, None), (3, None), (5, None), (6, None)];
+        assert_eq!(taken, expected);
+        assert!(partitions.iter_mut().all(|partition| partition.take().is_none()));
     }
 }

@@ -25,7 +25,7 @@ use futures::Stream;
 use super::Aggregation;
 use super::states::{States, external, state_bytes};
 use crate::provider::FreestoneSource;
-use crate::provider::stream::UnitQueue;
+use crate::provider::stream::{UnitQueue, Units};
 
 /// A partial aggregation inside a scan.
 #[derive(Debug)]
@@ -64,8 +64,8 @@ impl ScanAggregateExec {
         if let Some(queue) = self.queue.get() {
             return Ok(queue.clone());
         }
-        let units = source.surviving_units()?;
-        Ok(self.queue.get_or_init(|| Arc::new(UnitQueue::new(units))).clone())
+        let (units, partitions) = (source.surviving_units()?, self.scan.output_partitioning().partition_count());
+        Ok(self.queue.get_or_init(|| Arc::new(UnitQueue::new(units, partitions))).clone())
     }
 }
 
@@ -144,7 +144,7 @@ impl ExecutionPlan for ScanAggregateExec {
         Ok(Box::pin(StateStream {
             _snapshot: source.shared_snapshot(),
             _reservation: reservation,
-            queue: self.queue()?,
+            units: Units::new(self.queue()?),
             cursor: source.cursor(0),
             states: States::new(self.aggregation.clone()),
             groups: None,
@@ -163,7 +163,7 @@ struct StateStream {
     /// Pins the files while rows are read.
     _snapshot: Option<Arc<Snapshot>>,
     _reservation: MemoryReservation,
-    queue: Arc<UnitQueue>,
+    units: Units,
     cursor: Cursor,
     states: States,
     /// The groups to put out, when all units are done.
@@ -176,9 +176,8 @@ struct StateStream {
 impl StateStream {
     /// Aggregates one unit; `false` if none was left.
     fn advance(&mut self) -> Result<bool> {
-        let queue = self.queue.clone();
-        let Some((unit, next)) = queue.take() else { return Ok(false) };
-        self.cursor.scan_into(unit, next, &mut self.states).map_err(external)?;
+        let Some((unit, next)) = self.units.take() else { return Ok(false) };
+        self.cursor.scan_into(&unit, next.as_ref(), &mut self.states).map_err(external)?;
         Ok(true)
     }
 
