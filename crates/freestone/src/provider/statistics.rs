@@ -61,22 +61,74 @@ pub fn int_bounds(table: &Table, column: usize) -> Option<(i128, i128)> {
 
 fn summarize(table: &Table, column: usize) -> ColumnSummary {
     let mut summary = ColumnSummary::default();
+    let mut distinct = Distinct::default();
     for at in 0..table.segments.len() {
         // A segment that cannot be opened is the scan's error to report, not the planner's.
         let Ok(segment) = table.open_segment(at) else { continue };
         let zones = &segment.footer.zones[column];
         summary.nulls += zones.nulls.iter().map(|n| u64::from(*n)).sum::<u64>();
-        // Segments may share their values or not; the largest is a safe lower bound, and right for dictionaries.
-        summary.distinct = summary.distinct.max(segment.footer.description.columns[column].distinct);
         summary.bytes += segment.footer.description.columns[column].bytes * 2;
+        let mut ints = None;
         if let Bounds::Int(bounds) = &zones.bounds {
             for b in bounds.iter().flatten() {
-                summary.ints =
-                    Some(summary.ints.map_or((b.min, b.max), |(low, high)| (low.min(b.min), high.max(b.max))));
+                ints = Some(ints.map_or((b.min, b.max), |(low, high): (i128, i128)| (low.min(b.min), high.max(b.max))));
             }
         }
+        distinct.add(segment.footer.description.columns[column].distinct, segment.rows() as u64, ints);
+        summary.ints = match (summary.ints, ints) {
+            (Some((low, high)), Some(own)) => Some((low.min(own.0), high.max(own.1))),
+            (known, own) => known.or(own),
+        };
     }
+    summary.distinct = distinct.estimate(summary.ints);
     summary
+}
+
+/// Rows from which codecs guess how many different values a segment has.
+const SAMPLE_ROWS: u64 = 40_960;
+
+/// How many different values a column may have, from what its segments say.
+#[derive(Debug, Default)]
+struct Distinct {
+    largest: u64,
+    sum: u64,
+    /// Whether each segment has values of its own: nearly one for each row, or from ranges that do not meet.
+    is_apart: bool,
+    last: Option<i128>,
+}
+
+impl Distinct {
+    fn add(&mut self, counted: u64, rows: u64, ints: Option<(i128, i128)>) {
+        let own = distinct_of_sample(counted, rows);
+        let is_behind = ints.is_some_and(|(low, _)| self.last.is_none_or(|last| last < low));
+        let is_apart = is_behind || own >= rows / 10;
+        self.is_apart = is_apart && (self.is_apart || self.sum == 0);
+        self.last = ints.map(|(_, high)| high);
+        self.largest = self.largest.max(own);
+        self.sum += own;
+    }
+
+    fn estimate(&self, ints: Option<(i128, i128)>) -> u64 {
+        let span = ints.map_or(u64::MAX, |(low, high)| u64::try_from(high - low + 1).unwrap_or(u64::MAX));
+        // Segments that share their values have as many as the largest.
+        if self.is_apart { self.sum.min(span) } else { self.largest }
+    }
+}
+
+/// The different values among `rows` of which `counted` were found in a sample. Of D values that are equally frequent a
+/// sample of n rows has D (1 - exp(-n / D)).
+fn distinct_of_sample(counted: u64, rows: u64) -> u64 {
+    let (sample, seen) = (SAMPLE_ROWS as f64, counted as f64);
+    // All rows were looked at, or nearly all values were found.
+    if rows <= SAMPLE_ROWS || seen < 0.7 * sample || seen > sample {
+        return counted.min(rows);
+    }
+    let (mut low, mut high) = (seen, rows as f64);
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if middle * (1.0 - (-sample / middle).exp()) < seen { low = middle } else { high = middle }
+    }
+    high as u64
 }
 
 impl ColumnSummary {
@@ -149,4 +201,38 @@ fn estimate(table: &Table, p: &ColumnPredicate, rows: u64) -> f64 {
         _ => 0.9,
     };
     share.clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_behind_a_sample_are_guessed() {
+        // Unique, from a million, few, all seen, and counted beyond the sample.
+        assert_eq!(distinct_of_sample(40_960, 1_000_000), 1_000_000);
+        assert!((900_000..1_050_000).contains(&distinct_of_sample(40_140, 4_000_000)));
+        assert_eq!(distinct_of_sample(25, 1_000_000), 25);
+        assert_eq!(distinct_of_sample(30_000, 30_000), 30_000);
+        assert_eq!(distinct_of_sample(54_000, 1_000_000), 54_000);
+    }
+
+    #[test]
+    fn segments_share_their_values_or_do_not() {
+        let estimate = |segments: &[(u64, u64, i128, i128)]| {
+            let mut distinct = Distinct::default();
+            segments.iter().for_each(|(counted, rows, low, high)| distinct.add(*counted, *rows, Some((*low, *high))));
+            let low = segments.iter().map(|s| s.2).min().unwrap_or(0);
+            distinct.estimate(Some((low, segments.iter().map(|s| s.3).max().unwrap_or(0))))
+        };
+        let million = 1_000_000;
+        // Keys one after the other; keys of a table of 50,000 rows; nations; and few values of ranges that do not meet.
+        assert_eq!(
+            estimate(&[(40_960, million, 1, million as i128), (40_960, million, 1_000_001, 2_000_000)]),
+            2 * million
+        );
+        assert_eq!(estimate(&[(40_960, million, 1, 50_000), (40_960, million, 1, 50_000)]), 50_000);
+        assert_eq!(estimate(&[(25, million, 0, 24), (24, million, 0, 24)]), 25);
+        assert_eq!(estimate(&[(9_000, million, 0, 99_999), (8_000, million, 100_000, 199_999)]), 17_000);
+    }
 }
