@@ -67,7 +67,8 @@ fn summarize(table: &Table, column: usize) -> ColumnSummary {
         let Ok(segment) = table.open_segment(at) else { continue };
         let zones = &segment.footer.zones[column];
         summary.nulls += zones.nulls.iter().map(|n| u64::from(*n)).sum::<u64>();
-        summary.bytes += segment.footer.description.columns[column].bytes * 2;
+        let stored = segment.footer.description.columns[column].bytes;
+        summary.bytes += decoded_bytes(&table.schema.columns[column].data_type, segment.rows() as u64, stored);
         let mut ints = None;
         if let Bounds::Int(bounds) = &zones.bounds {
             for b in bounds.iter().flatten() {
@@ -82,6 +83,15 @@ fn summarize(table: &Table, column: usize) -> ColumnSummary {
     }
     summary.distinct = distinct.estimate(summary.ints);
     summary
+}
+
+/// Bytes of a column's values in memory, of which `stored` are on disk.
+fn decoded_bytes(data_type: &DataType, rows: u64, stored: u64) -> u64 {
+    match data_type.primitive_width() {
+        Some(width) => rows * width as u64,
+        // Views, and texts that are about twice as long as what is stored of them.
+        None => rows * 16 + stored * 2,
+    }
 }
 
 /// Rows from which codecs guess how many different values a segment has.
