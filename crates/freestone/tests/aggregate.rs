@@ -35,11 +35,13 @@ const TABLE: &str = "SELECT
     CASE WHEN v % 17 = 1 THEN NULL ELSE 'flag ' || (v / 3000) END AS flag,
     'unit ' || (v % 5) AS unit,
     CAST(NULL AS BIGINT) AS nothing,
+    (v % 1000 - 300) * 5000000000000000 AS huge,
+    CAST((v % 1000 - 300) * 1000000000000000 AS DECIMAL(18, 0)) AS large,
     v % 3 = 0 AS odd,
     CAST(v AS DOUBLE) / 3 AS ratio
     FROM generate_series(1, 30000) AS t(v)";
 
-const AGGREGATES: [&str; 25] = [
+const AGGREGATES: [&str; 28] = [
     "count(*)",
     "count(tiny)",
     "count(id)",
@@ -65,6 +67,9 @@ const AGGREGATES: [&str; 25] = [
     "min(price * rate)",
     "max(nothing)",
     "sum(wide)",
+    "sum(huge)",
+    "sum(large)",
+    "max(huge)",
 ];
 
 const KEYS: [&str; 7] = ["flag", "unit", "day", "tiny", "small", "nothing", "odd"];

@@ -53,13 +53,17 @@ impl Sums {
         self.pending = 0;
     }
 
-    /// Makes room for `rows` more values of at most `magnitude`.
-    fn prepare(&mut self, rows: usize, magnitude: u64) {
+    /// Makes room for `rows` more values of at most `magnitude`; `false` if 64 bits might not hold the sum of them alone.
+    fn prepare(&mut self, rows: usize, magnitude: u64) -> bool {
         let more = rows as u128 * u128::from(magnitude);
+        if more > i64::MAX as u128 {
+            return false;
+        }
         if self.pending + more > i64::MAX as u128 {
             self.widen();
         }
         self.pending += more;
+        true
     }
 
     fn add_wide(&mut self, group: usize, sum: i128) {
@@ -241,8 +245,11 @@ impl ValueState {
 
     fn take_slice(&mut self, value: &Value, values: &[i64]) {
         if value.sums {
-            self.sums.prepare(values.len(), value.magnitude);
-            self.sums.narrow[0] += values.iter().sum::<i64>();
+            if self.sums.prepare(values.len(), value.magnitude) {
+                self.sums.narrow[0] += values.iter().sum::<i64>();
+            } else {
+                self.sums.add_wide(0, values.iter().map(|v| i128::from(*v)).sum());
+            }
         }
         if value.extremes {
             let (low, high) = values.iter().fold((i64::MAX, i64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
@@ -283,9 +290,13 @@ impl ValueState {
         };
         let is_valid = |row: usize| valid.is_none_or(|v| v[row / 64] >> (row % 64) & 1 == 1);
         if value.sums {
-            self.sums.prepare(rows, value.magnitude);
+            let is_narrow = self.sums.prepare(rows, value.magnitude);
             let sums = &mut self.sums.narrow;
             match valid {
+                _ if !is_narrow => {
+                    let valid = values.iter().enumerate().filter(|(row, _)| is_valid(*row));
+                    valid.for_each(|(row, v)| self.sums.add_wide(group(row), i128::from(*v)));
+                }
                 None => values.iter().enumerate().for_each(|(row, v)| sums[group(row)] += v),
                 Some(_) => {
                     let valid = values.iter().enumerate().filter(|(row, _)| is_valid(*row));
@@ -325,4 +336,26 @@ impl Value {
 /// An error of the scan as DataFusion reports it.
 pub fn external(error: StoreError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_never_overflow() {
+        for magnitude in [1u64 << 40, 1 << 50, 1 << 61] {
+            let mut state =
+                ValueState { sums: Sums { narrow: vec![0; 2], ..Sums::default() }, ..ValueState::default() };
+            let value = Value { sums: true, ..Value::new(None, vec![], None, magnitude) };
+            let values = vec![magnitude as i64; GRANULE_ROWS];
+            for _ in 0..3000 {
+                state.take_each(&value, &IntValues::Stored(&values), values.len(), None, |row| row % 2);
+            }
+            state.take_slice(&value, &values);
+            let halves = i128::from(magnitude) * (GRANULE_ROWS as i128 / 2) * 3000;
+            let whole = i128::from(magnitude) * GRANULE_ROWS as i128;
+            assert_eq!((state.sums.get(0), state.sums.get(1)), (halves + whole, halves), "{magnitude}");
+        }
+    }
 }
