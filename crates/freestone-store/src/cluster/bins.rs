@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
 
 use crate::segment::bytes::{ByteReader, ByteWriter};
+use crate::segment::zones::successor;
 
 /// Values that get a code each; more are cut into bins.
 pub const MAX_DISTINCT: usize = 4096;
@@ -158,7 +159,7 @@ impl Bins {
             }
             Predicate::Bytes(BytesPredicate::In(list)) => list.iter().map(|value| self.code_of_bytes(value)).collect(),
             Predicate::Bytes(BytesPredicate::Prefix(prefix)) => {
-                self.codes_between(Some(&text(prefix)), behind_prefix(prefix).map(Value::Bytes).as_ref())
+                self.codes_between(Some(&text(prefix)), successor(prefix).map(Value::Bytes).as_ref())
             }
             _ => return None,
         };
@@ -206,14 +207,6 @@ impl Bins {
         }
         Ok(Bins::new(bounds, codes, width))
     }
-}
-
-/// The least text that is greater than all with a prefix; `None` where there is none.
-fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut behind = prefix[..=last].to_vec();
-    behind[last] += 1;
-    Some(behind)
 }
 
 #[cfg(test)]
@@ -281,7 +274,7 @@ mod tests {
         for unsaid in [Predicate::IsNotNull, Predicate::Bytes(BytesPredicate::NotEqual(b"a".to_vec()))] {
             assert_eq!(bins.codes_of(&unsaid), None, "{unsaid:?}");
         }
-        assert_eq!((behind_prefix(b"a\xff"), behind_prefix(b"\xff")), (Some(b"b".to_vec()), None));
+        assert_eq!((successor(b"a\xff"), successor(b"\xff")), (Some(b"b".to_vec()), None));
     }
 
     #[test]

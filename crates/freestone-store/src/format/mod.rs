@@ -98,71 +98,32 @@ impl<'a> PageView<'a> {
         buffers: &mut [ColumnBuffer],
         scratch: &mut Scratch,
     ) -> Result<(), String> {
-        match self.layout {
-            Layout::Pax(page) => columns
-                .iter()
-                .try_for_each(|(at, column)| self.decode_pax(page, *column, rows, &mut buffers[*at], scratch)),
-            Layout::Dense(page) => {
-                let picked = page.pick(self.payload, rows);
-                columns.iter().try_for_each(|(at, column)| self.decode_dense(page, *column, &picked, &mut buffers[*at]))
+        let mut picked = None;
+        for (at, column) in columns {
+            match self.layout {
+                Layout::Pax(page) => {
+                    let chunk = self.chunk(page, *column)?;
+                    let nulls = chunk.has_nulls().then_some(|words: &mut [u64], at| chunk.validity(rows, words, at));
+                    append(&mut buffers[*at], rows.len(), nulls, |out| {
+                        decode_chunk(&chunk, rows, out, scratch, self.key_of(*column)).map_err(|e| e.to_string())
+                    })?;
+                }
+                Layout::Dense(page) => {
+                    let fill = |words: &mut [u64], at| page.validity(self.payload, *column, rows, words, at);
+                    let nulls = page.has_nulls(*column).then_some(fill);
+                    let picked = picked.get_or_insert_with(|| page.pick(self.payload, rows));
+                    let decode = |out: &mut ColumnBuffer| decode_dense(page, self, *column, picked, out);
+                    append(&mut buffers[*at], rows.len(), nulls, decode)?;
+                }
+                Layout::Slotted(page) => {
+                    let fill = |words: &mut [u64], at| page.validity(self.payload, *column, rows, words, at);
+                    let nulls = page.has_nulls(self.payload, *column).then_some(fill);
+                    let decode = |out: &mut ColumnBuffer| decode_slotted(page, self.payload, *column, rows, out);
+                    append(&mut buffers[*at], rows.len(), nulls, decode)?;
+                }
             }
-            Layout::Slotted(page) => {
-                columns.iter().try_for_each(|(at, column)| self.decode_slotted(page, *column, rows, &mut buffers[*at]))
-            }
         }
-    }
-
-    fn decode_pax(
-        &self,
-        page: &PaxLayout,
-        column: usize,
-        rows: Rows<'_>,
-        out: &mut ColumnBuffer,
-        scratch: &mut Scratch,
-    ) -> Result<(), String> {
-        let (at, count) = (out.len(), row_count(rows));
-        let chunk = self.chunk(page, column)?;
-        decode_chunk(&chunk, rows, out, scratch, self.key_of(column)).map_err(|e| e.to_string())?;
-        if chunk.has_nulls() {
-            out.validity(at, count, |words, at| chunk.validity(rows, words, at));
-        } else {
-            out.valid(at, count);
-        }
-        check_count(out, at, count)
-    }
-
-    fn decode_dense(
-        &self,
-        page: &DenseLayout,
-        column: usize,
-        picked: &Picked<'_>,
-        out: &mut ColumnBuffer,
-    ) -> Result<(), String> {
-        let (at, count) = (out.len(), row_count(picked.rows));
-        decode_dense(page, self, column, picked, out)?;
-        if page.has_nulls(column) {
-            out.validity(at, count, |words, at| page.validity(self.payload, column, picked.rows, words, at));
-        } else {
-            out.valid(at, count);
-        }
-        check_count(out, at, count)
-    }
-
-    fn decode_slotted(
-        &self,
-        page: &SlottedLayout,
-        column: usize,
-        rows: Rows<'_>,
-        out: &mut ColumnBuffer,
-    ) -> Result<(), String> {
-        let (at, count) = (out.len(), row_count(rows));
-        decode_slotted(page, self.payload, column, rows, out)?;
-        if page.has_nulls(self.payload, column) {
-            out.validity(at, count, |words, at| page.validity(self.payload, column, rows, words, at));
-        } else {
-            out.valid(at, count);
-        }
-        check_count(out, at, count)
+        Ok(())
     }
 
     /// Clears the bits of rows that fail `predicate`; bit 0 of `selection` is row `start` of the page.
@@ -193,17 +154,23 @@ impl<'a> PageView<'a> {
     }
 }
 
-fn check_count(out: &ColumnBuffer, at: usize, count: usize) -> Result<(), String> {
+/// Appends `count` values by `decode`, and their validity by `nulls` where there may be any.
+#[inline]
+fn append(
+    out: &mut ColumnBuffer,
+    count: usize,
+    nulls: Option<impl FnOnce(&mut [u64], usize)>,
+    decode: impl FnOnce(&mut ColumnBuffer) -> Result<(), String>,
+) -> Result<(), String> {
+    let at = out.len();
+    decode(out)?;
+    match nulls {
+        Some(fill) => out.validity(at, count, fill),
+        None => out.valid(at, count),
+    }
     match out.len() - at {
         found if found == count => Ok(()),
         found => Err(format!("{found} values in {count} rows: the field is not of the column's type")),
-    }
-}
-
-fn row_count(rows: Rows<'_>) -> usize {
-    match rows {
-        Rows::Range { len, .. } => len,
-        Rows::Positions(positions) => positions.len(),
     }
 }
 

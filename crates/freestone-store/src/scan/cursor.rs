@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{Field, Schema, SchemaRef};
-use freestone_codec::{Kind, Rows, Scratch, Transform};
+use freestone_codec::{Kind, Rows, Scratch};
 
 use super::filters::{Observed, order};
 use super::metrics::ScanMetrics;
@@ -257,14 +257,10 @@ impl Cursor {
             return Ok(());
         }
         let request = self.request.clone();
-        let has_dictionary = |column: usize| {
-            let shared = granule.segment.shared(column);
-            shared.is_some_and(|shared| shared.transform() == Transform::Dictionary)
-        };
         let mut buffers = std::mem::take(&mut self.output);
         for (column, buffer) in request.projection.iter().zip(&mut buffers) {
             let data_type = &self.table.schema.columns[*column].data_type;
-            let has_dictionary = has_dictionary(*column) && kind(data_type) == Kind::Bytes;
+            let has_dictionary = granule.segment.dictionary(*column).is_some() && kind(data_type) == Kind::Bytes;
             if !buffer.recycle(data_type, has_dictionary) {
                 *buffer = ColumnBuffer::stored(data_type, has_dictionary);
             }

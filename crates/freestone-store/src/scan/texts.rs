@@ -3,13 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use freestone_codec::Transform;
-
 use super::{Cursor, ScanMetrics, ScanRequest, Sink, Unit};
 use crate::column::{ColumnBuffer, Decoded};
 use crate::error::Result;
 use crate::segment::Segment;
-use crate::segment::zones::{Bounds, BytesBounds};
+use crate::segment::zones::Bounds;
 use crate::store::Table;
 
 /// More different texts than these are not looked for.
@@ -30,7 +28,7 @@ pub fn few_texts(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<
 }
 
 fn of_dictionary(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
-    let shared = segment.shared(column).filter(|shared| shared.transform() == Transform::Dictionary)?;
+    let shared = segment.dictionary(column)?;
     let entries = shared.dictionary_bytes()?;
     Some((0..shared.dictionary_len()).map(|code| entries.get(code).to_vec()).collect())
 }
@@ -38,8 +36,7 @@ fn of_dictionary(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
 /// The texts of zones that have one each.
 fn of_zones(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
     let Bounds::Bytes(bounds) = &segment.footer.zones[column].bounds else { return None };
-    let only = |b: &BytesBounds| (b.exact && b.max.as_ref() == Some(&b.min)).then(|| b.min.clone());
-    let mut texts: Vec<Vec<u8>> = bounds.iter().flatten().map(only).collect::<Option<_>>()?;
+    let mut texts: Vec<Vec<u8>> = bounds.iter().flatten().map(|b| b.only().cloned()).collect::<Option<_>>()?;
     texts.sort_unstable();
     texts.dedup();
     Some(texts)

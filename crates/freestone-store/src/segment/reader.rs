@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use freestone_codec::Shared;
+use freestone_codec::{Shared, Transform};
 
 use super::footer::{self, Footer, PageEntry, TRAILER, Trailer};
 use crate::cache::{Cached, PageCache, PageKey};
@@ -143,6 +143,11 @@ impl Segment {
     pub fn shared(&self, column: usize) -> Option<&Shared> {
         let (group, place) = self.places[column];
         self.groups[group].shared[place].as_ref()
+    }
+
+    /// The segment's dictionary of a column, whose codes its pages hold.
+    pub fn dictionary(&self, column: usize) -> Option<&Shared> {
+        self.shared(column).filter(|shared| shared.transform() == Transform::Dictionary)
     }
 
     /// The texts of a column, which `find` looks for once; `None` if they are many.

@@ -41,6 +41,13 @@ pub struct BytesBounds {
     pub exact: bool,
 }
 
+impl BytesBounds {
+    /// The value that all rows have, if the bounds show that they have one.
+    pub fn only(&self) -> Option<&Vec<u8>> {
+        self.max.as_ref().filter(|max| self.exact && **max == self.min)
+    }
+}
+
 /// What a zone's aggregates say about a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -215,7 +222,7 @@ fn bytes_bounds<'a>(
 }
 
 /// The least string that is greater than every string starting with `prefix`; `None` if there is none.
-fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|b| *b != u8::MAX)?;
     let mut next = prefix[..=last].to_vec();
     next[last] += 1;
@@ -242,7 +249,7 @@ fn bytes_verdict(bounds: &BytesBounds, predicate: &BytesPredicate) -> Verdict {
     let min = &bounds.min[..];
     let above_max = |v: &[u8]| bounds.max.as_ref().is_some_and(|max| v > &max[..]);
     let outside = |v: &[u8]| v < min || above_max(v);
-    let constant = bounds.exact && bounds.max.as_deref() == Some(min);
+    let constant = bounds.only().is_some();
     let exact_max = bounds.max.as_deref().filter(|_| bounds.exact);
     let (none, all) = match predicate {
         BytesPredicate::Range { low, high } => {

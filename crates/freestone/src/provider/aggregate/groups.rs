@@ -7,12 +7,11 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
-use freestone_codec::Transform;
 use freestone_store::Table;
 use freestone_store::column::{ColumnBuffer, Decoded};
 use freestone_store::scan::few_texts;
 use freestone_store::segment::Segment;
-use freestone_store::segment::zones::{Bounds, BytesBounds, IntBounds};
+use freestone_store::segment::zones::{Bounds, IntBounds};
 
 use crate::provider::keys::cast_to;
 use crate::provider::statistics::int_bounds;
@@ -124,7 +123,7 @@ fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
             }));
         }
         // The texts of a dictionary come in the order of its codes.
-        let has_codes = segment.shared(column).is_some_and(|shared| shared.transform() == Transform::Dictionary);
+        let has_codes = segment.dictionary(column).is_some();
         by_segment.push(has_codes.then_some(of_segment));
         if texts.len() > TEXTS {
             return None;
@@ -195,9 +194,7 @@ impl Key {
                 (min == max).then(|| usize::try_from(min - i128::from(*low)).ok())?
             }
             (Numbering::Texts { numbers, .. }, Bounds::Bytes(bounds)) => {
-                let BytesBounds { min, max, exact } = bounds[zone].as_ref()?;
-                let only = (*exact && max.as_ref() == Some(min)).then_some(min)?;
-                numbers.get(only).map(|number| *number as usize)
+                numbers.get(bounds[zone].as_ref()?.only()?).map(|number| *number as usize)
             }
             _ => None,
         }
