@@ -1,0 +1,1 @@
+//! The Freestone server: sessions over Freestone wire, PostgreSQL wire and Arrow Flight SQL.

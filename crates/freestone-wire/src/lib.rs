@@ -1,0 +1,1 @@
+//! Freestone wire: the frames of the client protocol, and the client.
