@@ -36,9 +36,12 @@ mod provider;
 mod session;
 mod settings;
 mod statement;
+mod stored;
 
 pub use database::Database;
 pub use error::{Error, ErrorKind, Result};
+pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use options::Options;
 pub use session::{CancelHandle, Outcome, Progress, Session};
 pub use statement::{Statement, StatementKind, is_complete};
+pub use stored::{Answer, StoredQuery};

@@ -83,6 +83,11 @@ impl KeptPlan {
         Ok((KeptPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx() }, lasting))
     }
 
+    /// The plan as it is kept.
+    pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
+    }
+
     /// The plan for one run, on the snapshot that it was made for.
     pub fn start(&self, snapshot: &Arc<Snapshot>) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
         let mut plan = with_sources(self.plan.clone(), |source| source.attached(snapshot))?;

@@ -32,6 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
 use crate::statement::{Command, Statement};
+use crate::stored::{Answer, StoredQuery};
 use crate::{check, copy, ddl, dml, functions, plans, settings, statement};
 
 /// What a statement gives back.
@@ -267,13 +268,32 @@ impl Session {
         }
     }
 
-    /// A query, by the plan that was kept of it if it comes again.
+    /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
+    pub async fn execute_stored(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Answer> {
+        if let Command::Sql(sql) = statement.command()?
+            && matches!(*sql, ast::Statement::Query(_))
+        {
+            let (kept, snapshot) = self.planned(*sql, &Parameters { types: vec![], values }).await?;
+            return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
+                Some(stored) => Answer::Stored(stored),
+                None => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
+            });
+        }
+        Ok(Answer::Outcome(self.execute_with(statement, values).await?))
+    }
+
     async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let (kept, snapshot) = self.planned(sql, parameters).await?;
+        self.run_kept(&kept, &snapshot)
+    }
+
+    /// A query's plan, the one that was kept of it if it comes again, and the snapshot that it reads.
+    async fn planned(&self, sql: ast::Statement, parameters: &Parameters) -> Result<(KeptPlan, Arc<Snapshot>)> {
         let scope = self.scope()?;
         let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
         let known = self.plans.lock().find(&key, &scope.snapshot)?;
         if let Some(kept) = known {
-            return self.run_kept(&kept, &scope.snapshot);
+            return Ok((kept, scope.snapshot));
         }
         let state = self.state(&scope);
         let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
@@ -286,7 +306,7 @@ impl Session {
         if lasting {
             self.plans.lock().keep(key, &scope.snapshot, planned.clone());
         }
-        self.run_kept(&planned, &scope.snapshot)
+        Ok((planned, scope.snapshot))
     }
 
     fn run_kept(&self, kept: &KeptPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
@@ -534,7 +554,7 @@ impl WriteContext {
     }
 
     pub fn check_cancelled(&self) -> Result<()> {
-        if self.cancellation.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
+        self.cancellation.check()
     }
 
     /// Takes memory for appending at most so many rows. Before the query that makes them runs: it has the rest.
@@ -617,6 +637,10 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
+    }
+
     fn is_cancelled(&self) -> bool {
         *self.receiver.borrow() != self.began || self.abandoned.load(Ordering::Relaxed)
     }

@@ -32,6 +32,11 @@ impl GroupContext {
         let slotted = SlottedSchema::new(&types);
         GroupContext { format, types, shared, slotted }
     }
+
+    /// Whether pages hold each column as a chunk of its own.
+    pub fn ships_columns(&self) -> bool {
+        self.format == PageFormat::Pax
+    }
 }
 
 /// A parsed page of any format; it borrows nothing from the page.

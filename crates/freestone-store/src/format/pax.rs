@@ -66,6 +66,11 @@ impl PaxLayout {
         self.rows
     }
 
+    /// Where in the payload a column's chunk is.
+    pub fn chunk_range(&self, column: usize) -> std::ops::Range<usize> {
+        self.chunks[column].clone()
+    }
+
     /// The bytes of a column's chunk.
     pub fn chunk_bytes<'a>(&self, payload: &'a [u8], column: usize) -> &'a [u8] {
         &payload[self.chunks[column].clone()]

@@ -5,6 +5,7 @@ mod cursor;
 mod filters;
 mod metrics;
 mod sink;
+mod stored;
 mod texts;
 mod tuples;
 
@@ -18,6 +19,7 @@ use freestone_codec::Predicate;
 pub use cursor::Cursor;
 pub use metrics::{ScanMetrics, ScanTotals};
 pub use sink::Sink;
+pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};
 pub use texts::few_texts;
 pub use tuples::{TupleBlock, TupleLayout};
 

@@ -38,6 +38,22 @@ pub struct CachedPage {
     layout: Layout,
 }
 
+impl AsRef<[u8]> for CachedPage {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl CachedPage {
+    /// Where in the page the chunk of a column is, by the column's place in its group, whose columns must be apart
+    /// ([`GroupContext::ships_columns`]).
+    pub fn chunk_range(&self, place: usize) -> Range<usize> {
+        let Layout::Pax(layout) = &self.layout else { unreachable!("columns of other pages are not apart") };
+        let (start, chunk) = (page::HEADER, layout.chunk_range(place));
+        start + chunk.start..start + chunk.end
+    }
+}
+
 impl Cached for CachedPage {
     fn page_bytes(&self) -> usize {
         self.bytes.len()

@@ -91,7 +91,7 @@ impl FreestoneSource {
         node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
     }
 
-    pub(super) fn table(&self) -> &Arc<Table> {
+    pub(crate) fn table(&self) -> &Arc<Table> {
         &self.scanned.table
     }
 
@@ -100,7 +100,7 @@ impl FreestoneSource {
     }
 
     /// The table's columns that are put out; the row id counts as the one behind the last.
-    pub(super) fn projection(&self) -> &[usize] {
+    pub(crate) fn projection(&self) -> &[usize] {
         &self.projection
     }
 
@@ -146,6 +146,11 @@ impl FreestoneSource {
     /// Whether the scan gives all rows that its filters leave, in any order, and no row ids.
     pub(super) fn is_plain(&self) -> bool {
         !self.ordered && self.fetch.is_none() && !self.projection.contains(&self.row_id_column())
+    }
+
+    /// Whether the scan gives all rows of the table.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_plain() && self.filters.is_empty() && self.path_filters.is_empty()
     }
 
     /// Rows that the filters leave, by a guess.

@@ -1,0 +1,193 @@
+//! A scan that decodes nothing: whole columns as the pages hold them, for whoever ships them on. Where a segment has deleted
+//! rows, or pages whose columns are not apart, its rows come decoded.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use freestone_codec::Shared;
+
+use super::{Cursor, ScanMetrics, ScanRequest, Unit, units};
+use crate::error::Result;
+use crate::media::Pending;
+use crate::segment::{CachedPage, Segment};
+use crate::store::Table;
+
+/// Rows that come at a time.
+const UNIT_ROWS: usize = 64 << 10;
+
+/// Some rows of a table.
+#[derive(Debug)]
+pub enum StoredRows {
+    /// Columns in the order they were asked for, as they are stored.
+    Stored {
+        rows: usize,
+        columns: Vec<StoredColumn>,
+    },
+    Decoded(RecordBatch),
+}
+
+/// Rows of a column, as its pages hold them.
+#[derive(Debug, Clone)]
+pub struct StoredColumn {
+    /// What the chunks refer to, with a number that tells it from all others of the scan.
+    pub shared: Option<(u64, Shared)>,
+    pub pieces: Vec<StoredPiece>,
+}
+
+/// Rows of one chunk.
+#[derive(Debug, Clone)]
+pub struct StoredPiece {
+    /// The page, and where in its bytes the chunk is.
+    pub page: Arc<CachedPage>,
+    pub range: Range<usize>,
+    /// Rows of the chunk before the first that is meant, and how many are.
+    pub skip: usize,
+    pub rows: usize,
+}
+
+/// A page of a segment: its group, and its place there.
+type Place = (usize, usize);
+
+/// Goes through all rows of a table, in order.
+#[derive(Debug)]
+pub struct StoredScan {
+    table: Arc<Table>,
+    columns: Vec<usize>,
+    units: VecDeque<Unit>,
+    /// Decodes what does not come as it is stored.
+    cursor: Cursor,
+    /// Pages of the last unit, and its segment: the next may begin in them.
+    held: HashMap<Place, Arc<CachedPage>>,
+    held_of: u64,
+    /// What is being read for the next unit.
+    ahead: Option<(Arc<Segment>, Vec<Place>, PendingPages)>,
+}
+
+struct PendingPages(Pending);
+
+impl std::fmt::Debug for PendingPages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PendingPages")
+    }
+}
+
+impl StoredScan {
+    /// A scan of `columns` of a table, by their positions.
+    pub fn new(table: Arc<Table>, columns: Vec<usize>) -> Self {
+        let request = Arc::new(ScanRequest { batch_rows: UNIT_ROWS, ..ScanRequest::columns(columns.clone()) });
+        let cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
+        let units = units(&table, UNIT_ROWS).into();
+        StoredScan { table, columns, units, cursor, held: HashMap::new(), held_of: 0, ahead: None }
+    }
+
+    /// The next rows; `None` behind the last.
+    pub fn next_rows(&mut self) -> Result<Option<StoredRows>> {
+        loop {
+            if let Some(batch) = self.cursor.next_ready() {
+                return Ok(Some(StoredRows::Decoded(batch)));
+            }
+            let Some(unit) = self.units.front().cloned() else {
+                return Ok(self.cursor.finish()?.map(StoredRows::Decoded));
+            };
+            let segment = self.table.open_segment(unit.segment)?;
+            if self.ships(&segment, &unit) {
+                // Rows stay in order: what was decoded goes first.
+                if let Some(batch) = self.cursor.finish()? {
+                    return Ok(Some(StoredRows::Decoded(batch)));
+                }
+                self.units.pop_front();
+                return self.stored(&segment, &unit).map(Some);
+            }
+            self.units.pop_front();
+            self.cursor.scan(&unit, self.units.front())?;
+        }
+    }
+
+    /// Whether the columns of a segment are apart, and all of its rows are there.
+    fn ships(&self, segment: &Segment, unit: &Unit) -> bool {
+        let apart = |column: &usize| segment.group(segment.place(*column).0).ships_columns();
+        self.table.segments[unit.segment].deleted.is_none() && self.columns.iter().all(apart)
+    }
+
+    fn stored(&mut self, segment: &Arc<Segment>, unit: &Unit) -> Result<StoredRows> {
+        let rows = unit.rows.start as usize..unit.rows.end as usize;
+        self.hold(segment, &rows)?;
+        if let Some(next) = self.units.front().cloned() {
+            let following = self.table.open_segment(next.segment)?;
+            if self.ships(&following, &next) {
+                self.read_ahead(following, next.rows.start as usize..next.rows.end as usize);
+            }
+        }
+        let columns = self.columns.iter().map(|column| self.column(segment, *column, &rows)).collect();
+        Ok(StoredRows::Stored { rows: rows.len(), columns })
+    }
+
+    fn column(&self, segment: &Segment, column: usize, rows: &Range<usize>) -> StoredColumn {
+        let (group, place) = segment.place(column);
+        let piece = |page: usize| {
+            let of_page = segment.page_rows(group, page);
+            let (start, end) = (rows.start.max(of_page.start), rows.end.min(of_page.end));
+            let page = self.held[&(group, page)].clone();
+            let range = page.chunk_range(place);
+            StoredPiece { page, range, skip: start - of_page.start, rows: end - start }
+        };
+        let run = segment.pages_of(group, rows.clone());
+        let shared = segment.shared(column).map(|shared| (segment.id << 16 | column as u64, shared.clone()));
+        StoredColumn { shared, pieces: (run.first..=run.last).map(piece).collect() }
+    }
+
+    /// The pages of some rows of all columns, each once.
+    fn places(&self, segment: &Segment, rows: &Range<usize>) -> Vec<Place> {
+        let mut groups: Vec<usize> = self.columns.iter().map(|column| segment.place(*column).0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let runs = groups.into_iter().map(|group| segment.pages_of(group, rows.clone()));
+        runs.flat_map(|run| (run.first..=run.last).map(move |page| (run.group, page))).collect()
+    }
+
+    /// Makes sure that the pages of some rows are held, and lets go of others.
+    fn hold(&mut self, segment: &Arc<Segment>, rows: &Range<usize>) -> Result<()> {
+        let mut before = std::mem::take(&mut self.held);
+        if std::mem::replace(&mut self.held_of, segment.id) != segment.id {
+            before.clear();
+        }
+        if let Some((of, places, pending)) = self.ahead.take() {
+            let read = admit(&of, &self.table, &places, pending.0)?;
+            if of.id == segment.id {
+                before.extend(places.into_iter().zip(read));
+            }
+        }
+        let mut missing = vec![];
+        for place in self.places(segment, rows) {
+            let known = before.remove(&place).or_else(|| segment.cached(self.table.cache(), place.0, place.1));
+            match known {
+                Some(page) => drop(self.held.insert(place, page)),
+                None => missing.push(place),
+            }
+        }
+        if !missing.is_empty() {
+            let pending = segment.start(&missing);
+            let read = admit(segment, &self.table, &missing, pending)?;
+            self.held.extend(missing.into_iter().zip(read));
+        }
+        Ok(())
+    }
+
+    fn read_ahead(&mut self, segment: Arc<Segment>, rows: Range<usize>) {
+        let is_missing = |place: &Place| {
+            let held = self.held_of == segment.id && self.held.contains_key(place);
+            !held && !segment.is_cached(self.table.cache(), place.0, place.1)
+        };
+        let missing: Vec<Place> = self.places(&segment, &rows).into_iter().filter(is_missing).collect();
+        if !missing.is_empty() {
+            let pending = PendingPages(segment.start(&missing));
+            self.ahead = Some((segment, missing, pending));
+        }
+    }
+}
+
+fn admit(segment: &Segment, table: &Table, places: &[Place], pending: Pending) -> Result<Vec<Arc<CachedPage>>> {
+    places.iter().zip(pending.wait()).map(|(place, bytes)| segment.admit(table.cache(), *place, bytes?)).collect()
+}
