@@ -18,6 +18,11 @@ impl KeySet {
         at.is_some_and(|at| self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1))
     }
 
+    /// Where the bits begin and end: nothing below the first or above the second is in the set.
+    pub fn bounds(&self) -> (i128, i128) {
+        (self.first, self.first.saturating_add(self.words.len() as i128 * 64 - 1))
+    }
+
     /// How many integers are in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()

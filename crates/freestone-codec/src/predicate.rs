@@ -138,6 +138,16 @@ impl IntPredicate {
         }
     }
 
+    /// No value below the first or above the second passes.
+    pub fn bounds(&self) -> (i128, i128) {
+        match self {
+            IntPredicate::Range { low, high } => (*low, *high),
+            IntPredicate::In(list) => (list.first().copied().unwrap_or(1), list.last().copied().unwrap_or(0)),
+            IntPredicate::Keys(keys) => keys.bounds(),
+            IntPredicate::NotEqual(_) | IntPredicate::NotIn(_) => (i128::MIN, i128::MAX),
+        }
+    }
+
     /// The same predicate on codes `value - reference`, for values known to lie in `reference ..= reference + max_code`.
     pub fn translate(&self, reference: i128, max_code: u64) -> IntTest {
         // No value lies beyond the type's end, though codes up to there may.

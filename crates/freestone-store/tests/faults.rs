@@ -20,7 +20,7 @@ type State = BTreeMap<String, Digest>;
 type Step = fn(&Store) -> Result<(), StoreError>;
 
 /// Everything that changes a database, in an order in which each has something to do.
-const STEPS: [(&str, Step); 14] = [
+const STEPS: [(&str, Step); 16] = [
     ("create", |store| create(store, "t", DESIGNS[1])),
     ("load", |store| insert(store, "t", &batch(0..17_000))),
     ("insert", |store| insert(store, "t", &batch(20_000..20_050))),
@@ -33,6 +33,8 @@ const STEPS: [(&str, Step); 14] = [
     ("vacuum", |store| store.vacuum(None).map(|_| ())),
     ("big inserts, which make the log be folded", big_inserts),
     ("convert again", |store| convert(store, "t", DESIGNS[4])),
+    ("clustered loads", clustered_loads),
+    ("merge", |store| store.merge_runs(64 << 20, || true).map(|_| ())),
     ("drop", drop_table),
     ("vacuum again", |store| store.vacuum(None).map(|_| ())),
 ];
@@ -99,6 +101,16 @@ fn big_batch() -> RecordBatch {
     RecordBatch::try_new(schema(), columns).expect("columns of the schema")
 }
 
+/// Loads that are files each, in one commit.
+fn clustered_loads(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    transaction.create_table("c", table_schema(), design(&[("cluster", "g, k"), ("page_size", "4KiB")]))?;
+    for start in 0..4 {
+        append(&mut transaction, "c", &batch(start * 17_000..(start + 1) * 17_000))?;
+    }
+    transaction.commit().map(|_| ())
+}
+
 fn drop_table(store: &Store) -> Result<(), StoreError> {
     let mut transaction = store.write()?;
     transaction.drop_table("u")?;
@@ -120,6 +132,8 @@ fn states() -> Vec<State> {
         states.push(now(&store));
     }
     check_folded(&memory);
+    let snapshot = store.snapshot().expect("a snapshot");
+    assert_eq!(snapshot.table("c").expect("it was made").segments.len(), 1, "the loads were to be merged");
     states
 }
 

@@ -11,6 +11,7 @@ use freestone_store::{Repaired, Store, StoreOptions};
 
 use crate::error::Result;
 use crate::memory::{self, Division, SpillPool};
+use crate::merger::Merger;
 use crate::options::Options;
 use crate::session::Session;
 
@@ -23,6 +24,7 @@ pub struct Database {
     options: Options,
     division: Division,
     runtime: Arc<RuntimeEnv>,
+    merger: Merger,
 }
 
 impl Database {
@@ -49,7 +51,8 @@ impl Database {
     fn over(store: Store, options: Options, division: Division) -> Result<Arc<Database>> {
         let runtime = runtime(&options, &division)?;
         let options = Options { cache_bytes: division.cache, ..options };
-        Ok(Arc::new(Database { store: Arc::new(store), options, division, runtime }))
+        let merger = Merger::default();
+        Ok(Arc::new(Database { store: Arc::new(store), options, division, runtime, merger }))
     }
 
     /// A session with settings of its own.
@@ -68,6 +71,11 @@ impl Database {
 
     pub(crate) fn division(&self) -> &Division {
         &self.division
+    }
+
+    /// Lets what commits left behind be put in order in the background.
+    pub(crate) fn merge_soon(&self) {
+        self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division);
     }
 
     pub(crate) fn runtime(&self) -> &Arc<RuntimeEnv> {

@@ -30,6 +30,7 @@ mod functions;
 pub mod fuzz;
 pub mod ingest;
 mod memory;
+mod merger;
 mod options;
 mod plans;
 mod provider;

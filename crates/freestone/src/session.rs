@@ -31,6 +31,7 @@ use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
+use crate::provider::UnneededJoins;
 use crate::statement::{Command, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::{check, copy, ddl, dml, functions, plans, settings, statement};
@@ -98,6 +99,7 @@ impl Session {
             .with_runtime_env(database.runtime().clone())
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
+            .with_optimizer_rule(Arc::new(UnneededJoins))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
         Session {
@@ -485,6 +487,7 @@ impl Session {
             let outcome = work(&mut transaction, &context)?;
             context.check_cancelled()?;
             transaction.commit()?;
+            database.merge_soon();
             Ok(outcome)
         })
         .await

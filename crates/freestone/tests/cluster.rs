@@ -397,3 +397,44 @@ async fn codes_are_planned_while_referenced_rows_hold() {
         compare_orders(&session, 5, 1).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loads_are_merged_in_the_background() {
+    let database = database();
+    let session = database.session();
+    star(&session).await;
+    run(
+        &session,
+        &format!(
+            "CREATE TABLE clustered (cust INT, day DATE NOT NULL, part INT, x BIGINT,
+                FOREIGN KEY (cust) REFERENCES cust (id), FOREIGN KEY (day) REFERENCES day (id)) WITH ({CLUSTER})"
+        ),
+    )
+    .await;
+    run(&session, "DELETE FROM plain WHERE cust = 5").await;
+    // Rows that lose what they reference stay: merging does not ask for it again.
+    run(&session, "INSERT INTO clustered SELECT * FROM plain WHERE x % 3 = 0").await;
+    run(&session, "DELETE FROM cust WHERE id = 11").await;
+    for rest in [1, 2] {
+        let rows = format!("SELECT * FROM plain WHERE x % 3 = {rest} AND cust <> 11");
+        run(&session, &format!("INSERT INTO clustered {rows}")).await;
+        run(&session, &format!("INSERT INTO clustered {rows}")).await;
+        run(&session, &format!("INSERT INTO plain {rows}")).await;
+    }
+    run(&session, "DELETE FROM clustered WHERE cust IS NULL").await;
+    run(&session, "DELETE FROM plain WHERE (cust IS NULL OR cust = 11) AND x % 3 <> 0 OR cust IS NULL").await;
+    let segments = async || database.store().snapshot().unwrap().table("clustered").unwrap().segments.len();
+    for _ in 0..600 {
+        if segments().await <= 2 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert!(segments().await <= 2, "{} segments", segments().await);
+    let all = "SELECT count(*) AS n, sum(x) AS x, sum(x * part) AS y, count(cust) AS c, min(day) AS d, max(day) AS e FROM {fact}";
+    assert_eq!(
+        answer(&session, &all.replace("{fact}", "plain")).await,
+        answer(&session, &all.replace("{fact}", "clustered")).await
+    );
+    compare(&session, 3, 30).await;
+}

@@ -96,8 +96,22 @@ impl<'a> IntDictionary<'a> {
     }
 
     pub fn filter(&self, test: Test<'_>, start: usize, len: usize, selection: &mut [u64]) {
-        let test = codes_test(self.entries.len, |code| test.test(self.entry(code)));
+        // Entries ascend: those that may pass lie together.
+        let (low, high) = test.bounds();
+        let (from, to) = (self.first_where(|entry| entry >= low), self.first_where(|entry| entry > high));
+        let passes = |code: usize| (from..to).contains(&code) && test.test(self.entry(code));
+        let test = codes_test(self.entries.len, passes);
         filter_packed(&self.codes, &test, start, len, selection);
+    }
+
+    /// The first code for whose entry, and all behind it, `holds`.
+    fn first_where(&self, holds: impl Fn(i128) -> bool) -> usize {
+        let (mut from, mut to) = (0, self.entries.len);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if holds(self.entry(middle)) { to = middle } else { from = middle + 1 }
+        }
+        from
     }
 
     fn entry(&self, code: usize) -> i128 {

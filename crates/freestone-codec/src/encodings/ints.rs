@@ -50,6 +50,14 @@ impl Test<'_> {
         }
     }
 
+    /// No value below the first or above the second passes.
+    pub fn bounds(&self) -> (i128, i128) {
+        match self {
+            Test::Values(predicate) => predicate.bounds(),
+            Test::Codes(_) => (i128::MIN, i128::MAX),
+        }
+    }
+
     /// The test of `value - reference`, for values from `reference` to `reference + max_code`.
     pub fn translate(&self, reference: i128, max_code: u64) -> IntTest {
         match self {

@@ -8,15 +8,17 @@
 //! read. Which rows of other tables a path leads to, `resolve` finds out, when rows are written and when they are read.
 
 mod bins;
+mod integrity;
 mod key;
 mod path;
 mod resolve;
 
 pub use bins::{Bins, Value};
+pub use integrity::{is_unique, references};
 pub use key::{Interleave, KEY_BITS};
 pub use path::DimensionPath;
 pub(crate) use resolve::is_clustered;
-pub use resolve::{Clustering, DimensionCodes, Hop, KeyMap, Route};
+pub use resolve::{Clustering, DimensionCodes, Hop, KeyMap, Route, Tables};
 
 use std::hash::{Hash, Hasher};
 use std::ops::RangeInclusive;

@@ -1,12 +1,13 @@
 //! From a design's paths to codes: which rows of which tables a path leads to, what their attribute's levels are, and the
 //! code of every key.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use freestone_codec::{Kind, f32_key, f64_key};
 
 use super::bins::{Bins, MAX_DISTINCT, Value};
+use super::integrity::is_unique;
 use super::{DimensionDescription, DimensionPath, Interleave, KEY_BITS, SegmentDimension};
 use crate::column::{ColumnData, Physical};
 use crate::design::Design;
@@ -59,8 +60,7 @@ impl Route {
     /// with a key that was there may have other codes than the row that was found for it.
     pub fn has_unique_keys(&self) -> Result<bool> {
         for hop in &self.hops {
-            let is_unique = || Ok(is_unique(&read_columns(&hop.table, &[hop.key])?[0]));
-            if !hop.table.is_unique(hop.key, is_unique)? {
+            if !is_unique(&hop.table, hop.key)? {
                 return Ok(false);
             }
         }
@@ -126,7 +126,7 @@ pub enum KeyMap {
 const MISSING: u32 = u32::MAX;
 
 impl KeyMap {
-    fn new(keys: &ColumnData, codes: &[u32]) -> KeyMap {
+    pub(super) fn new(keys: &ColumnData, codes: &[u32]) -> KeyMap {
         let rows = (0..keys.len()).filter(|row| keys.is_valid(*row));
         if let Physical::Bytes { .. } = &keys.values {
             return KeyMap::Texts(rows.map(|row| (keys.bytes(row).to_vec(), codes[row])).collect());
@@ -163,7 +163,7 @@ impl KeyMap {
         }
     }
 
-    fn of_row(&self, keys: &ColumnData, row: usize) -> Option<u32> {
+    pub(super) fn of_row(&self, keys: &ColumnData, row: usize) -> Option<u32> {
         match &keys.values {
             Physical::Bytes { .. } => self.of_bytes(keys.bytes(row)),
             Physical::Int(values) => self.of_int(values[row].into()),
@@ -226,17 +226,18 @@ pub struct Clustering {
 }
 
 impl Clustering {
-    /// Follows the paths of a design of the table. `rows`: how many will come, if that is known. Numberings that the table's
-    /// segments have already are kept, so that all their codes mean the same, unless `renew`.
-    pub fn new(tables: Tables<'_>, table: &Table, design: &Design, rows: Option<u64>, renew: bool) -> Result<Self> {
-        let earlier = if renew { vec![] } else { earlier_dimensions(table)? };
-        let allow_missing = design.cluster_missing;
+    /// Follows the paths of a design of the table. `rewritten`: how many of its rows come again; `None` for new ones.
+    /// Numberings that the table's segments have already are kept, so that all their codes mean the same, unless all rows
+    /// come again. Rows that were clustered so before may have lost what they reference.
+    pub fn new(tables: Tables<'_>, table: &Table, design: &Design, rewritten: Option<u64>) -> Result<Self> {
+        let earlier = if rewritten == Some(table.rows()) { vec![] } else { earlier_dimensions(table)? };
+        let allow_missing = design.cluster_missing || rewritten.is_some() && design.cluster == table.design.cluster;
         let dimensions = design.cluster.iter().map(|path| {
             let route = Route::find(tables, &table.schema, path)?;
             let known = earlier.iter().find(|d| d.description.path == *path && d.description.tables == route.tables());
             dimension(path, &route, known)
         });
-        Ok(Clustering { dimensions: dimensions.collect::<Result<_>>()?, expected_rows: rows, allow_missing })
+        Ok(Clustering { dimensions: dimensions.collect::<Result<_>>()?, expected_rows: rewritten, allow_missing })
     }
 
     /// The keys of rows, whose columns come in the table's order. The first rows decide what was left open.
@@ -504,27 +505,15 @@ fn int_at(column: &ColumnData, row: usize) -> Option<i128> {
     }
 }
 
-fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
+pub(super) fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
     if !column.is_valid(row) {
         return None;
     }
     Some(int_at(column, row).map_or_else(|| Value::Bytes(column.bytes(row).to_vec()), Value::Int))
 }
 
-/// Whether no value but NULL comes twice.
-fn is_unique(column: &ColumnData) -> bool {
-    let mut rows = (0..column.len()).filter(|row| column.is_valid(*row));
-    if let Physical::Int(values) = &column.values {
-        let mut values: Vec<i64> = rows.map(|row| values[row]).collect();
-        values.sort_unstable();
-        return values.windows(2).all(|pair| pair[0] != pair[1]);
-    }
-    let mut seen = HashSet::new();
-    rows.all(|row| seen.insert(value_at(column, row)))
-}
-
 /// Columns of a table, whole; deleted rows are left out.
-fn read_columns(table: &Arc<Table>, columns: &[usize]) -> Result<Vec<ColumnData>> {
+pub(super) fn read_columns(table: &Arc<Table>, columns: &[usize]) -> Result<Vec<ColumnData>> {
     // A scan gives each column once.
     let mut wanted = columns.to_vec();
     wanted.sort_unstable();

@@ -3,6 +3,7 @@
 mod appender;
 mod check;
 mod commit;
+mod merge;
 mod repair;
 mod runs;
 mod shared;
@@ -17,6 +18,7 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
+use appender::AppendContext;
 pub use appender::{Appended, Appender, SEGMENT_ROWS};
 pub use check::CheckReport;
 pub use repair::Repaired;
@@ -70,6 +72,10 @@ pub struct Store {
     /// The next id of a segment or table. It never goes back, also not for transactions that are rolled back: caches know
     /// segments by their ids.
     next_id: Arc<AtomicU64>,
+    /// Held by what rewrites segments of its own accord, or removes files that no commit names.
+    maintenance: Mutex<()>,
+    /// The segments of the last merge that failed: it would again.
+    refused: Mutex<Vec<u64>>,
     pins: Option<ReaderPins>,
 }
 
@@ -139,7 +145,16 @@ impl Store {
         };
         let resources = Arc::new(Resources::new(medium, options.cache_bytes));
         let reader = Mutex::new(Reader { log, state: Arc::default() });
-        let store = Store { resources, options, reader, writer: Mutex::new(None), next_id: Arc::default(), pins };
+        let store = Store {
+            resources,
+            options,
+            reader,
+            writer: Mutex::new(None),
+            next_id: Arc::default(),
+            maintenance: Mutex::default(),
+            refused: Mutex::default(),
+            pins,
+        };
         if !exists {
             // The first thing a new database does is to be one.
             drop(store.lock_writer()?.0);
@@ -200,11 +215,17 @@ impl Store {
         let (guard, opened) = self.lock_writer()?;
         let base = self.snapshot()?;
         let transaction = WriteTransaction::new(self, guard, base);
-        if opened {
+        if opened && let Some(_maintenance) = self.maintenance.try_lock() {
             // What cannot be removed now is in nobody's way but the disk's, and the next vacuum tries again.
             let _ = transaction.remove_orphans();
         }
         Ok(transaction)
+    }
+
+    /// What appends need besides the rows.
+    fn append_context(&self, created: Arc<Mutex<Vec<u64>>>, write_bytes: usize, allow_pending: bool) -> AppendContext {
+        let (resources, next_id) = (self.resources.clone(), self.next_id.clone());
+        AppendContext { resources, next_id, created, threads: self.options.threads, write_bytes, allow_pending }
     }
 
     /// The log for writing, and whether it was opened just now.

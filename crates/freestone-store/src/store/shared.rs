@@ -25,8 +25,8 @@ pub struct Resources {
     open: Mutex<HashMap<u64, Weak<Segment>>>,
     /// Codes of the keys that clustered tables reference, by dimension and the segments they were read from.
     pub key_maps: Mutex<HashMap<KeyMapSource, Arc<KeyMap>>>,
-    /// Whether a referenced column's values are unique.
-    pub unique: Mutex<HashMap<ColumnState, bool>>,
+    /// Whether the values of one column are unique, and whether those of one are all among those of another.
+    pub answers: Mutex<HashMap<Vec<ColumnState>, bool>>,
 }
 
 impl Resources {
@@ -36,7 +36,7 @@ impl Resources {
             cache: PageCache::new(cache_bytes),
             open: Mutex::default(),
             key_maps: Mutex::default(),
-            unique: Mutex::default(),
+            answers: Mutex::default(),
         }
     }
 

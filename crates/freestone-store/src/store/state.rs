@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use roaring::RoaringBitmap;
 
-use super::shared::Resources;
+use super::shared::{ColumnState, Resources};
 use crate::cache::PageCache;
 use crate::cluster::KeyMap;
 use crate::design::{Design, MediumKind};
@@ -113,18 +113,22 @@ impl Table {
         Ok(maps.entry(identity).or_insert(made).clone())
     }
 
-    /// Whether a column's values are unique, as `find` finds out; kept while the rows stay as they are.
-    pub(crate) fn is_unique(&self, column: usize, find: impl FnOnce() -> Result<bool>) -> Result<bool> {
-        let identity = (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), column);
-        if let Some(known) = self.resources().unique.lock().get(&identity) {
+    /// A column as it is at this state of the table.
+    pub(crate) fn column_state(&self, column: usize) -> ColumnState {
+        (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), column)
+    }
+
+    /// What `find` finds out of columns; kept while their rows stay as they are.
+    pub(crate) fn answer(&self, of: Vec<ColumnState>, find: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        if let Some(known) = self.resources().answers.lock().get(&of) {
             return Ok(*known);
         }
         let found = find()?;
-        let mut unique = self.resources().unique.lock();
-        if unique.len() >= KEY_MAPS {
-            unique.clear();
+        let mut answers = self.resources().answers.lock();
+        if answers.len() >= KEY_MAPS {
+            answers.clear();
         }
-        unique.insert(identity, found);
+        answers.insert(of, found);
         Ok(found)
     }
 

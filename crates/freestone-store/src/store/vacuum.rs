@@ -26,6 +26,7 @@ impl Store {
     /// Rewrites segments with deleted rows and small ones, of one table or all, and removes files that neither the
     /// current state nor any live reader of any process needs.
     pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
+        let _maintenance = self.maintenance.lock();
         let mut report = VacuumReport::default();
         let mut transaction = self.write()?;
         let names: Vec<String> = match table {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringBitmap;
 
-use super::appender::{AppendContext, Appended, Appender};
+use super::appender::{Appended, Appender};
 use super::commit::{Commit, Operation, bitmap_bytes};
 use super::state::{State, Table, segment_file};
 use super::{Snapshot, Store};
-use crate::cluster::Clustering;
+use crate::cluster::{Clustering, Tables};
 use crate::design::Design;
 use crate::error::{Result, StoreError};
 use crate::log::LogWriter;
@@ -141,21 +141,8 @@ impl<'a> WriteTransaction<'a> {
 
     /// `rewritten`: how many rows of the table come again, all of them or some; `None` for new ones.
     fn appender_of(&self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
-        let options = self.store.options();
-        let context = AppendContext {
-            resources: self.store.resources.clone(),
-            next_id: self.next_id.clone(),
-            created: self.created.clone(),
-            threads: options.threads,
-            write_bytes: self.write_bytes,
-            allow_pending: rewritten.is_none(),
-        };
-        let clustering = if design.cluster.is_empty() {
-            None
-        } else {
-            let renew = rewritten == Some(table.rows());
-            Some(Clustering::new(&|name| self.table(name).ok(), table, &design, rewritten, renew)?)
-        };
+        let context = self.store.append_context(self.created.clone(), self.write_bytes, rewritten.is_none());
+        let clustering = clustering_of(&|name| self.table(name).ok(), table, &design, rewritten)?;
         Ok(Appender::new(table.id, table.schema.clone(), design, clustering, context))
     }
 
@@ -217,10 +204,19 @@ impl<'a> WriteTransaction<'a> {
         let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
         let mut appender = self.appender_of(table, design, Some(rows))?;
         for_each_batch(table, request, |unit| which.contains(&unit.segment), |batch| appender.push(&batch))?;
+        self.replace(table, &which, appender.finish()?)
+    }
+
+    /// Puts new segments in the place of some of a table's.
+    pub(super) fn replace(&mut self, table: &Table, which: &[usize], appended: Appended) -> Result<()> {
         let segments = which.iter().map(|at| table.segments[*at].id).collect();
         self.perform(Operation::RemoveSegments { table: table.id, segments })?;
-        let appended = appender.finish()?;
         self.append(appended).map(|_| ())
+    }
+
+    /// Takes files that were made before the transaction: they go if there is no commit.
+    pub(super) fn own(&mut self, files: Vec<u64>) {
+        self.created.lock().extend(files);
     }
 
     /// Makes the changes durable and visible, and returns the commit's sequence.
@@ -307,6 +303,16 @@ impl<'a> WriteTransaction<'a> {
     pub(super) fn store(&self) -> &'a Store {
         self.store
     }
+}
+
+/// How rows of a table are clustered in a design, if they are; see [`Clustering::new`].
+pub(super) fn clustering_of(
+    tables: Tables<'_>,
+    table: &Table,
+    design: &Design,
+    rewritten: Option<u64>,
+) -> Result<Option<Clustering>> {
+    (!design.cluster.is_empty()).then(|| Clustering::new(tables, table, design, rewritten)).transpose()
 }
 
 impl Drop for WriteTransaction<'_> {

@@ -18,6 +18,7 @@ use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, RowFil
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
+use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
 
 /// What is scanned: a table as a snapshot has it.
@@ -111,6 +112,9 @@ fn predicate(e: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<ColumnPredica
     }
     if let Some(c) = column(e) {
         return boolean(c, schema, true);
+    }
+    if let Some((of, keys)) = InKeys::in_expression(e) {
+        return on(column(of)?, Predicate::Int(IntPredicate::Keys(keys.clone())));
     }
     let binary = e.downcast_ref::<BinaryExpr>()?;
     if *binary.op() == Operator::Or {

@@ -78,7 +78,7 @@ impl KeyFilter {
 }
 
 /// Types whose stored integers are their values.
-fn is_enumerable(data_type: &DataType) -> bool {
+pub(super) fn is_enumerable(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Date32)
 }

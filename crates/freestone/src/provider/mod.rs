@@ -3,14 +3,17 @@
 
 mod aggregate;
 mod filter;
+mod in_keys;
 mod keys;
 mod paths;
 mod source;
 mod statistics;
 mod stream;
 mod table;
+mod unneeded;
 
 pub use aggregate::AggregateInScan;
 pub use paths::PathPredicates;
 pub use source::FreestoneSource;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};
+pub use unneeded::UnneededJoins;

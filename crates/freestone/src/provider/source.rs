@@ -17,12 +17,14 @@ use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
+use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
 use super::filter::{Conjuncts, Scanned, remap};
+use super::keys::code_filters;
 use super::paths::PathFilter;
 use super::statistics::statistics;
 use super::stream::{ScanStream, UnitQueue, Units};
@@ -45,6 +47,8 @@ pub struct FreestoneSource {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// What predicates on referenced tables leave of the dimensions that the table is clustered by.
     path_filters: Vec<PathFilter>,
+    /// What predicates that name keys of referenced tables leave of them.
+    key_codes: Vec<CodeFilter>,
     partitions: usize,
     fetch: Option<usize>,
     /// Whether rows come in the order of the table's sort.
@@ -77,6 +81,7 @@ impl FreestoneSource {
             conjuncts: Conjuncts::default(),
             filters: vec![],
             path_filters: vec![],
+            key_codes: vec![],
             partitions,
             fetch: None,
             ordered: false,
@@ -138,6 +143,14 @@ impl FreestoneSource {
         Ok(())
     }
 
+    /// Prunes by the keys that the filters so far name, where the table is clustered by what they reference.
+    pub fn find_key_codes(&mut self) -> Result<()> {
+        if let Some(snapshot) = &self.scanned.snapshot {
+            self.key_codes = code_filters(snapshot, &self.scanned.table, &self.conjuncts.predicates)?;
+        }
+        Ok(())
+    }
+
     /// Keeps the table's files while a run reads them.
     pub(super) fn shared_snapshot(&self) -> Option<Arc<Snapshot>> {
         self.scanned.snapshot.clone()
@@ -180,7 +193,7 @@ impl FreestoneSource {
             projection: self.projection.iter().copied().filter(|c| *c != row_id).collect(),
             row_ids: self.projection.contains(&row_id),
             predicates: self.conjuncts.predicates.clone(),
-            codes: self.path_filters.iter().map(|f| f.codes.clone()).collect(),
+            codes: self.path_filters.iter().map(|f| &f.codes).chain(&self.key_codes).cloned().collect(),
             row_filters: self.conjuncts.row_filters.clone(),
             dynamic: self.conjuncts.dynamic.clone(),
             batch_rows,

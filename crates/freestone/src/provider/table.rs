@@ -42,6 +42,14 @@ impl FreestoneTable {
         self.row_ids = true;
         self
     }
+
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
 }
 
 #[async_trait]
@@ -83,6 +91,7 @@ impl TableProvider for FreestoneTable {
         for filter in filters {
             source.add_table_filter(state.create_physical_expr(filter.clone(), &df_schema)?)?;
         }
+        source.find_key_codes()?;
         // The limit counts rows behind the filters, which the scan applies itself.
         source.set_fetch(limit);
         Ok(DataSourceExec::from_data_source(source))

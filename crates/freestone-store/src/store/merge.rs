@@ -1,0 +1,226 @@
+//! Merging of clustered runs, beside readers and writers: rows that are appended to a clustered table land in segments of
+//! their own, each covering all of the dimensions' space, and a scan has a piece of each to read. Runs of like size become
+//! one, so that each row is rewritten a few times at most, however many loads there are.
+//!
+//! The new segments are written without the writer's lock. Only then a transaction puts them in the place of the old ones,
+//! if those are still what they were.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::appender::{Appended, Appender};
+use super::state::{SegmentEntry, Table, segment_file};
+use super::write::{WriteTransaction, clustering_of};
+use super::{Snapshot, Store};
+use crate::error::Result;
+use crate::scan::{ScanRequest, for_each_batch};
+
+/// Runs of like size that are merged; the size of those that are like each other differs by less than this factor.
+const RUNS: usize = 4;
+
+impl Store {
+    /// Merges runs of one clustered table, if any has several of like size, holding `write_bytes` at most; whether there may be
+    /// more to do, also because a writer changed meanwhile what was merged. `goes_on` is asked now and then; what was begun is dropped when it says no.
+    pub fn merge_runs(&self, write_bytes: usize, goes_on: impl Fn() -> bool) -> Result<bool> {
+        // A vacuum does the same, and removes files that no commit names, as those of a merge are until it ends.
+        let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
+        let snapshot = self.snapshot()?;
+        for table in snapshot.tables() {
+            let which = self.due(table)?;
+            if !which.is_empty() {
+                return self.merge(&snapshot, table, &which, write_bytes, goes_on);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether [`Store::merge_runs`] has something to do.
+    pub fn merge_is_due(&self) -> bool {
+        let Ok(snapshot) = self.snapshot() else { return false };
+        snapshot.tables().any(|table| self.due(table).is_ok_and(|which| !which.is_empty()))
+    }
+
+    fn merge(
+        &self,
+        snapshot: &Snapshot,
+        table: &Arc<Table>,
+        which: &[usize],
+        write_bytes: usize,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<bool> {
+        let files = Unnamed { store: self, created: Arc::default() };
+        let merged = self.write_merged(snapshot, table, which, write_bytes, &files, goes_on);
+        if merged.is_err() {
+            // Rows that lost what they reference, say: VACUUM is where that is reported.
+            *self.refused.lock() = identity(table, which);
+        }
+        let Some(appended) = merged? else { return Ok(false) };
+        let mut transaction = self.write()?;
+        if !still_there(&transaction, table, which) || !files.are_there() {
+            return Ok(true);
+        }
+        transaction.replace(table, which, appended)?;
+        transaction.own(files.take());
+        transaction.commit()?;
+        Ok(true)
+    }
+
+    /// The rows of segments as one run; `None` where that was not to go on.
+    fn write_merged(
+        &self,
+        snapshot: &Snapshot,
+        table: &Arc<Table>,
+        which: &[usize],
+        write_bytes: usize,
+        files: &Unnamed<'_>,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Option<Appended>> {
+        let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
+        let mut context = self.append_context(files.created.clone(), write_bytes, false);
+        // The other threads are for those who wait.
+        context.threads = 1;
+        let tables = |name: &str| snapshot.table(name).cloned();
+        let clustering = clustering_of(&tables, table, &table.design, Some(rows))?;
+        let mut appender = Appender::new(table.id, table.schema.clone(), table.design.clone(), clustering, context);
+        let request = Arc::new(ScanRequest::columns((0..table.schema.columns.len()).collect()));
+        let mut stopped = false;
+        for_each_batch(
+            table,
+            request,
+            |unit| which.contains(&unit.segment),
+            |batch| {
+                stopped = stopped || !goes_on();
+                if stopped { Ok(()) } else { appender.push(&batch) }
+            },
+        )?;
+        if stopped { Ok(None) } else { appender.finish().map(Some) }
+    }
+
+    /// The segments of a table that are to become one run, unless that failed before.
+    fn due(&self, table: &Table) -> Result<Vec<usize>> {
+        if table.design.cluster.is_empty() {
+            return Ok(vec![]);
+        }
+        let which = due(&runs(table)?);
+        Ok(if *self.refused.lock() == identity(table, &which) { vec![] } else { which })
+    }
+}
+
+/// Files that no commit names yet; removed unless they are taken.
+struct Unnamed<'a> {
+    store: &'a Store,
+    created: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Unnamed<'_> {
+    /// Whether nobody removed them, as opening a log anew does.
+    fn are_there(&self) -> bool {
+        self.created.lock().iter().all(|id| self.store.resources.medium.open(&segment_file(*id)).is_ok())
+    }
+
+    fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut self.created.lock())
+    }
+}
+
+impl Drop for Unnamed<'_> {
+    fn drop(&mut self) {
+        for id in self.take() {
+            // What cannot be removed now is removed by the next vacuum.
+            let _ = self.store.resources.medium.remove(&segment_file(id));
+        }
+    }
+}
+
+fn identity(table: &Table, which: &[usize]) -> Vec<u64> {
+    which.iter().map(|at| table.segments[*at].id).collect()
+}
+
+/// Whether the table still has these segments, with the same rows deleted, and the same form.
+fn still_there(transaction: &WriteTransaction<'_>, table: &Table, which: &[usize]) -> bool {
+    let Ok(now) = transaction.table(&table.name) else { return false };
+    let is_same = |then: &SegmentEntry| {
+        now.segments.iter().any(|entry| entry.id == then.id && entry.deleted.as_deref() == then.deleted.as_deref())
+    };
+    now.id == table.id
+        && now.design == table.design
+        && now.schema == table.schema
+        && which.iter().all(|at| is_same(&table.segments[*at]))
+}
+
+/// The segments of the runs that are to become one: those of the least size that so many runs have, and all smaller ones.
+fn due(runs: &[Run]) -> Vec<usize> {
+    let mut runs: Vec<&Run> = runs.iter().collect();
+    runs.sort_by_key(|run| run.rows);
+    let classes: Vec<u32> = runs.iter().map(|run| run.rows.max(1).ilog(RUNS as u64)).collect();
+    let Some(full) = classes.windows(RUNS).position(|like| like[0] == like[RUNS - 1]) else { return vec![] };
+    let merged = classes.partition_point(|class| *class <= classes[full]);
+    let mut which: Vec<usize> = runs[..merged].iter().flat_map(|run| run.segments.clone()).collect();
+    which.sort_unstable();
+    which
+}
+
+/// Segments that one append made: their keys ascend from first to last.
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    segments: Vec<usize>,
+    rows: u64,
+    last_key: Option<u64>,
+}
+
+/// The runs of a table, without those that live in the log.
+fn runs(table: &Table) -> Result<Vec<Run>> {
+    let mut runs: Vec<Run> = vec![];
+    for (at, entry) in table.segments.iter().enumerate().filter(|(_, entry)| entry.pending.is_none()) {
+        let keys = table.open_segment(at)?.footer.description.cluster_keys;
+        let last_key = keys.map(|(_, last)| last);
+        match runs.last_mut() {
+            Some(run) if run.last_key.is_some() && run.last_key <= keys.map(|(first, _)| first) => {
+                run.segments.push(at);
+                run.rows += entry.live_rows();
+                run.last_key = last_key;
+            }
+            _ => runs.push(Run { segments: vec![at], rows: entry.live_rows(), last_key }),
+        }
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due_of(rows: &[u64]) -> Vec<usize> {
+        let run = |(at, rows): (usize, &u64)| Run { segments: vec![at], rows: *rows, last_key: None };
+        due(&rows.iter().enumerate().map(run).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn runs_of_like_size_are_due_with_all_smaller_ones() {
+        assert_eq!(due_of(&[]), [0; 0]);
+        assert_eq!(due_of(&[5000, 70, 1_000_000, 6000, 7000]), [0; 0]);
+        assert_eq!(due_of(&[5000, 70, 1_000_000, 6000, 7000, 8000]), [0, 1, 3, 4, 5]);
+        assert_eq!(due_of(&[0, 0, 0, 0, 9]), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn loads_rewrite_each_row_a_few_times() {
+        let (mut runs, mut rewritten) = (vec![], 0);
+        for _ in 0..256 {
+            runs.push(20_000);
+            loop {
+                let which = due_of(&runs);
+                let merged: u64 = which.iter().map(|at| runs[*at]).sum();
+                if which.is_empty() {
+                    break;
+                }
+                let rest = runs.iter().enumerate().filter(|(at, _)| !which.contains(at)).map(|(_, rows)| *rows);
+                runs = rest.chain([merged]).collect();
+                rewritten += merged;
+            }
+            assert!(runs.len() <= 3 * 5, "{runs:?}");
+        }
+        assert!(rewritten <= 5 * 256 * 20_000, "{rewritten}");
+    }
+}

@@ -1,0 +1,142 @@
+//! `fk IN (keys of a table)`: what is left of a join of whose one side nothing but its keys matters. The keys are found when
+//! the query is planned, for the snapshot that it is planned for; the scan tests encoded values with them, and prunes by
+//! the dimensions that the table is clustered by.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, BooleanArray, Int64Array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TableScan, Volatility,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, create_physical_expr};
+use freestone_codec::KeySet;
+use freestone_store::column::{ColumnData, Physical};
+
+use super::keys::is_enumerable;
+use super::{FreestoneSource, FreestoneTable};
+
+/// Rows of a table whose keys are looked at while planning, and how far their values may lie apart: in bits, one MiB.
+const ROWS_MAX: u64 = 1 << 20;
+const SPAN_MAX: u64 = 1 << 23;
+/// Rows of a batch.
+const BATCH_ROWS: usize = 64 << 10;
+
+/// A test whether an integer is one of a table's keys.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InKeys {
+    name: String,
+    keys: Arc<KeySet>,
+    signature: Signature,
+}
+
+impl Hash for InKeys {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl InKeys {
+    /// The test that a value is among those of a column that a scan of `table` gives. `None`: there are too many rows to look
+    /// now, the values lie too far apart, or they are no integers.
+    pub fn of(table: &FreestoneTable, scan: &TableScan, column: usize) -> Result<Option<Self>> {
+        let data_type = &table.table().schema.columns[column].data_type;
+        if table.table().rows() > ROWS_MAX || scan.fetch.is_some() || !is_enumerable(data_type) {
+            return Ok(None);
+        }
+        let mut source = FreestoneSource::new(table.snapshot().clone(), table.table().clone(), false, vec![column], 1);
+        let schema = DFSchema::try_from(table.table().schema.to_arrow())?;
+        for filter in &scan.filters {
+            let filter = unnormalize_col(filter.clone());
+            source.add_table_filter(create_physical_expr(
+                &filter,
+                &schema,
+                &ExecutionProps::new(),
+                &Default::default(),
+            )?)?;
+        }
+        let Some(keys) = key_set(&values(&source, data_type)?) else { return Ok(None) };
+        let name = format!("is_one_of_{}_keys_of_{}", keys.len(), table.table().name);
+        Ok(Some(InKeys { name, keys: Arc::new(keys), signature: Signature::any(1, Volatility::Immutable) }))
+    }
+
+    /// The test of an expression.
+    pub fn test(self, expression: Expr) -> Expr {
+        ScalarUDF::new_from_impl(self).call(vec![expression])
+    }
+
+    /// The keys that a physical expression tests its only argument for.
+    pub fn in_expression(e: &Arc<dyn PhysicalExpr>) -> Option<(&Arc<dyn PhysicalExpr>, &Arc<KeySet>)> {
+        let function = e.downcast_ref::<ScalarFunctionExpr>()?;
+        let test = function.fun().inner().as_ref() as &dyn std::any::Any;
+        Some((function.args().first()?, &test.downcast_ref::<InKeys>()?.keys))
+    }
+}
+
+/// The values of a scan's only column, without NULLs.
+fn values(source: &FreestoneSource, data_type: &DataType) -> Result<Vec<i64>> {
+    let external = |e| DataFusionError::External(Box::new(e));
+    let mut values = vec![];
+    let mut take = |batch: &datafusion::arrow::array::RecordBatch| {
+        let column = ColumnData::from_arrays([batch.column(0)], data_type);
+        if let Physical::Int(all) = &column.values {
+            values.extend(all.iter().enumerate().filter(|(row, _)| column.is_valid(*row)).map(|(_, value)| *value));
+        }
+    };
+    let mut cursor = source.cursor(BATCH_ROWS);
+    for unit in source.surviving_units()? {
+        cursor.scan(&unit, None).map_err(external)?;
+        while let Some(batch) = cursor.next_ready() {
+            take(&batch);
+        }
+    }
+    cursor.finish().map_err(external)?.iter().for_each(take);
+    Ok(values)
+}
+
+fn key_set(values: &[i64]) -> Option<KeySet> {
+    let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else { return Some(KeySet::default()) };
+    let span = high.abs_diff(*low);
+    if span >= SPAN_MAX {
+        return None;
+    }
+    let mut words = vec![0u64; span as usize / 64 + 1];
+    for value in values {
+        let at = value.abs_diff(*low);
+        words[at as usize / 64] |= 1 << (at % 64);
+    }
+    Some(KeySet::new(i128::from(*low), words))
+}
+
+impl ScalarUDFImpl for InKeys {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let array = args.args[0].to_array(args.number_rows)?;
+        let integers = match array.data_type() {
+            DataType::Date32 => cast(&cast(&array, &DataType::Int32)?, &DataType::Int64)?,
+            _ => cast(&array, &DataType::Int64)?,
+        };
+        let integers = integers.as_any().downcast_ref::<Int64Array>();
+        let integers =
+            integers.ok_or_else(|| DataFusionError::Internal("a cast to BIGINT gave something else".into()))?;
+        let found = BooleanArray::from_unary(integers, |value| self.keys.contains(value.into()));
+        Ok(ColumnarValue::Array(Arc::new(found)))
+    }
+}

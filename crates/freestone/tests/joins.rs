@@ -1,0 +1,147 @@
+//! Joins that change nothing are not run, and only those: every query gives the same on tables without declared keys.
+
+use std::sync::Arc;
+
+use arrow::util::pretty::pretty_format_batches;
+use freestone::{Database, Options, Session};
+
+async fn answer(session: &Session, sql: &str) -> String {
+    let rows = session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let rows = rows.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    pretty_format_batches(&rows).unwrap().to_string()
+}
+
+/// Facts, of which some have no customer; customers, of which some have no nation; and the same without keys.
+async fn star() -> Session {
+    let database: Arc<Database> =
+        Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
+    let session = database.session();
+    for sql in [
+        "CREATE TABLE nation (code VARCHAR PRIMARY KEY, name VARCHAR)",
+        "INSERT INTO nation SELECT 'n' || v, 'nation ' || v FROM generate_series(0, 6) AS t(v)",
+        "CREATE TABLE cust (id INT PRIMARY KEY, nation VARCHAR, age INT, FOREIGN KEY (nation) REFERENCES nation (code))",
+        "INSERT INTO cust SELECT v, CASE WHEN v % 5 = 0 THEN NULL ELSE 'n' || ((v + 70) % 7) END, v % 90
+            FROM generate_series(-50, 49) AS t(v)",
+        "CREATE TABLE fact (cust INT, other INT NOT NULL, x BIGINT,
+            FOREIGN KEY (cust) REFERENCES cust (id), FOREIGN KEY (other) REFERENCES cust (id))",
+        "INSERT INTO fact SELECT CASE WHEN v % 11 = 0 THEN NULL ELSE v % 100 - 50 END, v * 7 % 100 - 50, v
+            FROM generate_series(1, 3000) AS t(v)",
+        "CREATE TABLE nation_ AS SELECT * FROM nation",
+        "CREATE TABLE cust_ AS SELECT * FROM cust",
+        "CREATE TABLE fact_ AS SELECT * FROM fact",
+    ] {
+        session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    session
+}
+
+/// The answer, compared with that of the tables without keys, and how many joins the plan has.
+async fn joins(session: &Session, sql: &str) -> usize {
+    let (keyed, keyless) = (sql.replace('@', ""), sql.replace('@', "_"));
+    assert_eq!(answer(session, &keyed).await, answer(session, &keyless).await, "{keyed}");
+    let plan = answer(session, &format!("EXPLAIN {keyed}")).await;
+    let physical = plan.split("physical_plan").nth(1).expect("EXPLAIN shows the physical plan");
+    physical.matches("JoinExec").count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_that_change_nothing_are_left_out() {
+    let session = star().await;
+    let wide = "fact@ AS f JOIN cust@ AS c ON f.cust = c.id JOIN nation@ AS n ON c.nation = n.code";
+    for (left, sql) in [
+        // The nation is not wanted; that of the customer may be missing, which is a filter on customers.
+        (0, format!("SELECT count(*), sum(x) FROM {wide}")),
+        // Keys that are texts are none to test for.
+        (2, format!("SELECT count(*), sum(x) FROM {wide} WHERE c.age > 30 AND n.name LIKE '%1'")),
+        (1, format!("SELECT c.age, sum(x) FROM {wide} GROUP BY c.age ORDER BY 1")),
+        (0, "SELECT count(*), sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id".into()),
+        (0, "SELECT sum(x) FROM cust@ AS c JOIN fact@ AS f ON c.id = f.other".into()),
+        (0, "SELECT sum(x) FROM (SELECT * FROM fact@ AS f JOIN cust@ AS c ON f.other = c.id) WHERE x > 7".into()),
+        (
+            0,
+            "WITH w AS (SELECT f.x, c.age FROM fact@ AS f LEFT JOIN cust@ AS c ON f.cust = c.id)
+             SELECT x FROM w ORDER BY x LIMIT 3"
+                .into(),
+        ),
+        (
+            0,
+            "SELECT sum(x) FROM fact@ AS f LEFT JOIN (SELECT * FROM cust@ WHERE age > 30) AS c ON f.cust = c.id".into(),
+        ),
+        (0, "SELECT sum(x) FROM cust@ AS c RIGHT JOIN fact@ AS f ON f.cust = c.id".into()),
+        (0, "SELECT f.cust, max(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id GROUP BY f.cust ORDER BY 1".into()),
+        (
+            0,
+            "SELECT sum(f.x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id JOIN cust@ AS d ON f.other = d.id".into(),
+        ),
+        // Columns that are wanted, also by nothing but a condition.
+        (1, "SELECT sum(x + age) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id".into()),
+        (1, "SELECT sum(x) FROM fact@ AS f LEFT JOIN cust@ AS c ON f.cust = c.id WHERE age > 3 OR age IS NULL".into()),
+        // Not one customer a row, another key, or no key.
+        (0, "SELECT sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id WHERE c.age > 1000".into()),
+        (0, "SELECT sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id WHERE c.age % 3 = 1".into()),
+        (0, "SELECT sum(x) FROM fact@ AS f WHERE cust IN (SELECT id FROM cust@ WHERE age > 30)".into()),
+        (0, "SELECT sum(x) FROM fact@ AS f WHERE cust IN (SELECT age FROM cust@ WHERE age > 30)".into()),
+        (
+            0,
+            "SELECT sum(x) FROM fact@ AS f WHERE EXISTS (SELECT 1 FROM cust@ AS c WHERE c.id = f.cust AND age < 9)"
+                .into(),
+        ),
+        (0, "SELECT x FROM fact@ AS f WHERE cust IN (SELECT id FROM cust@ WHERE age = 7) ORDER BY x LIMIT 5".into()),
+        (1, "SELECT sum(x) FROM fact@ AS f WHERE cust NOT IN (SELECT id FROM cust@ WHERE age > 30)".into()),
+        (1, "SELECT sum(age) FROM cust@ AS c WHERE id IN (SELECT cust FROM fact@ WHERE x > 30)".into()),
+        (
+            1,
+            "SELECT c.age, sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id JOIN cust@ AS d ON f.other = d.id
+             WHERE d.age < 20 GROUP BY c.age ORDER BY 1"
+                .into(),
+        ),
+        (
+            1,
+            "SELECT count(*), sum(f.x) FROM cust@ AS c LEFT JOIN fact@ AS f ON c.id = f.cust
+             JOIN cust@ AS d ON f.other = d.id WHERE d.age < 20"
+                .into(),
+        ),
+        (
+            1,
+            "SELECT sum(x) FROM fact@ AS f JOIN (SELECT * FROM cust@ LIMIT 20) AS c ON f.cust = c.id WHERE x < 0"
+                .into(),
+        ),
+        (1, "SELECT sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.age".into()),
+        (1, "SELECT sum(x) FROM fact@ AS f LEFT JOIN cust@ AS c ON f.cust = c.age".into()),
+        (1, "SELECT sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.x = c.id".into()),
+        (1, "SELECT sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id AND f.x > c.age".into()),
+        (1, "SELECT sum(age) FROM cust@ AS c LEFT JOIN fact@ AS f ON f.cust = c.id".into()),
+        (1, "SELECT sum(x) FROM fact@ AS f RIGHT JOIN cust@ AS c ON f.cust = c.id".into()),
+        (1, "SELECT sum(x) FROM fact@ AS f FULL JOIN cust@ AS c ON f.cust = c.id".into()),
+        // Customers that come again and again.
+        (
+            2,
+            "SELECT sum(f.x) FROM fact@ AS f LEFT JOIN (SELECT c.id FROM cust@ AS c JOIN fact@ AS g
+             ON c.id = g.cust AND g.x > c.age) AS d ON f.cust = d.id"
+                .into(),
+        ),
+    ] {
+        assert_eq!(joins(&session, &sql).await, left, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_do_not_hold_keep_their_joins() {
+    let session = star().await;
+    let inner = "SELECT count(*), sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id";
+    let outer = "SELECT count(*), sum(x) FROM fact@ AS f LEFT JOIN cust@ AS c ON f.cust = c.id";
+    assert_eq!((joins(&session, inner).await, joins(&session, outer).await), (0, 0));
+    let change = async |sql: &str| {
+        for sql in [sql.replace('@', ""), sql.replace('@', "_")] {
+            session.sql(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    };
+    change("INSERT INTO fact@ VALUES (4711, 1, 1)").await;
+    assert_eq!((joins(&session, inner).await, joins(&session, outer).await), (0, 0), "a reference without its row");
+    change("DELETE FROM fact@ WHERE cust = 4711").await;
+    assert_eq!((joins(&session, inner).await, joins(&session, outer).await), (0, 0));
+    change("DELETE FROM cust@ WHERE id = 3").await;
+    assert_eq!((joins(&session, inner).await, joins(&session, outer).await), (0, 0), "a row that is gone");
+    change("INSERT INTO cust@ VALUES (3, 'n1', 5), (4, 'n1', 5)").await;
+    assert_eq!((joins(&session, inner).await, joins(&session, outer).await), (1, 1), "a key of two rows");
+}
