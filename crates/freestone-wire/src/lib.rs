@@ -1,1 +1,12 @@
-//! Freestone wire: the frames of the client protocol, and the client.
+pub mod adapt;
+pub mod auth;
+mod chunk;
+mod column;
+mod error;
+pub mod frame;
+pub mod message;
+mod pool;
+mod sample;
+mod types;
+pub use chunk::{Batch, Bytes, Column, StoredColumn, StoredPiece, StoredShared};
+pub use error::{Result, SqlError, WireError, sqlstate};
