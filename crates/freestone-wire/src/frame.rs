@@ -113,7 +113,7 @@ impl Header {
     /// Compares the checksum with that of header and payload.
     pub fn check(&self, payload: &[u8]) -> Result<()> {
         let bytes = header_bytes(self.kind, self.id, &[payload]);
-        if bytes[12..] != self.checksum.to_le_bytes() {
+        if bytes[8..12] != self.length.to_le_bytes() || bytes[12..] != self.checksum.to_le_bytes() {
             let reason = format!("the checksum of {:?} is wrong: bytes changed on the way", self.kind);
             return Err(WireError::malformed("frame", reason));
         }

@@ -74,8 +74,8 @@ messages! {
         capabilities: u32,
         /// What the server is.
         server: String,
-        /// Slots of the shared memory whose descriptor comes with the next byte; 0: none does.
-        memory_slots: u32,
+        /// The abstract Unix socket that gives out the descriptor of shared memory; empty: there is none.
+        memory: String,
     }
 
     /// Runs a statement. The result is named by the frame's id.
@@ -205,7 +205,7 @@ pub mod capability {
     pub const SNAPPY: u32 = 4;
     /// Columns in the chunk format of `docs/format/chunks.md`.
     pub const STORED: u32 = 8;
-    /// Chunks in shared memory, over a Unix socket.
+    /// Chunks in memory that both ends share.
     pub const SHARED_MEMORY: u32 = 16;
     /// Everything that this code can.
     pub const ALL: u32 = LZ4 | ZSTD | SNAPPY | STORED | SHARED_MEMORY;
@@ -237,8 +237,6 @@ parts! {
     Run {
         /// Chunks that the server may send before it gets more credit.
         credit: u32,
-        /// Whether rows must come in the result's order when several streams carry them.
-        ordered: bool,
         /// The parameters' types, one row's chunk of them, in order; both empty where there are none.
         parameter_columns: Vec<ColumnDescription>,
         parameters: Blob,

@@ -67,7 +67,8 @@ mod tests {
         assert_eq!(slice.as_slice(), b"bytes of a frame");
         assert_eq!(pool.take().capacity(), 0);
         drop(slice);
-        assert_eq!(pool.take().as_ptr(), at);
+        let again = pool.take();
+        assert_eq!(again.as_ptr(), at);
         pool.give(vec![1]);
         pool.give(vec![2]);
         assert_eq!(pool.free.lock().unwrap().len(), 1);
