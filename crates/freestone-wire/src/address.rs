@@ -95,7 +95,8 @@ impl Address {
     /// assert!(Address::parse("freestone://ann@db.example?sterams=4").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |what: &str| WireError::Config(format!("{what} in an address like freestone://user:password@host:port"));
+        let wrong =
+            |what: &str| WireError::Config(format!("{what} in an address like freestone://user:password@host:port"));
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no ://"))?;
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (login, place) = place.rsplit_once('@').unwrap_or(("", place));

@@ -139,9 +139,7 @@ async fn open_stream(address: &Address) -> Result<Stream> {
             let stream = stream.map_err(WireError::io(format!("cannot connect to {host}:{port}")))?;
             match address.tls {
                 Tls::Disable => Stream::tcp(stream),
-                Tls::Require => {
-                    Stream::tls_client(stream, host, tls_client_config(address.tls_ca.as_deref())?).await
-                }
+                Tls::Require => Stream::tls_client(stream, host, tls_client_config(address.tls_ca.as_deref())?).await,
             }
         }
     }
@@ -318,7 +316,11 @@ impl Client {
 
     /// What cancels the statement that runs, from anywhere.
     pub fn cancel_handle(&self) -> CancelHandle {
-        CancelHandle { address: self.link.inner.address.clone(), session: self.link.inner.session, key: self.link.inner.key }
+        CancelHandle {
+            address: self.link.inner.address.clone(),
+            session: self.link.inner.session,
+            key: self.link.inner.key,
+        }
     }
 
     /// Ends the session.
@@ -416,12 +418,15 @@ impl Inner {
             }
             (Kind::MappedChunk, _) => {
                 let mapped = message::MappedChunk::parse(&payload)?;
-                let ring = self.ring.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))?;
+                let ring =
+                    self.ring.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))?;
                 let mut bytes = self.pool.take();
                 ring.take(&mapped, &mut bytes)?;
                 self.take_chunk(header.id, bytes, incoming).await?;
             }
-            (Kind::Shared, Some(_)) => self.incoming(header.id, incoming).add_state(message::Shared::parse(&payload)?)?,
+            (Kind::Shared, Some(_)) => {
+                self.incoming(header.id, incoming).add_state(message::Shared::parse(&payload)?)?
+            }
             (Kind::Header, Some(route)) => {
                 let schema = schema_of(&message::Header::parse(&payload)?.columns)?;
                 route.schema.send_replace(Some(schema.clone()));
@@ -458,7 +463,11 @@ impl Inner {
             return Err(WireError::malformed("chunk", format!("{length} bytes are more than was asked for")));
         }
         let mut payload = self.pool.take();
-        payload.reserve_exact(if length > self.address.chunk_bytes_max / 2 { self.address.chunk_bytes_max } else { length });
+        payload.reserve_exact(if length > self.address.chunk_bytes_max / 2 {
+            self.address.chunk_bytes_max
+        } else {
+            length
+        });
         while payload.len() < length {
             let left = (length - payload.len()) as u64;
             let read = (&mut *reader).take(left).read_buf(&mut payload).await;

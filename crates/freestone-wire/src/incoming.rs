@@ -43,7 +43,9 @@ impl Incoming {
             let state = states.entry(part.shared).or_insert_with(|| SharedState::Entries(Entries::default()));
             return match state {
                 SharedState::Entries(entries) => entries.add(&bytes),
-                SharedState::Codec(_) => Err(malformed(format!("state {} is no dictionary of the result", part.shared))),
+                SharedState::Codec(_) => {
+                    Err(malformed(format!("state {} is no dictionary of the result", part.shared)))
+                }
             };
         }
         let transform = transform_of(part.transform).ok_or_else(|| malformed("unknown transform".into()))?;

@@ -50,6 +50,8 @@ pub mod client;
 mod column;
 mod error;
 pub mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod incoming;
 mod memory;
 pub mod message;

@@ -271,10 +271,9 @@ impl ChunkSender {
         self.items = None;
         let mut result = Ok(());
         for carrier in std::mem::take(&mut self.carriers) {
-            let ended = carrier.await.unwrap_or_else(|error| Err(WireError::Malformed {
-                what: "sender",
-                reason: error.to_string(),
-            }));
+            let ended = carrier
+                .await
+                .unwrap_or_else(|error| Err(WireError::Malformed { what: "sender", reason: error.to_string() }));
             // What broke says more than that others stopped because of it.
             if matches!((&result, &ended), (Ok(()) | Err(WireError::Cancelled), Err(_))) {
                 result = ended;
@@ -330,7 +329,14 @@ impl Carrier {
             // Credit is taken in the order of chunks, so that the one that a reader waits for never waits for credit that
             // later ones have.
             let item = {
-                let mut items = items.lock().await;
+                let mut items = match items.try_lock() {
+                    Ok(items) => items,
+                    Err(_) => {
+                        // Others may wait long for work or credit, while the reader waits for what is queued here.
+                        self.stream.flush().await?;
+                        items.lock().await
+                    }
+                };
                 let Some(item) = self.next(&mut items, is_first).await? else { return Ok(()) };
                 self.credit().await?;
                 item
@@ -384,16 +390,18 @@ impl Carrier {
                 work.await.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
             }
         };
-        for (at, bytes) in frames.into_iter().enumerate() {
+        let unpaid = frames.len().saturating_sub(1);
+        for bytes in frames {
             match &self.ring {
                 Some(ring) => self.send_mapped(ring, &bytes).await?,
                 None => self.stream.send_measured(&bytes).await?,
             }
             self.context.pool.give(bytes);
-            // A job that made more chunks than one took credit for one: the others go out, and are paid for here.
-            if at > 0 {
-                self.credit().await?;
-            }
+        }
+        // A job that made more chunks than one took credit for one. All of them go out, since the reader may wait for the
+        // last while later chunks have the credit; then they are paid for.
+        for _ in 0..unpaid {
+            self.credit().await?;
         }
         Ok(())
     }
@@ -578,7 +586,8 @@ impl Chooser {
         let picked = match self.preference {
             // The codecs' own choice is the last but for the dictionary.
             Preference::Encoded(_) => {
-                let encoded = |forms: &Vec<Tried>| forms.iter().position(|form| (40..50).contains(&form.candidate.class));
+                let encoded =
+                    |forms: &Vec<Tried>| forms.iter().position(|form| (40..50).contains(&form.candidate.class));
                 tried.iter().map(|forms| encoded(forms).unwrap_or(0)).collect()
             }
             _ => {
@@ -633,7 +642,5 @@ async fn try_forms(batch: Arc<Batch>, codecs: Vec<ByteCodec>) -> Result<Vec<Vec<
         });
         columns.collect()
     };
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|e| WireError::Malformed { what: "chooser", reason: e.to_string() })
+    tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Malformed { what: "chooser", reason: e.to_string() })
 }

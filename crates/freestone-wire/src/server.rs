@@ -147,7 +147,9 @@ impl Acceptor {
         let shaken = tokio::time::timeout(self.limits.handshake, self.shake_hands(&mut reader, &outgoing)).await;
         let shaken = shaken.unwrap_or(Err(WireError::Timeout("before the client had authenticated itself")));
         match shaken {
-            Ok(Some((session, user, client))) => Ok(Some(Connection::open(self.clone(), session, user, client, reader))),
+            Ok(Some((session, user, client))) => {
+                Ok(Some(Connection::open(self.clone(), session, user, client, reader)))
+            }
             Ok(None) => Ok(None),
             Err(error) => {
                 let failure = message::Failure::from(error.to_sql());
@@ -171,7 +173,8 @@ impl Acceptor {
             return Err(WireError::malformed("hello", "this is the port of a Freestone server"));
         }
         if !(hello.version_min..=hello.version_max).contains(&VERSION) {
-            let reason = format!("versions {} to {}; this server speaks {VERSION}", hello.version_min, hello.version_max);
+            let reason =
+                format!("versions {} to {}; this server speaks {VERSION}", hello.version_min, hello.version_max);
             return Err(WireError::malformed("hello", reason));
         }
         match &hello.purpose {
@@ -179,7 +182,9 @@ impl Acceptor {
                 self.session(*session, key)?.cancel_all();
                 Ok(None)
             }
-            Purpose::Attach { session, key } => self.attach(self.session(*session, key)?, outgoing).await.map(|()| None),
+            Purpose::Attach { session, key } => {
+                self.attach(self.session(*session, key)?, outgoing).await.map(|()| None)
+            }
             Purpose::Session { client_first } => {
                 let (scram, server_first) = ServerScram::challenge(client_first, &*self.users, &self.secret)?;
                 outgoing.send(0, &message::Challenge { version: VERSION, server_first }).await?;
@@ -322,7 +327,10 @@ pub struct Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("session", &self.session.id).field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Connection")
+            .field("session", &self.session.id)
+            .field("user", &self.user)
+            .finish_non_exhaustive()
     }
 }
 
@@ -508,7 +516,15 @@ impl Session {
     fn upload(self: &Arc<Self>, id: u32, schema: SchemaRef) -> UploadStream {
         let (sender, parts) = mpsc::channel(UPLOAD_AHEAD);
         lock(&self.uploads).insert(id, sender);
-        UploadStream { session: self.clone(), id, schema, parts, incoming: Incoming::default(), is_open: false, rows: 0 }
+        UploadStream {
+            session: self.clone(),
+            id,
+            schema,
+            parts,
+            incoming: Incoming::default(),
+            is_open: false,
+            rows: 0,
+        }
     }
 
     fn upload_part(&self, id: u32, part: UploadPart) -> Result<()> {
@@ -531,8 +547,11 @@ impl Session {
 
 /// Byte codecs among a client's capabilities.
 pub(crate) fn codecs(capabilities: u32) -> Vec<ByteCodec> {
-    let known =
-        [(capability::LZ4, ByteCodec::Lz4), (capability::ZSTD, ByteCodec::Zstd), (capability::SNAPPY, ByteCodec::Snappy)];
+    let known = [
+        (capability::LZ4, ByteCodec::Lz4),
+        (capability::ZSTD, ByteCodec::Zstd),
+        (capability::SNAPPY, ByteCodec::Snappy),
+    ];
     let has = known.into_iter().filter(|(bit, _)| capabilities & bit != 0).map(|(_, codec)| codec);
     std::iter::once(ByteCodec::None).chain(has).collect()
 }

@@ -259,7 +259,8 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
     }
     let binary = (0..rows).map(|row| (null_every == 0 || row % null_every != 0).then(|| random.next().to_le_bytes()));
     columns.push(("binary".into(), Arc::new(BinaryViewArray::from_iter(binary.collect::<Vec<_>>()))));
-    let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
     let arrays = columns.into_iter().map(|(_, array)| array).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
@@ -269,13 +270,18 @@ pub fn other_types(rows: usize) -> RecordBatch {
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>(
         (0..rows).map(|row| (row % 3 != 0).then(|| (0..row as i32 % 5).map(Some).collect::<Vec<_>>())),
     );
-    let interval = IntervalMonthDayNanoArray::from_iter_values((0..rows).map(|row| IntervalMonthDayNano::new(row as i32, 2, 3)));
+    let interval =
+        IntervalMonthDayNanoArray::from_iter_values((0..rows).map(|row| IntervalMonthDayNano::new(row as i32, 2, 3)));
     let dictionary: DictionaryArray<Int32Type> = (0..rows).map(|row| ["one", "two"].get(row % 3).copied()).collect();
     RecordBatch::try_from_iter_with_nullable([
         ("null", Arc::new(NullArray::new(rows)) as ArrayRef, true),
         ("list", Arc::new(list), true),
         ("interval", Arc::new(interval), true),
-        ("utf8", Arc::new(StringArray::from_iter((0..rows).map(|row| (row % 4 != 0).then(|| format!("text {row}"))))), true),
+        (
+            "utf8",
+            Arc::new(StringArray::from_iter((0..rows).map(|row| (row % 4 != 0).then(|| format!("text {row}"))))),
+            true,
+        ),
         ("large", Arc::new(LargeStringArray::from_iter((0..rows).map(|row| Some(format!("large {row}"))))), true),
         ("bytes", Arc::new(BinaryArray::from_iter((0..rows).map(|row| Some([row as u8])))), true),
         ("dictionary", Arc::new(dictionary), true),
