@@ -266,6 +266,7 @@ impl Client {
         loop {
             match stream.event().await? {
                 Event::Prepared(prepared) => {
+                    stream.is_over = true;
                     return Ok(Prepared {
                         link: self.link.clone(),
                         id: stream.route.id,
@@ -273,7 +274,10 @@ impl Client {
                         columns: schema_of(&prepared.columns)?,
                     });
                 }
-                Event::Failed(error) => return Err(error),
+                Event::Failed(error) => {
+                    stream.is_over = true;
+                    return Err(error);
+                }
                 _ => return Err(WireError::malformed("answer", "a prepared statement was expected")),
             }
         }
@@ -368,6 +372,7 @@ impl Client {
             summary: None,
             due: 0,
             has_ended: false,
+            is_over: false,
         })
     }
 }
@@ -577,7 +582,10 @@ pub struct ResultStream {
     summary: Option<Summary>,
     /// Credit that has not been given back.
     due: u32,
+    /// Whether the caller gets no more rows.
     has_ended: bool,
+    /// Whether the server has said that it sends no more.
+    is_over: bool,
 }
 
 impl std::fmt::Debug for ResultStream {
@@ -634,7 +642,7 @@ impl ResultStream {
             Event::Complete(summary) => self.summary = Some(summary),
             Event::Prepared(_) => return Err(WireError::malformed("answer", "rows were expected")),
             Event::Failed(error) => {
-                self.has_ended = true;
+                (self.has_ended, self.is_over) = (true, true);
                 return Err(error);
             }
         }
@@ -674,7 +682,7 @@ impl ResultStream {
 impl Drop for ResultStream {
     fn drop(&mut self) {
         self.events.close();
-        if self.has_ended || self.summary.is_some() {
+        if self.is_over || self.summary.is_some() {
             self.link.inner.close(&self.route);
             return;
         }
@@ -768,7 +776,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.stream.has_ended || self.sender.take().is_none() {
+        if self.stream.is_over || self.sender.take().is_none() {
             return;
         }
         let (link, id) = (self.stream.link.clone(), self.stream.route.id);

@@ -5,7 +5,7 @@
 //! a session to carry its chunks, are dealt with here.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -70,8 +70,10 @@ const CREDIT_MAX: usize = 1 << 16;
 const REQUESTS_AHEAD: usize = 16;
 /// Chunks of an upload that a client may send ahead.
 const UPLOAD_CREDIT: u32 = 4;
-/// Messages of an upload that may wait: those chunks, and the states that they need.
-const UPLOAD_AHEAD: usize = 256;
+/// Messages of an upload that may wait: those chunks, and the states that they need. Their bytes may be so many times those of
+/// the largest request.
+const UPLOAD_AHEAD: usize = 1024;
+const UPLOAD_AHEAD_BYTES: usize = 4;
 
 /// All sessions of a server.
 pub struct Acceptor {
@@ -89,7 +91,7 @@ struct Session {
     main: Arc<Outgoing>,
     attached: Mutex<Vec<Arc<Outgoing>>>,
     results: Mutex<HashMap<u32, Active>>,
-    uploads: Mutex<HashMap<u32, mpsc::Sender<UploadPart>>>,
+    uploads: Mutex<HashMap<u32, UploadRoute>>,
     ring: Mutex<Option<Arc<Ring>>>,
     pool: Arc<Pool>,
     chunk_bytes_max: usize,
@@ -177,6 +179,10 @@ impl Acceptor {
                 format!("versions {} to {}; this server speaks {VERSION}", hello.version_min, hello.version_max);
             return Err(WireError::malformed("hello", reason));
         }
+        if (hello.chunk_bytes_max as usize) < CHUNK_BYTES_MIN {
+            let reason = format!("chunks of {} bytes; at least {CHUNK_BYTES_MIN} are needed", hello.chunk_bytes_max);
+            return Err(WireError::malformed("hello", reason));
+        }
         match &hello.purpose {
             Purpose::Cancel { session, key } => {
                 self.session(*session, key)?.cancel_all();
@@ -205,7 +211,7 @@ impl Acceptor {
     }
 
     fn new_session(&self, hello: &Hello, outgoing: &Arc<Outgoing>) -> Arc<Session> {
-        let chunk_bytes_max = (hello.chunk_bytes_max as usize).clamp(CHUNK_BYTES_MIN, self.limits.chunk_bytes_max);
+        let chunk_bytes_max = (hello.chunk_bytes_max as usize).min(self.limits.chunk_bytes_max.max(CHUNK_BYTES_MIN));
         let mut sessions = lock(&self.sessions);
         let mut id = u64::from_le_bytes(random());
         while sessions.contains_key(&id) {
@@ -515,12 +521,14 @@ impl Session {
 
     fn upload(self: &Arc<Self>, id: u32, schema: SchemaRef) -> UploadStream {
         let (sender, parts) = mpsc::channel(UPLOAD_AHEAD);
-        lock(&self.uploads).insert(id, sender);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        lock(&self.uploads).insert(id, UploadRoute { parts: sender, waiting: waiting.clone() });
         UploadStream {
             session: self.clone(),
             id,
             schema,
             parts,
+            waiting,
             incoming: Incoming::default(),
             is_open: false,
             rows: 0,
@@ -529,12 +537,15 @@ impl Session {
 
     fn upload_part(&self, id: u32, part: UploadPart) -> Result<()> {
         // A client may send on until it hears that its upload failed.
-        let Some(sender) = lock(&self.uploads).get(&id).cloned() else { return Ok(()) };
-        match sender.try_send(part) {
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                Err(WireError::malformed("upload", "more chunks than there is credit for"))
-            }
-            _ => Ok(()),
+        let uploads = lock(&self.uploads);
+        let Some(route) = uploads.get(&id) else { return Ok(()) };
+        let bytes = part.bytes();
+        let waiting = route.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let is_full = waiting > UPLOAD_AHEAD_BYTES * self.limits.request_bytes_max;
+        match route.parts.try_send(part) {
+            Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Ok(()) if !is_full => Ok(()),
+            _ => Err(WireError::malformed("upload", "more chunks than there is credit for")),
         }
     }
 
@@ -749,12 +760,29 @@ enum UploadPart {
     End(message::UploadEnd),
 }
 
+impl UploadPart {
+    fn bytes(&self) -> usize {
+        match self {
+            UploadPart::Shared(part) => part.bytes.0.len(),
+            UploadPart::Chunk(payload) => payload.len(),
+            UploadPart::End(_) => 0,
+        }
+    }
+}
+
+/// Where the messages of an upload go, and how many bytes of them wait.
+struct UploadRoute {
+    parts: mpsc::Sender<UploadPart>,
+    waiting: Arc<AtomicUsize>,
+}
+
 /// The rows of an upload as they come.
 pub struct UploadStream {
     session: Arc<Session>,
     id: u32,
     schema: SchemaRef,
     parts: mpsc::Receiver<UploadPart>,
+    waiting: Arc<AtomicUsize>,
     incoming: Incoming,
     is_open: bool,
     rows: u64,
@@ -776,7 +804,9 @@ impl UploadStream {
         }
         self.is_open = true;
         loop {
-            match self.parts.recv().await {
+            let part = self.parts.recv().await;
+            self.waiting.fetch_sub(part.as_ref().map_or(0, UploadPart::bytes), Ordering::Relaxed);
+            match part {
                 None => return Err(WireError::Closed("in the middle of an upload")),
                 Some(UploadPart::Shared(part)) => self.incoming.add_state(part)?,
                 Some(UploadPart::Chunk(payload)) => return self.decode(payload).await.map(Some),
