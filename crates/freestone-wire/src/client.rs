@@ -398,8 +398,8 @@ impl Inner {
         self.is_broken.store(true, Ordering::Release);
         if let Some(route) = self.route.send_replace(None) {
             route.cancel.send_replace(true);
-            _ = route.events.send(Event::Failed(error));
             lock(&route.state).permit = None;
+            _ = route.events.send(Event::Failed(error));
         }
     }
 
@@ -518,7 +518,7 @@ impl Inner {
             drop(decoder);
             batch
         });
-        _ = route.events.send(Event::Chunk(first_row, rows, work));
+        // The next statement may begin as soon as the reader has the last event, so the route ends before.
         let is_over = {
             let mut state = lock(&route.state);
             state.rows += rows as u64;
@@ -527,13 +527,13 @@ impl Inner {
         if is_over {
             self.close(&route);
         }
+        _ = route.events.send(Event::Chunk(first_row, rows, work));
         Ok(())
     }
 
     fn complete(&self, route: &Route, complete: message::Complete) {
         let message::Complete { rows, tag, server_us } = complete;
         let has_rows = route.schema.borrow().is_some();
-        _ = route.events.send(Event::Complete(Summary { rows, tag, server_us }));
         let is_over = {
             let mut state = lock(&route.state);
             state.total = Some(rows);
@@ -542,12 +542,13 @@ impl Inner {
         if is_over {
             self.close(route);
         }
+        _ = route.events.send(Event::Complete(Summary { rows, tag, server_us }));
     }
 
     fn end(&self, route: &Route, event: Event) {
         route.cancel.send_replace(true);
-        _ = route.events.send(event);
         self.close(route);
+        _ = route.events.send(event);
     }
 
     /// The result is over: the next may begin.

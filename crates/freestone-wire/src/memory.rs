@@ -17,7 +17,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Result, WireError};
@@ -39,13 +40,14 @@ pub(crate) struct Ring {
     bytes: usize,
     slots: usize,
     slot_bytes: usize,
-    next: AtomicUsize,
+    /// The slot to fill next; whoever fills it holds the lock.
+    next: Mutex<usize>,
     file: File,
 }
 
 // SAFETY: the mapping belongs to no thread; all access to it is by atomics, or by copies that `put` and `take` guard.
 unsafe impl Send for Ring {}
-// SAFETY: as above; `put` is called by one carrier of one session at a time, and copies of other processes are never trusted.
+// SAFETY: as above; `put` fills slots under a lock, and what `take` copies is not trusted before its checksum.
 unsafe impl Sync for Ring {}
 
 impl Drop for Ring {
@@ -96,7 +98,7 @@ impl Ring {
         let pointer = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, file.as_raw_fd(), 0) };
         let pointer = NonNull::new(pointer.cast()).filter(|_| pointer != libc::MAP_FAILED);
         let pointer = pointer.ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { pointer, bytes, slots, slot_bytes, next: AtomicUsize::new(0), file })
+        Ok(Self { pointer, bytes, slots, slot_bytes, next: Mutex::new(0), file })
     }
 
     fn flag(&self, slot: usize) -> &AtomicU32 {
@@ -112,14 +114,16 @@ impl Ring {
 
     /// Copies a chunk into the next slot; `None` if that is not free, or too small.
     pub fn put(&self, chunk: &[u8]) -> Option<MappedChunk> {
-        let slot = self.next.load(Ordering::Relaxed);
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = *next;
         if chunk.len() > self.slot_bytes || self.flag(slot).load(Ordering::Acquire) != 0 {
             return None;
         }
-        // SAFETY: the slot is the ring's and large enough, and is not in the vector that `chunk` is of.
+        // SAFETY: the slot is the ring's, large enough, and free, so that only the holder of the lock writes to it; it is not
+        // part of `chunk`, which is memory of this process alone.
         unsafe { std::ptr::copy_nonoverlapping(chunk.as_ptr(), self.slot(slot), chunk.len()) };
         self.flag(slot).store(1, Ordering::Release);
-        self.next.store((slot + 1) % self.slots, Ordering::Relaxed);
+        *next = (slot + 1) % self.slots;
         let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, chunk) as u32;
         Some(MappedChunk { slot: slot as u32, length: chunk.len() as u32, checksum })
     }

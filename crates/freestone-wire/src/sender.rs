@@ -122,6 +122,7 @@ impl ChunkSender {
                 states: states.clone(),
                 sent: HashMap::new(),
                 ring: context.ring.clone().filter(|_| at == 0),
+                is_main: at == 0,
             };
             tokio::spawn(carrier.run(receiver.clone(), header))
         });
@@ -319,6 +320,7 @@ struct Carrier {
     /// How many entries, or bytes, of each state this stream has sent.
     sent: HashMap<u32, usize>,
     ring: Option<Arc<crate::memory::Ring>>,
+    is_main: bool,
 }
 
 impl Carrier {
@@ -337,7 +339,10 @@ impl Carrier {
                         items.lock().await
                     }
                 };
-                let Some(item) = self.next(&mut items, is_first).await? else { return Ok(()) };
+                let Some(item) = self.next(&mut items, is_first).await? else {
+                    // The main stream's last chunk goes out with what completes the result.
+                    return if self.is_main { Ok(()) } else { self.stream.flush().await };
+                };
                 self.credit().await?;
                 item
             };
