@@ -104,6 +104,14 @@ impl<'a> Chunk<'a> {
         self.header.encoding
     }
 
+    /// Bytes of text that reading any of the chunk's strings decompresses first: 0 but for [`Encoding::Block`].
+    pub fn block_bytes(&self) -> usize {
+        match &self.body {
+            Body::Block(block) => block.lengths.total,
+            _ => 0,
+        }
+    }
+
     /// Whether any row is NULL.
     pub fn has_nulls(&self) -> bool {
         self.header.all_null || self.header.validity.is_some()

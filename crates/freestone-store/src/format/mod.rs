@@ -108,10 +108,7 @@ impl<'a> PageView<'a> {
             match self.layout {
                 Layout::Pax(page) => {
                     let chunk = self.chunk(page, *column)?;
-                    let nulls = chunk.has_nulls().then_some(|words: &mut [u64], at| chunk.validity(rows, words, at));
-                    append(&mut buffers[*at], rows.len(), nulls, |out| {
-                        decode_chunk(&chunk, rows, out, scratch, self.key_of(*column)).map_err(|e| e.to_string())
-                    })?;
+                    append_chunk(&chunk, rows, &mut buffers[*at], scratch, self.key_of(*column))?;
                 }
                 Layout::Dense(page) => {
                     let fill = |words: &mut [u64], at| page.validity(self.payload, *column, rows, words, at);
@@ -157,6 +154,18 @@ impl<'a> PageView<'a> {
     fn key_of(&self, column: usize) -> u64 {
         self.key << 12 | column as u64
     }
+}
+
+/// Appends the values and validity of `rows` of one chunk. `key` names the chunk for the block cache in `scratch`.
+pub fn append_chunk(
+    chunk: &Chunk<'_>,
+    rows: Rows<'_>,
+    out: &mut ColumnBuffer,
+    scratch: &mut Scratch,
+    key: u64,
+) -> Result<(), String> {
+    let nulls = chunk.has_nulls().then_some(|words: &mut [u64], at| chunk.validity(rows, words, at));
+    append(out, rows.len(), nulls, |out| decode_chunk(chunk, rows, out, scratch, key).map_err(|e| e.to_string()))
 }
 
 /// Appends `count` values by `decode`, and their validity by `nulls` where there may be any.

@@ -1,0 +1,323 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, and PostgreSQL's text of a verifier, so that one file of users serves
+//! every protocol. Passwords are used as they are written, without normalization.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, KeyInit, Mac};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::str::FromStr;
+use subtle::ConstantTimeEq;
+
+use crate::error::{Result, WireError};
+
+/// Rounds of PBKDF2 for new verifiers, as PostgreSQL's default, so that made-up challenges look like real ones.
+pub const ITERATIONS: u32 = 4096;
+/// More rounds than a server may ask a client to compute.
+const ITERATIONS_MAX: u32 = 1 << 22;
+const SALT_BYTES: usize = 16;
+/// GS2 header without channel binding.
+const GS2: &str = "n,,";
+
+type Key = [u8; 32];
+
+/// Looks users up. Implemented by closures from a name to its verifier.
+pub trait Authenticator: Send + Sync {
+    /// The verifier of a user; `None` if there is no such user.
+    fn verifier(&self, user: &str) -> Option<Verifier>;
+
+    /// Bytes that only this server knows and that stay the same: challenges of users that do not exist follow from it.
+    /// `None`: those of this process.
+    fn secret(&self) -> Option<[u8; 32]> {
+        None
+    }
+}
+
+impl<F: Fn(&str) -> Option<Verifier> + Send + Sync> Authenticator for F {
+    fn verifier(&self, user: &str) -> Option<Verifier> {
+        self(user)
+    }
+}
+
+/// What a server keeps instead of a password: `SCRAM-SHA-256$iterations:salt$stored key:server key`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Verifier {
+    iterations: u32,
+    salt: Vec<u8>,
+    stored_key: Key,
+    server_key: Key,
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
+impl Verifier {
+    /// The verifier of a new password, with a random salt.
+    pub fn new(password: &str) -> Self {
+        Self::derive(password, &random::<SALT_BYTES>(), ITERATIONS)
+    }
+
+    fn derive(password: &str, salt: &[u8], iterations: u32) -> Self {
+        let salted = salted_password(password, salt, iterations);
+        let (client_key, server_key) = (hmac(&salted, b"Client Key"), hmac(&salted, b"Server Key"));
+        Self { iterations, salt: salt.to_vec(), stored_key: Sha256::digest(client_key).into(), server_key }
+    }
+
+    /// Nobody's verifier: its challenge is the same whenever the user is asked for, and no proof satisfies it.
+    fn nobody(user: &str, secret: &[u8; 32]) -> Self {
+        let salt = hmac(secret, user.as_bytes())[..SALT_BYTES].to_vec();
+        Self { iterations: ITERATIONS, salt, stored_key: random(), server_key: random() }
+    }
+}
+
+impl fmt::Display for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [salt, stored, server] = [&self.salt[..], &self.stored_key, &self.server_key].map(|b| BASE64.encode(b));
+        write!(f, "SCRAM-SHA-256${}:{salt}${stored}:{server}", self.iterations)
+    }
+}
+
+impl FromStr for Verifier {
+    type Err = WireError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parse = || {
+            let (count_and_salt, keys) = text.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
+            let ((count, salt), (stored, server)) = (count_and_salt.split_once(':')?, keys.split_once(':')?);
+            let key = |text: &str| BASE64.decode(text).ok()?.try_into().ok();
+            Some(Self {
+                iterations: count.parse().ok().filter(|n| (1..=ITERATIONS_MAX).contains(n))?,
+                salt: BASE64.decode(salt).ok()?,
+                stored_key: key(stored)?,
+                server_key: key(server)?,
+            })
+        };
+        // The text is a secret of a kind: it is not repeated.
+        let form = "a verifier has the form SCRAM-SHA-256$iterations:salt$stored key:server key";
+        parse().ok_or_else(|| WireError::Config(form.into()))
+    }
+}
+
+fn hmac(key: &[u8], message: &[u8]) -> Key {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of every length");
+    mac.update(message);
+    mac.finalize().into_bytes().into()
+}
+
+fn salted_password(password: &str, salt: &[u8], iterations: u32) -> Key {
+    pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password.as_bytes(), salt, iterations)
+}
+
+fn xor(a: &Key, b: &Key) -> Key {
+    std::array::from_fn(|i| a[i] ^ b[i])
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    SysRng.try_fill_bytes(&mut bytes).expect("a system that runs programs gives them random bytes");
+    bytes
+}
+
+fn nonce() -> String {
+    BASE64.encode(random::<18>())
+}
+
+/// The value of an attribute `name=value` at the front of `text`, and what follows the comma behind it.
+fn attribute<'t>(text: &'t str, name: &str) -> Result<(&'t str, &'t str)> {
+    let value = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+    let value = value.ok_or_else(|| WireError::malformed("authentication", format!("attribute {name} expected")))?;
+    Ok(value.split_once(',').unwrap_or((value, "")))
+}
+
+/// The client's side: `first`, [`ClientScram::answer`], [`ClientScram::finish`].
+pub(crate) struct ClientScram {
+    password: String,
+    nonce: String,
+    first_bare: String,
+    server_signature: Key,
+}
+
+impl ClientScram {
+    pub fn new(user: &str, password: &str) -> Self {
+        Self::with_nonce(user, password, nonce())
+    }
+
+    fn with_nonce(user: &str, password: &str, nonce: String) -> Self {
+        let first_bare = format!("n={},r={nonce}", user.replace('=', "=3D").replace(',', "=2C"));
+        Self { password: password.into(), nonce, first_bare, server_signature: [0; 32] }
+    }
+
+    pub fn first(&self) -> String {
+        format!("{GS2}{}", self.first_bare)
+    }
+
+    /// The proof for the server's challenge.
+    pub fn answer(&mut self, server_first: &str) -> Result<String> {
+        let (nonce, rest) = attribute(server_first, "r")?;
+        let (salt, rest) = attribute(rest, "s")?;
+        let (iterations, _) = attribute(rest, "i")?;
+        let malformed = |what: &str| WireError::malformed("authentication", what);
+        let salt = BASE64.decode(salt).map_err(|_| malformed("the salt is not base64"))?;
+        let iterations = iterations.parse().ok().filter(|n| (1..=ITERATIONS_MAX).contains(n));
+        let iterations = iterations.ok_or_else(|| malformed("the number of iterations is out of bounds"))?;
+        if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
+            return Err(WireError::Authentication("the server does not answer this connection's nonce".into()));
+        }
+        let salted = salted_password(&self.password, &salt, iterations);
+        let client_key = hmac(&salted, b"Client Key");
+        let stored_key: Key = Sha256::digest(client_key).into();
+        let without_proof = format!("c={},r={nonce}", BASE64.encode(GS2));
+        let message = format!("{},{server_first},{without_proof}", self.first_bare);
+        let proof = xor(&client_key, &hmac(&stored_key, message.as_bytes()));
+        self.server_signature = hmac(&hmac(&salted, b"Server Key"), message.as_bytes());
+        Ok(format!("{without_proof},p={}", BASE64.encode(proof)))
+    }
+
+    /// Checks that the server knows the verifier, too.
+    pub fn finish(&self, server_final: &str) -> Result<()> {
+        let (signature, _) = attribute(server_final, "v")?;
+        let signature = BASE64.decode(signature).unwrap_or_default();
+        if !bool::from(signature.ct_eq(&self.server_signature)) {
+            let reason = "the server could not prove that it knows the user: it may be another server";
+            return Err(WireError::Authentication(reason.into()));
+        }
+        Ok(())
+    }
+}
+
+/// The server's side: [`ServerScram::challenge`], then [`ServerScram::check`].
+pub(crate) struct ServerScram {
+    pub user: String,
+    verifier: Verifier,
+    exists: bool,
+    nonce: String,
+    first_bare: String,
+    server_first: String,
+}
+
+impl ServerScram {
+    /// Answers the client's first message. Users that do not exist are challenged like those that do.
+    pub fn challenge(client_first: &str, users: &dyn Authenticator, secret: &[u8; 32]) -> Result<(Self, String)> {
+        Self::with_nonce(client_first, users, secret, &nonce())
+    }
+
+    fn with_nonce(
+        client_first: &str,
+        users: &dyn Authenticator,
+        secret: &[u8; 32],
+        nonce: &str,
+    ) -> Result<(Self, String)> {
+        let first_bare = client_first.strip_prefix(GS2).ok_or_else(|| {
+            WireError::malformed("authentication", "channel binding and authorization identities are not supported")
+        })?;
+        let (name, rest) = attribute(first_bare, "n")?;
+        let (client_nonce, _) = attribute(rest, "r")?;
+        let user = name.replace("=2C", ",").replace("=3D", "=");
+        let known = users.verifier(&user);
+        let exists = known.is_some();
+        let verifier = known.unwrap_or_else(|| Verifier::nobody(&user, secret));
+        let nonce = format!("{client_nonce}{nonce}");
+        let server_first = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
+        let first_bare = first_bare.to_owned();
+        let scram = Self { user, verifier, exists, nonce, first_bare, server_first: server_first.clone() };
+        Ok((scram, server_first))
+    }
+
+    /// Checks the client's proof and gives the server's own.
+    pub fn check(&self, client_final: &str) -> Result<String> {
+        let wrong = || WireError::Authentication(format!("user {:?} or the password is not right", self.user));
+        let (without_proof, proof) = client_final.rsplit_once(",p=").ok_or_else(wrong)?;
+        let (binding, rest) = attribute(without_proof, "c")?;
+        let (nonce, _) = attribute(rest, "r")?;
+        let proof: Key = BASE64.decode(proof).ok().and_then(|p| p.try_into().ok()).ok_or_else(wrong)?;
+        let message = format!("{},{},{without_proof}", self.first_bare, self.server_first);
+        let client_key = xor(&proof, &hmac(&self.verifier.stored_key, message.as_bytes()));
+        let key_is_right = Sha256::digest(client_key).ct_eq(&self.verifier.stored_key);
+        let is_right = bool::from(key_is_right) && self.exists && nonce == self.nonce;
+        if !is_right || binding != BASE64.encode(GS2) {
+            return Err(wrong());
+        }
+        Ok(format!("v={}", BASE64.encode(hmac(&self.verifier.server_key, message.as_bytes()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: [u8; 32] = [7; 32];
+
+    #[test]
+    fn test_vector_of_rfc_7677() {
+        let salt = BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let verifier = Verifier::derive("pencil", &salt, 4096);
+        let users = move |user: &str| (user == "user").then(|| verifier.clone());
+        let mut client = ClientScram::with_nonce("user", "pencil", "rOprNGfwEbeRWgbNEkqO".into());
+        assert_eq!(client.first(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
+        let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+        let (server, challenge) = ServerScram::with_nonce(&client.first(), &users, &SECRET, nonce).unwrap();
+        let expected = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+        assert_eq!(challenge, expected);
+        let proof = client.answer(&challenge).unwrap();
+        assert!(proof.ends_with("p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="));
+        let end = server.check(&proof).unwrap();
+        assert_eq!(end, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
+        client.finish(&end).unwrap();
+        assert!(client.finish("v=AAAA").is_err());
+    }
+
+    fn log_in(name: &str, password: &str, users: &dyn Authenticator) -> (String, Result<String>) {
+        let mut client = ClientScram::new(name, password);
+        let (server, challenge) = ServerScram::challenge(&client.first(), users, &SECRET).unwrap();
+        let proof = client.answer(&challenge).unwrap();
+        (challenge, server.check(&proof))
+    }
+
+    #[test]
+    fn only_the_right_password_passes_and_users_cannot_be_told_apart() {
+        let verifier = Verifier::new("secret");
+        let users = move |user: &str| (user == "ann,=").then(|| verifier.clone());
+        assert!(log_in("ann,=", "secret", &users).1.is_ok());
+        assert!(log_in("ann,=", "Secret", &users).1.is_err());
+        let salt_of = |challenge: &str| challenge.split_once(",s=").unwrap().1.to_owned();
+        let (first, second) = (log_in("bob", "secret", &users), log_in("bob", "x", &users));
+        assert_eq!(salt_of(&first.0), salt_of(&second.0));
+        assert_ne!(salt_of(&first.0), salt_of(&log_in("carol", "x", &users).0));
+        assert!(first.1.is_err() && second.1.is_err());
+        assert_eq!(first.1.unwrap_err().to_string().replace("bob", "ann,="), {
+            log_in("ann,=", "no", &users).1.unwrap_err().to_string()
+        });
+    }
+
+    #[test]
+    fn verifiers_are_postgresql_text() {
+        let verifier = Verifier::new("secret");
+        assert_eq!(verifier.to_string().parse::<Verifier>().unwrap(), verifier);
+        assert!(verifier.to_string().starts_with("SCRAM-SHA-256$4096:"));
+        for wrong in ["", "md5abc", "SCRAM-SHA-256$0:AA==$AA==:AA==", "SCRAM-SHA-256$4096:AA==$AA==:AA=="] {
+            assert!(wrong.parse::<Verifier>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        let users = |_: &str| None;
+        for first in ["", "p=tls,,n=a,r=b", "n,,", "n,,n=a", "y,,n=a,r=b"] {
+            assert!(ServerScram::challenge(first, &users, &SECRET).is_err(), "{first}");
+        }
+        let mut client = ClientScram::new("a", "b");
+        for challenge in ["", "r=x,s=AA==,i=1", "r=,s=,i=0", "r=a,s=*,i=9"] {
+            assert!(client.answer(challenge).is_err(), "{challenge}");
+        }
+        let (server, _) = ServerScram::challenge("n,,n=a,r=b", &users, &SECRET).unwrap();
+        for proof in ["", "c=biws,r=b,p=", "p=AAAA"] {
+            assert!(server.check(proof).is_err(), "{proof}");
+        }
+    }
+}

@@ -1,0 +1,811 @@
+//! The client: connects, runs statements, gives their rows as Arrow batches.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::address::{Address, Endpoint, Tls};
+use crate::auth::ClientScram;
+use crate::chunk::{self, Batch};
+use crate::error::{Result, SqlError, WireError};
+use crate::frame::{Blob, Header, Kind, Message, read_header, read_payload};
+use crate::incoming::Incoming;
+use crate::memory::Ring;
+use crate::message::{self, MAGIC, Purpose, Run, VERSION, capability};
+use crate::outgoing::Outgoing;
+use crate::pool::Pool;
+use crate::sender::{ChunkSender, Context};
+use crate::server::codecs;
+use crate::transport::{Reader, Stream, tls_client_config};
+use crate::types::{describe, schema_of, wire_schema};
+
+/// The largest message but chunks that a server may send.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Uploads' chunks are not larger than this, whatever the server takes.
+const UPLOAD_BYTES: usize = 1 << 20;
+
+type OnNotice = Box<dyn Fn(&str) + Send + Sync>;
+type OnProgress = Box<dyn Fn(u64, u64) + Send + Sync>;
+
+/// A connection to a server. It runs one statement at a time; dropping it ends the session.
+pub struct Client {
+    link: Arc<Link>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("address", &self.link.inner.address).finish_non_exhaustive()
+    }
+}
+
+/// An open connection: ends when neither the client nor a result needs it.
+struct Link {
+    inner: Arc<Inner>,
+    readers: Vec<JoinHandle<()>>,
+    /// Streams close when their sending sides are dropped, although nothing is sent on these.
+    _attached: Vec<Outgoing>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.readers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// What the tasks that read share with those who ask.
+struct Inner {
+    address: Address,
+    main: Arc<Outgoing>,
+    session: u64,
+    key: [u8; 32],
+    server: String,
+    capabilities: u32,
+    frame_bytes_max: usize,
+    /// Chunks that the server may send ahead.
+    window: u32,
+    next_id: AtomicU32,
+    /// One permit: that of the result that is open.
+    open: Arc<Semaphore>,
+    route: watch::Sender<Option<Arc<Route>>>,
+    /// Whether the connection is of no more use.
+    is_broken: AtomicBool,
+    on_notice: Mutex<Option<OnNotice>>,
+    on_progress: Mutex<Option<OnProgress>>,
+    pool: Arc<Pool>,
+    decoders: Arc<Semaphore>,
+    ring: Option<Ring>,
+}
+
+/// Where the messages of the open result go.
+struct Route {
+    id: u32,
+    events: mpsc::UnboundedSender<Event>,
+    schema: watch::Sender<Option<SchemaRef>>,
+    /// Chunks that came and that the reader of the result has not had.
+    waiting: AtomicUsize,
+    /// What an upload may send.
+    credit: Arc<Semaphore>,
+    cancel: watch::Sender<bool>,
+    state: Mutex<RouteState>,
+}
+
+struct RouteState {
+    rows: u64,
+    /// The rows that the result has, when that is known.
+    total: Option<u64>,
+    /// Given back when the result is over.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+enum Event {
+    Header(SchemaRef),
+    Chunk(u64, usize, JoinHandle<Result<RecordBatch>>),
+    Prepared(message::Prepared),
+    Complete(Summary),
+    Failed(WireError),
+}
+
+/// How a result or upload ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Rows of the result, or rows that were changed.
+    pub rows: u64,
+    /// What was done, as `SELECT`.
+    pub tag: String,
+    /// Microseconds that the server took.
+    pub server_us: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn open_stream(address: &Address) -> Result<Stream> {
+    match &address.endpoint {
+        Endpoint::Unix(path) => {
+            let stream = UnixStream::connect(path).await;
+            Ok(Stream::unix(stream.map_err(WireError::io(format!("cannot connect to {}", path.display())))?))
+        }
+        Endpoint::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await;
+            let stream = stream.map_err(WireError::io(format!("cannot connect to {host}:{port}")))?;
+            match address.tls {
+                Tls::Disable => Stream::tcp(stream),
+                Tls::Require => Stream::tls_client(stream, host, tls_client_config(address.tls_ca.as_deref())?).await,
+            }
+        }
+    }
+}
+
+fn hello(address: &Address, purpose: Purpose) -> message::Hello {
+    let memory = if address.shared_memory { 0 } else { capability::SHARED_MEMORY };
+    message::Hello {
+        magic: MAGIC,
+        version_min: VERSION,
+        version_max: VERSION,
+        chunk_bytes_max: address.chunk_bytes_max as u32,
+        capabilities: capability::ALL & !memory,
+        client: address.client.clone(),
+        purpose,
+    }
+}
+
+/// Reads the one message that may come, or the error in its place.
+async fn expect<M: Message>(reader: &mut Reader) -> Result<M> {
+    let header = read_header(reader, MESSAGE_BYTES_MAX).await?.ok_or(WireError::Closed("by the server"))?;
+    let payload = read_payload(reader, &header).await?;
+    if header.kind == Kind::Error {
+        return Err(SqlError::from(message::Failure::parse(&payload)?).into());
+    }
+    if header.kind != M::KIND {
+        let reason = format!("{:?} where {:?} was expected", header.kind, M::KIND);
+        return Err(WireError::malformed("handshake", reason));
+    }
+    M::parse(&payload)
+}
+
+impl Client {
+    /// Connects to an address as [`Address::parse`] reads it.
+    pub async fn connect(address: &str) -> Result<Self> {
+        Self::connect_to(Address::parse(address)?).await
+    }
+
+    /// Connects and authenticates.
+    pub async fn connect_to(address: Address) -> Result<Self> {
+        let timeout = Duration::from_secs(address.connect_timeout_s);
+        let connecting = tokio::time::timeout(timeout, Self::open(address)).await;
+        connecting.unwrap_or(Err(WireError::Timeout("while connecting")))
+    }
+
+    async fn open(address: Address) -> Result<Self> {
+        let Stream { mut reader, writer, is_local } = open_stream(&address).await?;
+        let main = Arc::new(Outgoing::new(writer, is_local));
+        let mut scram = ClientScram::new(&address.user, &address.password);
+        main.send(0, &hello(&address, Purpose::Session { client_first: scram.first() })).await?;
+        let challenge: message::Challenge = expect(&mut reader).await?;
+        if challenge.version != VERSION {
+            return Err(WireError::malformed("handshake", format!("version {} was not offered", challenge.version)));
+        }
+        // Thousands of hashes: not for a thread that others wait for.
+        let answering = tokio::task::spawn_blocking(move || scram.answer(&challenge.server_first).map(|p| (scram, p)));
+        let (scram, client_final) = answering.await.map_err(|e| WireError::Authentication(e.to_string()))??;
+        main.send(0, &message::Proof { client_final }).await?;
+        let ready: message::Ready = expect(&mut reader).await?;
+        scram.finish(&ready.server_final)?;
+        let ring = match ready.memory.is_empty() {
+            true => None,
+            false => receive_ring(&ready, address.chunk_bytes_max).await,
+        };
+        let window = (2 * address.threads + 2 * address.streams) as u32;
+        let inner = Arc::new(Inner {
+            main,
+            session: ready.session,
+            key: ready.key,
+            server: ready.server,
+            capabilities: ready.capabilities,
+            frame_bytes_max: ready.frame_bytes_max as usize,
+            window,
+            next_id: AtomicU32::new(1),
+            open: Arc::new(Semaphore::new(1)),
+            route: watch::channel(None).0,
+            is_broken: AtomicBool::new(false),
+            on_notice: Mutex::default(),
+            on_progress: Mutex::default(),
+            pool: Pool::new(window as usize + 2),
+            decoders: Arc::new(Semaphore::new(address.threads)),
+            ring,
+            address,
+        });
+        let readers = vec![tokio::spawn(inner.clone().read(reader))];
+        let mut link = Link { inner, readers, _attached: vec![] };
+        for _ in 1..link.inner.address.streams {
+            let (reader, outgoing) = link.inner.attach().await?;
+            link.readers.push(tokio::spawn(link.inner.clone().read(reader)));
+            link._attached.push(outgoing);
+        }
+        Ok(Self { link: Arc::new(link) })
+    }
+
+    /// What the server is.
+    pub fn server(&self) -> &str {
+        &self.link.inner.server
+    }
+
+    /// Whether results come through shared memory.
+    pub fn has_shared_memory(&self) -> bool {
+        self.link.inner.ring.is_some()
+    }
+
+    /// Called with what the server has to show the user, on a thread of the runtime: it should not take long.
+    pub fn on_notice(&self, f: impl Fn(&str) + Send + Sync + 'static) {
+        *lock(&self.link.inner.on_notice) = Some(Box::new(f));
+    }
+
+    /// Called with how far a statement is: done, of so many; 0 where that is not known.
+    pub fn on_progress(&self, f: impl Fn(u64, u64) + Send + Sync + 'static) {
+        *lock(&self.link.inner.on_progress) = Some(Box::new(f));
+    }
+
+    /// Runs a statement. `parameters`: one row, a column for each parameter.
+    pub async fn query(&self, sql: &str, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
+        let run = self.run(parameters)?;
+        self.start(message::Query { run, text: sql.into() }).await
+    }
+
+    /// Prepares a statement.
+    pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
+        let mut stream = self.start(message::Prepare { text: sql.into() }).await?;
+        loop {
+            match stream.event().await? {
+                Event::Prepared(prepared) => {
+                    stream.is_over = true;
+                    return Ok(Prepared {
+                        link: self.link.clone(),
+                        id: stream.route.id,
+                        parameters: schema_of(&prepared.parameters)?,
+                        columns: schema_of(&prepared.columns)?,
+                    });
+                }
+                Event::Failed(error) => {
+                    stream.is_over = true;
+                    return Err(error);
+                }
+                _ => return Err(WireError::malformed("answer", "a prepared statement was expected")),
+            }
+        }
+    }
+
+    /// Runs a prepared statement.
+    pub async fn execute(&self, statement: &Prepared, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
+        let run = self.run(parameters)?;
+        self.start(message::Execute { run, statement: statement.id }).await
+    }
+
+    fn run(&self, parameters: Option<&RecordBatch>) -> Result<Run> {
+        let (parameter_columns, parameters) = match parameters {
+            None => (vec![], vec![]),
+            Some(row) => (describe(&row.schema())?, chunk::encode_one(row, self.link.inner.frame_bytes_max / 2)?),
+        };
+        Ok(Run { credit: self.link.inner.window, parameter_columns, parameters: Blob(parameters) })
+    }
+
+    /// Begins to write rows of `schema` to a target that the server knows, as a table.
+    pub async fn upload(&self, target: &str, schema: &Schema) -> Result<Upload> {
+        let columns = describe(schema)?;
+        let stream = self.start(message::Upload { target: target.into(), columns }).await?;
+        let context = Context {
+            id: stream.route.id,
+            schema: wire_schema(schema),
+            chunk_bytes_max: self.link.inner.frame_bytes_max.min(UPLOAD_BYTES),
+            codecs: codecs(self.link.inner.capabilities),
+            stored: true,
+            threads: self.link.inner.address.threads,
+            pool: self.link.inner.pool.clone(),
+            credit: stream.route.credit.clone(),
+            cancel: stream.route.cancel.clone(),
+            ring: None,
+        };
+        let outgoing = self.link.inner.main.clone();
+        let sender = ChunkSender::start(context, vec![outgoing], self.link.inner.address.upload, vec![]);
+        Ok(Upload { sender: Some(sender), stream })
+    }
+
+    /// What cancels the statement that runs, from anywhere.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle {
+            address: self.link.inner.address.clone(),
+            session: self.link.inner.session,
+            key: self.link.inner.key,
+        }
+    }
+
+    /// Ends the session.
+    pub async fn close(self) {
+        _ = self.link.inner.main.send(0, &message::Terminate {}).await;
+        self.link.inner.main.lock().await.close().await;
+    }
+
+    async fn start<M: Message>(&self, message: M) -> Result<ResultStream> {
+        let inner = &self.link.inner;
+        let permit = match inner.open.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let is_abandoned = inner.route.borrow().as_ref().is_none_or(|route| route.events.is_closed());
+                if !is_abandoned {
+                    return Err(WireError::Busy);
+                }
+                inner.open.clone().acquire_owned().await.map_err(|_| WireError::Closed("by an error"))?
+            }
+        };
+        if inner.is_broken.load(Ordering::Acquire) {
+            return Err(WireError::Closed("by an error, which was reported then"));
+        }
+        let (events, receiver) = mpsc::unbounded_channel();
+        let id = inner.next_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| Some(id.wrapping_add(1).max(1)));
+        let route = Arc::new(Route {
+            id: id.unwrap_or_else(|id| id),
+            events,
+            schema: watch::channel(None).0,
+            waiting: AtomicUsize::new(0),
+            credit: Arc::new(Semaphore::new(0)),
+            cancel: watch::channel(false).0,
+            state: Mutex::new(RouteState { rows: 0, total: None, permit: Some(permit) }),
+        });
+        inner.route.send_replace(Some(route.clone()));
+        inner.main.send(route.id, &message).await?;
+        Ok(ResultStream {
+            link: self.link.clone(),
+            route,
+            events: receiver,
+            schema: None,
+            pending: BTreeMap::new(),
+            next_row: 0,
+            rows: 0,
+            summary: None,
+            due: 0,
+            has_ended: false,
+            is_over: false,
+        })
+    }
+}
+
+impl Inner {
+    async fn attach(&self) -> Result<(Reader, Outgoing)> {
+        let Inner { session, key, .. } = *self;
+        let Stream { mut reader, writer, is_local } = open_stream(&self.address).await?;
+        let outgoing = Outgoing::new(writer, is_local);
+        outgoing.send(0, &hello(&self.address, Purpose::Attach { session, key })).await?;
+        let _: message::Ready = expect(&mut reader).await?;
+        Ok((reader, outgoing))
+    }
+
+    /// Reads one stream until it ends, which ends the connection.
+    async fn read(self: Arc<Self>, mut reader: Reader) {
+        let mut incoming = (0, Incoming::default());
+        let error = loop {
+            if let Err(error) = self.read_one(&mut reader, &mut incoming).await {
+                break error;
+            }
+        };
+        self.is_broken.store(true, Ordering::Release);
+        if let Some(route) = self.route.send_replace(None) {
+            route.cancel.send_replace(true);
+            lock(&route.state).permit = None;
+            _ = route.events.send(Event::Failed(error));
+        }
+    }
+
+    async fn read_one(&self, reader: &mut Reader, incoming: &mut (u32, Incoming)) -> Result<()> {
+        let length_max = self.address.chunk_bytes_max.max(MESSAGE_BYTES_MAX);
+        let header = read_header(reader, length_max).await?.ok_or(WireError::Closed("by the server"))?;
+        if header.kind == Kind::Chunk {
+            let payload = self.read_chunk(reader, &header).await?;
+            return self.take_chunk(header.id, payload, incoming).await;
+        }
+        let payload = read_payload(reader, &header).await?;
+        let route = self.route.borrow().clone().filter(|route| route.id == header.id);
+        match (header.kind, route) {
+            (Kind::Error, route) => {
+                let error = SqlError::from(message::Failure::parse(&payload)?).into();
+                match route {
+                    Some(route) => self.end(&route, Event::Failed(error)),
+                    None if header.id == 0 => return Err(error),
+                    None => {}
+                }
+            }
+            (Kind::MappedChunk, _) => {
+                let mapped = message::MappedChunk::parse(&payload)?;
+                let ring =
+                    self.ring.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))?;
+                let mut bytes = self.pool.take();
+                ring.take(&mapped, &mut bytes)?;
+                self.take_chunk(header.id, bytes, incoming).await?;
+            }
+            (Kind::Shared, Some(_)) => {
+                self.incoming(header.id, incoming).add_state(message::Shared::parse(&payload)?)?
+            }
+            (Kind::Header, Some(route)) => {
+                let schema = schema_of(&message::Header::parse(&payload)?.columns)?;
+                route.schema.send_replace(Some(schema.clone()));
+                _ = route.events.send(Event::Header(schema));
+            }
+            (Kind::Complete, Some(route)) => self.complete(&route, message::Complete::parse(&payload)?),
+            (Kind::Prepared, Some(route)) => self.end(&route, Event::Prepared(message::Prepared::parse(&payload)?)),
+            (Kind::Credit, Some(route)) => {
+                let chunks = message::Credit::parse(&payload)?.chunks as usize;
+                if route.credit.available_permits() + chunks > 1 << 16 {
+                    return Err(WireError::malformed("credit", "more chunks than anybody can send"));
+                }
+                route.credit.add_permits(chunks);
+            }
+            (Kind::Notice, _) => {
+                let notice = message::Notice::parse(&payload)?;
+                lock(&self.on_notice).iter().for_each(|f| f(&notice.text));
+            }
+            (Kind::Progress, _) => {
+                let progress = message::Progress::parse(&payload)?;
+                lock(&self.on_progress).iter().for_each(|f| f(progress.done, progress.total));
+            }
+            // Of a result that was abandoned, or an answer to a ping.
+            (Kind::Shared | Kind::Header | Kind::Complete | Kind::Prepared | Kind::Credit | Kind::Pong, _) => {}
+            (other, _) => return Err(WireError::malformed("answer", format!("{other:?} is not what servers send"))),
+        }
+        Ok(())
+    }
+
+    /// Reads a chunk into warm memory. Its length is at most what this client asked for.
+    async fn read_chunk(&self, reader: &mut Reader, header: &Header) -> Result<Vec<u8>> {
+        let length = header.length as usize;
+        if length > self.address.chunk_bytes_max {
+            return Err(WireError::malformed("chunk", format!("{length} bytes are more than was asked for")));
+        }
+        let mut payload = self.pool.take();
+        payload.reserve_exact(if length > self.address.chunk_bytes_max / 2 {
+            self.address.chunk_bytes_max
+        } else {
+            length
+        });
+        while payload.len() < length {
+            let left = (length - payload.len()) as u64;
+            let read = (&mut *reader).take(left).read_buf(&mut payload).await;
+            if read.map_err(WireError::io("the connection broke"))? == 0 {
+                return Err(WireError::Closed("in the middle of a message"));
+            }
+        }
+        header.check(&payload)?;
+        Ok(payload)
+    }
+
+    /// What the stream has brought of a result; of another result it is forgotten.
+    fn incoming<'i>(&self, id: u32, incoming: &'i mut (u32, Incoming)) -> &'i mut Incoming {
+        if incoming.0 != id {
+            *incoming = (id, Incoming::default());
+        }
+        &mut incoming.1
+    }
+
+    async fn take_chunk(&self, id: u32, payload: Vec<u8>, incoming: &mut (u32, Incoming)) -> Result<()> {
+        let route = self.route.borrow().clone().filter(|route| route.id == id && !route.events.is_closed());
+        let Some(route) = route else {
+            self.pool.give(payload);
+            return Ok(());
+        };
+        // On other streams than the main one a chunk may come before the header.
+        let mut schemas = route.schema.subscribe();
+        let schema = match schemas.wait_for(Option::is_some).await {
+            Ok(schema) => schema.clone(),
+            Err(_) => None,
+        };
+        let Some(schema) = schema else { return Ok(()) };
+        if route.waiting.fetch_add(1, Ordering::Relaxed) > 4 * self.window as usize + 64 {
+            return Err(WireError::malformed("chunk", "more chunks came than there was credit for"));
+        }
+        let chunk_bytes_max = self.address.chunk_bytes_max;
+        let incoming = self.incoming(id, incoming);
+        let chunk = incoming.receive(self.pool.share(payload), &schema, chunk_bytes_max)?;
+        let (first_row, rows, states) = (chunk.first_row, chunk.rows, incoming.states.clone());
+        let decoder = self.decoders.clone().acquire_owned().await;
+        let work = tokio::task::spawn_blocking(move || {
+            let batch = chunk::decode(&chunk, &schema, &states, chunk_bytes_max);
+            drop(decoder);
+            batch
+        });
+        // The next statement may begin as soon as the reader has the last event, so the route ends before.
+        let is_over = {
+            let mut state = lock(&route.state);
+            state.rows += rows as u64;
+            state.total == Some(state.rows)
+        };
+        if is_over {
+            self.close(&route);
+        }
+        _ = route.events.send(Event::Chunk(first_row, rows, work));
+        Ok(())
+    }
+
+    fn complete(&self, route: &Route, complete: message::Complete) {
+        let message::Complete { rows, tag, server_us } = complete;
+        let has_rows = route.schema.borrow().is_some();
+        let is_over = {
+            let mut state = lock(&route.state);
+            state.total = Some(rows);
+            !has_rows || state.rows >= rows || route.events.is_closed()
+        };
+        if is_over {
+            self.close(route);
+        }
+        _ = route.events.send(Event::Complete(Summary { rows, tag, server_us }));
+    }
+
+    fn end(&self, route: &Route, event: Event) {
+        route.cancel.send_replace(true);
+        self.close(route);
+        _ = route.events.send(event);
+    }
+
+    /// The result is over: the next may begin.
+    fn close(&self, route: &Route) {
+        self.route.send_if_modified(|current| {
+            let is_same = current.as_ref().is_some_and(|current| current.id == route.id);
+            if is_same {
+                *current = None;
+            }
+            is_same
+        });
+        lock(&route.state).permit = None;
+    }
+}
+
+async fn receive_ring(ready: &message::Ready, chunk_bytes_max: usize) -> Option<Ring> {
+    let (address, session, key) = (ready.memory.clone(), ready.session, ready.key);
+    // Without it, from another container say, the socket serves as well.
+    tokio::task::spawn_blocking(move || Ring::receive(&address, session, &key, chunk_bytes_max).ok()).await.ok()?
+}
+
+/// A statement's rows, as they come. Dropping it before the end cancels the statement.
+pub struct ResultStream {
+    link: Arc<Link>,
+    route: Arc<Route>,
+    events: mpsc::UnboundedReceiver<Event>,
+    schema: Option<SchemaRef>,
+    /// Chunks by their first row: rows, and what decodes them.
+    pending: BTreeMap<u64, (usize, JoinHandle<Result<RecordBatch>>)>,
+    next_row: u64,
+    rows: u64,
+    summary: Option<Summary>,
+    /// Credit that has not been given back.
+    due: u32,
+    /// Whether the caller gets no more rows.
+    has_ended: bool,
+    /// Whether the server has said that it sends no more.
+    is_over: bool,
+}
+
+impl std::fmt::Debug for ResultStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResultStream").field("id", &self.route.id).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl ResultStream {
+    /// The columns; waits for them. None of them where the statement has no result.
+    pub async fn schema(&mut self) -> Result<SchemaRef> {
+        while self.schema.is_none() && self.summary.is_none() {
+            self.step().await?;
+        }
+        Ok(self.schema.clone().unwrap_or_else(|| Arc::new(Schema::empty())))
+    }
+
+    /// The next rows; `None` at the end. Nothing is lost if the future is dropped.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let is_next = |first: &u64| *first == self.next_row || !self.link.inner.address.ordered;
+            if let Some(mut entry) = self.pending.first_entry().filter(|entry| is_next(entry.key())) {
+                let batch = (&mut entry.get_mut().1).await.map_err(|e| WireError::malformed("chunk", e));
+                self.next_row = *entry.key() + entry.get().0 as u64;
+                entry.remove();
+                let batch = batch?.inspect_err(|_| self.has_ended = true)?;
+                self.give_credit().await?;
+                return Ok(Some(batch));
+            }
+            let is_over = |summary: &Summary| self.schema.is_none() || self.rows >= summary.rows;
+            if self.has_ended || self.summary.as_ref().is_some_and(is_over) && self.pending.is_empty() {
+                self.has_ended = true;
+                return Ok(None);
+            }
+            self.step().await?;
+        }
+    }
+
+    async fn event(&mut self) -> Result<Event> {
+        self.events.recv().await.ok_or(WireError::Closed("by an error"))
+    }
+
+    async fn step(&mut self) -> Result<()> {
+        match self.event().await? {
+            Event::Header(schema) => self.schema = Some(schema),
+            Event::Chunk(first_row, rows, work) => {
+                self.rows += rows as u64;
+                let ordered = self.link.inner.address.ordered;
+                if ordered && first_row < self.next_row || self.pending.insert(first_row, (rows, work)).is_some() {
+                    self.has_ended = true;
+                    return Err(WireError::malformed("chunk", format!("row {first_row} came twice")));
+                }
+            }
+            Event::Complete(summary) => self.summary = Some(summary),
+            Event::Prepared(_) => return Err(WireError::malformed("answer", "rows were expected")),
+            Event::Failed(error) => {
+                (self.has_ended, self.is_over) = (true, true);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn give_credit(&mut self) -> Result<()> {
+        self.route.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.due += 1;
+        if self.due * 2 < self.link.inner.window || self.summary.is_some() {
+            return Ok(());
+        }
+        let chunks = std::mem::take(&mut self.due);
+        self.link.inner.main.send(self.route.id, &message::Credit { chunks }).await
+    }
+
+    /// All rows that are left.
+    pub async fn collect(&mut self) -> Result<Vec<RecordBatch>> {
+        let mut batches = vec![];
+        while let Some(batch) = self.next().await? {
+            batches.push(batch);
+        }
+        Ok(batches)
+    }
+
+    /// How the statement ended, when [`ResultStream::next`] has given `None`.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
+    /// Asks the server to stop; the result then ends with an error, unless it was complete.
+    pub async fn cancel(&self) -> Result<()> {
+        self.link.inner.main.send(self.route.id, &message::Cancel {}).await
+    }
+}
+
+impl Drop for ResultStream {
+    fn drop(&mut self) {
+        self.events.close();
+        if self.is_over || self.summary.is_some() {
+            self.link.inner.close(&self.route);
+            return;
+        }
+        let (link, id) = (self.link.clone(), self.route.id);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // Keeps the connection until the server has been told.
+            runtime.spawn(async move { link.inner.main.send(id, &message::Cancel {}).await });
+        }
+    }
+}
+
+/// A prepared statement. Dropping it lets the server forget it.
+pub struct Prepared {
+    link: Arc<Link>,
+    id: u32,
+    parameters: SchemaRef,
+    columns: SchemaRef,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Prepared {
+    /// The parameters' types, as far as the server knows them.
+    pub fn parameters(&self) -> &SchemaRef {
+        &self.parameters
+    }
+
+    /// The columns of the result, where the server knows them.
+    pub fn columns(&self) -> &SchemaRef {
+        &self.columns
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        let (link, id) = (self.link.clone(), self.id);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { link.inner.main.send(id, &message::CloseStatement {}).await });
+        }
+    }
+}
+
+/// Rows on their way to the server. Dropping it before [`Upload::finish`] makes the server drop them.
+pub struct Upload {
+    sender: Option<ChunkSender>,
+    stream: ResultStream,
+}
+
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upload").field("id", &self.stream.route.id).finish_non_exhaustive()
+    }
+}
+
+impl Upload {
+    /// Sends rows, waiting until the server has room for them.
+    pub async fn send(&mut self, batch: impl Into<Batch>) -> Result<()> {
+        let Some(sender) = &mut self.sender else { return Err(WireError::Cancelled) };
+        match sender.send(batch.into()).await {
+            Err(WireError::Cancelled) => Err(self.reason().await),
+            other => other,
+        }
+    }
+
+    /// Ends the upload and waits until the server has kept the rows.
+    pub async fn finish(mut self) -> Result<Summary> {
+        let Some(mut sender) = self.sender.take() else { return Err(WireError::Cancelled) };
+        match sender.finish().await {
+            Ok(()) => {}
+            Err(WireError::Cancelled) => return Err(self.reason().await),
+            Err(error) => return Err(error),
+        }
+        let end = message::UploadEnd { commit: true, rows: sender.rows() };
+        self.stream.link.inner.main.send(self.stream.route.id, &end).await?;
+        while self.stream.next().await?.is_some() {}
+        self.stream.summary().cloned().ok_or(WireError::Closed("by an error"))
+    }
+
+    /// Why the server wants no more rows.
+    async fn reason(&mut self) -> WireError {
+        match self.stream.next().await {
+            Err(error) => error,
+            Ok(_) => WireError::Cancelled,
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if self.stream.is_over || self.sender.take().is_none() {
+            return;
+        }
+        let (link, id) = (self.stream.link.clone(), self.stream.route.id);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let end = message::UploadEnd { commit: false, rows: 0 };
+            runtime.spawn(async move { link.inner.main.send(id, &end).await });
+        }
+    }
+}
+
+/// Cancels what a connection runs, over a connection of its own.
+#[derive(Debug, Clone)]
+pub struct CancelHandle {
+    address: Address,
+    session: u64,
+    key: [u8; 32],
+}
+
+impl CancelHandle {
+    /// Asks the server, and waits until it has been asked.
+    pub async fn cancel(&self) -> Result<()> {
+        let Stream { mut reader, writer, is_local } = open_stream(&self.address).await?;
+        let outgoing = Outgoing::new(writer, is_local);
+        let purpose = Purpose::Cancel { session: self.session, key: self.key };
+        outgoing.send(0, &hello(&self.address, purpose)).await?;
+        match expect::<message::Ready>(&mut reader).await {
+            Err(WireError::Closed(_) | WireError::Io { .. }) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

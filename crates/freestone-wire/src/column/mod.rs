@@ -1,0 +1,286 @@
+//! One column's rows to the body of a piece and back.
+//!
+//! A column of a chunk consists of pieces, a body each in one of the [`Form`]s, over which a [`ByteCodec`] may go. What is
+//! stored passes as it is, in the form [`Form::Chunk`], which also carries what is encoded for the wire: frames of
+//! reference, runs, deltas, constants and FSST are the codecs' own, not another set.
+
+pub(crate) mod bytes;
+pub(crate) mod dictionary;
+pub(crate) mod ipc;
+pub(crate) mod raw;
+pub(crate) mod strings;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, NullArray};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::datatypes::DataType;
+use freestone_codec::{Chunk, ColumnPlan, Rows, Scratch, Shared, Transform, Values};
+use freestone_store::column::{ColumnBuffer, ColumnData, Decoded};
+use freestone_store::schema::kind;
+
+use crate::types::is_native;
+
+/// Bodies begin at multiples of this, so that values of every width lie where Arrow wants them.
+pub(crate) const ALIGNMENT: usize = 16;
+
+/// Fills up with zeros to a multiple of [`ALIGNMENT`].
+pub(crate) fn pad(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
+}
+
+/// How a body holds values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Form {
+    /// No body: every row of the type `Null`.
+    Null = 1,
+    /// As in memory.
+    Raw = 2,
+    /// Strings of one length.
+    Fixed = 3,
+    /// Strings behind their lengths.
+    Lengths = 4,
+    /// Strings with a zero behind each.
+    NulTerminated = 5,
+    /// A chunk of `docs/format/chunks.md`: stored, or encoded for the wire.
+    Chunk = 6,
+    /// Codes of a dictionary of the result.
+    Dictionary = 7,
+    /// An Arrow IPC stream.
+    Arrow = 8,
+}
+
+/// What compresses a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ByteCodec {
+    None = 1,
+    Lz4 = 2,
+    Zstd = 3,
+    Snappy = 4,
+}
+
+/// How a body holds NULLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Nulls {
+    /// Not at all: there are none, or the form has its own way.
+    Absent = 1,
+    Bitmask = 2,
+    Sentinel = 3,
+}
+
+pub(crate) fn form_of(id: u8) -> Option<Form> {
+    use Form::*;
+    [Null, Raw, Fixed, Lengths, NulTerminated, Chunk, Dictionary, Arrow].into_iter().find(|form| *form as u8 == id)
+}
+
+pub(crate) fn codec_of(id: u8) -> Option<ByteCodec> {
+    use ByteCodec::*;
+    [None, Lz4, Zstd, Snappy].into_iter().find(|codec| *codec as u8 == id)
+}
+
+pub(crate) fn nulls_of(id: u8) -> Option<Nulls> {
+    use Nulls::*;
+    [Absent, Bitmask, Sentinel].into_iter().find(|nulls| *nulls as u8 == id)
+}
+
+/// How a column is encoded.
+#[derive(Debug, Clone)]
+pub(crate) enum Plan {
+    /// As in memory, strings behind their lengths: always possible.
+    Plain { sentinel: bool },
+    /// One of the other forms of strings.
+    Strings { form: Form, sentinel: bool },
+    /// As a chunk, with the symbol table of that number, if any.
+    Chunk { plan: ColumnPlan, shared: Option<(u32, Shared)> },
+    /// By the result's dictionary of that number. Codes are given when rows come, see [`encode_codes`].
+    Dictionary { shared: u32 },
+}
+
+/// A column's plan and the byte codec over it.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub plan: Plan,
+    pub codec: ByteCodec,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { plan: Plan::Plain { sentinel: false }, codec: ByteCodec::None }
+    }
+}
+
+/// What is to be known of a body besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Body {
+    pub form: Form,
+    pub nulls: Nulls,
+    pub width: u8,
+    pub shared: u32,
+}
+
+impl Body {
+    pub(crate) fn of(form: Form) -> Self {
+        Self { form, nulls: Nulls::Absent, width: 0, shared: 0 }
+    }
+}
+
+/// Appends the body of an array of a wire type. A plan that does not suit the values gives way to the plain one.
+pub(crate) fn encode(array: &ArrayRef, plan: &Plan, out: &mut Vec<u8>) -> Result<Body, String> {
+    let data_type = array.data_type();
+    match data_type {
+        DataType::Null => return Ok(Body::of(Form::Null)),
+        other if !is_native(other) => {
+            ipc::encode(array, out)?;
+            return Ok(Body::of(Form::Arrow));
+        }
+        _ => {}
+    }
+    let is_text = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    match plan {
+        Plan::Strings { form, sentinel } if is_text => {
+            if let Some((nulls, width)) = strings::encode(array, *form, *sentinel, out) {
+                return Ok(Body { nulls, width, ..Body::of(*form) });
+            }
+        }
+        Plan::Chunk { plan, shared } if !array.is_empty() => {
+            let column = ColumnData::from_arrays([array], data_type);
+            let id = shared.as_ref().map_or(0, |(id, _)| *id);
+            let shared = shared.as_ref().map(|(_, shared)| shared);
+            if encode_chunk(column.values(), column.validity.as_deref(), *plan, shared, out) {
+                return Ok(Body { shared: id, ..Body::of(Form::Chunk) });
+            }
+        }
+        _ => {}
+    }
+    if is_text {
+        let (nulls, width) = strings::encode(array, Form::Lengths, false, out).ok_or("a string of over 4 GiB")?;
+        return Ok(Body { nulls, width, ..Body::of(Form::Lengths) });
+    }
+    let sentinel = matches!(plan, Plan::Plain { sentinel: true });
+    Ok(Body { nulls: raw::encode(array, sentinel, out), ..Body::of(Form::Raw) })
+}
+
+/// Appends a chunk; nothing where the plan does not suit the values.
+fn encode_chunk(
+    values: Values<'_>,
+    validity: Option<&[u64]>,
+    plan: ColumnPlan,
+    shared: Option<&Shared>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    let rows = values.len();
+    let prepared = freestone_codec::prepare(values, validity, plan, shared);
+    let done = prepared.is_ok_and(|prepared| freestone_codec::encode(&prepared, 0, rows, out).is_ok());
+    if !done {
+        out.truncate(start);
+    }
+    done
+}
+
+/// Appends the body of codes of the result's dictionary `shared`; `None` where no chunk can hold them.
+pub(crate) fn encode_codes(codes: &[i64], nulls: Option<&NullBuffer>, shared: u32, out: &mut Vec<u8>) -> Option<Body> {
+    let validity = nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| {
+        let mut words = vec![0u64; codes.len().div_ceil(64)];
+        nulls.valid_indices().for_each(|row| words[row / 64] |= 1 << (row % 64));
+        words
+    });
+    let plan = ColumnPlan { transform: Transform::None, encoding: freestone_codec::Encoding::BitPack };
+    encode_chunk(Values::Int(codes), validity.as_deref(), plan, None, out)
+        .then_some(Body { shared, ..Body::of(Form::Dictionary) })
+}
+
+/// What `Shared` messages brought, by the number that pieces name it by.
+pub(crate) type SharedStates = HashMap<u32, SharedState>;
+
+#[derive(Debug, Clone)]
+pub(crate) enum SharedState {
+    Codec(Shared),
+    Entries(dictionary::Entries),
+}
+
+/// Where in its chunk a piece's rows are, and how many they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub skip: usize,
+    pub rows: usize,
+}
+
+/// Reads rows of a body. `text_bytes_max`: how many bytes of text a chunk may decompress to.
+pub(crate) fn decode(
+    body: &Buffer,
+    about: Body,
+    span: Span,
+    data_type: &DataType,
+    states: &SharedStates,
+    text_bytes_max: usize,
+) -> Result<ArrayRef, String> {
+    let rows = span.rows;
+    let is_text = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    match about.form {
+        Form::Null if *data_type == DataType::Null => Ok(Arc::new(NullArray::new(rows))),
+        Form::Arrow if *data_type != DataType::Null => ipc::decode(body.clone(), data_type, rows),
+        _ if !is_native(data_type) => Err(format!("{:?} cannot hold {data_type}", about.form)),
+        Form::Raw if !is_text => raw::decode(body, data_type, about.nulls, rows),
+        Form::Fixed | Form::Lengths | Form::NulTerminated if is_text => {
+            strings::decode(body, data_type, about.form, about.nulls, about.width, rows)
+        }
+        Form::Chunk => {
+            let mut column = ColumnBuffer::with_capacity(data_type, rows);
+            append_chunk(body, about.shared, span, data_type, states, text_bytes_max, &mut column)?;
+            finish(column)
+        }
+        Form::Dictionary if is_text => {
+            let Some(SharedState::Entries(entries)) = states.get(&about.shared) else {
+                return Err(format!("dictionary {} has not been sent", about.shared));
+            };
+            let chunk = Chunk::parse(body, freestone_codec::Kind::Int, None).map_err(|e| e.to_string())?;
+            let mut codes: Vec<u32> = Vec::with_capacity(rows);
+            let range = Rows::Range { start: span.skip, len: rows };
+            chunk.ints(range, &mut codes, &mut Scratch::default()).map_err(|e| e.to_string())?;
+            entries.decode(&codes, validity(&chunk, range), data_type)
+        }
+        form => Err(format!("{form:?} cannot hold {data_type}")),
+    }
+}
+
+fn validity(chunk: &Chunk<'_>, rows: Rows<'_>) -> Option<NullBuffer> {
+    chunk.has_nulls().then(|| {
+        let mut words = vec![0u64; rows.len().div_ceil(64)];
+        chunk.validity(rows, &mut words, 0);
+        NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(words), 0, rows.len()))
+    })
+}
+
+/// Appends rows of a chunk to a column.
+pub(crate) fn append_chunk(
+    body: &[u8],
+    shared: u32,
+    span: Span,
+    data_type: &DataType,
+    states: &SharedStates,
+    text_bytes_max: usize,
+    column: &mut ColumnBuffer,
+) -> Result<(), String> {
+    let shared = match states.get(&shared) {
+        Some(SharedState::Codec(shared)) => Some(shared),
+        None if shared == 0 => None,
+        _ => return Err(format!("shared state {shared} has not been sent, or is of another kind")),
+    };
+    let chunk = Chunk::parse(body, kind(data_type), shared).map_err(|e| e.to_string())?;
+    if chunk.block_bytes() > text_bytes_max {
+        return Err(format!("{} bytes of text where {text_bytes_max} are allowed", chunk.block_bytes()));
+    }
+    let range = Rows::Range { start: span.skip, len: span.rows };
+    freestone_store::format::append_chunk(&chunk, range, column, &mut Scratch::default(), 0)
+}
+
+/// The array of a column that was decoded from chunks.
+pub(crate) fn finish(column: ColumnBuffer) -> Result<ArrayRef, String> {
+    debug_assert!(!matches!(column.decoded, Decoded::Codes(_)), "buffers are made for values");
+    column.finish()
+}

@@ -1,0 +1,219 @@
+//! Strings by their lengths, with a byte behind each, or all of one length.
+//!
+//! ```text
+//! In front, where NULLs are a bitmask: as in `raw`. NULLs are empty in the forms below.
+//! Fixed           rows x width bytes; a NULL is zeros, or, as a sentinel, bytes 0xFF
+//! Lengths         rows lengths of width 1, 2 or 4 bytes | the strings
+//! NulTerminated   the strings, each with a byte 0 behind it; a NULL as a sentinel is the byte 0xFF
+//! ```
+//! The sentinels are no UTF-8, so they are for text only.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, StringViewArray};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::DataType;
+use freestone_codec::Views;
+
+use super::raw::{put_mask, take_mask};
+use super::{Form, Nulls};
+
+/// The longest strings of one length that are sent without lengths: those that are inline in Arrow's views.
+const FIXED_MAX: usize = 12;
+
+/// Calls `f` with each row's string, an empty one where it is NULL.
+fn for_each<'a>(array: &'a ArrayRef, mut f: impl FnMut(usize, &'a [u8])) {
+    macro_rules! rows {
+        ($array:expr) => {{
+            let array = $array;
+            let (views, buffers) = (array.views(), array.data_buffers());
+            let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+            for (row, view) in views.iter().enumerate() {
+                let len = *view as u32 as usize;
+                if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                    f(row, &[]);
+                } else if len <= 12 {
+                    f(row, &as_bytes(view)[4..4 + len]);
+                } else {
+                    let (buffer, at) = ((*view >> 64) as u32 as usize, (*view >> 96) as usize);
+                    f(row, &buffers[buffer][at..at + len]);
+                }
+            }
+        }};
+    }
+    match array.data_type() {
+        DataType::BinaryView => rows!(array.as_binary_view()),
+        _ => rows!(array.as_string_view()),
+    }
+}
+
+/// A view's bytes; Arrow's layout in memory is little-endian where this code runs.
+fn as_bytes(view: &u128) -> &[u8; 16] {
+    const { assert!(cfg!(target_endian = "little"), "views are read as they lie in memory") };
+    // SAFETY: a u128 is 16 initialized bytes, and bytes have no alignment.
+    unsafe { &*std::ptr::from_ref(view).cast() }
+}
+
+/// Bytes of all strings, and the length of the shortest and the longest that is not NULL.
+pub fn lengths(array: &ArrayRef) -> (usize, usize, usize) {
+    let views: &[u128] = match array.data_type() {
+        DataType::BinaryView => array.as_binary_view().views(),
+        _ => array.as_string_view().views(),
+    };
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let valid = views.iter().enumerate().filter(|(row, _)| nulls.is_none_or(|nulls| nulls.is_valid(*row)));
+    let (total, least, most) = valid
+        .map(|(_, view)| *view as u32 as usize)
+        .fold((0, usize::MAX, 0), |(t, a, b), n| (t + n, a.min(n), b.max(n)));
+    (total, least.min(most), most)
+}
+
+/// Appends strings in a form; `None`, and nothing appended, where they cannot have it. Gives the piece's nulls and width.
+pub fn encode(array: &ArrayRef, form: Form, sentinel: bool, out: &mut Vec<u8>) -> Option<(Nulls, u8)> {
+    let (total, least, most) = lengths(array);
+    let sentinel = sentinel && array.null_count() > 0 && *array.data_type() == DataType::Utf8View;
+    let start = out.len();
+    match form {
+        Form::Fixed if least != most || !(1..=FIXED_MAX).contains(&most) => None,
+        Form::Fixed => {
+            let nulls = if sentinel { Nulls::Sentinel } else { put_mask(array.nulls(), out) };
+            let null = [if sentinel { 0xFF } else { 0 }; FIXED_MAX];
+            out.reserve(array.len() * most);
+            for_each(array, |_, text| out.extend_from_slice(if text.is_empty() { &null[..most] } else { text }));
+            Some((nulls, most as u8))
+        }
+        Form::NulTerminated => {
+            let nulls = if sentinel { Nulls::Sentinel } else { put_mask(array.nulls(), out) };
+            let values = out.len();
+            out.reserve(total + array.len());
+            for_each(array, |row, text| {
+                out.extend_from_slice(if sentinel && array.is_null(row) { &[0xFF] } else { text });
+                out.push(0);
+            });
+            let zeros = out[values..].iter().filter(|byte| **byte == 0).count();
+            if zeros != array.len() {
+                out.truncate(start);
+                return None;
+            }
+            Some((nulls, 0))
+        }
+        _ => {
+            let nulls = put_mask(array.nulls(), out);
+            let width = [1u8, 2, 4].into_iter().find(|width| most < 1 << (8 * usize::from(*width)))?;
+            let at = out.len();
+            out.resize(at + array.len() * usize::from(width), 0);
+            match width {
+                1 => for_each(array, |row, text| out[at + row] = text.len() as u8),
+                _ => for_each(array, |row, text| {
+                    let (at, bytes) = (at + row * usize::from(width), (text.len() as u32).to_le_bytes());
+                    out[at..at + usize::from(width)].copy_from_slice(&bytes[..usize::from(width)]);
+                }),
+            }
+            out.reserve(total);
+            for_each(array, |_, text| out.extend_from_slice(text));
+            Some((nulls, width))
+        }
+    }
+}
+
+/// Reads strings; those too long for their views stay where they are.
+pub fn decode(
+    body: &Buffer,
+    data_type: &DataType,
+    form: Form,
+    nulls: Nulls,
+    width: u8,
+    rows: usize,
+) -> Result<ArrayRef, String> {
+    let (mask, rest) = take_mask(body, nulls, rows)?;
+    let sentinel = nulls == Nulls::Sentinel;
+    let (views, data, mask) = match form {
+        Form::Fixed => {
+            let width = usize::from(width);
+            if !(1..=FIXED_MAX).contains(&width) || rest.len() != rows * width {
+                return Err(format!("{} bytes for {rows} strings of {width}", rest.len()));
+            }
+            let is_null = |text: &[u8]| sentinel && text[0] == 0xFF;
+            let texts = || rest.chunks_exact(width);
+            let views = texts().map(|text| Views::view(if is_null(text) { &[] } else { text }, 0, 0)).collect();
+            let found = sentinel.then(|| mask_of(texts().map(|text| !is_null(text))));
+            let is_ascii = !sentinel && rest.is_ascii();
+            return string_array(views, vec![], mask.or(found), data_type, is_ascii);
+        }
+        Form::NulTerminated => {
+            let mut found = Vec::with_capacity(if sentinel { rows } else { 0 });
+            let views = terminated_views(&rest, rows, sentinel.then_some(&mut found))?;
+            (views, rest, mask.or(sentinel.then(|| mask_of(found.into_iter()))))
+        }
+        _ => {
+            let width = usize::from(width);
+            if !matches!(width, 1 | 2 | 4) || rest.len() < rows * width {
+                return Err(format!("{} bytes for {rows} lengths of {width} bytes", rest.len()));
+            }
+            let data = rest.slice(rows * width);
+            (views_by_length(&rest[..rows * width], width, &data)?, data, mask)
+        }
+    };
+    let is_ascii = data.is_ascii();
+    string_array(views, vec![data], mask, data_type, is_ascii)
+}
+
+fn mask_of(valid: impl Iterator<Item = bool>) -> NullBuffer {
+    NullBuffer::new(BooleanBuffer::from_iter(valid))
+}
+
+fn views_by_length(lengths: &[u8], width: usize, data: &[u8]) -> Result<Vec<u128>, String> {
+    let mut views = Vec::with_capacity(lengths.len() / width);
+    let mut at = 0usize;
+    let mut push = |len: usize| {
+        let text = data.get(at..at + len).ok_or("strings end behind their data")?;
+        views.push(Views::view(text, 0, at as u32));
+        at += len;
+        Ok::<(), String>(())
+    };
+    match width {
+        1 => lengths.iter().try_for_each(|len| push(usize::from(*len)))?,
+        2 => lengths.as_chunks::<2>().0.iter().try_for_each(|len| push(usize::from(u16::from_le_bytes(*len))))?,
+        _ => lengths.as_chunks::<4>().0.iter().try_for_each(|len| push(u32::from_le_bytes(*len) as usize))?,
+    }
+    if at != data.len() {
+        return Err(format!("{} bytes follow the last string", data.len() - at));
+    }
+    Ok(views)
+}
+
+fn terminated_views(data: &[u8], rows: usize, mut valid: Option<&mut Vec<bool>>) -> Result<Vec<u128>, String> {
+    let mut views = Vec::with_capacity(rows.min(data.len()));
+    let mut at = 0;
+    for text in data.split_inclusive(|byte| *byte == 0) {
+        let text = text.strip_suffix(&[0]).ok_or("the last string has no end")?;
+        let is_null = valid.is_some() && text == [0xFF];
+        views.push(if is_null { 0 } else { Views::view(text, 0, at as u32) });
+        valid.iter_mut().for_each(|valid| valid.push(!is_null));
+        at += text.len() + 1;
+    }
+    if views.len() != rows {
+        return Err(format!("{} strings for {rows} rows", views.len()));
+    }
+    Ok(views)
+}
+
+/// An array of views that were made from the buffers here. `is_ascii`: all bytes that any view shows are ASCII.
+pub fn string_array(
+    views: Vec<u128>,
+    buffers: Vec<Buffer>,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+    is_ascii: bool,
+) -> Result<ArrayRef, String> {
+    let views = ScalarBuffer::from(views);
+    match data_type {
+        DataType::BinaryView => {
+            Ok(Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?))
+        }
+        // SAFETY: every caller makes its views by `Views::view` of a slice of the one buffer that they name, so lengths,
+        // prefixes and offsets are right, and ASCII is UTF-8 wherever it is cut.
+        _ if is_ascii => Ok(Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })),
+        _ => Ok(Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?)),
+    }
+}

@@ -1,0 +1,191 @@
+//! What each form of a column takes: measured on the first rows of the chunk at hand, by the clock that is given.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::Buffer;
+use arrow::datatypes::DataType;
+use freestone_codec::{ChooseOptions, Shared, Transform};
+use freestone_store::column::ColumnData;
+
+use crate::adapt::{Candidate, Cost};
+use crate::chunk::StoredColumn;
+use crate::column::{self, ByteCodec, Choice, Form, Plan, SharedState, SharedStates, Span, bytes};
+use crate::types::is_native;
+
+/// Rows that are looked at.
+const ROWS: usize = 4096;
+/// Different texts in a sample, beyond which a dictionary is not tried.
+const DICTIONARY_DISTINCT_MAX: usize = ROWS / 8;
+
+/// Nanoseconds since some moment.
+pub(crate) type Clock = dyn Fn() -> u64 + Send + Sync;
+
+/// A form that was tried.
+pub(crate) struct Tried {
+    pub choice: Choice,
+    /// The symbol table that the choice needs, to which no number has been given.
+    pub table: Option<Shared>,
+    /// Whether the choice is a dictionary, to which no number has been given.
+    pub wants_dictionary: bool,
+    pub candidate: Candidate,
+}
+
+/// Byte codecs in the order of their classes.
+const CODECS: [ByteCodec; 4] = [ByteCodec::None, ByteCodec::Lz4, ByteCodec::Zstd, ByteCodec::Snappy];
+
+/// Tries the forms of an array, the plain one first.
+pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Vec<Tried> {
+    let rows = array.len().min(ROWS);
+    let start = (array.len() - rows) / 2;
+    let sample = array.slice(start, rows);
+    let is_text = matches!(sample.data_type(), DataType::Utf8View | DataType::BinaryView);
+    let mut tried = vec![];
+    let mut attempt = |plan: &Plan, codecs: &[ByteCodec], class: u8, table: Option<&Shared>| {
+        tried.extend(measure(&sample, plan, codecs, class, table, clock));
+    };
+    let compressed: Vec<ByteCodec> = codecs.iter().copied().filter(|codec| *codec != ByteCodec::None).collect();
+    attempt(&Plan::Plain { sentinel: false }, codecs, 0, None);
+    if !is_native(sample.data_type()) {
+        return tried;
+    }
+    if sample.null_count() > 0 && !is_text {
+        attempt(&Plan::Plain { sentinel: true }, &compressed, 10, None);
+    }
+    if is_text {
+        let sentinel = sample.null_count() > 0;
+        attempt(&Plan::Strings { form: Form::Fixed, sentinel }, codecs, 20, None);
+        attempt(&Plan::Strings { form: Form::NulTerminated, sentinel }, &compressed, 30, None);
+    }
+    if let Some((plan, table)) = chunk_plan(&sample) {
+        let codecs: Vec<ByteCodec> = codecs.iter().copied().filter(|codec| *codec != ByteCodec::Snappy).collect();
+        let shared = table.clone().map(|table| (1, table));
+        attempt(&Plan::Chunk { plan, shared }, &codecs, 40, table.as_ref());
+    }
+    if is_text {
+        tried.extend(dictionary(&sample, clock));
+    }
+    tried
+}
+
+/// Tries what may go over a stored column, nothing first.
+pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock) -> Vec<Tried> {
+    let Some(piece) = stored.pieces.first() else { return vec![] };
+    let mut states = SharedStates::new();
+    let id = u32::from(stored.shared.is_some());
+    states.extend(stored.shared.iter().map(|s| (1, SharedState::Codec(s.shared.clone()))));
+    let about = column::Body { shared: id, ..column::Body::of(Form::Chunk) };
+    let span = Span { skip: piece.skip, rows: piece.rows };
+    let body = Buffer::from(piece.bytes());
+    let scale = ROWS as f64 / piece.rows as f64;
+    codecs
+        .iter()
+        .filter_map(|codec| squeezed(&body, 0.0, *codec, about, span, &stored.data_type, &states, clock))
+        .map(|(codec, cost)| Tried {
+            choice: Choice { plan: Plan::Plain { sentinel: false }, codec },
+            table: None,
+            wants_dictionary: false,
+            candidate: Candidate { class: class_of(0, codec), cost: scaled(cost, scale) },
+        })
+        .collect()
+}
+
+fn class_of(base: u8, codec: ByteCodec) -> u8 {
+    base + CODECS.iter().position(|c| *c == codec).unwrap_or(0) as u8
+}
+
+fn scaled(cost: Cost, by: f64) -> Cost {
+    Cost { bytes: cost.bytes * by, encode_ns: cost.encode_ns * by, decode_ns: cost.decode_ns * by }
+}
+
+fn measure(
+    sample: &ArrayRef,
+    plan: &Plan,
+    codecs: &[ByteCodec],
+    class: u8,
+    table: Option<&Shared>,
+    clock: &Clock,
+) -> Vec<Tried> {
+    let (mut body, before) = (vec![], clock());
+    let Ok(about) = column::encode(sample, plan, &mut body) else { return vec![] };
+    let encode_ns = (clock() - before) as f64;
+    if let Plan::Strings { form, .. } = plan
+        && about.form != *form
+    {
+        return vec![];
+    }
+    let mut states = SharedStates::new();
+    states.extend(table.map(|table| (1, SharedState::Codec(table.clone()))));
+    let span = Span { skip: 0, rows: sample.len() };
+    let body = Buffer::from(body);
+    let scale = ROWS as f64 / sample.len().max(1) as f64;
+    let tried = codecs.iter().filter_map(|codec| {
+        let (codec, cost) = squeezed(&body, encode_ns, *codec, about, span, sample.data_type(), &states, clock)?;
+        Some(Tried {
+            choice: Choice { plan: plan.clone(), codec },
+            table: table.cloned(),
+            wants_dictionary: false,
+            candidate: Candidate { class: class_of(class, codec), cost: scaled(cost, scale) },
+        })
+    });
+    tried.collect()
+}
+
+#[allow(clippy::too_many_arguments)]
+fn squeezed(
+    body: &Buffer,
+    encode_ns: f64,
+    codec: ByteCodec,
+    about: column::Body,
+    span: Span,
+    data_type: &DataType,
+    states: &SharedStates,
+    clock: &Clock,
+) -> Option<(ByteCodec, Cost)> {
+    let (mut small, before) = (vec![], clock());
+    bytes::compress(codec, body, &mut small).ok()?;
+    let compress_ns = (clock() - before) as f64;
+    let small = Buffer::from(small);
+    let before = clock();
+    let raw = bytes::decompress(codec, &small, body.len()).ok()?;
+    column::decode(&raw, about, span, data_type, states, usize::MAX).ok()?;
+    let decode_ns = (clock() - before) as f64;
+    Some((codec, Cost { bytes: small.len() as f64, encode_ns: encode_ns + compress_ns, decode_ns }))
+}
+
+/// The codecs' own choice for a sample, of those that work for other values, too.
+fn chunk_plan(sample: &ArrayRef) -> Option<(freestone_codec::ColumnPlan, Option<Shared>)> {
+    let column = ColumnData::from_arrays([sample], sample.data_type());
+    let options = ChooseOptions { chunk_bytes: 1 << 20, bytes_per_ns: 0.1, allow_block: false, wanted: None };
+    let choice = freestone_codec::choose(&column.values(), column.validity.as_deref(), &options).ok()?;
+    if choice.plan.transform == Transform::Fsst {
+        return Some((choice.plan, choice.shared));
+    }
+    let own = choice.considered.iter().find(|candidate| candidate.plan.transform == Transform::None);
+    own.map(|candidate| (candidate.plan, None))
+}
+
+/// The result's dictionary, where a sample has few different texts.
+fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<Tried> {
+    let mut codes = column::dictionary::Codes::default();
+    let before = clock();
+    let numbers = codes.encode(sample).filter(|_| codes.len() <= DICTIONARY_DISTINCT_MAX)?;
+    let mut body = vec![];
+    let about = column::encode_codes(&numbers, sample.nulls(), 1, &mut body)?;
+    let encode_ns = (clock() - before) as f64;
+    let mut entries = vec![];
+    codes.put(0, codes.len(), &mut entries);
+    let mut received = column::dictionary::Entries::default();
+    received.add(&entries).ok()?;
+    let states = SharedStates::from([(1, SharedState::Entries(received))]);
+    let before = clock();
+    let span = Span { skip: 0, rows: sample.len() };
+    column::decode(&Buffer::from(&body[..]), about, span, sample.data_type(), &states, usize::MAX).ok()?;
+    let decode_ns = (clock() - before) as f64;
+    let cost =
+        scaled(Cost { bytes: body.len() as f64, encode_ns, decode_ns }, ROWS as f64 / sample.len().max(1) as f64);
+    Some(Tried {
+        choice: Choice { plan: Plan::Dictionary { shared: 0 }, codec: ByteCodec::None },
+        table: None,
+        wants_dictionary: true,
+        candidate: Candidate { class: 50, cost },
+    })
+}

@@ -1,0 +1,651 @@
+//! Sends batches as chunks: encodes on several threads, keeps their order, sends as credit allows, on one stream or several.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef};
+use freestone_codec::Shared;
+use freestone_store::schema::kind;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::adapt::{self, Link};
+use crate::chunk::{Batch, Column, Job, Recipe, StoredShared, rows_max};
+use crate::column::dictionary::Codes;
+use crate::column::{ByteCodec, Choice, Plan};
+use crate::error::{Result, WireError};
+use crate::frame::{Blob, Kind, frame, seal};
+use crate::message;
+use crate::outgoing::Outgoing;
+use crate::pool::Pool;
+use crate::sample::{self, Tried};
+
+/// Bytes of shared states that one result may have; stored columns that would need more are decoded.
+pub(crate) const SHARED_BYTES_MAX: usize = 256 << 20;
+/// Batches of fewer bytes are encoded where they are, and are no sample.
+const SMALL_BYTES: usize = 64 << 10;
+/// Forms are tried again after so many batches.
+const TRY_AGAIN: usize = 64;
+/// How long small batches wait for others.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// How long a result's header waits for its first chunk, so that both are one write.
+const HEADER_PATIENCE: Duration = Duration::from_millis(2);
+
+/// How columns are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preference {
+    /// As is measured to be fastest end to end.
+    #[default]
+    Measured,
+    /// All columns plain, or as they are stored, with one byte codec.
+    Plain(ByteCodec),
+    /// All columns by the codecs' own choice, with one byte codec.
+    Encoded(ByteCodec),
+}
+
+/// What all parts of a sender know.
+pub(crate) struct Context {
+    pub id: u32,
+    pub schema: SchemaRef,
+    pub chunk_bytes_max: usize,
+    /// Byte codecs that the receiver has.
+    pub codecs: Vec<ByteCodec>,
+    /// Whether the receiver takes chunks in the stored form.
+    pub stored: bool,
+    pub threads: usize,
+    pub pool: Arc<Pool>,
+    /// A permit for each chunk that may be sent.
+    pub credit: Arc<Semaphore>,
+    /// True when nobody wants the rows any more.
+    pub cancel: watch::Sender<bool>,
+    /// Sends chunks through shared memory, if there is such a thing.
+    pub ring: Option<Arc<crate::memory::Ring>>,
+}
+
+impl Context {
+    async fn cancelled(&self) {
+        // An error says that nobody is left to cancel: the sender of the channel is here.
+        _ = self.cancel.subscribe().wait_for(|is_cancelled| *is_cancelled).await;
+    }
+}
+
+/// Sends the rows of a result or an upload.
+pub(crate) struct ChunkSender {
+    context: Arc<Context>,
+    streams: Vec<Arc<Outgoing>>,
+    items: Option<mpsc::Sender<Item>>,
+    carriers: Vec<JoinHandle<Result<()>>>,
+    states: Arc<States>,
+    rows: u64,
+    small: Small,
+    chooser: Chooser,
+    /// Bytes sent over bytes estimated, as `f64` bits.
+    ratio: Arc<AtomicU64>,
+    before: Option<Arc<Batch>>,
+}
+
+/// Chunks of one job, in work or done.
+struct Item {
+    frames: Frames,
+    /// States that the chunks refer to, and how many entries of each.
+    needs: Vec<(u32, usize)>,
+}
+
+enum Frames {
+    Done(Vec<Vec<u8>>),
+    InWork(JoinHandle<Result<Vec<Vec<u8>>>>),
+}
+
+/// Small batches that wait to become one.
+struct Small {
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+    since: Instant,
+}
+
+impl ChunkSender {
+    /// `header` goes out before the first chunk, with it if that comes soon. The first stream is the main one.
+    pub fn start(context: Context, streams: Vec<Arc<Outgoing>>, preference: Preference, header: Vec<u8>) -> Self {
+        let context = Arc::new(context);
+        let (items, receiver) = mpsc::channel(context.threads + 1);
+        let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
+        let states = Arc::new(States::default());
+        let carriers = streams.iter().enumerate().map(|(at, stream)| {
+            let header = if at == 0 { header.clone() } else { vec![] };
+            let carrier = Carrier {
+                context: context.clone(),
+                stream: stream.clone(),
+                states: states.clone(),
+                sent: HashMap::new(),
+                ring: context.ring.clone().filter(|_| at == 0),
+                is_main: at == 0,
+            };
+            tokio::spawn(carrier.run(receiver.clone(), header))
+        });
+        let carriers = carriers.collect();
+        let columns = context.schema.fields().len();
+        Self {
+            context,
+            streams,
+            items: Some(items),
+            carriers,
+            states,
+            rows: 0,
+            small: Small { batches: vec![], bytes: 0, since: Instant::now() },
+            chooser: Chooser::new(columns, preference),
+            ratio: Arc::new(AtomicU64::new(1f64.to_bits())),
+            before: None,
+        }
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Sends rows, waiting until there is room for them.
+    pub async fn send(&mut self, batch: Batch) -> Result<()> {
+        let mut batch = batch.conform(&self.context.schema)?;
+        if batch.rows() == 0 {
+            return Ok(());
+        }
+        if batch.has_stored() {
+            let fits = self.context.stored && batch.stored_fits(self.context.chunk_bytes_max);
+            if !fits || !self.states.has_room(&batch) {
+                batch = batch.decoded()?;
+            }
+        }
+        let bytes = batch.bytes();
+        let waits = self.rows > 0 && bytes < self.context.chunk_bytes_max / 16 && !batch.has_stored();
+        if !waits {
+            self.send_small().await?;
+            return self.submit(batch, bytes).await;
+        }
+        self.small.batches.push(as_arrow(&batch, &self.context.schema)?);
+        self.small.bytes += bytes;
+        if self.small.bytes >= self.context.chunk_bytes_max / 4 || self.small.since.elapsed() > PATIENCE {
+            self.send_small().await?;
+        }
+        Ok(())
+    }
+
+    async fn send_small(&mut self) -> Result<()> {
+        self.small.since = Instant::now();
+        if self.small.batches.is_empty() {
+            return Ok(());
+        }
+        let batches = std::mem::take(&mut self.small.batches);
+        let bytes = std::mem::take(&mut self.small.bytes);
+        let whole = arrow::compute::concat_batches(&self.context.schema, &batches)
+            .map_err(|e| WireError::Encode { column: "*".into(), reason: e.to_string() })?;
+        self.submit(whole.into(), bytes).await
+    }
+
+    async fn submit(&mut self, batch: Batch, bytes: usize) -> Result<()> {
+        let batch = Arc::new(batch);
+        self.chooser.choose(&batch, bytes, &self.streams, &self.context, &self.states).await?;
+        let mut needs = vec![];
+        let recipes = Arc::new(self.recipes(&batch, &mut needs));
+        let rows = batch.rows();
+        let ratio = f64::from_bits(self.ratio.load(Ordering::Relaxed));
+        let row_bytes = bytes as f64 * ratio / rows as f64;
+        let step = (self.context.chunk_bytes_max as f64 * 0.9 / row_bytes.max(1e-3)) as usize;
+        let step = step.clamp(1, rows_max(&self.context.schema, self.context.chunk_bytes_max));
+        let first_row = self.rows;
+        for from in (0..rows).step_by(step) {
+            let job = Job {
+                batch: batch.clone(),
+                rows: from..(from + step).min(rows),
+                first_row,
+                recipes: recipes.clone(),
+                may_continue: self.streams.len() == 1,
+                chunk_bytes_max: self.context.chunk_bytes_max,
+            };
+            let estimate = bytes as f64 * job.rows.len() as f64 / rows as f64;
+            self.push(Item { frames: self.encode(job, estimate)?, needs: needs.clone() }).await?;
+        }
+        self.rows += rows as u64;
+        self.before = batch.has_stored().then_some(batch);
+        Ok(())
+    }
+
+    fn recipes(&self, batch: &Batch, needs: &mut Vec<(u32, usize)>) -> Vec<Recipe> {
+        let continues = self.before.as_ref().map(|before| batch.continues(before)).unwrap_or_default();
+        let recipe = |(at, column): (usize, &Column)| match column {
+            Column::Arrow(array) => {
+                let choice = self.chooser.arrow[at].clone();
+                let codes = match choice.plan {
+                    Plan::Dictionary { shared } => {
+                        let (codes, entries) = self.states.codes(shared, array);
+                        needs.push((shared, entries));
+                        codes.map(Arc::new)
+                    }
+                    Plan::Chunk { shared: Some((shared, _)), .. } => {
+                        needs.push((shared, 0));
+                        None
+                    }
+                    _ => None,
+                };
+                Recipe { choice, codes, ..Recipe::default() }
+            }
+            Column::Stored(stored) => {
+                let shared = stored.shared.as_ref().map_or(0, |shared| self.states.stored(shared, &stored.data_type));
+                needs.extend((shared != 0).then_some((shared, 0)));
+                let choice = self.chooser.stored[at].clone();
+                Recipe { choice, shared, codes: None, continues: continues.get(at) == Some(&true) }
+            }
+        };
+        batch.columns().iter().enumerate().map(recipe).collect()
+    }
+
+    /// Encodes small jobs at once, others on a thread for work.
+    fn encode(&self, job: Job, estimate: f64) -> Result<Frames> {
+        let (pool, ratio, id) = (self.context.pool.clone(), self.ratio.clone(), self.context.id);
+        let work = move || {
+            let mut frames = job.encode(&|| pool.take())?;
+            let bytes: usize = frames.iter().map(Vec::len).sum();
+            frames.iter_mut().for_each(|frame| seal(Kind::Chunk, id, frame));
+            if estimate > SMALL_BYTES as f64 {
+                ratio.store((bytes as f64 / estimate).clamp(1e-3, 4.0).to_bits(), Ordering::Relaxed);
+            }
+            Ok(frames)
+        };
+        if estimate < SMALL_BYTES as f64 {
+            return work().map(Frames::Done);
+        }
+        Ok(Frames::InWork(tokio::task::spawn_blocking(work)))
+    }
+
+    async fn push(&mut self, item: Item) -> Result<()> {
+        let sent = match &self.items {
+            Some(items) => items.send(item).await.is_ok(),
+            None => false,
+        };
+        if sent { Ok(()) } else { Err(self.stop().await.err().unwrap_or(WireError::Cancelled)) }
+    }
+
+    /// Ends the carriers when they have sent everything, and gives their error.
+    async fn stop(&mut self) -> Result<()> {
+        self.items = None;
+        let mut result = Ok(());
+        for carrier in std::mem::take(&mut self.carriers) {
+            let ended = carrier
+                .await
+                .unwrap_or_else(|error| Err(WireError::Malformed { what: "sender", reason: error.to_string() }));
+            // What broke says more than that others stopped because of it.
+            if matches!((&result, &ended), (Ok(()) | Err(WireError::Cancelled), Err(_))) {
+                result = ended;
+            }
+        }
+        result
+    }
+
+    /// Sends what is left. The main stream's last frames may wait to be flushed.
+    pub async fn finish(&mut self) -> Result<()> {
+        self.send_small().await?;
+        self.stop().await
+    }
+
+    /// Ends without sending what is left; what has begun to be sent is finished.
+    pub async fn abort(&mut self) {
+        self.context.cancel.send_replace(true);
+        _ = self.stop().await;
+    }
+}
+
+impl Drop for ChunkSender {
+    fn drop(&mut self) {
+        self.context.cancel.send_replace(true);
+    }
+}
+
+fn as_arrow(batch: &Batch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().filter_map(|column| match column {
+        Column::Arrow(array) => Some(array.clone()),
+        Column::Stored(_) => None,
+    });
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.rows()));
+    RecordBatch::try_new_with_options(schema.clone(), columns.collect(), &options)
+        .map_err(|e| WireError::Encode { column: "*".into(), reason: e.to_string() })
+}
+
+/// Carries chunks on one stream.
+struct Carrier {
+    context: Arc<Context>,
+    stream: Arc<Outgoing>,
+    states: Arc<States>,
+    /// How many entries, or bytes, of each state this stream has sent.
+    sent: HashMap<u32, usize>,
+    ring: Option<Arc<crate::memory::Ring>>,
+    is_main: bool,
+}
+
+impl Carrier {
+    async fn run(mut self, items: Arc<tokio::sync::Mutex<mpsc::Receiver<Item>>>, header: Vec<u8>) -> Result<()> {
+        self.stream.lock().await.put(&header).await?;
+        let mut is_first = true;
+        loop {
+            // Credit is taken in the order of chunks, so that the one that a reader waits for never waits for credit that
+            // later ones have.
+            let item = {
+                let mut items = match items.try_lock() {
+                    Ok(items) => items,
+                    Err(_) => {
+                        // Others may wait long for work or credit, while the reader waits for what is queued here.
+                        self.stream.flush().await?;
+                        items.lock().await
+                    }
+                };
+                let Some(item) = self.next(&mut items, is_first).await? else {
+                    // The main stream's last chunk goes out with what completes the result.
+                    return if self.is_main { Ok(()) } else { self.stream.flush().await };
+                };
+                self.credit().await?;
+                item
+            };
+            is_first = false;
+            if let Err(error) = self.carry(item).await {
+                self.context.cancel.send_replace(true);
+                return Err(error);
+            }
+        }
+    }
+
+    async fn next(&self, items: &mut mpsc::Receiver<Item>, is_first: bool) -> Result<Option<Item>> {
+        match items.try_recv() {
+            Ok(item) => return Ok(Some(item)),
+            Err(TryRecvError::Disconnected) => return Ok(None),
+            Err(TryRecvError::Empty) => {}
+        }
+        if is_first && let Ok(item) = tokio::time::timeout(HEADER_PATIENCE, items.recv()).await {
+            return Ok(item);
+        }
+        self.stream.flush().await?;
+        tokio::select! {
+            item = items.recv() => Ok(item),
+            () = self.context.cancelled() => Err(WireError::Cancelled),
+        }
+    }
+
+    async fn credit(&self) -> Result<()> {
+        if *self.context.cancel.borrow() {
+            return Err(WireError::Cancelled);
+        }
+        if let Ok(permit) = self.context.credit.try_acquire() {
+            permit.forget();
+            return Ok(());
+        }
+        self.stream.flush().await?;
+        tokio::select! {
+            permit = self.context.credit.acquire() => permit.map(|permit| permit.forget()).map_err(|_| WireError::Cancelled),
+            () = self.context.cancelled() => Err(WireError::Cancelled),
+        }
+    }
+
+    async fn carry(&mut self, item: Item) -> Result<()> {
+        for (id, entries) in &item.needs {
+            self.send_state(*id, *entries).await?;
+        }
+        let frames = match item.frames {
+            Frames::Done(frames) => frames,
+            Frames::InWork(work) => {
+                work.await.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
+            }
+        };
+        let unpaid = frames.len().saturating_sub(1);
+        for bytes in frames {
+            match &self.ring {
+                Some(ring) => self.send_mapped(ring, &bytes).await?,
+                None => self.stream.send_measured(&bytes).await?,
+            }
+            self.context.pool.give(bytes);
+        }
+        // A job that made more chunks than one took credit for one. All of them go out, since the reader may wait for the
+        // last while later chunks have the credit; then they are paid for.
+        for _ in 0..unpaid {
+            self.credit().await?;
+        }
+        Ok(())
+    }
+
+    async fn send_mapped(&self, ring: &crate::memory::Ring, bytes: &[u8]) -> Result<()> {
+        match ring.put(&bytes[crate::frame::HEADER_BYTES..]) {
+            Some(mapped) => self.stream.lock().await.put(&frame(self.context.id, &mapped)).await,
+            None => self.stream.send_measured(bytes).await,
+        }
+    }
+
+    /// Sends a state, or what of it this stream has not sent yet.
+    async fn send_state(&mut self, id: u32, entries: usize) -> Result<()> {
+        let sent = self.sent.entry(id).or_default();
+        let Some(parts) = self.states.parts(id, entries, sent, self.context.chunk_bytes_max) else { return Ok(()) };
+        let mut writer = self.stream.lock().await;
+        for part in parts {
+            writer.put(&frame(self.context.id, &part)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What chunks of a result refer to.
+#[derive(Default)]
+pub(crate) struct States {
+    inner: Mutex<StateList>,
+}
+
+#[derive(Default)]
+struct StateList {
+    /// State `i` has the number `i + 1`.
+    states: Vec<State>,
+    by_key: HashMap<u64, u32>,
+    bytes: usize,
+}
+
+enum State {
+    Codec { transform: u8, kind: u8, bytes: Arc<Vec<u8>> },
+    Codes { codes: Codes },
+}
+
+impl States {
+    fn lock(&self) -> std::sync::MutexGuard<'_, StateList> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all states that a batch needs and that are new may be sent.
+    fn has_room(&self, batch: &Batch) -> bool {
+        let list = self.lock();
+        let new = batch.columns().iter().filter_map(|column| match column {
+            Column::Stored(stored) => stored.shared.as_ref().filter(|s| !list.by_key.contains_key(&s.key)),
+            Column::Arrow(_) => None,
+        });
+        let bytes: usize = new.map(|shared| size_of(&shared.shared)).sum();
+        list.bytes + bytes <= SHARED_BYTES_MAX
+    }
+
+    /// The number of a stored column's state.
+    fn stored(&self, shared: &StoredShared, data_type: &DataType) -> u32 {
+        let mut list = self.lock();
+        if let Some(id) = list.by_key.get(&shared.key) {
+            return *id;
+        }
+        let id = list.add_codec(&shared.shared, data_type);
+        list.by_key.insert(shared.key, id);
+        id
+    }
+
+    /// The codes of an array by dictionary `id`, if it can hold them, and the entries that it has then.
+    fn codes(&self, id: u32, array: &arrow::array::ArrayRef) -> (Option<Vec<i64>>, usize) {
+        match self.lock().states.get_mut(id as usize - 1) {
+            Some(State::Codes { codes }) => (codes.encode(array), codes.len()),
+            _ => (None, 0),
+        }
+    }
+
+    /// The messages that bring a stream's copy of state `id` up to `entries` entries; `sent` counts what it has.
+    fn parts(&self, id: u32, entries: usize, sent: &mut usize, chunk_bytes_max: usize) -> Option<Vec<message::Shared>> {
+        let list = self.lock();
+        let part = |transform: u8, kind: u8, more: bool, bytes: Vec<u8>| message::Shared {
+            shared: id,
+            transform,
+            kind,
+            more,
+            bytes: Blob(bytes),
+        };
+        let size = chunk_bytes_max.saturating_sub(64).max(1);
+        let split = |transform: u8, kind: u8, bytes: &[u8]| {
+            let count = bytes.len().div_ceil(size);
+            let parts = bytes.chunks(size).enumerate();
+            parts.map(|(at, bytes)| part(transform, kind, at + 1 < count, bytes.to_vec())).collect()
+        };
+        match list.states.get(id as usize - 1)? {
+            State::Codec { transform, kind, bytes } if *sent == 0 => {
+                *sent = 1;
+                Some(split(*transform, *kind, bytes))
+            }
+            State::Codes { codes } if *sent < entries => {
+                let mut bytes = vec![];
+                codes.put(*sent, entries, &mut bytes);
+                *sent = entries;
+                Some(split(0, freestone_codec::Kind::Bytes as u8, &bytes))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl StateList {
+    fn add_codec(&mut self, shared: &Shared, data_type: &DataType) -> u32 {
+        let bytes = shared.to_bytes();
+        self.bytes += bytes.len();
+        let (transform, kind) = (shared.transform() as u8, kind(data_type) as u8);
+        self.states.push(State::Codec { transform, kind, bytes: Arc::new(bytes) });
+        self.states.len() as u32
+    }
+}
+
+/// Bytes of a state, about.
+fn size_of(shared: &Shared) -> usize {
+    match (shared.dictionary_bytes(), shared.dictionary_ints()) {
+        (Some(entries), _) => entries.data.len() + 4 * entries.len(),
+        (None, Some(entries)) => entries.len() * 16,
+        (None, None) => 64 << 10,
+    }
+}
+
+/// Which choice each column has, and when that is looked at again.
+struct Chooser {
+    preference: Preference,
+    /// For columns that come as arrays, and for those that come stored.
+    arrow: Vec<Choice>,
+    stored: Vec<Choice>,
+    /// Batches until forms are tried again.
+    left: usize,
+    /// The rate at which the choice was made.
+    rate: f64,
+}
+
+impl Chooser {
+    fn new(columns: usize, preference: Preference) -> Self {
+        let codec = match preference {
+            Preference::Plain(codec) | Preference::Encoded(codec) => codec,
+            Preference::Measured => ByteCodec::None,
+        };
+        let choice = Choice { codec, ..Choice::default() };
+        let choices = vec![choice; columns];
+        Self { preference, arrow: choices.clone(), stored: choices, left: 0, rate: 0.0 }
+    }
+
+    async fn choose(
+        &mut self,
+        batch: &Arc<Batch>,
+        bytes: usize,
+        streams: &[Arc<Outgoing>],
+        context: &Context,
+        states: &States,
+    ) -> Result<()> {
+        let rate: f64 = streams.iter().map(|stream| stream.rate()).sum();
+        let is_local = streams.iter().all(|stream| stream.is_local);
+        let is_settled = match self.preference {
+            // One machine's memory is faster than what would make its bytes fewer.
+            Preference::Measured if is_local => true,
+            Preference::Measured => {
+                let is_steady = rate < self.rate * 2.0 && rate > self.rate / 2.0;
+                bytes < SMALL_BYTES || self.left > 0 && is_steady
+            }
+            Preference::Plain(_) => true,
+            Preference::Encoded(_) => self.left > 0,
+        };
+        self.left = self.left.saturating_sub(1);
+        if is_settled {
+            return Ok(());
+        }
+        (self.left, self.rate) = (TRY_AGAIN, rate);
+        let codecs = match self.preference {
+            Preference::Encoded(codec) => vec![codec],
+            _ => context.codecs.clone(),
+        };
+        let tried = try_forms(batch.clone(), codecs).await?;
+        let picked = match self.preference {
+            // The codecs' own choice is the last but for the dictionary.
+            Preference::Encoded(_) => {
+                let encoded =
+                    |forms: &Vec<Tried>| forms.iter().position(|form| (40..50).contains(&form.candidate.class));
+                tried.iter().map(|forms| encoded(forms).unwrap_or(0)).collect()
+            }
+            _ => {
+                let candidates: Vec<Vec<_>> =
+                    tried.iter().map(|forms| forms.iter().map(|form| form.candidate).collect()).collect();
+                adapt::choose(&candidates, Link { rate, threads: context.threads as f64, is_local })
+            }
+        };
+        for (at, (forms, picked)) in tried.into_iter().zip(picked).enumerate() {
+            if let Some(form) = forms.into_iter().nth(picked) {
+                match &batch.columns()[at] {
+                    Column::Stored(_) => self.stored[at] = form.choice,
+                    Column::Arrow(array) => self.take(at, form, array.data_type(), states),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a form, and gives what it refers to a number; a dictionary that there is stays.
+    fn take(&mut self, at: usize, form: Tried, data_type: &DataType, states: &States) {
+        let mut choice = form.choice;
+        match &mut choice.plan {
+            Plan::Dictionary { shared } if form.wants_dictionary => {
+                *shared = match self.arrow[at].plan {
+                    Plan::Dictionary { shared } => shared,
+                    _ => {
+                        let mut list = states.lock();
+                        list.states.push(State::Codes { codes: Codes::default() });
+                        list.states.len() as u32
+                    }
+                };
+            }
+            Plan::Chunk { shared, .. } => {
+                if let (Some((id, _)), Some(table)) = (shared, &form.table) {
+                    *id = states.lock().add_codec(table, data_type);
+                }
+            }
+            _ => {}
+        }
+        self.arrow[at] = choice;
+    }
+}
+
+async fn try_forms(batch: Arc<Batch>, codecs: Vec<ByteCodec>) -> Result<Vec<Vec<Tried>>> {
+    let work = move || {
+        let start = Instant::now();
+        let clock = move || start.elapsed().as_nanos() as u64;
+        let columns = batch.columns().iter().map(|column| match column {
+            Column::Arrow(array) => sample::array(array, &codecs, &clock),
+            Column::Stored(stored) => sample::stored(stored, &codecs, &clock),
+        });
+        columns.collect()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Malformed { what: "chooser", reason: e.to_string() })
+}

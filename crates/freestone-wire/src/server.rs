@@ -1,0 +1,834 @@
+//! The server's side: who may connect, what they ask for, and how they are answered.
+//!
+//! An [`Acceptor`] knows all sessions. It makes a [`Connection`] of a stream that has authenticated itself, which then gives
+//! [`Request`]s one after another, each with the [`Reply`] through which it is answered. Streams that only cancel, or join
+//! a session to carry its chunks, are dealt with here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use subtle::ConstantTimeEq;
+use tokio::io::AsyncReadExt;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::auth::{Authenticator, ServerScram, random};
+use crate::chunk::{self, Batch};
+use crate::column::ByteCodec;
+use crate::error::{Result, SqlError, WireError, sqlstate};
+use crate::frame::{Kind, Message, frame, read_header, read_payload};
+use crate::incoming::Incoming;
+use crate::memory::{HANDOVER, Ring};
+use crate::message::{self, Hello, MAGIC, Purpose, VERSION, capability};
+use crate::outgoing::Outgoing;
+use crate::pool::Pool;
+use crate::sender::{ChunkSender, Context, Preference};
+use crate::transport::{Reader, Stream};
+use crate::types::{describe, schema_of, wire_schema};
+
+/// What a server allows.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How long a client may take to authenticate itself.
+    pub handshake: Duration,
+    /// The largest request in bytes, and the largest chunk of an upload.
+    pub request_bytes_max: usize,
+    /// The largest chunk that a client gets, whatever it asks for.
+    pub chunk_bytes_max: usize,
+    /// Threads that encode one result.
+    pub threads: usize,
+    /// Streams that one session may have.
+    pub streams_max: usize,
+    /// Whether clients on this machine are offered shared memory.
+    pub shared_memory: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            request_bytes_max: 16 << 20,
+            chunk_bytes_max: 64 << 20,
+            threads: std::thread::available_parallelism().map_or(2, usize::from),
+            streams_max: 16,
+            shared_memory: true,
+        }
+    }
+}
+
+/// The largest message before a client has authenticated itself.
+const HELLO_BYTES_MAX: usize = 4 << 10;
+/// The smallest chunk that a client may ask for: the least that the paper tries (table 3).
+const CHUNK_BYTES_MIN: usize = 2 << 10;
+/// More credit than this is a mistake.
+const CREDIT_MAX: usize = 1 << 16;
+/// Requests that a client may send ahead.
+const REQUESTS_AHEAD: usize = 16;
+/// Chunks of an upload that a client may send ahead.
+const UPLOAD_CREDIT: u32 = 4;
+/// Messages of an upload that may wait: those chunks, and the states that they need. Their bytes may be so many times those of
+/// the largest request.
+const UPLOAD_AHEAD: usize = 1024;
+const UPLOAD_AHEAD_BYTES: usize = 4;
+
+/// All sessions of a server.
+pub struct Acceptor {
+    users: Arc<dyn Authenticator>,
+    limits: Limits,
+    secret: [u8; 32],
+    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    memory: tokio::sync::OnceCell<String>,
+}
+
+/// What the streams of one client share.
+struct Session {
+    id: u64,
+    key: [u8; 32],
+    main: Arc<Outgoing>,
+    attached: Mutex<Vec<Arc<Outgoing>>>,
+    results: Mutex<HashMap<u32, Active>>,
+    uploads: Mutex<HashMap<u32, UploadRoute>>,
+    ring: Mutex<Option<Arc<Ring>>>,
+    pool: Arc<Pool>,
+    chunk_bytes_max: usize,
+    capabilities: u32,
+    limits: Limits,
+    /// The last ping, if the stream was busy when it came.
+    ping: Mutex<Option<u64>>,
+    is_gone: AtomicBool,
+}
+
+/// A result that is being made.
+struct Active {
+    credit: Arc<Semaphore>,
+    cancel: watch::Sender<bool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    fn cancel_all(&self) {
+        for active in lock(&self.results).values() {
+            active.cancel.send_replace(true);
+        }
+    }
+
+    fn end(&self) {
+        self.is_gone.store(true, Ordering::Release);
+        self.cancel_all();
+        lock(&self.uploads).clear();
+    }
+
+    /// The next message's answer to a ping that waits.
+    async fn answer_ping(&self) {
+        let waiting = lock(&self.ping).take();
+        if let Some(number) = waiting {
+            _ = self.main.send(0, &message::Pong { number }).await;
+        }
+    }
+}
+
+impl Acceptor {
+    /// A server with no sessions yet.
+    pub fn new(users: Arc<dyn Authenticator>, limits: Limits) -> Arc<Self> {
+        let secret = users.secret().unwrap_or_else(random);
+        Arc::new(Self { users, limits, secret, sessions: Mutex::default(), memory: tokio::sync::OnceCell::new() })
+    }
+
+    /// Authenticates a stream. `None`: it was a request to cancel, or joined a session. An error has been told to the
+    /// client already; the stream is closed.
+    pub async fn accept(self: &Arc<Self>, stream: Stream) -> Result<Option<Connection>> {
+        let Stream { mut reader, writer, is_local } = stream;
+        let outgoing = Arc::new(Outgoing::new(writer, is_local));
+        let shaken = tokio::time::timeout(self.limits.handshake, self.shake_hands(&mut reader, &outgoing)).await;
+        let shaken = shaken.unwrap_or(Err(WireError::Timeout("before the client had authenticated itself")));
+        match shaken {
+            Ok(Some((session, user, client))) => {
+                Ok(Some(Connection::open(self.clone(), session, user, client, reader)))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => {
+                let failure = message::Failure::from(error.to_sql());
+                let told = async {
+                    _ = outgoing.send(0, &failure).await;
+                    outgoing.lock().await.close().await;
+                };
+                _ = tokio::time::timeout(Duration::from_secs(1), told).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn shake_hands(
+        self: &Arc<Self>,
+        reader: &mut Reader,
+        outgoing: &Arc<Outgoing>,
+    ) -> Result<Option<(Arc<Session>, String, String)>> {
+        let hello: Hello = expect(reader).await?;
+        if hello.magic != MAGIC {
+            return Err(WireError::malformed("hello", "this is the port of a Freestone server"));
+        }
+        if !(hello.version_min..=hello.version_max).contains(&VERSION) {
+            let reason =
+                format!("versions {} to {}; this server speaks {VERSION}", hello.version_min, hello.version_max);
+            return Err(WireError::malformed("hello", reason));
+        }
+        if (hello.chunk_bytes_max as usize) < CHUNK_BYTES_MIN {
+            let reason = format!("chunks of {} bytes; at least {CHUNK_BYTES_MIN} are needed", hello.chunk_bytes_max);
+            return Err(WireError::malformed("hello", reason));
+        }
+        match &hello.purpose {
+            Purpose::Cancel { session, key } => {
+                self.session(*session, key)?.cancel_all();
+                Ok(None)
+            }
+            Purpose::Attach { session, key } => {
+                self.attach(self.session(*session, key)?, outgoing).await.map(|()| None)
+            }
+            Purpose::Session { client_first } => {
+                let (scram, server_first) = ServerScram::challenge(client_first, &*self.users, &self.secret)?;
+                outgoing.send(0, &message::Challenge { version: VERSION, server_first }).await?;
+                let proof: message::Proof = expect(reader).await?;
+                let server_final = scram.check(&proof.client_final)?;
+                let session = self.new_session(&hello, outgoing);
+                outgoing.send(0, &self.ready(&session, server_final).await).await?;
+                Ok(Some((session, scram.user, hello.client)))
+            }
+        }
+    }
+
+    /// The session of an id, if the key is its own.
+    fn session(&self, id: u64, key: &[u8; 32]) -> Result<Arc<Session>> {
+        let session = lock(&self.sessions).get(&id).cloned();
+        let session = session.filter(|session| bool::from(session.key.ct_eq(key)));
+        session.ok_or_else(|| WireError::Authentication("there is no such session, or the key is not its own".into()))
+    }
+
+    fn new_session(&self, hello: &Hello, outgoing: &Arc<Outgoing>) -> Arc<Session> {
+        let chunk_bytes_max = (hello.chunk_bytes_max as usize).min(self.limits.chunk_bytes_max.max(CHUNK_BYTES_MIN));
+        let mut sessions = lock(&self.sessions);
+        let mut id = u64::from_le_bytes(random());
+        while sessions.contains_key(&id) {
+            id = u64::from_le_bytes(random());
+        }
+        let session = Arc::new(Session {
+            id,
+            key: random(),
+            main: outgoing.clone(),
+            attached: Mutex::default(),
+            results: Mutex::default(),
+            uploads: Mutex::default(),
+            ring: Mutex::default(),
+            pool: Pool::new(2 * self.limits.threads + 2),
+            chunk_bytes_max,
+            capabilities: hello.capabilities & capability::ALL,
+            limits: self.limits.clone(),
+            ping: Mutex::default(),
+            is_gone: AtomicBool::new(false),
+        });
+        sessions.insert(id, session.clone());
+        session
+    }
+
+    async fn ready(self: &Arc<Self>, session: &Session, server_final: String) -> message::Ready {
+        let wants_memory = session.capabilities & capability::SHARED_MEMORY != 0;
+        let memory = match wants_memory && session.main.is_local && self.limits.shared_memory {
+            true => self.memory.get_or_init(|| self.clone().offer_memory()).await.clone(),
+            false => String::new(),
+        };
+        message::Ready {
+            server_final,
+            session: session.id,
+            key: session.key,
+            frame_bytes_max: self.limits.request_bytes_max as u32,
+            capabilities: session.capabilities,
+            server: concat!("Freestone ", env!("CARGO_PKG_VERSION")).into(),
+            memory,
+        }
+    }
+
+    async fn attach(&self, session: Arc<Session>, outgoing: &Arc<Outgoing>) -> Result<()> {
+        if lock(&session.attached).len() + 2 > self.limits.streams_max {
+            let reason = format!("a session may have {} streams", self.limits.streams_max);
+            return Err(WireError::Config(reason));
+        }
+        let ready = message::Ready {
+            server_final: String::new(),
+            session: session.id,
+            key: [0; 32],
+            frame_bytes_max: self.limits.request_bytes_max as u32,
+            capabilities: session.capabilities,
+            server: String::new(),
+            memory: String::new(),
+        };
+        outgoing.send(0, &ready).await?;
+        lock(&session.attached).push(outgoing.clone());
+        Ok(())
+    }
+
+    /// Gives descriptors of shared memory to those who show a session's key, at the address that it returns; at none where
+    /// there can be no such socket.
+    async fn offer_memory(self: Arc<Self>) -> String {
+        use std::os::linux::net::SocketAddrExt;
+        let name = format!("freestone-{:032x}", u128::from_le_bytes(random()));
+        let bound = std::os::unix::net::SocketAddr::from_abstract_name(&name)
+            .and_then(|address| std::os::unix::net::UnixListener::bind_addr(&address))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .and_then(tokio::net::UnixListener::from_std);
+        let Ok(listener) = bound else { return String::new() };
+        let acceptor = Arc::downgrade(&self);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let Some(acceptor) = acceptor.upgrade() else { return };
+                tokio::spawn(tokio::time::timeout(HANDOVER, acceptor.hand_over(socket)));
+            }
+        });
+        name
+    }
+
+    async fn hand_over(self: Arc<Self>, mut socket: tokio::net::UnixStream) -> Result<()> {
+        let io = || WireError::io("shared memory");
+        let (id, mut key) = (socket.read_u64_le().await.map_err(io())?, [0; 32]);
+        socket.read_exact(&mut key).await.map_err(io())?;
+        let session = self.session(id, &key)?;
+        let mut socket = socket.into_std().map_err(io())?;
+        socket.set_nonblocking(false).map_err(io())?;
+        socket.set_read_timeout(Some(HANDOVER)).map_err(io())?;
+        let work = move || {
+            let ring = Ring::create(session.chunk_bytes_max)?;
+            ring.hand_over(&mut socket)?;
+            *lock(&session.ring) = Some(Arc::new(ring));
+            // The client goes on only now, so that its first result comes through the ring.
+            std::io::Write::write_all(&mut socket, &[1])
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Config(e.to_string()))?.map_err(io())
+    }
+}
+
+/// Reads the one message that may come.
+async fn expect<M: Message>(reader: &mut Reader) -> Result<M> {
+    let header = read_header(reader, HELLO_BYTES_MAX).await?.ok_or(WireError::Closed("by the client"))?;
+    if header.kind != M::KIND {
+        let reason = format!("{:?} where {:?} was expected", header.kind, M::KIND);
+        return Err(WireError::malformed("handshake", reason));
+    }
+    M::parse(&read_payload(reader, &header).await?)
+}
+
+/// An authenticated client. Dropping it ends the session.
+pub struct Connection {
+    acceptor: Arc<Acceptor>,
+    session: Arc<Session>,
+    user: String,
+    client: String,
+    requests: mpsc::Receiver<Result<Request>>,
+    reading: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("session", &self.session.id)
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a client asks for. Every request but [`Request::Close`] must be answered through its reply.
+#[derive(Debug)]
+pub enum Request {
+    /// Run a statement; its parameters are one row.
+    Query { sql: String, parameters: Option<RecordBatch>, reply: Reply },
+    /// Prepare a statement, whose number is that of the reply.
+    Prepare { sql: String, reply: Reply },
+    /// Run the prepared statement of that number.
+    Execute { statement: u32, parameters: Option<RecordBatch>, reply: Reply },
+    /// Forget the prepared statement of that number. Needs no answer.
+    Close { statement: u32 },
+    /// Write rows to a target.
+    Upload { target: String, schema: SchemaRef, rows: UploadStream, reply: Reply },
+}
+
+impl Connection {
+    fn open(acceptor: Arc<Acceptor>, session: Arc<Session>, user: String, client: String, reader: Reader) -> Self {
+        let (sender, requests) = mpsc::channel(REQUESTS_AHEAD);
+        let reading = tokio::spawn(read_requests(session.clone(), reader, sender));
+        Self { acceptor, session, user, client, requests, reading }
+    }
+
+    /// The user that the client has authenticated itself as.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// What the client says that it is.
+    pub fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// Names the session; not a secret.
+    pub fn session(&self) -> u64 {
+        self.session.id
+    }
+
+    /// The next request; `None` when the client has gone. After an error, which the client has been told, the connection
+    /// is of no more use.
+    pub async fn next(&mut self) -> Result<Option<Request>> {
+        let next = self.requests.recv().await.transpose();
+        if let Err(error) = &next {
+            _ = self.session.main.send(0, &message::Failure::from(error.to_sql())).await;
+            self.session.main.lock().await.close().await;
+        }
+        next
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.reading.abort();
+        lock(&self.acceptor.sessions).remove(&self.session.id);
+        self.session.end();
+    }
+}
+
+async fn read_requests(session: Arc<Session>, mut reader: Reader, requests: mpsc::Sender<Result<Request>>) {
+    loop {
+        match read_request(&session, &mut reader, &requests).await {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                session.end();
+                _ = requests.send(Err(error)).await;
+                break;
+            }
+        }
+    }
+    session.end();
+}
+
+/// Reads one message; whether more may come.
+async fn read_request(
+    session: &Arc<Session>,
+    reader: &mut Reader,
+    requests: &mpsc::Sender<Result<Request>>,
+) -> Result<bool> {
+    let Some(header) = read_header(reader, session.limits.request_bytes_max).await? else { return Ok(false) };
+    let payload = read_payload(reader, &header).await?;
+    let id = header.id;
+    let request = match header.kind {
+        Kind::Query => {
+            let query = message::Query::parse(&payload)?;
+            let (parameters, reply) = session.run(id, query.run)?;
+            Request::Query { sql: query.text, parameters, reply }
+        }
+        Kind::Execute => {
+            let execute = message::Execute::parse(&payload)?;
+            let (parameters, reply) = session.run(id, execute.run)?;
+            Request::Execute { statement: execute.statement, parameters, reply }
+        }
+        Kind::Prepare => {
+            Request::Prepare { sql: message::Prepare::parse(&payload)?.text, reply: session.reply(id, 0)? }
+        }
+        Kind::CloseStatement => Request::Close { statement: id },
+        Kind::Upload => {
+            let upload = message::Upload::parse(&payload)?;
+            let schema = schema_of(&upload.columns)?;
+            let reply = session.reply(id, 0)?;
+            let rows = session.upload(id, schema.clone());
+            Request::Upload { target: upload.target, schema, rows, reply }
+        }
+        Kind::Shared => {
+            let part = UploadPart::Shared(message::Shared::parse(&payload)?);
+            return session.upload_part(id, part).map(|()| true);
+        }
+        Kind::Chunk => return session.upload_part(id, UploadPart::Chunk(payload)).map(|()| true),
+        Kind::UploadEnd => {
+            let end = message::UploadEnd::parse(&payload)?;
+            return session.upload_part(id, UploadPart::End(end)).map(|()| true);
+        }
+        Kind::Credit => return session.add_credit(id, message::Credit::parse(&payload)?.chunks).map(|()| true),
+        Kind::Cancel => {
+            lock(&session.results).get(&id).iter().for_each(|active| _ = active.cancel.send_replace(true));
+            return Ok(true);
+        }
+        Kind::Ping => {
+            *lock(&session.ping) = Some(message::Ping::parse(&payload)?.number);
+            // A stream that is busy answers after its next frame: reading must go on, or no credit would come.
+            if let Some(writer) = session.main.try_lock() {
+                drop(writer);
+                session.answer_ping().await;
+            }
+            return Ok(true);
+        }
+        Kind::Terminate => return Ok(false),
+        other => return Err(WireError::malformed("request", format!("{other:?} is not what clients send"))),
+    };
+    // Results that run need this task for their credit, so it must not wait for a place.
+    match requests.try_send(Ok(request)) {
+        Ok(()) => Ok(true),
+        Err(mpsc::error::TrySendError::Closed(_)) => Ok(false),
+        Err(mpsc::error::TrySendError::Full(_)) => {
+            Err(WireError::malformed("request", format!("more than {REQUESTS_AHEAD} requests wait already")))
+        }
+    }
+}
+
+impl Session {
+    fn run(self: &Arc<Self>, id: u32, run: message::Run) -> Result<(Option<RecordBatch>, Reply)> {
+        let parameters = match run.parameter_columns.is_empty() {
+            true => None,
+            false => {
+                let schema = schema_of(&run.parameter_columns)?;
+                let row = chunk::decode_one(run.parameters.0, &schema, self.limits.request_bytes_max)?;
+                if row.num_rows() != 1 {
+                    return Err(WireError::malformed("query", format!("parameters of {} rows", row.num_rows())));
+                }
+                Some(row)
+            }
+        };
+        Ok((parameters, self.reply(id, run.credit)?))
+    }
+
+    fn reply(self: &Arc<Self>, id: u32, credit: u32) -> Result<Reply> {
+        let credit = Arc::new(Semaphore::new((credit as usize).min(CREDIT_MAX)));
+        let (cancel, _) = watch::channel(false);
+        let active = Active { credit: credit.clone(), cancel: cancel.clone() };
+        if id == 0 || lock(&self.results).insert(id, active).is_some() {
+            return Err(WireError::malformed("request", format!("id {id} is in use, or 0")));
+        }
+        if self.is_gone.load(Ordering::Acquire) {
+            cancel.send_replace(true);
+        }
+        let (session, since) = (self.clone(), Instant::now());
+        Ok(Reply { session, id, credit, cancel, since, is_answered: false })
+    }
+
+    fn add_credit(&self, id: u32, chunks: u32) -> Result<()> {
+        // Credit may come for a result that has just ended.
+        let Some(credit) = lock(&self.results).get(&id).map(|active| active.credit.clone()) else { return Ok(()) };
+        if credit.available_permits() + chunks as usize > CREDIT_MAX {
+            return Err(WireError::malformed("credit", format!("{chunks} more chunks than anybody can hold")));
+        }
+        credit.add_permits(chunks as usize);
+        Ok(())
+    }
+
+    fn upload(self: &Arc<Self>, id: u32, schema: SchemaRef) -> UploadStream {
+        let (sender, parts) = mpsc::channel(UPLOAD_AHEAD);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        lock(&self.uploads).insert(id, UploadRoute { parts: sender, waiting: waiting.clone() });
+        UploadStream {
+            session: self.clone(),
+            id,
+            schema,
+            parts,
+            waiting,
+            incoming: Incoming::default(),
+            is_open: false,
+            rows: 0,
+        }
+    }
+
+    fn upload_part(&self, id: u32, part: UploadPart) -> Result<()> {
+        // A client may send on until it hears that its upload failed.
+        let uploads = lock(&self.uploads);
+        let Some(route) = uploads.get(&id) else { return Ok(()) };
+        let bytes = part.bytes();
+        let waiting = route.waiting.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let is_full = waiting > UPLOAD_AHEAD_BYTES * self.limits.request_bytes_max;
+        match route.parts.try_send(part) {
+            Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Ok(()) if !is_full => Ok(()),
+            _ => Err(WireError::malformed("upload", "more chunks than there is credit for")),
+        }
+    }
+
+    fn streams(&self) -> Vec<Arc<Outgoing>> {
+        let mut streams = vec![self.main.clone()];
+        streams.extend(lock(&self.attached).iter().cloned());
+        streams
+    }
+}
+
+/// Byte codecs among a client's capabilities.
+pub(crate) fn codecs(capabilities: u32) -> Vec<ByteCodec> {
+    let known = [
+        (capability::LZ4, ByteCodec::Lz4),
+        (capability::ZSTD, ByteCodec::Zstd),
+        (capability::SNAPPY, ByteCodec::Snappy),
+    ];
+    let has = known.into_iter().filter(|(bit, _)| capabilities & bit != 0).map(|(_, codec)| codec);
+    std::iter::once(ByteCodec::None).chain(has).collect()
+}
+
+/// The way to answer one request. If it is dropped without an answer, the client is told that there is none.
+pub struct Reply {
+    session: Arc<Session>,
+    id: u32,
+    credit: Arc<Semaphore>,
+    cancel: watch::Sender<bool>,
+    since: Instant,
+    is_answered: bool,
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Reply {
+    /// The number of the result, or of the statement that is being prepared.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Completes when the client cancels the request, or is gone. Independent of the reply's own life.
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut cancel = self.cancel.subscribe();
+        // An error says that the reply is gone, and the request with it.
+        async move { _ = cancel.wait_for(|is_cancelled| *is_cancelled).await }
+    }
+
+    /// Whether the client has cancelled the request, or is gone.
+    pub fn is_cancelled(&self) -> bool {
+        *self.cancel.borrow()
+    }
+
+    /// Shows the user something.
+    pub async fn notice(&self, text: &str) -> Result<()> {
+        self.session.main.send(self.id, &message::Notice { text: text.into() }).await
+    }
+
+    /// Says how far the request is: rows or bytes done, of so many; 0 where that is not known.
+    pub async fn progress(&self, done: u64, total: u64) -> Result<()> {
+        self.session.main.send(self.id, &message::Progress { done, total }).await
+    }
+
+    /// Begins a result with rows. `schema` may have any Arrow types.
+    pub fn rows(self, schema: &Schema) -> Result<ResultSender> {
+        self.rows_as(schema, Preference::Measured)
+    }
+
+    /// As [`Reply::rows`], with columns encoded as `preference` says.
+    pub fn rows_as(self, schema: &Schema, preference: Preference) -> Result<ResultSender> {
+        let header = frame(self.id, &message::Header { columns: describe(schema)? });
+        let session = &self.session;
+        let context = Context {
+            id: self.id,
+            schema: wire_schema(schema),
+            chunk_bytes_max: session.chunk_bytes_max,
+            codecs: codecs(session.capabilities),
+            stored: session.capabilities & capability::STORED != 0,
+            threads: session.limits.threads,
+            pool: session.pool.clone(),
+            credit: self.credit.clone(),
+            cancel: self.cancel.clone(),
+            ring: lock(&session.ring).clone(),
+        };
+        let sender = ChunkSender::start(context, session.streams(), preference, header);
+        Ok(ResultSender { sender, reply: self })
+    }
+
+    /// Answers that a statement is prepared: the types of its parameters and the columns of its result, where known.
+    pub async fn prepared(mut self, parameters: &Schema, columns: &Schema) -> Result<()> {
+        let prepared = message::Prepared { parameters: describe(parameters)?, columns: describe(columns)? };
+        self.close();
+        self.session.main.send(self.id, &prepared).await
+    }
+
+    /// Answers a request that has no rows. `rows`: how many it changed. `tag`: what was done, as `INSERT`.
+    pub async fn complete(mut self, rows: u64, tag: &str) -> Result<()> {
+        self.end(rows, tag).await
+    }
+
+    /// Answers that the request failed.
+    pub async fn fail(mut self, error: SqlError) -> Result<()> {
+        self.end_with(error).await
+    }
+
+    async fn end(&mut self, rows: u64, tag: &str) -> Result<()> {
+        self.close();
+        let server_us = self.since.elapsed().as_micros() as u64;
+        self.session.main.send(self.id, &message::Complete { rows, tag: tag.into(), server_us }).await?;
+        self.session.answer_ping().await;
+        Ok(())
+    }
+
+    async fn end_with(&mut self, error: SqlError) -> Result<()> {
+        self.close();
+        self.session.main.send(self.id, &message::Failure::from(error)).await?;
+        self.session.answer_ping().await;
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.is_answered = true;
+        lock(&self.session.results).remove(&self.id);
+        lock(&self.session.uploads).remove(&self.id);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
+        self.close();
+        let (session, id) = (self.session.clone(), self.id);
+        let error = SqlError::new(sqlstate::INTERNAL_ERROR, "the server ended the statement without an answer");
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { session.main.send(id, &message::Failure::from(error)).await });
+        }
+    }
+}
+
+/// A result whose rows are being sent.
+pub struct ResultSender {
+    // Before the reply, so that chunks end before an answer that says so.
+    sender: ChunkSender,
+    reply: Reply,
+}
+
+impl std::fmt::Debug for ResultSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResultSender").field("id", &self.reply.id).finish_non_exhaustive()
+    }
+}
+
+impl ResultSender {
+    /// Sends rows, in the result's order. Waits while the client has no room for them: at most some chunks are held here,
+    /// whatever the client does. After an error call [`ResultSender::fail`] with it, or drop the sender.
+    pub async fn send(&mut self, batch: impl Into<Batch>) -> Result<()> {
+        let sent = self.sender.send(batch.into()).await;
+        if self.reply.session.main.try_lock().is_some() {
+            self.reply.session.answer_ping().await;
+        }
+        sent
+    }
+
+    /// As [`Reply::cancelled`].
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.reply.cancelled()
+    }
+
+    /// As [`Reply::is_cancelled`].
+    pub fn is_cancelled(&self) -> bool {
+        self.reply.is_cancelled()
+    }
+
+    /// As [`Reply::notice`].
+    pub async fn notice(&self, text: &str) -> Result<()> {
+        self.reply.notice(text).await
+    }
+
+    /// As [`Reply::progress`].
+    pub async fn progress(&self, done: u64, total: u64) -> Result<()> {
+        self.reply.progress(done, total).await
+    }
+
+    /// Sends what is left and completes the result; gives the number of its rows. If that fails, the client is told.
+    pub async fn finish(mut self, tag: &str) -> Result<u64> {
+        match self.sender.finish().await {
+            Ok(()) => {
+                let rows = self.sender.rows();
+                self.reply.end(rows, tag).await.map(|()| rows)
+            }
+            Err(error) => {
+                self.reply.end_with(error.to_sql()).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the result with an error.
+    pub async fn fail(mut self, error: SqlError) -> Result<()> {
+        self.sender.abort().await;
+        self.reply.end_with(error).await
+    }
+}
+
+enum UploadPart {
+    Shared(message::Shared),
+    Chunk(Vec<u8>),
+    End(message::UploadEnd),
+}
+
+impl UploadPart {
+    fn bytes(&self) -> usize {
+        match self {
+            UploadPart::Shared(part) => part.bytes.0.len(),
+            UploadPart::Chunk(payload) => payload.len(),
+            UploadPart::End(_) => 0,
+        }
+    }
+}
+
+/// Where the messages of an upload go, and how many bytes of them wait.
+struct UploadRoute {
+    parts: mpsc::Sender<UploadPart>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The rows of an upload as they come.
+pub struct UploadStream {
+    session: Arc<Session>,
+    id: u32,
+    schema: SchemaRef,
+    parts: mpsc::Receiver<UploadPart>,
+    waiting: Arc<AtomicUsize>,
+    incoming: Incoming,
+    is_open: bool,
+    rows: u64,
+}
+
+impl std::fmt::Debug for UploadStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UploadStream").field("id", &self.id).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl UploadStream {
+    /// The next rows; `None` when the client has sent all and wants them kept. An error where it wants them dropped, or is
+    /// gone: then keep nothing.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let chunks = if self.is_open { 1 } else { UPLOAD_CREDIT };
+        if !self.is_open || self.rows > 0 {
+            self.session.main.send(self.id, &message::Credit { chunks }).await?;
+        }
+        self.is_open = true;
+        loop {
+            let part = self.parts.recv().await;
+            self.waiting.fetch_sub(part.as_ref().map_or(0, UploadPart::bytes), Ordering::Relaxed);
+            match part {
+                None => return Err(WireError::Closed("in the middle of an upload")),
+                Some(UploadPart::Shared(part)) => self.incoming.add_state(part)?,
+                Some(UploadPart::Chunk(payload)) => return self.decode(payload).await.map(Some),
+                Some(UploadPart::End(end)) if !end.commit => return Err(WireError::Cancelled),
+                Some(UploadPart::End(end)) if end.rows != self.rows => {
+                    let reason = format!("{} rows of {} came", self.rows, end.rows);
+                    return Err(WireError::malformed("upload", reason));
+                }
+                Some(UploadPart::End(_)) => return Ok(None),
+            }
+        }
+    }
+
+    async fn decode(&mut self, payload: Vec<u8>) -> Result<RecordBatch> {
+        let bytes_max = self.session.limits.request_bytes_max;
+        let chunk = self.incoming.receive(payload.into(), &self.schema, bytes_max)?;
+        if chunk.first_row != self.rows {
+            return Err(WireError::malformed("upload", format!("row {} is missing", self.rows)));
+        }
+        self.rows += chunk.rows as u64;
+        let (schema, states) = (self.schema.clone(), self.incoming.states.clone());
+        let work = move || chunk::decode(&chunk, &schema, &states, bytes_max);
+        tokio::task::spawn_blocking(work).await.map_err(|e| WireError::malformed("upload", e))?
+    }
+}

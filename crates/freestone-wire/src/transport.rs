@@ -1,0 +1,142 @@
+//! What frames travel over: TCP, TLS over TCP, Unix sockets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::error::{Result, WireError};
+
+/// Headers and small messages are read through this; payloads go around it.
+const READ_BYTES: usize = 8 << 10;
+/// The protocol's name in TLS.
+const ALPN: &[u8] = b"freestone/1";
+/// Where systems keep the certificates that they trust.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+pub(crate) type Reader = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// An open connection of whatever kind.
+pub struct Stream {
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
+    /// Whether both ends are on this machine.
+    pub(crate) is_local: bool,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("is_local", &self.is_local).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// A TCP connection, without TLS.
+    pub fn tcp(stream: TcpStream) -> Result<Self> {
+        let is_local = prepare(&stream)?;
+        let (reader, writer) = stream.into_split();
+        Ok(Self::of(reader, writer, is_local))
+    }
+
+    /// A connection by a Unix socket.
+    pub fn unix(stream: UnixStream) -> Self {
+        let (reader, writer) = stream.into_split();
+        Self::of(reader, writer, true)
+    }
+
+    /// The server's side of TLS over TCP; waits for the client's handshake, so call it under a timeout.
+    pub async fn tls_server(stream: TcpStream, config: Arc<ServerConfig>) -> Result<Self> {
+        let is_local = prepare(&stream)?;
+        let stream = TlsAcceptor::from(config).accept(stream).await.map_err(WireError::io("TLS failed"))?;
+        let (reader, writer) = tokio::io::split(stream);
+        Ok(Self::of(reader, writer, is_local))
+    }
+
+    /// The client's side of TLS over TCP. `host` is what the server's certificate must be for.
+    pub async fn tls_client(stream: TcpStream, host: &str, config: Arc<ClientConfig>) -> Result<Self> {
+        let is_local = prepare(&stream)?;
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| WireError::Config(format!("{host} is not a name that a certificate can be for")))?;
+        let stream = TlsConnector::from(config).connect(name, stream).await;
+        let stream = stream.map_err(WireError::io(format!("TLS with {host} failed")))?;
+        let (reader, writer) = tokio::io::split(stream);
+        Ok(Self::of(reader, writer, is_local))
+    }
+
+    fn of(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+        is_local: bool,
+    ) -> Self {
+        let reader: Box<dyn AsyncRead + Send + Unpin> = Box::new(reader);
+        Self { reader: BufReader::with_capacity(READ_BYTES, reader), writer: Box::new(writer), is_local }
+    }
+}
+
+/// Sends what is written at once; says whether the peer is this machine.
+fn prepare(stream: &TcpStream) -> Result<bool> {
+    stream.set_nodelay(true).map_err(WireError::io("TCP"))?;
+    let addresses = (stream.peer_addr(), stream.local_addr());
+    let ip = |address: &std::io::Result<SocketAddr>| address.as_ref().ok().map(SocketAddr::ip);
+    let (peer, own) = (ip(&addresses.0), ip(&addresses.1));
+    Ok(peer.is_some_and(|ip: IpAddr| ip.is_loopback()) || peer.is_some() && peer == own)
+}
+
+/// Whether the first byte of a TCP connection is TLS's, so that one port can serve both. Waits for that byte.
+pub async fn is_tls(stream: &TcpStream) -> Result<bool> {
+    let mut first = [0];
+    stream.peek(&mut first).await.map_err(WireError::io("TCP"))?;
+    Ok(first == [22])
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let unreadable = |e: &dyn std::fmt::Display| WireError::Config(format!("certificates in {}: {e}", file.display()));
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|e| unreadable(&e))?;
+    let certificates = certificates.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| unreadable(&e))?;
+    if certificates.is_empty() { Err(unreadable(&"there are none")) } else { Ok(certificates) }
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// A server's TLS from PEM files with its certificate chain and its private key.
+pub fn tls_server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
+    let wrong = |e: &dyn std::fmt::Display| WireError::Config(format!("TLS key {}: {e}", key.display()));
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(&e))?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let config = builder.map_err(|e| wrong(&e))?.with_no_client_auth();
+    let mut config = config.with_single_cert(certificates(certificate)?, private).map_err(|e| wrong(&e))?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// A client's TLS: trusts the certificates in a PEM file, or those of the system.
+pub fn tls_client_config(roots: Option<&Path>) -> Result<Arc<ClientConfig>> {
+    let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.exists());
+    let file = roots.or_else(system).ok_or_else(|| {
+        WireError::Config("the system's certificates were not found; name a file of them by tls_ca".into())
+    })?;
+    let mut store = RootCertStore::empty();
+    let (added, _) = store.add_parsable_certificates(certificates(file)?);
+    if added == 0 {
+        return Err(WireError::Config(format!("no certificate in {} can be used", file.display())));
+    }
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|e| WireError::Config(e.to_string()))?;
+    let mut config = builder.with_root_certificates(store).with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,236 @@
+//! Results of every type in every form, over every transport.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::*;
+use arrow::datatypes::*;
+use common::*;
+use freestone_wire::client::Client;
+use freestone_wire::server::Limits;
+use freestone_wire::{Batch, WireError};
+
+fn tables() -> Arc<Tables> {
+    let mut tables = Tables::default();
+    for (name, nulls) in [("dense", 0), ("some", 3), ("none_left", 1)] {
+        let batches: Vec<RecordBatch> = (0..3).map(|seed| every_type(3000 + seed, nulls, seed as u64)).collect();
+        let schema = batches[0].schema();
+        tables.add(name, &schema, batches.iter().cloned().map(Batch::from).collect());
+        let pages = batches.iter().enumerate().map(|(key, batch)| stored(batch, 4096, key as u64));
+        tables.add(&format!("{name}_stored"), &schema, pages.collect());
+    }
+    let other = other_types(500);
+    tables.add("other", &other.schema(), vec![other.into()]);
+    let empty = every_type(0, 0, 0);
+    tables.add("empty", &empty.schema(), vec![empty.into()]);
+    let long =
+        RecordBatch::try_from_iter([("s", Arc::new(StringViewArray::from(vec!["x".repeat(100_000)])) as ArrayRef)])
+            .unwrap();
+    tables.add("long", &long.schema(), vec![long.into()]);
+    let number =
+        RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from_iter_values(0..100_000)) as ArrayRef)]).unwrap();
+    tables.add("numbers", &number.schema(), vec![number.into()]);
+    let letter = StringViewArray::from_iter_values((0..50_000).map(|n| ["A", "N", "R"][n % 3]));
+    let letter = RecordBatch::try_from_iter([("s", Arc::new(letter) as ArrayRef)]).unwrap();
+    tables.add("letters", &letter.schema(), vec![letter.into()]);
+    Arc::new(tables)
+}
+
+/// The rows that a table of [`tables`] has.
+fn expected(name: &str) -> RecordBatch {
+    let nulls = match name {
+        "dense" => 0,
+        "some" => 3,
+        _ => 1,
+    };
+    let batches: Vec<RecordBatch> = (0..3).map(|seed| every_type(3000 + seed, nulls, seed as u64)).collect();
+    whole(&batches, &batches[0].schema())
+}
+
+async fn check_all(client: &Client) {
+    for name in ["dense", "some", "none_left"] {
+        let expected = expected(name);
+        for form in ["", "_stored"] {
+            for how in ["", " raw", " lz4", " zstd", " snappy", " raw encoded", " zstd encoded"] {
+                let sql = format!("{name}{form}{how}");
+                let mut result = client.query(&sql, None).await.unwrap();
+                let batches = result.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+                assert_eq!(result.summary().unwrap().rows, 9003, "{sql}");
+                let found = whole(&batches, &result.schema().await.unwrap());
+                for (at, field) in expected.schema().fields().iter().enumerate() {
+                    assert_eq!(found.column(at), expected.column(at), "{sql}: {}", field.name());
+                }
+            }
+        }
+    }
+}
+
+async fn connect(options: &str, limits: Limits) -> Client {
+    let address = serve_tcp(acceptor(limits), tables(), None).await;
+    Client::connect(&format!("freestone://ann:secret@{address}?{options}")).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_type_and_form_over_tcp() {
+    check_all(&connect("shared_memory=false", Limits::default()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_type_and_form_through_shared_memory() {
+    let client = connect("", Limits::default()).await;
+    assert!(client.has_shared_memory());
+    check_all(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_type_and_form_over_a_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wire.sock");
+    serve_unix(acceptor(Limits::default()), tables(), &path).await;
+    let address = format!("freestone+unix://ann:secret@{}?shared_memory=false", path.display());
+    check_all(&Client::connect(&address).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tiny_chunks_carry_everything_but_large_rows() {
+    let client = connect("chunk_size=4096&shared_memory=false", Limits::default()).await;
+    check_all(&client).await;
+    let error = client.query("long", None).await.unwrap().collect().await.unwrap_err();
+    let WireError::Sql(error) = error else { panic!("{error}") };
+    assert_eq!(error.sqlstate, "54000");
+    let needed: usize = error.message.rsplit_once('=').unwrap().1.parse().unwrap();
+    // With the chunk that the message asks for, it works.
+    let address = serve_tcp(acceptor(Limits::default()), tables(), None).await;
+    let address = format!("freestone://ann:secret@{address}?shared_memory=false&chunk_size={needed}");
+    let client = Client::connect(&address).await.unwrap();
+    assert_eq!(client.query("long", None).await.unwrap().collect().await.unwrap()[0].num_rows(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_streams_ordered_and_not() {
+    let client = connect("streams=3&chunk_size=4096", Limits::default()).await;
+    check_all(&client).await;
+    let client = connect("streams=4&chunk_size=4096&ordered=false", Limits::default()).await;
+    for table in ["numbers raw", "letters zstd encoded", "some_stored"] {
+        let mut result = client.query(table, None).await.unwrap();
+        let batches = result.collect().await.unwrap();
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows as u64, result.summary().unwrap().rows);
+    }
+    let batches = client.query("numbers", None).await.unwrap().collect().await.unwrap();
+    let mut numbers: Vec<i64> =
+        batches.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..100_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls_and_never_silently_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let config = freestone_wire::transport::tls_server_config(&certificate, &key).unwrap();
+    let address = serve_tcp(acceptor(Limits::default()), tables(), Some(config)).await;
+    let port = address.rsplit_once(':').unwrap().1;
+    let ca = certificate.display();
+    let secure = format!("freestone://ann:secret@localhost:{port}?tls=require&tls_ca={ca}");
+    check_all(&Client::connect(&secure).await.unwrap()).await;
+    // A certificate for another name, or of nobody who is trusted.
+    let other = format!("freestone://ann:secret@127.0.0.1:{port}?tls=require&tls_ca={ca}");
+    assert!(Client::connect(&other).await.unwrap_err().to_string().contains("TLS"));
+    let untrusted = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    std::fs::write(&certificate, untrusted.cert.pem()).unwrap();
+    assert!(Client::connect(&secure).await.is_err());
+    // The same port serves plain connections of this machine.
+    assert!(Client::connect(&format!("freestone://ann:secret@{address}")).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_types_arrive_as_they_are() {
+    let client = connect("", Limits::default()).await;
+    let mut result = client.query("other zstd", None).await.unwrap();
+    let batches = result.collect().await.unwrap();
+    let schema = result.schema().await.unwrap();
+    assert_eq!(whole(&batches, &schema), as_sent(&other_types(500)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_results_have_their_columns() {
+    let client = connect("", Limits::default()).await;
+    let mut result = client.query("empty", None).await.unwrap();
+    assert_eq!(result.schema().await.unwrap(), every_type(0, 0, 0).schema());
+    assert!(result.next().await.unwrap().is_none());
+    assert!(result.next().await.unwrap().is_none());
+    assert_eq!(result.summary().unwrap().rows, 0);
+    let mut result = client.query("none", None).await.unwrap();
+    assert!(result.next().await.unwrap().is_none());
+    assert_eq!((result.summary().unwrap().rows, result.summary().unwrap().tag.as_str()), (7, "DELETE"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_arrive_or_leave_nothing() {
+    let tables = tables();
+    let address = serve_tcp(acceptor(Limits::default()), tables.clone(), None).await;
+    let client = Client::connect(&format!("freestone://ann:secret@{address}")).await.unwrap();
+    let batch = every_type(20_000, 5, 1);
+    let mut upload = client.upload("t", &batch.schema()).await.unwrap();
+    for _ in 0..3 {
+        upload.send(batch.clone()).await.unwrap();
+    }
+    assert_eq!(upload.finish().await.unwrap().rows, 60_000);
+    let kept = std::mem::take(&mut *tables.uploaded.lock().unwrap());
+    assert_eq!(whole(&kept, &batch.schema()), whole(&[batch.clone(), batch.clone(), batch.clone()], &batch.schema()));
+    // Dropped in the middle.
+    let mut upload = client.upload("t", &batch.schema()).await.unwrap();
+    upload.send(batch.clone()).await.unwrap();
+    drop(upload);
+    // Refused by the server.
+    let mut upload = client.upload("full", &batch.schema()).await.unwrap();
+    let error = loop {
+        if let Err(error) = upload.send(batch.clone()).await {
+            break error;
+        }
+    };
+    assert_eq!(error.to_string(), "disk full");
+    drop(upload);
+    assert_eq!(client.query("numbers", None).await.unwrap().collect().await.unwrap().len(), 2);
+    assert!(tables.uploaded.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_prepared_with_typed_parameters() {
+    let client = connect("", Limits::default()).await;
+    let parameters = every_type(1, 0, 9);
+    let echo = client.query("echo", Some(&parameters)).await.unwrap().collect().await.unwrap();
+    assert_eq!(echo[0], parameters);
+    let statement = client.prepare("echo").await.unwrap();
+    assert_eq!(statement.parameters().field(0).data_type(), &DataType::Int64);
+    for _ in 0..3 {
+        let echo = client.execute(&statement, Some(&parameters)).await.unwrap().collect().await.unwrap();
+        assert_eq!(echo[0], parameters);
+    }
+    assert_eq!(client.prepare("error").await.unwrap_err().to_string(), "syntax");
+    let numbers = client.prepare("numbers").await.unwrap();
+    assert_eq!(numbers.columns().field(0).name(), "n");
+}
+
+#[test]
+fn the_blocking_client_does_the_same() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let tables = tables();
+    let address = runtime.block_on(serve_tcp(acceptor(Limits::default()), tables.clone(), None));
+    let client = freestone_wire::blocking::Client::connect(&format!("freestone://ann:secret@{address}")).unwrap();
+    let mut result = client.query("numbers", None).unwrap();
+    assert_eq!(result.schema().unwrap().field(0).name(), "n");
+    let rows: usize = result.by_ref().map(|batch| batch.unwrap().num_rows()).sum();
+    assert_eq!(rows, 100_000);
+    drop(client.query("numbers forever", None).unwrap());
+    let batch = every_type(10, 0, 0);
+    let summary = client.upload("t", &batch.schema(), [Ok(batch.clone())]).unwrap();
+    assert_eq!((summary.rows, summary.tag.as_str()), (10, "INSERT"));
+    assert!(tables.sent.load(Ordering::Relaxed) >= 100_000);
+}
