@@ -29,6 +29,7 @@ mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod ingest;
+mod inputs;
 mod memory;
 mod options;
 mod plans;
@@ -38,7 +39,10 @@ mod settings;
 mod statement;
 
 pub use database::Database;
+pub use datafusion::scalar::ScalarValue;
 pub use error::{Error, ErrorKind, Result};
-pub use options::Options;
+pub use freestone_store::schema::type_name;
+pub use inputs::{ArrowTable, Inputs, OpenReader};
+pub use options::{Options, parse_size};
 pub use session::{CancelHandle, Outcome, Progress, Session};
-pub use statement::{Statement, StatementKind, is_complete};
+pub use statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script};
