@@ -253,7 +253,7 @@ fn statements_read_the_tables_that_they_are_given() {
         let held = ArrowTable::of_batches(&batch.schema(), [batch.clone()])?;
         let again = batch.clone();
         let read = ArrowTable::of_reader(&batch.schema(), move || {
-            let batches = vec![Ok(again.clone()); 2];
+            let batches = [again.clone(), again.clone()].map(Ok);
             Ok(Box::new(RecordBatchIterator::new(batches, again.schema())) as _)
         });
         let tables: HashMap<_, _> = [("held", &held), ("read", &read), ("native", &held), ("t", &held)]
