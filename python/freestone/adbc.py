@@ -1,6 +1,6 @@
 """The ADBC driver: a shared library with which programs in any language reach a Freestone database.
 
->>> import adbc_driver_manager.dbapi
+>>> import adbc_driver_manager.dbapi  # doctest: +SKIP
 >>> connection = adbc_driver_manager.dbapi.connect(freestone.adbc.driver_path())  # doctest: +SKIP
 """
 

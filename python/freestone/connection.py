@@ -129,9 +129,8 @@ class Connection:
         import pyarrow
 
         rows, stays = _readable(source)
-        if not stays:
-            rows = pyarrow.RecordBatchReader.from_stream(rows)
-        names = (rows if hasattr(rows, "schema") and hasattr(rows.schema, "names") else pyarrow.table(rows)).schema.names
+        rows = pyarrow.table(rows) if stays else pyarrow.RecordBatchReader.from_stream(rows)
+        names = rows.schema.names
         columns = ", ".join(_name(name) for name in names)
         insert = f'INSERT INTO {_name(table)} ({columns}) SELECT * FROM "freestone$source"'
         return self._run(insert, **{"freestone$source": (rows, stays)})

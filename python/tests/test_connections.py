@@ -11,7 +11,10 @@ import freestone
 import freestone.adbc
 import pytest
 
-ENDLESS = "select count(*) from generate_series(1, 1000000) a, generate_series(1, 1000000) b where a.value * b.value % 7 = 9"
+ENDLESS = (
+    "select x.value as a from generate_series(1, 1000) as x, generate_series(1, 1000000000) as y "
+    "where x.value * y.value % 7 = 9"
+)
 
 
 def test_folders(tmp_path):

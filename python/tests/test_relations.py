@@ -91,7 +91,7 @@ def test_show(db):
 
 def test_parquet(db, tmp_path):
     path = tmp_path / "it's.parquet"
-    rows = db.sql("select value as a from generate_series(1, $1)", [1000]).to_parquet(path, compression="zstd")
+    rows = db.sql("select value as a from generate_series(1, 5000) where value <= $1", [1000]).to_parquet(path, compression="zstd")
     assert rows == 1000
     assert pq.read_table(path)["a"].to_pylist() == list(range(1, 1001))
     with pytest.raises(freestone.InterfaceError):
@@ -114,7 +114,7 @@ def test_batches_end_early(db):
 
 def test_errors_of_batches_are_typed(db):
     reader = db.sql("select 1 / (value - 50000) as q from generate_series(1, 100000)").batches()
-    with pytest.raises(freestone.Error, match="(?i)divide by zero"):
+    with pytest.raises(freestone.Error, match="division by zero"):
         reader.read_all()
 
 

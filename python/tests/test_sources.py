@@ -1,6 +1,7 @@
 """Tables of the caller: variables by name, loading."""
 
 import sys
+import weakref
 
 import freestone
 import numpy as np
@@ -73,7 +74,7 @@ def test_names_are_found_when_sql_is_called(db):
     frame = pa.table({"x": [1]})
     relation = db.sql("select x from frame")
     frame = pa.table({"x": [2]})
-    assert relation.fetchall() == [(1,)] and relation.fetchall() == [(1,)]
+    assert relation.fetchall() == [(1,)] and list(relation) == [(1,)]
 
 
 def test_joins_and_writes(db):
@@ -158,13 +159,23 @@ def test_zero_copy(db):
 
 
 def test_references_are_given_back(db):
-    frame = pa.table({"x": np.arange(1000)})
-    before = sys.getrefcount(frame)
-    db.sql("select sum(x) from frame").fetchall()
-    relation = db.sql("select x from frame")
-    relation.arrow()
-    del relation
-    assert sys.getrefcount(frame) == before
+    def use():
+        frame = pa.table({"x": np.arange(1000)})
+        db.sql("select sum(x) from frame").fetchall()
+        relation = db.sql("select x from frame")
+        relation.arrow()
+        return weakref.ref(frame)
+
+    assert use()() is None
+    before = pa.total_allocated_bytes()
+    for _ in range(20):
+        use_once(db)
+    assert pa.total_allocated_bytes() - before < 4_000_000
+
+
+def use_once(db):
+    frame = pa.table({"x": pa.array(range(100_000))})
+    assert db.sql("select count(*) from frame").fetchall() == [(100_000,)]
 
 
 FILES = ["f.csv", "f.parquet", "f.arrow", "it's.json"]

@@ -25,17 +25,17 @@ const INTERRUPT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Worker threads. They end with the last connection and result that uses them.
 pub struct Workers {
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
+    threads: usize,
+    /// What new statements run on.
+    current: Mutex<Arc<Pool>>,
     /// The process that started them: a fork has no threads of its parent's.
     process: u32,
 }
 
 impl Workers {
     pub fn start(threads: usize) -> io::Result<Arc<Workers>> {
-        let mut builder = Builder::new_multi_thread();
-        let runtime = builder.worker_threads(threads.max(1)).thread_name("freestone").enable_all().build()?;
-        Ok(Arc::new(Workers { runtime: Some(runtime), process: process::id() }))
+        let current = Mutex::new(Pool::start(threads)?);
+        Ok(Arc::new(Workers { threads, current, process: process::id() }))
     }
 
     /// An error where this is a fork of the process that opened the database.
@@ -59,12 +59,38 @@ impl Workers {
         let (sender, receiver) = channel();
         let room = Arc::new(Semaphore::new(ahead));
         let work = work(Outlet { sender, room: room.clone() });
-        let task = self.runtime.as_ref().map(|runtime| runtime.spawn(work));
-        Inlet { receiver: Mutex::new(receiver), room, task, _workers: self.clone() }
+        let pool = self.current.lock().clone();
+        let task = pool.runtime.as_ref().map(|runtime| runtime.spawn(work));
+        Inlet { receiver: Mutex::new(receiver), room, task, pool, workers: self.clone() }
+    }
+
+    /// New statements run on new threads, unless they do already: those of `pool` are kept busy by one that does not
+    /// stop. They end when its other statements have.
+    fn leave(&self, pool: &Arc<Pool>) {
+        let mut current = self.current.lock();
+        if Arc::ptr_eq(&current, pool)
+            && let Ok(next) = Pool::start(self.threads)
+        {
+            *current = next;
+        }
     }
 }
 
-impl Drop for Workers {
+struct Pool {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    process: u32,
+}
+
+impl Pool {
+    fn start(threads: usize) -> io::Result<Arc<Pool>> {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(threads.max(1)).thread_name("freestone").enable_all().build()?;
+        Ok(Arc::new(Pool { runtime: Some(runtime), process: process::id() }))
+    }
+}
+
+impl Drop for Pool {
     fn drop(&mut self) {
         // Waiting could be for ever, and a thread of the runtime's own may be the one that drops it.
         match self.runtime.take() {
@@ -96,7 +122,8 @@ pub struct Inlet<T> {
     receiver: Mutex<Receiver<T>>,
     room: Arc<Semaphore>,
     task: Option<JoinHandle<()>>,
-    _workers: Arc<Workers>,
+    pool: Arc<Pool>,
+    workers: Arc<Workers>,
 }
 
 impl<T: Send> Inlet<T> {
@@ -127,7 +154,7 @@ impl<T: Send> Inlet<T> {
         let end = Instant::now() + INTERRUPT_PATIENCE;
         while !matches!(self.poll(SIGNAL_INTERVAL), Err(RecvTimeoutError::Disconnected)) {
             if Instant::now() > end {
-                return;
+                return self.workers.leave(&self.pool);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::ParamValues;
 use datafusion::datasource::ViewTable;
@@ -198,7 +198,11 @@ fn converted(values: &[ScalarValue], fields: &[FieldRef]) -> Result<Vec<ScalarVa
     if fields.len() != values.len() {
         return Ok(values.to_vec());
     }
-    let convert = |(value, field): (&ScalarValue, &FieldRef)| Ok(value.cast_to(field.data_type())?);
+    // Where the statement does not say what type a parameter has, the value does.
+    let convert = |(value, field): (&ScalarValue, &FieldRef)| match field.data_type() {
+        DataType::Null => Ok(value.clone()),
+        data_type => Ok(value.cast_to(data_type)?),
+    };
     values.iter().zip(fields).map(convert).collect()
 }
 
