@@ -11,11 +11,15 @@ DEMO_OUTPUT ?= freestone-demo
 BENCH_SCALE ?= 1
 FUZZ_ROUNDS ?= 10
 
-.PHONY: help build demo test lint format-check clippy python-check test-store test-engine bench fuzz tools clean
+# Tests of the Python package have an environment of their own, outside the tree as well.
+PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
+PYTHON_TREE = $(CARGO_TARGET_DIR)/python
+
+.PHONY: help build demo test lint format-check clippy python-check test-store test-engine test-python bench fuzz tools clean
 
 help:
 	@echo 'make demo     builds, then shows the main job on generated data; the report is in $(DEMO_OUTPUT)/'
-	@echo 'make test     lints, unit tests, property tests and SQL tests'
+	@echo 'make test     lints, unit tests, property tests, SQL tests and tests of the Python package'
 	@echo 'make build    the command line: $(FREESTONE)'
 	@echo 'make bench    against DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     formatting, clippy, syntax of the Python files'
@@ -28,7 +32,7 @@ build:
 demo: build
 	$(FREESTONE) demo --output $(DEMO_OUTPUT)
 
-test: lint test-store test-engine
+test: lint test-store test-engine test-python
 
 # Codecs and the store run with debug assertions and overflow checks on, and need no DataFusion.
 test-store:
@@ -37,6 +41,15 @@ test-store:
 # Everything above them is tested as it ships, so that DataFusion is compiled once.
 test-engine:
 	cargo test --release --no-fail-fast --workspace --exclude freestone-codec --exclude freestone-store
+
+# The Python package as `build` made it. `pip install .` makes the same, in a build of its own.
+test-python: build
+	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
+	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
+	rm -rf '$(PYTHON_TREE)' && mkdir -p '$(PYTHON_TREE)' && cp -R python/freestone '$(PYTHON_TREE)'
+	cp "$$(ls '$(CARGO_TARGET_DIR)'/release/lib_freestone.so '$(CARGO_TARGET_DIR)'/release/lib_freestone.dylib 2>/dev/null | head -1)" \
+		'$(PYTHON_TREE)/freestone/_freestone.abi3.so'
+	PYTHONPATH='$(PYTHON_TREE)' '$(PYTHON_VENV)/bin/python' -B -m pytest
 
 lint: format-check python-check clippy
 
@@ -48,7 +61,8 @@ clippy: tools
 	cargo clippy --workspace --all-targets --target-dir $(CARGO_TARGET_DIR)/lint -- -D warnings
 
 python-check:
-	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' bench/*.py
+	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' \
+		bench/*.py python/freestone/*.py python/freestone/*.pyi python/tests/*.py
 
 # A toolchain installed with the minimal profile lacks these two.
 tools:

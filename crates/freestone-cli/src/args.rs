@@ -232,24 +232,7 @@ fn scripts(cli: &Cli, matches: &ArgMatches) -> Vec<Script> {
 
 /// `2GB`, `512MiB`, `1.5g` or bytes. K, M, G and T count in thousands, Ki, Mi, Gi and Ti in 1024.
 fn parse_size(text: &str) -> Result<usize, String> {
-    let invalid = || format!("`{text}` is not a size: write it as 2GB, 512MiB or 1000000 (bytes)");
-    let digits = text.trim().trim_end_matches(|last: char| last.is_ascii_alphabetic() || last == ' ');
-    let unit = text.trim()[digits.len()..].trim().to_ascii_lowercase();
-    let factor = match unit.trim_end_matches('b') {
-        "" => 1.0,
-        "k" => 1e3,
-        "m" => 1e6,
-        "g" => 1e9,
-        "t" => 1e12,
-        "ki" => 1024.0,
-        "mi" => 1024.0 * 1024.0,
-        "gi" => 1024.0 * 1024.0 * 1024.0,
-        "ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(invalid()),
-    };
-    let number: f64 = digits.parse().map_err(|_| invalid())?;
-    let bytes = number * factor;
-    if bytes.is_finite() && bytes >= 1.0 { Ok(bytes as usize) } else { Err(invalid()) }
+    freestone::parse_size(text).map_err(|error| error.to_string())
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {

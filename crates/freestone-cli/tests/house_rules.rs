@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each crate may depend on: the flow of data, from left to right.
-const MAY_DEPEND_ON: [(&str, &[&str]); 5] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 6] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone", &["freestone-codec", "freestone-store"]),
     ("freestone-lab", &["freestone", "freestone-codec", "freestone-store"]),
     ("freestone-cli", &["freestone", "freestone-lab"]),
+    ("freestone-python", &["freestone", "freestone-wire"]),
 ];
 
 #[test]

@@ -1,1 +1,35 @@
-//! The Python package.
+//! The native half of the Python package `freestone`: connections, queries and their results, as Arrow and as rows.
+//!
+//! What users call is Python, in `python/freestone`. Here is what Python cannot do: wait for the engine with the
+//! interpreter's lock released, hand over Arrow memory without a copy, and convert values.
+
+mod backend;
+mod capsule;
+mod connection;
+mod error;
+mod inputs;
+mod query;
+mod results;
+mod rows;
+mod workers;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _freestone {
+    #[pymodule_export]
+    use crate::connection::Connection;
+    #[pymodule_export]
+    use crate::query::Query;
+    #[pymodule_export]
+    use crate::results::{Batch, Batches};
+    #[pymodule_export]
+    use crate::rows::Rows;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -3,11 +3,12 @@
 //! Each statement plans against a session state of its own, whose only schema holds the statement's snapshot. Nothing of
 //! it outlives the statement, so no statement can see two snapshots.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::ParamValues;
 use datafusion::datasource::ViewTable;
@@ -22,6 +23,7 @@ use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::inputs::{ArrowTable, Inputs};
 use crate::provider::FreestoneTable;
 use crate::{files, functions, statement};
 
@@ -54,11 +56,13 @@ pub(crate) struct Scope {
     target: Option<Target>,
     /// Views being expanded, outermost first.
     views: Vec<String>,
+    /// What the statement's caller gave it.
+    tables: Arc<HashMap<String, ArrowTable>>,
 }
 
 impl Scope {
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        Scope { snapshot, target: None, views: vec![] }
+        Scope { snapshot, target: None, views: vec![], tables: Arc::default() }
     }
 
     /// [`TARGET`] is a table with its row ids.
@@ -78,13 +82,36 @@ impl Scope {
         self.views.push(view.to_owned());
         self
     }
+
+    /// The statement may name these tables.
+    pub fn with_tables(mut self, tables: &Arc<HashMap<String, ArrowTable>>) -> Self {
+        self.tables = tables.clone();
+        self
+    }
+
+    /// Whether a name is one of the database's, or can only be a file's.
+    pub fn knows(&self, name: &str) -> bool {
+        self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || files::is_path(name)
+    }
+
+    /// A table of the caller's. Views do not see them: they mean the same whoever reads them.
+    fn given(&self, name: &str) -> Option<&ArrowTable> {
+        self.tables.get(name).filter(|_| self.views.is_empty())
+    }
 }
 
-/// Values of `$1`, `$2`, …, and the types that PREPARE declared for them.
+/// Values of `$1`, `$2`, …, and the types that PREPARE declared for them; and the tables of the statement's caller.
 #[derive(Clone, Default)]
 pub(crate) struct Parameters {
     pub types: Vec<ast::DataType>,
     pub values: Vec<ScalarValue>,
+    pub tables: Arc<HashMap<String, ArrowTable>>,
+}
+
+impl From<Inputs> for Parameters {
+    fn from(inputs: Inputs) -> Self {
+        Parameters { types: vec![], values: inputs.values, tables: inputs.tables }
+    }
 }
 
 impl Planner {
@@ -153,7 +180,17 @@ impl Planner {
     }
 }
 
-fn parameter_count(expected: usize, given: usize) -> Error {
+/// A plan beyond SQL proper with its parameters filled in.
+pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+    let expected = plan.get_parameter_names()?.len();
+    match expected {
+        0 => Ok(plan),
+        _ if values.len() < expected => Err(parameter_count(expected, values.len())),
+        _ => Ok(plan.with_param_values(ParamValues::from(values.to_vec()))?),
+    }
+}
+
+pub(crate) fn parameter_count(expected: usize, given: usize) -> Error {
     Error::invalid(format!("the statement has {expected} parameters and was given {given}"))
 }
 
@@ -161,7 +198,11 @@ fn converted(values: &[ScalarValue], fields: &[FieldRef]) -> Result<Vec<ScalarVa
     if fields.len() != values.len() {
         return Ok(values.to_vec());
     }
-    let convert = |(value, field): (&ScalarValue, &FieldRef)| Ok(value.cast_to(field.data_type())?);
+    // Where the statement does not say what type a parameter has, the value does.
+    let convert = |(value, field): (&ScalarValue, &FieldRef)| match field.data_type() {
+        DataType::Null => Ok(value.clone()),
+        data_type => Ok(value.cast_to(data_type)?),
+    };
     values.iter().zip(fields).map(convert).collect()
 }
 
@@ -242,6 +283,9 @@ impl SchemaProvider for StatementSchema {
         }
         if let Some(sql) = snapshot.views().get(name) {
             return Ok(Some(self.view(name, sql).await?));
+        }
+        if let Some(given) = self.scope.given(name) {
+            return Ok(Some(given.provider()?));
         }
         if files::is_file_name(name) {
             return Ok(Some(files::table(self.planner.settings(), name).await?));

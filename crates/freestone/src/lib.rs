@@ -29,6 +29,7 @@ mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod ingest;
+mod inputs;
 mod memory;
 mod merger;
 mod options;
@@ -40,9 +41,12 @@ mod statement;
 mod stored;
 
 pub use database::Database;
+pub use datafusion::scalar::ScalarValue;
 pub use error::{Error, ErrorKind, Result};
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
-pub use options::Options;
+pub use freestone_store::schema::type_name;
+pub use inputs::{ArrowTable, Inputs, OpenReader};
+pub use options::{Options, parse_size};
 pub use session::{CancelHandle, Outcome, Progress, Session};
-pub use statement::{Statement, StatementKind, is_complete};
+pub use statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script};
 pub use stored::{Answer, StoredQuery};

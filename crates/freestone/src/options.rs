@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use crate::error::{Error, Result};
+
 /// Options of a database, with defaults that fit the machine.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -38,4 +40,26 @@ fn physical_memory() -> Option<usize> {
     let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
     let kibibytes: usize = line.split_whitespace().nth(1)?.parse().ok()?;
     kibibytes.checked_mul(1024)
+}
+
+/// Bytes written as people write them: `2GB`, `512MiB`, `1000000`. Units of 1000 or, with an `i`, of 1024.
+pub fn parse_size(text: &str) -> Result<usize> {
+    let invalid = || Error::invalid(format!("`{text}` is not a size: write it as 2GB, 512MiB or 1000000 (bytes)"));
+    let digits = text.trim().trim_end_matches(|last: char| last.is_ascii_alphabetic() || last == ' ');
+    let unit = text.trim()[digits.len()..].trim().to_ascii_lowercase();
+    let factor = match unit.trim_end_matches('b') {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        "ki" => 1024.0,
+        "mi" => 1024.0 * 1024.0,
+        "gi" => 1024.0 * 1024.0 * 1024.0,
+        "ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(invalid()),
+    };
+    let number: f64 = digits.parse().map_err(|_| invalid())?;
+    let bytes = number * factor;
+    if bytes.is_finite() && bytes >= 1.0 { Ok(bytes as usize) } else { Err(invalid()) }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, TableReference};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -29,12 +29,13 @@ use tokio::sync::watch;
 use crate::catalog::{Parameters, Planner, Scope};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
+use crate::inputs::Inputs;
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
 use crate::provider::UnneededJoins;
 use crate::statement::{Command, Statement};
 use crate::stored::{Answer, StoredQuery};
-use crate::{check, copy, ddl, dml, functions, plans, settings, statement};
+use crate::{catalog, check, copy, ddl, dml, functions, plans, settings, statement};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -128,11 +129,14 @@ impl Session {
 
     /// Executes one statement with values for its `$1`, `$2`, ….
     pub async fn execute_with(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Outcome> {
+        self.execute_given(statement, Inputs { values, ..Inputs::default() }).await
+    }
+
+    /// Executes one statement with values for its parameters, and tables that it may name.
+    pub async fn execute_given(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+        let parameters = parameters(statement, inputs)?;
         match statement.command()? {
-            Command::Sql(sql) => {
-                let parameters = Parameters { types: vec![], values };
-                self.execute_sql(*sql, parameters, statement.text_after_as()).await
-            }
+            Command::Sql(sql) => self.execute_sql(*sql, parameters, statement.text_after_as()).await,
             Command::CopyFrom(request) => {
                 let progress = self.progress.read().clone();
                 self.write(move |transaction, context| {
@@ -141,9 +145,10 @@ impl Session {
                 .await
             }
             Command::CopyTo(request) => {
-                let scope = self.scope()?;
+                let scope = self.scope()?.with_tables(&parameters.tables);
                 let state = self.state(&scope);
                 let plan = self.planner().plan_extension(&state, &scope, copy::copy_to(&request)?).await?;
+                let plan = catalog::with_values(plan, &parameters.values)?;
                 let rows = self.count(&state, &plan).await?;
                 Ok(Outcome::Affected { verb: "COPY", rows })
             }
@@ -167,7 +172,7 @@ impl Session {
                 Ok(Outcome::batch(batch))
             }
             Command::ShowTables => Ok(Outcome::batch(functions::show_tables(&self.scope()?.snapshot)?)),
-            Command::Describe { table } => self.describe(&table).await,
+            Command::Describe { table } => self.describe(&table, &parameters).await,
         }
     }
 
@@ -179,6 +184,40 @@ impl Session {
             more => Err(Error::syntax(format!("expected one statement, found {}", more.len()))
                 .with_hint("parse the script and execute its statements one by one")),
         }
+    }
+
+    /// The columns of a query's rows, as it is planned now; nothing where the statement is no query.
+    pub async fn schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
+        let Command::Sql(sql) = statement.command()? else { return Ok(None) };
+        if !matches!(*sql, ast::Statement::Query(_)) {
+            return Ok(None);
+        }
+        let parameters = parameters(statement, inputs)?;
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let state = self.state(&scope);
+        let plan = self.planner().plan(&state, &scope, *sql, &parameters).await?;
+        read_only_plan(&plan)?;
+        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+        Ok(Some(Arc::new(plan.schema().as_arrow().clone())))
+    }
+
+    /// The tables that a statement names and the database does not have, for callers that have tables of their own.
+    pub fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
+        let sql = match statement.command()? {
+            Command::Sql(sql) => *sql,
+            Command::CopyTo(request) => ast::Statement::Query(request.query),
+            Command::Describe { table } => {
+                let scope = self.scope()?;
+                return Ok(Some(table).into_iter().filter(|table| !scope.knows(table)).collect());
+            }
+            _ => return Ok(vec![]),
+        };
+        let scope = self.scope()?;
+        let sql = datafusion::sql::parser::Statement::Statement(Box::new(sql));
+        let named = self.planner().settings().resolve_table_references(&sql)?;
+        let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == catalog::SCHEMA);
+        let names = named.into_iter().filter(ours).map(|name| name.table().to_owned());
+        Ok(names.filter(|name| !scope.knows(name)).collect())
     }
 
     /// A handle that cancels what this session executes, from any thread.
@@ -271,17 +310,17 @@ impl Session {
     }
 
     /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
-    pub async fn execute_stored(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Answer> {
+    pub async fn execute_stored(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         if let Command::Sql(sql) = statement.command()?
             && matches!(*sql, ast::Statement::Query(_))
         {
-            let (kept, snapshot) = self.planned(*sql, &Parameters { types: vec![], values }).await?;
+            let (kept, snapshot) = self.planned(*sql, &parameters(statement, inputs)?).await?;
             return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
                 Some(stored) => Answer::Stored(stored),
                 None => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
             });
         }
-        Ok(Answer::Outcome(self.execute_with(statement, values).await?))
+        Ok(Answer::Outcome(self.execute_given(statement, inputs).await?))
     }
 
     async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
@@ -291,7 +330,7 @@ impl Session {
 
     /// A query's plan, the one that was kept of it if it comes again, and the snapshot that it reads.
     async fn planned(&self, sql: ast::Statement, parameters: &Parameters) -> Result<(KeptPlan, Arc<Snapshot>)> {
-        let scope = self.scope()?;
+        let scope = self.scope()?.with_tables(&parameters.tables);
         let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
         let known = self.plans.lock().find(&key, &scope.snapshot)?;
         if let Some(kept) = known {
@@ -340,7 +379,7 @@ impl Session {
         else {
             return Err(Error::syntax("expected EXPLAIN"));
         };
-        let mut scope = self.scope()?;
+        let mut scope = self.scope()?.with_tables(&parameters.tables);
         let (target, query) = dml::row_query(*statement, &scope.snapshot)?;
         if let Some(target) = target {
             scope = scope.with_target_rows(&target);
@@ -359,8 +398,8 @@ impl Session {
         self.query_in(scope, explain, parameters).await
     }
 
-    async fn describe(&self, table: &str) -> Result<Outcome> {
-        let scope = self.scope()?;
+    async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
+        let scope = self.scope()?.with_tables(&parameters.tables);
         if let Some(table) = scope.snapshot.table(table) {
             return Ok(Outcome::batch(functions::describe_table(table)?));
         }
@@ -447,7 +486,8 @@ impl Session {
         }
         let state = self.state(&self.scope()?);
         let values = values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?;
-        Box::pin(self.execute_sql(statement, Parameters { types, values }, None)).await
+        let parameters = Parameters { types, values, ..Parameters::default() };
+        Box::pin(self.execute_sql(statement, parameters, None)).await
     }
 
     fn deallocate(&self, name: &ast::Ident) -> Result<Outcome> {
@@ -510,6 +550,17 @@ impl Session {
         let began = *receiver.borrow();
         Cancellation { receiver, began, abandoned: Arc::default() }
     }
+}
+
+/// What a statement is given; more values than it has parameters are a mistake.
+fn parameters(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
+    if !inputs.values.is_empty() {
+        let expected = statement.parameter_names()?.count();
+        if inputs.values.len() > expected {
+            return Err(catalog::parameter_count(expected, inputs.values.len()));
+        }
+    }
+    Ok(Parameters::from(inputs))
 }
 
 /// DataFusion plans a few statements that change something (SELECT … INTO): they have no place in a query.
@@ -587,6 +638,7 @@ impl WriteContext {
         sql: ast::Statement,
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
+        let scope = &scope.clone().with_tables(&parameters.tables);
         let state = self.planner.state(scope);
         let plan = self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters))?;
         Ok((state, plan))

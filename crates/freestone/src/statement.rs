@@ -4,6 +4,8 @@
 //! DESIGN`, `VACUUM`, `CHECK`, `SET`, …) are read here from the same tokens, so that strings, comments and dollar quotes
 //! mean the same everywhere.
 
+use std::borrow::Cow;
+
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -25,6 +27,15 @@ pub struct Statement {
     tokens: Vec<TokenWithSpan>,
     /// Why the tokens end early: a quote that nothing closes.
     broken: Option<Error>,
+}
+
+/// How a statement names its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParameterNames {
+    /// `$1`, `$2`, … or one `?` for each; the greatest number.
+    Numbers(usize),
+    /// `$name`: the names in the order of their numbers, which is that of their first appearance.
+    Names(Vec<String>),
 }
 
 /// What a statement does, from its first word.
@@ -136,13 +147,24 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
     }
 }
 
+impl ParameterNames {
+    /// How many values the statement takes.
+    pub fn count(&self) -> usize {
+        match self {
+            ParameterNames::Numbers(count) => *count,
+            ParameterNames::Names(names) => names.len(),
+        }
+    }
+}
+
 impl Statement {
     /// What the statement asks for.
     pub(crate) fn command(&self) -> Result<Command> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
-        let cursor = Cursor { tokens: &self.tokens };
+        let numbered = numbered(&self.tokens)?;
+        let cursor = Cursor { tokens: &numbered };
         let rest = cursor.after(1);
         match cursor.upper(0).as_str() {
             "COPY" => copy(rest),
@@ -160,6 +182,11 @@ impl Statement {
             }
             _ => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
         }
+    }
+
+    /// The names of the statement's parameters.
+    pub fn parameter_names(&self) -> Result<ParameterNames> {
+        parameter_names(&self.tokens)
     }
 
     /// The text of the statement from its first top-level `AS` on: a view's query as it was written.
@@ -183,6 +210,55 @@ impl Statement {
         }
         None
     }
+}
+
+/// How parameters are named, from a statement's tokens.
+fn parameter_names(tokens: &[TokenWithSpan]) -> Result<ParameterNames> {
+    let (mut marks, mut numbers, mut names) = (0, 0, Vec::<String>::new());
+    for token in tokens {
+        let Token::Placeholder(text) = &token.token else { continue };
+        match text.strip_prefix('$') {
+            None => marks += 1,
+            Some(rest) => match rest.parse::<usize>() {
+                Ok(number) => numbers = numbers.max(number),
+                Err(_) if names.iter().any(|name| name == rest) => {}
+                Err(_) => names.push(rest.to_owned()),
+            },
+        }
+    }
+    match (marks, numbers, names.is_empty()) {
+        (marks, 0, true) => Ok(ParameterNames::Numbers(marks)),
+        (0, numbers, true) => Ok(ParameterNames::Numbers(numbers)),
+        (0, 0, false) => Ok(ParameterNames::Names(names)),
+        _ => Err(Error::invalid("the statement has parameters of several kinds")
+            .with_hint("write all of them as $1, $2, …, or all as ?, or all as $name")),
+    }
+}
+
+/// The tokens with every parameter as a number: `?` takes the next one, `$name` that of its first appearance.
+fn numbered(tokens: &[TokenWithSpan]) -> Result<Cow<'_, [TokenWithSpan]>> {
+    let is_parameter = |token: &TokenWithSpan| matches!(token.token, Token::Placeholder(_));
+    if !tokens.iter().any(is_parameter) {
+        return Ok(Cow::Borrowed(tokens));
+    }
+    let names = match parameter_names(tokens)? {
+        ParameterNames::Names(names) => names,
+        ParameterNames::Numbers(_) => vec![],
+    };
+    let mut marks = 0;
+    let number = |token: &TokenWithSpan| {
+        let Token::Placeholder(text) = &token.token else { return token.clone() };
+        let number = match text.strip_prefix('$') {
+            None => {
+                marks += 1;
+                Some(marks)
+            }
+            Some(name) => names.iter().position(|other| other == name).map(|at| at + 1),
+        };
+        let text = number.map_or_else(|| text.clone(), |number| format!("${number}"));
+        TokenWithSpan::new(Token::Placeholder(text), token.span)
+    };
+    Ok(Cow::Owned(tokens.iter().map(number).collect()))
 }
 
 /// Parses one query, for views.
@@ -634,6 +710,22 @@ mod tests {
         );
         let view = &parse_script("create view v (\"as\") as -- why\n select 1 as x;")[0];
         assert_eq!(view.text_after_as(), Some("-- why\n select 1 as x"));
+    }
+
+    #[test]
+    fn parameters_are_numbered() {
+        let names = |sql: &str| parse_script(sql)[0].parameter_names().unwrap();
+        assert_eq!(names("select '?', \"$1\" -- ?"), ParameterNames::Numbers(0));
+        assert_eq!(names("select ? + ?"), ParameterNames::Numbers(2));
+        assert_eq!(names("select $2 + $2"), ParameterNames::Numbers(2));
+        assert_eq!(names("select $b + $a + $b"), ParameterNames::Names(vec!["b".into(), "a".into()]));
+        check_error("select ? + $1", "several kinds");
+        let shown = |sql: &str| match parse_script(sql)[0].command() {
+            Ok(Command::Sql(sql)) => sql.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(shown("select ? + ?"), "SELECT $1 + $2");
+        assert_eq!(shown("select $b + $a + $b"), "SELECT $1 + $2 + $1");
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! What sessions promise beside SQL's results: snapshots, cancelling, limits, progress, what survives closing.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::AsArray;
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchIterator};
 use arrow::datatypes::Int64Type;
-use datafusion::scalar::ScalarValue;
-use freestone::{Database, ErrorKind, Options, Outcome, Progress, Session};
+use freestone::{
+    ArrowTable, Database, ErrorKind, Inputs, Options, Outcome, Progress, ScalarValue, Session, parse_script, type_name,
+};
 use futures::StreamExt;
 
 fn options() -> Options {
@@ -237,6 +239,57 @@ fn one_statement_is_one_statement() {
     check(|session| async move {
         assert_eq!(session.sql("SELECT 1; SELECT 2").await.err().expect("two").kind(), ErrorKind::Syntax);
         assert_eq!(session.sql(" -- nothing").await.err().expect("none").kind(), ErrorKind::Syntax);
+        Ok(())
+    });
+}
+
+#[test]
+fn statements_read_the_tables_that_they_are_given() {
+    check(|session| async move {
+        session.sql("CREATE TABLE native AS SELECT 7 AS a").await?;
+        session.sql("CREATE VIEW v AS SELECT * FROM native").await?;
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..200_000));
+        let batch = RecordBatch::try_from_iter([("a", ids)]).expect("a batch");
+        let held = ArrowTable::of_batches(&batch.schema(), [batch.clone()])?;
+        let again = batch.clone();
+        let read = ArrowTable::of_reader(&batch.schema(), move || {
+            let batches = [again.clone(), again.clone()].map(Ok);
+            Ok(Box::new(RecordBatchIterator::new(batches, again.schema())) as _)
+        });
+        let tables: HashMap<_, _> = [("held", &held), ("read", &read), ("native", &held), ("t", &held)]
+            .map(|(name, table)| (name.to_owned(), table.clone()))
+            .into();
+        let inputs = Inputs { values: vec![], tables: Arc::new(tables) };
+        let ask = |sql: &'static str, values: Vec<ScalarValue>| {
+            let inputs = Inputs { values, ..inputs.clone() };
+            let session = &session;
+            async move {
+                let statement = parse_script(sql).remove(0);
+                let batches = session.execute_given(&statement, inputs).await?.collect().await?;
+                let column = batches.first().map(|batch| batch.column(0).as_primitive::<Int64Type>().value(0));
+                Ok::<_, freestone::Error>(column)
+            }
+        };
+        assert_eq!(ask("SELECT sum(a) FROM held", vec![]).await?, Some(19_999_900_000));
+        assert_eq!(ask("SELECT count(*) FROM Read r JOIN held USING (a)", vec![]).await?, Some(400_000));
+        assert_eq!(ask("SELECT a FROM native", vec![]).await?, Some(7), "tables of the database win");
+        assert_eq!(ask("CREATE TABLE t AS SELECT * FROM t WHERE a < ?", vec![ScalarValue::from(10)]).await?, None);
+        assert_eq!(ask("INSERT INTO t SELECT * FROM read WHERE a = $n", vec![ScalarValue::from(5)]).await?, None);
+        assert_eq!(ask("SELECT count(*) FROM t", vec![]).await?, Some(12));
+        ask("CREATE VIEW w AS SELECT * FROM held", vec![]).await.expect_err("a view would outlive it");
+        let many = vec![ScalarValue::from(1), ScalarValue::from(2)];
+        let error = ask("SELECT $1 FROM held", many).await.expect_err("two values for one parameter");
+        assert_eq!(error.to_string(), "the statement has 1 parameters and was given 2");
+        let missing = |sql: &str| session.missing_tables(&parse_script(sql)[0]);
+        let sql = "WITH c AS (SELECT * FROM x) SELECT * FROM c, native, v, 'f.csv', \"Y\" WHERE 1 IN (SELECT a FROM Z)";
+        assert_eq!(missing(sql)?, ["Y", "x", "z"]);
+        assert_eq!(missing("COPY (SELECT * FROM x) TO 'f.csv'")?, ["x"]);
+        assert!(missing("VACUUM")?.is_empty());
+        let statement = parse_script("SELECT a, 1 + 1.5 AS b FROM held").remove(0);
+        let schema = session.schema(&statement, inputs.clone()).await?.expect("a query");
+        let types: Vec<_> = schema.fields().iter().map(|field| type_name(field.data_type())).collect();
+        assert_eq!(types, ["int64", "decimal(21,1)"]);
+        assert!(session.schema(&parse_script("VACUUM")[0], inputs.clone()).await?.is_none());
         Ok(())
     });
 }

@@ -1,0 +1,47 @@
+//! Errors of the engine as the exceptions of `freestone.exceptions`.
+
+use freestone::{Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// The exception for an error: its class from the kind, its `message` and `hint` as the command line prints them.
+pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    raise(py, class_of(error.kind()), &error.to_string(), error.hint())
+}
+
+/// An exception of one of the package's classes.
+pub fn raise(py: Python<'_>, class: &str, message: &str, hint: Option<&str>) -> PyErr {
+    let make = || -> PyResult<Bound<'_, PyAny>> {
+        let class = py.import("freestone.exceptions")?.getattr(class)?.cast_into::<PyType>()?;
+        class.call1((message, hint))
+    };
+    make().map_or_else(|error| error, PyErr::from_value)
+}
+
+/// The connection was closed, or is another process's.
+pub fn interface(py: Python<'_>, message: &str, hint: &str) -> PyErr {
+    raise(py, "InterfaceError", message, Some(hint))
+}
+
+fn class_of(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Syntax | ErrorKind::NotFound | ErrorKind::Exists | ErrorKind::Invalid => "ProgrammingError",
+        ErrorKind::Constraint => "IntegrityError",
+        ErrorKind::Type => "DataError",
+        ErrorKind::Unsupported => "NotSupportedError",
+        ErrorKind::Io | ErrorKind::Corrupt | ErrorKind::Resource | ErrorKind::ReadOnly => "OperationalError",
+        ErrorKind::Cancelled => "CancelledError",
+        ErrorKind::Internal => "InternalError",
+    }
+}
+
+/// Lets `?` turn an engine's error into an exception.
+pub trait OrRaise<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for Result<T, Error> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| to_python(py, &error))
+    }
+}

@@ -1,0 +1,284 @@
+//! What Python gives to statements: values of parameters, and tables.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatchReader;
+use freestone::{ArrowTable, Error, ErrorKind, Inputs, ParameterNames, Result, ScalarValue, Statement};
+use parking_lot::Mutex;
+use pyo3::PyTypeInfo;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString,
+    PyTime, PyTuple,
+};
+
+use crate::capsule;
+use crate::error::{OrRaise, raise};
+
+/// Digits of the longest decimal.
+const DECIMAL_DIGITS: usize = 38;
+
+/// The day 1970-01-01 as Python counts days from the year 1.
+const EPOCH_ORDINAL: i64 = 719_163;
+
+/// The values of a statement's parameters: a sequence by number, or a dict by name.
+pub fn values(statement: &Statement, given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<ScalarValue>> {
+    let Some(given) = given else { return Ok(vec![]) };
+    let py = given.py();
+    let names = statement.parameter_names().or_raise(py)?;
+    match (&names, given.cast::<PyDict>()) {
+        (ParameterNames::Names(names), Ok(dict)) => {
+            let unused = dict.keys().iter().find(|key| !names.iter().any(|name| key.eq(name).unwrap_or(false)));
+            if let Some(unused) = unused {
+                let message = format!("the statement has no parameter ${unused}");
+                let hint = format!("its parameters are: ${}", names.join(", $"));
+                return Err(raise(py, "ProgrammingError", &message, Some(&hint)));
+            }
+            names.iter().map(|name| named(dict, name)).collect()
+        }
+        (ParameterNames::Names(_), Err(_)) => Err(raise(
+            py,
+            "ProgrammingError",
+            "the statement's parameters have names, and the values have none",
+            Some("give a dict: {\"name\": value}"),
+        )),
+        (ParameterNames::Numbers(0), Ok(dict)) if dict.is_empty() => Ok(vec![]),
+        (ParameterNames::Numbers(_), Ok(_)) => Err(raise(
+            py,
+            "ProgrammingError",
+            "the values have names, and the statement's parameters have none",
+            Some("write parameters as $name, or give a list"),
+        )),
+        (ParameterNames::Numbers(_), Err(_)) => numbered(given),
+    }
+}
+
+fn named(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<ScalarValue> {
+    match dict.get_item(name)? {
+        Some(value) => scalar(&value, &format!("parameter ${name}")),
+        None => {
+            let message = format!("parameter ${name} has no value");
+            Err(raise(dict.py(), "ProgrammingError", &message, Some("add it to the dict")))
+        }
+    }
+}
+
+fn numbered(given: &Bound<'_, PyAny>) -> PyResult<Vec<ScalarValue>> {
+    if given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>() || given.try_iter().is_err() {
+        let message = format!("parameters are a list or a dict, not {}", given.get_type().name()?);
+        return Err(raise(given.py(), "ProgrammingError", &message, Some("put the value in a list: [value]")));
+    }
+    let values = given.try_iter()?.enumerate();
+    values.map(|(at, value)| scalar(&value?, &format!("parameter ${}", at + 1))).collect()
+}
+
+/// A value of Python as one of SQL. `place` is for the message of an error.
+fn scalar(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
+    let py = value.py();
+    if value.is_none() {
+        return Ok(ScalarValue::Null);
+    }
+    if value.is_instance_of::<PyBool>() {
+        return Ok(ScalarValue::Boolean(Some(value.extract()?)));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return integer(value, place);
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(ScalarValue::Float64(Some(value.extract()?)));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(ScalarValue::Utf8(Some(value.extract()?)));
+    }
+    let is_bytes = value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>();
+    if is_bytes || value.is_instance_of::<PyMemoryView>() {
+        let bytes = PyBytes::type_object(py).call1((value,))?;
+        return Ok(ScalarValue::Binary(Some(bytes.extract()?)));
+    }
+    if let Some(scalar) = date_or_time(value, place)? {
+        return Ok(scalar);
+    }
+    foreign(value, place)
+}
+
+fn integer(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
+    if let Ok(small) = value.extract::<i64>() {
+        return Ok(ScalarValue::Int64(Some(small)));
+    }
+    if let Ok(large) = value.extract::<u64>() {
+        return Ok(ScalarValue::UInt64(Some(large)));
+    }
+    let digits = value.str()?.to_string();
+    match digits.parse::<i128>() {
+        Ok(number) if digits.trim_start_matches('-').len() <= DECIMAL_DIGITS => {
+            Ok(ScalarValue::Decimal128(Some(number), DECIMAL_DIGITS as u8, 0))
+        }
+        _ => Err(refused(value.py(), place, "the number has more than 38 digits")),
+    }
+}
+
+fn date_or_time(value: &Bound<'_, PyAny>, place: &str) -> PyResult<Option<ScalarValue>> {
+    let py = value.py();
+    if value.is_instance_of::<PyDateTime>() {
+        // pandas.NaT says that it is a datetime, and is none.
+        if value.getattr("year")?.extract::<i32>().is_err() {
+            return Ok(Some(ScalarValue::Null));
+        }
+        return timestamp(value).map(Some);
+    }
+    if value.is_instance_of::<PyDate>() {
+        let days = value.call_method0("toordinal")?.extract::<i64>()? - EPOCH_ORDINAL;
+        return Ok(Some(ScalarValue::Date32(Some(days as i32))));
+    }
+    if value.is_instance_of::<PyTime>() {
+        if !value.getattr("tzinfo")?.is_none() {
+            return Err(refused(py, place, "TIME has no time zone"));
+        }
+        let part = |name: &str| value.getattr(name)?.extract::<i64>();
+        let seconds = part("hour")? * 3600 + part("minute")? * 60 + part("second")?;
+        return Ok(Some(ScalarValue::Time64Microsecond(Some(seconds * 1_000_000 + part("microsecond")?))));
+    }
+    if value.is_instance_of::<PyDelta>() {
+        let part = |name: &str| value.getattr(name)?.extract::<i64>();
+        let days = part("days")?;
+        let nanoseconds = part("seconds")? * 1_000_000_000 + part("microseconds")? * 1000;
+        let days = i32::try_from(days).map_err(|_| refused(py, place, "the interval is too long"))?;
+        return Ok(Some(ScalarValue::new_interval_mdn(0, days, nanoseconds)));
+    }
+    Ok(None)
+}
+
+/// A datetime; with a zone, the instant in UTC. pandas.Timestamp has nanoseconds.
+fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    let py = value.py();
+    let has_zone = !value.call_method0("utcoffset")?.is_none();
+    let utc = py.import("datetime")?.getattr("timezone")?.getattr("utc")?;
+    let value = if has_zone { value.call_method1("astimezone", (utc,))? } else { value.clone() };
+    let part = |name: &str| value.getattr(name)?.extract::<i64>();
+    let days = value.call_method0("toordinal")?.extract::<i64>()? - EPOCH_ORDINAL;
+    let seconds = days * 86_400 + part("hour")? * 3600 + part("minute")? * 60 + part("second")?;
+    let microseconds = seconds * 1_000_000 + part("microsecond")?;
+    let zone = has_zone.then(|| Arc::from("UTC"));
+    match part("nanosecond").unwrap_or(0) {
+        0 => Ok(ScalarValue::TimestampMicrosecond(Some(microseconds), zone)),
+        nanoseconds => Ok(ScalarValue::TimestampNanosecond(Some(microseconds * 1000 + nanoseconds), zone)),
+    }
+}
+
+/// Values of other types than Python's own: decimal.Decimal, uuid.UUID, numpy's scalars, pandas.NA.
+fn foreign(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
+    let py = value.py();
+    let class = value.get_type();
+    let (module, name) = (class.module()?.to_string(), class.name()?.to_string());
+    match (module.split('.').next().unwrap_or_default(), name.as_str()) {
+        ("decimal" | "_decimal" | "_pydecimal", "Decimal") => decimal(value, place),
+        ("uuid", "UUID") => Ok(ScalarValue::Utf8(Some(value.str()?.to_string()))),
+        ("pandas", "NAType" | "NaTType") => Ok(ScalarValue::Null),
+        ("numpy", "datetime64") => {
+            let microseconds = value.call_method1("astype", ("datetime64[us]",))?;
+            scalar(&microseconds.call_method0("item")?, place)
+        }
+        ("numpy", "timedelta64") => {
+            let microseconds = value.call_method1("astype", ("timedelta64[us]",))?;
+            scalar(&microseconds.call_method0("item")?, place)
+        }
+        ("numpy", _) if value.hasattr("item")? && !value.hasattr("__len__")? => {
+            let item = value.call_method0("item")?;
+            match item.is(value) {
+                true => Err(refused(py, place, &format!("{name} has no SQL type"))),
+                false => scalar(&item, place),
+            }
+        }
+        _ if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() => {
+            let hint = "write one parameter for each element, or join with a DataFrame or Arrow table by its name";
+            Err(raise(py, "DataError", &format!("{place}: a list is not one value"), Some(hint)))
+        }
+        _ => Err(refused(py, place, &format!("{module}.{name} has no SQL type"))),
+    }
+}
+
+fn decimal(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
+    let py = value.py();
+    let parts = value.call_method0("as_tuple")?;
+    let Ok(exponent) = parts.getattr("exponent")?.extract::<i32>() else {
+        return Err(refused(py, place, &format!("DECIMAL has no {}", value.str()?)));
+    };
+    let digits: Vec<u8> = parts.getattr("digits")?.extract()?;
+    let zeros = usize::try_from(exponent).unwrap_or(0);
+    let scale = usize::try_from(-exponent).unwrap_or(0);
+    if digits.len() + zeros > DECIMAL_DIGITS || scale > DECIMAL_DIGITS {
+        return Err(refused(py, place, "the number has more than 38 digits"));
+    }
+    let all = digits.iter().copied().chain(std::iter::repeat_n(0, zeros));
+    let number = all.fold(0i128, |number, digit| number * 10 + i128::from(digit));
+    let is_negative = parts.getattr("sign")?.extract::<u8>()? == 1;
+    let number = if is_negative { -number } else { number };
+    let precision = (digits.len() + zeros).max(scale).max(1);
+    Ok(ScalarValue::Decimal128(Some(number), precision as u8, scale as i8))
+}
+
+fn refused(py: Python<'_>, place: &str, why: &str) -> PyErr {
+    let hint = "values are int, float, bool, str, bytes, Decimal, date, datetime, time, timedelta, UUID and None";
+    raise(py, "DataError", &format!("{place}: {why}"), Some(hint))
+}
+
+/// Tables by the names that a statement misses, from what `find` returns for a name: nothing, or an object that gives
+/// its rows as Arrow and whether these stay (a DataFrame) or can be read once (a stream).
+pub fn tables(py: Python<'_>, names: Vec<String>, find: &Bound<'_, PyAny>) -> PyResult<HashMap<String, ArrowTable>> {
+    let mut tables = HashMap::new();
+    for name in names {
+        let found = find.call1((&name,))?;
+        if found.is_none() {
+            continue;
+        }
+        let (object, stays): (Bound<'_, PyAny>, bool) = found.extract()?;
+        if !capsule::is_arrow(&object) {
+            continue;
+        }
+        let table = table(py, &object, stays).map_err(|error| unreadable(py, &name, error))?;
+        tables.insert(name, table);
+    }
+    Ok(tables)
+}
+
+fn table(py: Python<'_>, object: &Bound<'_, PyAny>, stays: bool) -> PyResult<ArrowTable> {
+    let reader = capsule::import(object)?;
+    let schema = reader.schema();
+    if !stays {
+        return Ok(ArrowTable::of_reader(&schema, once(reader)));
+    }
+    let held = py.detach(|| {
+        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        ArrowTable::of_batches(&schema, batches)
+    });
+    held.or_raise(py)
+}
+
+/// What an object raises that cannot give its rows.
+fn unreadable(py: Python<'_>, name: &str, cause: PyErr) -> PyErr {
+    if !cause.is_instance_of::<PyException>(py) {
+        return cause;
+    }
+    let error = raise(py, "DataError", &format!("cannot read {name}: {}", cause.value(py)), None);
+    error.set_cause(py, Some(cause));
+    error
+}
+
+/// Gives a reader to the first who asks.
+fn once(
+    reader: impl RecordBatchReader + Send + 'static,
+) -> impl Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Send + Sync {
+    let left = Mutex::new(Some(reader));
+    move || match left.lock().take() {
+        Some(reader) => Ok(Box::new(reader)),
+        None => Err(Error::new(ErrorKind::Invalid, "a stream of Arrow batches can be read once, and was")
+            .with_hint("make a pyarrow.Table of it to read it again: reader.read_all()")),
+    }
+}
+
+/// All of what a statement is given.
+pub fn gather(values: Vec<ScalarValue>, tables: HashMap<String, ArrowTable>) -> Inputs {
+    Inputs { values, tables: Arc::new(tables) }
+}

@@ -1,0 +1,209 @@
+//! One statement with what it was given: a query that runs when its rows are asked for, or the result of anything else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{RecordBatch, RecordBatchIterator};
+use arrow::datatypes::{DataType, SchemaRef};
+use freestone::{Inputs, Statement, parse_script, type_name};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::backend::Backend;
+use crate::capsule;
+use crate::error::interface;
+use crate::results::{self, Batches, Source, Started};
+use crate::rows::Rows;
+use crate::workers::Workers;
+
+/// What a connection and its queries share.
+#[derive(Clone)]
+pub struct Link {
+    pub backend: Arc<dyn Backend>,
+    pub workers: Arc<Workers>,
+    pub closed: Arc<AtomicBool>,
+}
+
+impl Link {
+    pub fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(interface(py, "the connection is closed", "open another one with freestone.connect()"));
+        }
+        Ok(())
+    }
+
+    pub fn start(&self, py: Python<'_>, statement: &Arc<Statement>, inputs: &Inputs) -> PyResult<Started> {
+        self.check_open(py)?;
+        let answer = self.backend.execute(statement.clone(), inputs.clone());
+        results::start(py, &self.workers, &self.backend, answer)
+    }
+}
+
+#[pyclass(frozen, module = "freestone._freestone")]
+pub struct Query {
+    link: Link,
+    statement: Arc<Statement>,
+    inputs: Inputs,
+    state: State,
+}
+
+enum State {
+    /// Runs whenever its rows are asked for.
+    Lazy(SchemaRef),
+    /// Has run, and gave rows.
+    Rows(SchemaRef, Vec<RecordBatch>),
+    /// Has run, and gave none.
+    Done { verb: &'static str, rows: Option<u64> },
+}
+
+impl Query {
+    /// A query is planned, anything else is executed.
+    pub fn new(py: Python<'_>, link: Link, statement: Statement, inputs: Inputs) -> PyResult<Query> {
+        link.check_open(py)?;
+        let statement = Arc::new(statement);
+        let planned = link.backend.schema(statement.clone(), inputs.clone());
+        let state = match results::wait_for(py, &link.workers, &link.backend, planned)? {
+            Some(schema) => State::Lazy(schema),
+            None => match link.start(py, &statement, &inputs)? {
+                Started::Done { verb, rows } => State::Done { verb, rows },
+                Started::Rows(running) => {
+                    let schema = running.schema.clone();
+                    State::Rows(schema, running.collect(py)?)
+                }
+            },
+        };
+        Ok(Query { link, statement, inputs, state })
+    }
+
+    fn schema(&self) -> Option<&SchemaRef> {
+        match &self.state {
+            State::Lazy(schema) | State::Rows(schema, _) => Some(schema),
+            State::Done { .. } => None,
+        }
+    }
+
+    /// The rows from the first on.
+    fn source(&self, py: Python<'_>) -> PyResult<Source> {
+        self.link.check_open(py)?;
+        match &self.state {
+            State::Rows(schema, batches) => Ok(Source::Held(schema.clone(), batches.clone().into_iter())),
+            State::Done { verb, .. } => {
+                let message = format!("{verb} gives no rows");
+                Err(interface(py, &message, "ask for rows with SELECT"))
+            }
+            State::Lazy(_) => match self.link.start(py, &self.statement, &self.inputs)? {
+                Started::Rows(running) => Ok(Source::Running(running)),
+                Started::Done { verb, .. } => Err(interface(py, &format!("{verb} gives no rows"), "use SELECT")),
+            },
+        }
+    }
+}
+
+#[pymethods]
+impl Query {
+    #[getter]
+    fn text(&self) -> &str {
+        &self.statement.text
+    }
+
+    /// Names of the columns; none where the statement gives no rows.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        let fields = self.schema().map(|schema| schema.fields().iter());
+        fields.into_iter().flatten().map(|field| field.name().clone()).collect()
+    }
+
+    #[getter]
+    fn types(&self) -> Vec<String> {
+        let fields = self.schema().map(|schema| schema.fields().iter());
+        fields.into_iter().flatten().map(|field| sql_type(field.data_type())).collect()
+    }
+
+    /// Whether each column may be NULL.
+    #[getter]
+    fn nullable(&self) -> Vec<bool> {
+        let fields = self.schema().map(|schema| schema.fields().iter());
+        fields.into_iter().flatten().map(|field| field.is_nullable()).collect()
+    }
+
+    #[getter]
+    fn gives_rows(&self) -> bool {
+        self.schema().is_some()
+    }
+
+    /// What a statement without rows did: its verb, and how many rows it wrote if it counts them.
+    #[getter]
+    fn done(&self) -> Option<(&'static str, Option<u64>)> {
+        match &self.state {
+            State::Done { verb, rows } => Some((verb, *rows)),
+            _ => None,
+        }
+    }
+
+    fn batches(&self, py: Python<'_>) -> PyResult<Batches> {
+        self.source(py).map(Batches::new)
+    }
+
+    fn rows(&self, py: Python<'_>) -> PyResult<Rows> {
+        self.source(py).map(Rows::new)
+    }
+
+    /// Runs the query to its end.
+    fn collect(&self, py: Python<'_>) -> PyResult<Collected> {
+        Ok(match self.source(py)? {
+            Source::Running(running) => Collected { schema: running.schema.clone(), batches: running.collect(py)? },
+            Source::Held(schema, batches) => Collected { schema, batches: batches.collect() },
+        })
+    }
+
+    /// Another statement around this one's text, with what this one was given.
+    fn wrapped(&self, py: Python<'_>, before: &str, after: &str) -> PyResult<Query> {
+        let text = format!("{before}{}{after}", self.statement.text);
+        match <[Statement; 1]>::try_from(parse_script(&text)) {
+            Ok([statement]) => Query::new(py, self.link.clone(), statement, self.inputs.clone()),
+            Err(_) => Err(interface(py, "the statement cannot be part of another", "give it as one statement")),
+        }
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface lets a producer leave casting to the consumer.
+        let _ = requested_schema;
+        capsule::export(py, self.source(py)?.into_reader())
+    }
+}
+
+/// All of a query's rows.
+#[pyclass(frozen, module = "freestone._freestone")]
+pub struct Collected {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+#[pymethods]
+impl Collected {
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let batches = self.batches.clone().into_iter().map(Ok);
+        capsule::export(py, Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
+    }
+}
+
+/// The SQL type of a column: the forms that Arrow has of one type have one name.
+fn sql_type(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => type_name(&DataType::Utf8View),
+        DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => type_name(&DataType::BinaryView),
+        DataType::Dictionary(_, value) => sql_type(value),
+        other => type_name(other),
+    }
+}

@@ -1,0 +1,170 @@
+//! The threads on which a connection's statements run, and how Python's threads wait for them.
+//!
+//! A thread of Python waits with the interpreter's lock released, and wakes now and then to see whether a signal has
+//! come: Ctrl-C cancels the statement and raises KeyboardInterrupt.
+
+use std::io;
+use std::process;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::error::interface;
+
+/// How often a waiting thread looks for signals.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long an interrupted statement may take to stop before its thread goes on without it.
+const INTERRUPT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Worker threads. They end with the last connection and result that uses them.
+pub struct Workers {
+    threads: usize,
+    /// What new statements run on.
+    current: Mutex<Arc<Pool>>,
+    /// The process that started them: a fork has no threads of its parent's.
+    process: u32,
+}
+
+impl Workers {
+    pub fn start(threads: usize) -> io::Result<Arc<Workers>> {
+        let current = Mutex::new(Pool::start(threads)?);
+        Ok(Arc::new(Workers { threads, current, process: process::id() }))
+    }
+
+    /// An error where this is a fork of the process that opened the database.
+    pub fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process == process::id() {
+            return Ok(());
+        }
+        Err(interface(
+            py,
+            "the connection belongs to the process that this one was forked from",
+            "open the database again in this process; multiprocessing has the start methods spawn and forkserver",
+        ))
+    }
+
+    /// Starts `work`, which sends messages while fewer than `ahead` of them wait.
+    pub fn spawn<T, F>(self: &Arc<Self>, ahead: usize, work: impl FnOnce(Outlet<T>) -> F) -> Inlet<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, receiver) = channel();
+        let room = Arc::new(Semaphore::new(ahead));
+        let work = work(Outlet { sender, room: room.clone() });
+        let pool = self.current.lock().clone();
+        let task = pool.runtime.as_ref().map(|runtime| runtime.spawn(work));
+        Inlet { receiver: Mutex::new(receiver), room, task, pool, workers: self.clone() }
+    }
+
+    /// New statements run on new threads, unless they do already: those of `pool` are kept busy by one that does not
+    /// stop. They end when its other statements have.
+    fn leave(&self, pool: &Arc<Pool>) {
+        let mut current = self.current.lock();
+        if Arc::ptr_eq(&current, pool)
+            && let Ok(next) = Pool::start(self.threads)
+        {
+            *current = next;
+        }
+    }
+}
+
+struct Pool {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    process: u32,
+}
+
+impl Pool {
+    fn start(threads: usize) -> io::Result<Arc<Pool>> {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(threads.max(1)).thread_name("freestone").enable_all().build()?;
+        Ok(Arc::new(Pool { runtime: Some(runtime), process: process::id() }))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Waiting could be for ever, and a thread of the runtime's own may be the one that drops it.
+        match self.runtime.take() {
+            Some(runtime) if self.process == process::id() => runtime.shutdown_background(),
+            forked => std::mem::forget(forked),
+        }
+    }
+}
+
+/// Where a task on the workers sends what it makes.
+pub struct Outlet<T> {
+    sender: Sender<T>,
+    room: Arc<Semaphore>,
+}
+
+impl<T> Outlet<T> {
+    /// Waits for room. False if nobody wants more.
+    pub async fn send(&self, message: T) -> bool {
+        match self.room.acquire().await {
+            Ok(permit) => permit.forget(),
+            Err(_) => return false,
+        }
+        self.sender.send(message).is_ok()
+    }
+}
+
+/// The other end, with the task. Dropping it ends the task.
+pub struct Inlet<T> {
+    receiver: Mutex<Receiver<T>>,
+    room: Arc<Semaphore>,
+    task: Option<JoinHandle<()>>,
+    pool: Arc<Pool>,
+    workers: Arc<Workers>,
+}
+
+impl<T: Send> Inlet<T> {
+    /// The next message, nothing at the end. On an interrupt `cancel` is called, and the signal's exception raised.
+    pub fn receive(&self, py: Python<'_>, cancel: impl FnOnce()) -> PyResult<Option<T>> {
+        loop {
+            match py.detach(|| self.poll(SIGNAL_INTERVAL)) {
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Err(interrupt) = py.check_signals() {
+                cancel();
+                py.detach(|| self.wind_down());
+                return Err(interrupt);
+            }
+        }
+    }
+
+    fn poll(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
+        let message = self.receiver.lock().recv_timeout(patience)?;
+        self.room.add_permits(1);
+        Ok(message)
+    }
+
+    /// Waits a little for a cancelled task, so that its memory and locks are free when the next statement begins.
+    fn wind_down(&self) {
+        let end = Instant::now() + INTERRUPT_PATIENCE;
+        while !matches!(self.poll(SIGNAL_INTERVAL), Err(RecvTimeoutError::Disconnected)) {
+            if Instant::now() > end {
+                return self.workers.leave(&self.pool);
+            }
+        }
+    }
+}
+
+impl<T> Drop for Inlet<T> {
+    fn drop(&mut self) {
+        self.room.close();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}

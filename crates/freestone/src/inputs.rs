@@ -1,0 +1,137 @@
+//! What a caller gives to a statement besides its text: values of its parameters, and tables in Arrow form by name.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchReader};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::datasource::MemTable;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::scalar::ScalarValue;
+
+use crate::error::{Error, Result};
+
+/// Rows in one batch of a table that its owner holds in larger ones, so that all threads get a share.
+const BATCH_ROWS: usize = 64 << 10;
+
+/// Batches that a reader is ahead of those who use them.
+const BATCHES_AHEAD: usize = 2;
+
+/// Values of a statement's parameters in the order of their numbers, and tables that it may name for as long as it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    pub values: Vec<ScalarValue>,
+    /// Tables by their names as SQL folds them. A table or view of the database with the same name wins.
+    pub tables: Arc<HashMap<String, ArrowTable>>,
+}
+
+/// Rows in Arrow form that statements read where they are, without a copy. Names, types and nullability of the columns
+/// count; metadata does not.
+#[derive(Clone)]
+pub struct ArrowTable {
+    schema: SchemaRef,
+    rows: Rows,
+}
+
+#[derive(Clone)]
+enum Rows {
+    Held(Arc<Vec<RecordBatch>>),
+    Read(Arc<OpenReader>),
+}
+
+/// Gives the rows of a table from the first on, once for each scan of it. Called on a thread that may block.
+pub type OpenReader = dyn Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Send + Sync;
+
+impl ArrowTable {
+    /// A table of batches that are there: statements may scan it as often as they like, and know how many rows it has.
+    pub fn of_batches(schema: &Schema, batches: impl IntoIterator<Item = RecordBatch>) -> Result<ArrowTable> {
+        let schema = plain(schema);
+        let mut held = Vec::new();
+        for batch in batches {
+            let batch = conformed(batch, &schema)?;
+            let starts = (0..batch.num_rows()).step_by(BATCH_ROWS);
+            held.extend(starts.map(|start| batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start))));
+        }
+        Ok(ArrowTable { schema, rows: Rows::Held(Arc::new(held)) })
+    }
+
+    /// A table whose rows are read while they are used, a few batches at a time.
+    pub fn of_reader(
+        schema: &Schema,
+        open: impl Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Send + Sync + 'static,
+    ) -> ArrowTable {
+        ArrowTable { schema: plain(schema), rows: Rows::Read(Arc::new(open)) }
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn provider(&self) -> Result<Arc<dyn TableProvider>> {
+        let schema = self.schema.clone();
+        Ok(match &self.rows {
+            Rows::Held(batches) => Arc::new(MemTable::try_new(schema, vec![batches.to_vec()])?),
+            Rows::Read(open) => {
+                let partition = Reading { schema: schema.clone(), open: open.clone() };
+                Arc::new(StreamingTable::try_new(schema, vec![Arc::new(partition)])?)
+            }
+        })
+    }
+}
+
+impl fmt::Debug for ArrowTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArrowTable").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// The columns without metadata, which is its owner's: what it says of the whole table is not true of a query's result.
+fn plain(schema: &Schema) -> SchemaRef {
+    let field = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+fn conformed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let options = datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)?)
+}
+
+/// The one partition of a table that is read.
+struct Reading {
+    schema: SchemaRef,
+    open: Arc<OpenReader>,
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reading")
+    }
+}
+
+impl PartitionStream for Reading {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), BATCHES_AHEAD);
+        let (sender, open, schema) = (builder.tx(), self.open.clone(), self.schema.clone());
+        builder.spawn_blocking(move || {
+            for batch in open()? {
+                let batch = conformed(batch.map_err(Error::from)?, &schema)?;
+                if sender.blocking_send(Ok(batch)).is_err() {
+                    // Nobody reads on: a LIMIT was reached, or the statement was cancelled.
+                    return Ok(());
+                }
+            }
+            Ok(())
+        });
+        builder.build()
+    }
+}

@@ -1,0 +1,60 @@
+"""Freestone: an analytical database in this process, over tables in any layout, files and DataFrames.
+
+>>> import freestone
+>>> db = freestone.connect()
+>>> db.sql("SELECT 1 + $1 AS two", [1]).fetchall()
+[(2,)]
+
+``connect`` opens a database folder, or one in memory. ``Connection.sql`` runs SQL, and a ``Relation`` gives a query's
+rows: as Arrow, pandas, Polars, or Python's own values. ``freestone.dbapi`` is DB-API 2.0.
+"""
+
+from . import _freestone
+from .connection import Connection, connect
+from .exceptions import (
+    CancelledError,
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,  # noqa: A004 - the name is PEP 249's
+)
+from .relation import Relation
+
+__version__ = _freestone.__version__
+
+__all__ = [
+    "CancelledError",
+    "Connection",
+    "DataError",
+    "DatabaseError",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Relation",
+    "Warning",
+    "__version__",
+    "connect",
+]
+
+
+def __getattr__(name):
+    # Imported when first used: few programs need them.
+    if name in ("adbc", "dbapi"):
+        import importlib
+
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*__all__, "adbc", "dbapi", "exceptions"])

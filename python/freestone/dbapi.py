@@ -1,0 +1,300 @@
+"""DB-API 2.0 (PEP 249).
+
+>>> import freestone.dbapi
+>>> connection = freestone.dbapi.connect()
+>>> cursor = connection.cursor()
+>>> cursor.execute("SELECT ? + ?", (1, 2)).fetchone()
+(3,)
+
+Parameters are ``?`` (``paramstyle`` is ``"qmark"``); ``$1``, ``$2``, … with a sequence and ``$name`` with a dict work too.
+
+Every statement commits by itself when it succeeds: there are no transactions over several statements. ``commit()`` does
+nothing, and ``rollback()`` raises ``NotSupportedError``, since it could not take back what was written.
+
+Threads may share the module and connections (``threadsafety`` is 2), not cursors.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from typing import Any, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
+
+from . import connection as _connection
+from .exceptions import (
+    CancelledError,
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,  # noqa: A004 - the name is PEP 249's
+)
+from .relation import Relation, Row
+
+apilevel = "2.0"
+threadsafety = 2
+paramstyle = "qmark"
+
+Parameters = Union[Sequence[Any], Mapping[str, Any]]
+
+
+def connect(
+    path: Union[str, "os.PathLike[str]"] = ":memory:",
+    *,
+    read_only: bool = False,
+    threads: Optional[int] = None,
+    memory_limit: Union[int, str, None] = None,
+) -> "Connection":
+    """Opens a database. The arguments are those of :func:`freestone.connect`."""
+    options = {"read_only": read_only, "threads": threads, "memory_limit": memory_limit}
+    return Connection(_connection.connect(path, **options))
+
+
+class Connection:
+    """A connection to a database. Leaving ``with`` closes it."""
+
+    Warning = Warning
+    Error = Error
+    InterfaceError = InterfaceError
+    DatabaseError = DatabaseError
+    DataError = DataError
+    OperationalError = OperationalError
+    IntegrityError = IntegrityError
+    InternalError = InternalError
+    ProgrammingError = ProgrammingError
+    NotSupportedError = NotSupportedError
+
+    #: Always true: statements commit by themselves.
+    autocommit = True
+
+    def __init__(self, connection: _connection.Connection) -> None:
+        self._connection = connection
+
+    def cursor(self) -> "Cursor":
+        """A cursor. Cursors of one connection share its settings and prepared statements."""
+        self._check_open()
+        return Cursor(self)
+
+    def execute(self, operation: str, parameters: Optional[Parameters] = None) -> "Cursor":
+        """A cursor that has executed a statement."""
+        return self.cursor().execute(operation, parameters)
+
+    def commit(self) -> None:
+        """Does nothing: each statement has committed when it succeeded."""
+        self._check_open()
+
+    def rollback(self) -> NoReturn:
+        """Cannot be done.
+
+        Raises:
+            NotSupportedError: always.
+        """
+        self._check_open()
+        raise NotSupportedError(
+            "transactions over several statements are not available, so there is nothing to roll back",
+            "each statement commits by itself when it succeeds",
+        )
+
+    def cancel(self) -> None:
+        """Cancels the statements that run now. Called from another thread."""
+        self._connection.cancel()
+
+    def close(self) -> None:
+        """Closes the connection and its cursors. Closing twice does nothing."""
+        self._connection.close()
+
+    def _check_open(self) -> None:
+        if self._connection.closed:
+            raise InterfaceError("the connection is closed", "open another one with freestone.dbapi.connect()")
+
+    def __enter__(self) -> "Connection":
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Cursor:
+    """Executes statements, and fetches the rows of the last one."""
+
+    #: Rows that ``fetchmany`` gives when it is not told how many.
+    arraysize = 1
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._relation: Optional[Relation] = None
+        self._rowcount = -1
+        self._closed = False
+
+    @property
+    def description(self) -> Optional[List[Tuple[Any, ...]]]:
+        """For each column its name, its type (compare it with ``STRING``, ``NUMBER``, …), None four times or, for
+        DECIMAL, precision and scale, and whether it may be NULL; None for a statement without rows."""
+        relation = self._relation
+        if relation is None or not relation._query.gives_rows:
+            return None
+        columns = zip(relation.columns, relation.types, relation._query.nullable)
+        return [(name, kind, None, None, *_precision(kind), nullable) for name, kind, nullable in columns]
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that the last statement wrote or removed; -1 for a query, whose rows are counted by fetching them."""
+        return self._rowcount
+
+    def execute(self, operation: str, parameters: Optional[Parameters] = None) -> "Cursor":
+        """Executes a statement; of a script, the last one takes the parameters."""
+        self._check_open()
+        self._relation = None
+        self._rowcount = -1
+        self._relation = self.connection._connection._run(operation, parameters)
+        self._rowcount = self._relation.rowcount
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> "Cursor":
+        """Executes a statement once for each set of parameters. Each of them commits: many rows are better loaded
+        with :meth:`freestone.Connection.load`."""
+        counts = []
+        for parameters in seq_of_parameters:
+            self.execute(operation, parameters)
+            if self._relation is not None and self._relation._query.gives_rows:
+                raise ProgrammingError("executemany() takes statements without rows", "call execute() for each query")
+            counts.append(self._rowcount)
+        self._rowcount = -1 if -1 in counts else sum(counts)
+        return self
+
+    def fetchone(self) -> Optional[Row]:
+        """The next row, or None after the last."""
+        return self._result().fetchone()
+
+    def fetchmany(self, size: Optional[int] = None) -> List[Row]:
+        """The next ``size`` rows (``arraysize`` by default), fewer at the end."""
+        return self._result().fetchmany(self.arraysize if size is None else size)
+
+    def fetchall(self) -> List[Row]:
+        """All rows that are left."""
+        return self._result().fetchall()
+
+    def fetch_arrow_table(self) -> Any:
+        """All rows of the statement as a ``pyarrow.Table``."""
+        return self._result().arrow()
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Does nothing: values have their types."""
+
+    def setoutputsize(self, size: int, column: Optional[int] = None) -> None:
+        """Does nothing: no value is cut off."""
+
+    def close(self) -> None:
+        """Closes the cursor, which ends its query."""
+        self._closed = True
+        self._relation = None
+
+    def _result(self) -> Relation:
+        self._check_open()
+        if self._relation is None or not self._relation._query.gives_rows:
+            raise InterfaceError("there are no rows to fetch", "execute a query first")
+        return self._relation
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InterfaceError("the cursor is closed", "make another one with connection.cursor()")
+        self.connection._check_open()
+
+    def __iter__(self) -> Iterator[Row]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    def __enter__(self) -> "Cursor":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _precision(kind: str) -> Tuple[Optional[int], Optional[int]]:
+    if not kind.startswith("decimal("):
+        return None, None
+    precision, scale = kind[len("decimal(") : -1].split(",")
+    return int(precision), int(scale)
+
+
+class _Type:
+    """Equal to the types of ``Cursor.description`` that begin with one of its words."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or isinstance(other, str) and other.partition("(")[0].lower() in self._words
+
+    def __hash__(self) -> int:
+        return hash(self._words)
+
+
+STRING = _Type("varchar", "utf8", "largeutf8", "utf8view")
+BINARY = _Type("binary", "largebinary", "binaryview")
+NUMBER = _Type(
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "real", "double", "decimal", "float16"
+)
+DATETIME = _Type("date", "time", "timestamp", "interval", "duration")
+ROWID = _Type()
+
+Date = datetime.date
+Time = datetime.time
+Timestamp = datetime.datetime
+Binary = bytes
+
+
+def DateFromTicks(ticks: float) -> datetime.date:  # noqa: N802 - the name is PEP 249's
+    """The date of a time in seconds since 1970, by the machine's clock."""
+    return Date(*time.localtime(ticks)[:3])
+
+
+def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802
+    """The time of day of a time in seconds since 1970, by the machine's clock."""
+    return Time(*time.localtime(ticks)[3:6])
+
+
+def TimestampFromTicks(ticks: float) -> datetime.datetime:  # noqa: N802
+    """The date and time of a time in seconds since 1970, by the machine's clock."""
+    return Timestamp(*time.localtime(ticks)[:6])
+
+
+__all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
+    "CancelledError",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]

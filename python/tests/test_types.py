@@ -1,0 +1,162 @@
+"""Every type: NULL, extremes and what lies between, through a stored table and out of it in every form."""
+
+import datetime as dt
+import math
+import uuid
+from decimal import Decimal
+
+import freestone
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+UTC = dt.timezone.utc
+
+INTS = [(f"{s}int{b}", b, bool(s)) for s in ("", "u") for b in (8, 16, 32, 64)]
+
+# SQL type, type in Arrow, values.
+CASES = [
+    ("boolean", pa.bool_(), [True, False, None]),
+    *(
+        (
+            f"{'BIGINT' if b == 64 else 'INT' if b == 32 else 'SMALLINT' if b == 16 else 'TINYINT'}{' UNSIGNED' if u else ''}",
+            getattr(pa, name)(),
+            [0 if u else -(2 ** (b - 1)), 2**b - 1 if u else 2 ** (b - 1) - 1, 1, None],
+        )
+        for name, b, u in INTS
+    ),
+    ("real", pa.float32(), [0.0, 1.5, -3.4028234663852886e38, math.inf, None]),
+    ("double", pa.float64(), [0.1, -1.7976931348623157e308, 5e-324, math.inf, None]),
+    ("decimal(9,2)", pa.decimal128(9, 2), [Decimal("-9999999.99"), Decimal("0.01"), None]),
+    ("decimal(38,10)", pa.decimal128(38, 10), [Decimal("9" * 28 + "." + "9" * 10), Decimal("-0.0000000001"), None]),
+    ("date", pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1970, 1, 1), None]),
+    ("time", pa.time64("ns"), [dt.time(0), dt.time(23, 59, 59, 999999), None]),
+    (
+        "timestamp",
+        pa.timestamp("us"),
+        [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.datetime(1969, 12, 31, 23, 59, 59, 1), None],
+    ),
+    ("timestamptz", pa.timestamp("us", "UTC"), [dt.datetime(2024, 2, 29, 12, 0, 0, 1, UTC), None]),
+    ("varchar", pa.string_view(), ["", "a", "größer 🜁 als zwölf Zeichen", "a\0b", "x" * 100_000, None]),
+    ("binary", pa.binary_view(), [b"", b"\0\xff", bytes(range(256)) * 100, None]),
+]
+
+
+@pytest.mark.parametrize("name, arrow, values", CASES, ids=[case[0] for case in CASES])
+def test_round_trip(db, name, arrow, values):
+    given = pa.table({"at": pa.array(range(len(values)), pa.int32()), "v": pa.array(values, arrow)})
+    assert db.load("t", given) == len(values)
+    relation = db.sql("select v from t order by at")
+    assert [row[0] for row in relation.fetchall()] == values
+    assert relation.arrow()["v"].type == arrow
+    assert relation.arrow()["v"].to_pylist() == values
+    assert relation.batches().read_all().equals(relation.arrow())
+    assert relation.pl()["v"].to_list() == values
+    frame = relation.df()
+    assert frame["v"].isna().tolist() == [value is None for value in values]
+    if not arrow in (pa.float32(), pa.float64()):
+        present = [value for value in values if value is not None]
+        found = [value for value, missing in zip(frame["v"].tolist(), frame["v"].isna()) if not missing]
+        found = [value.to_pydatetime() if isinstance(value, pd.Timestamp) else value for value in found]
+        assert found == present or [float(v) for v in found] == [float(v) for v in present]
+
+
+@pytest.mark.parametrize("name, arrow, values", CASES, ids=[case[0] for case in CASES])
+def test_parameters(db, name, arrow, values):
+    for value in values:
+        if isinstance(value, str) and "\0" in value:
+            continue
+        expected = [(value is None, value)]
+        assert db.sql("select $1 is null, $1", [value]).fetchall()[0] == expected[0] or value is None
+        given = pa.table({"v": pa.array([value], arrow)})
+        if value is not None:
+            assert db.sql("select count(*) from given where v = $1", [value]).fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (np.int8(-5), -5),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (np.float32(0.5), 0.5),
+        (np.float64(0.1), 0.1),
+        (np.bool_(True), True),
+        (np.str_("x"), "x"),
+        (np.datetime64("2024-01-02T03:04:05.678901"), dt.datetime(2024, 1, 2, 3, 4, 5, 678901)),
+        (np.datetime64("2024-01-02"), dt.datetime(2024, 1, 2)),
+        (np.timedelta64(90, "s"), dt.timedelta(seconds=90)),
+        (pd.Timestamp("2024-01-02 03:04:05"), dt.datetime(2024, 1, 2, 3, 4, 5)),
+        (pd.NaT, None),
+        (pd.NA, None),
+        (uuid.UUID(int=7), str(uuid.UUID(int=7))),
+        (bytearray(b"ab"), b"ab"),
+        (memoryview(b"ab"), b"ab"),
+        (2**100, Decimal(2**100)),
+        (Decimal("1E+3"), Decimal(1000)),
+        (Decimal("-0.00"), Decimal("0.00")),
+        (dt.timedelta(days=-1, microseconds=1), dt.timedelta(days=-1, microseconds=1)),
+        (dt.datetime(2024, 7, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2))), dt.datetime(2024, 7, 1, 10, tzinfo=UTC)),
+    ],
+    ids=repr,
+)
+def test_values_of_other_libraries(db, value, expected):
+    assert db.sql("select $1", [value]).fetchone() == (expected,)
+
+
+@pytest.mark.parametrize(
+    "value", [object(), 10**38, Decimal("nan"), Decimal("1e40"), [1, 2], {"a": 1}, 1j, dt.time(1, tzinfo=UTC)], ids=repr
+)
+def test_values_without_a_type(db, value):
+    with pytest.raises(freestone.DataError, match=r"parameter \$1"):
+        db.sql("select $1", [value])
+
+
+def test_named_parameters(db):
+    sql = "select $a + $b, $a"
+    assert db.sql(sql, {"b": 2, "a": 1}).fetchall() == [(3, 1)]
+    assert db.sql("select ? - ?", (5, 3)).fetchall() == [(2,)]
+    for params, part in [({"a": 1}, "no value"), ({"a": 1, "b": 2, "c": 3}, "no parameter"), ([1, 2], "have names")]:
+        with pytest.raises(freestone.ProgrammingError, match=part):
+            db.sql(sql, params)
+    for sql, params in [("select $1", []), ("select $1", [1, 2]), ("select $1", {"a": 1}), ("select 1", [1]), ("select $1", "x"), ("select $1", 5)]:
+        with pytest.raises(freestone.ProgrammingError):
+            db.sql(sql, params)
+
+
+def test_beyond_python(db):
+    for sql in ["select arrow_cast(10000000, 'Date32') as d", "select arrow_cast(9000000000000000000, 'Timestamp(Second, None)') as d"]:
+        with pytest.raises(freestone.DataError, match="column d"):
+            db.sql(sql).fetchall()
+        assert db.sql(sql).arrow().num_rows == 1
+
+
+def test_zones_and_units(db):
+    sql = "select arrow_cast(0, 'Timestamp(Nanosecond, Some(\"Europe/Berlin\"))'), arrow_cast(1500, 'Timestamp(Millisecond, Some(\"+02:30\"))')"
+    berlin, offset = db.sql(sql).fetchone()
+    assert berlin.utcoffset() == dt.timedelta(hours=1) and berlin.hour == 1
+    assert offset.utcoffset() == dt.timedelta(hours=2, minutes=30)
+    assert offset == dt.datetime(1970, 1, 1, 0, 0, 1, 500000, UTC)
+    assert db.sql("select interval '1 day 2 hours', interval '1 month'").fetchone() == (dt.timedelta(days=1, hours=2), "1 mons")
+    assert db.sql("select arrow_cast(-1, 'Duration(Second)')").fetchone() == (dt.timedelta(seconds=-1),)
+
+
+def test_nested_and_encoded(db):
+    sql = "select [1, null, 2], struct(1 as a, 'x' as b), arrow_cast('d', 'Dictionary(Int32, Utf8)'), null, [[1], []]"
+    assert db.sql(sql).fetchone() == ([1, None, 2], {"a": 1, "b": "x"}, "d", None, [[1], []])
+
+
+def test_types_are_named(db):
+    relation = db.sql("select 1 as a, 'x' as \"weird \"\" name\", 1.5 as c, true as a2, date '2024-01-01' as d")
+    assert relation.columns == ["a", 'weird " name', "c", "a2", "d"]
+    assert relation.types == ["int64", "varchar", "decimal(2,1)", "boolean", "date"]
+    assert relation.arrow().column_names == relation.columns
+    assert "a int64" in repr(relation)
+
+
+def test_strings_in_pandas_and_polars(db):
+    relation = db.sql("select 'x' || value as s from generate_series(1, 10000) order by value")
+    assert relation.df()["s"].iloc[-1] == "x10000"
+    assert relation.pl()["s"].dtype == pl.String
+    assert relation.df(types_mapper=pd.ArrowDtype)["s"].iloc[0] == "x1"
