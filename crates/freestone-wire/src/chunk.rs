@@ -355,7 +355,8 @@ impl Piece {
         bytes[4] = self.body.nulls as u8;
         bytes[5] = if self.continues { FLAG_CONTINUES } else { 0 };
         bytes[6] = self.body.width;
-        let numbers = [self.span.rows, self.span.skip, self.body.shared as usize, self.raw_bytes, self.offset, self.length];
+        let numbers =
+            [self.span.rows, self.span.skip, self.body.shared as usize, self.raw_bytes, self.offset, self.length];
         for (i, number) in numbers.into_iter().enumerate() {
             put(&mut bytes, 8 + 4 * i, &(number as u32).to_le_bytes());
         }
@@ -473,7 +474,12 @@ pub(crate) struct LastBody {
 }
 
 /// Reads the directory and checks all that decoding relies on. `last` is that of the stream, and as long as the schema.
-pub(crate) fn receive(payload: Buffer, schema: &Schema, chunk_bytes_max: usize, last: &mut LastPieces) -> Result<Received> {
+pub(crate) fn receive(
+    payload: Buffer,
+    schema: &Schema,
+    chunk_bytes_max: usize,
+    last: &mut LastPieces,
+) -> Result<Received> {
     let malformed = |reason: String| WireError::malformed("chunk", reason);
     let number = |at: usize| payload.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize);
     let (Some(rows), Some(count), Some(low), Some(high)) = (number(0), number(4), number(8), number(12)) else {
@@ -483,7 +489,8 @@ pub(crate) fn receive(payload: Buffer, schema: &Schema, chunk_bytes_max: usize, 
     if rows == 0 || rows > rows_max {
         return Err(malformed(format!("{rows} rows; 1 to {rows_max} of such columns are possible")));
     }
-    let directory = count.checked_mul(PIECE_BYTES).and_then(|bytes| payload.get(HEAD_BYTES..HEAD_BYTES.checked_add(bytes)?));
+    let directory =
+        count.checked_mul(PIECE_BYTES).and_then(|bytes| payload.get(HEAD_BYTES..HEAD_BYTES.checked_add(bytes)?));
     let directory = directory.ok_or_else(|| malformed(format!("no room for {count} pieces")))?;
     last.resize(schema.fields().len(), None);
     let (mut pieces, mut raw_bytes, mut next) = (Vec::with_capacity(count), 0usize, (0, 0));
@@ -563,9 +570,9 @@ fn decode_column(
         }
         return column::finish(column);
     }
-    let parts = pieces.iter().map(|piece| {
-        column::decode(&body(piece)?, piece.1.body, piece.1.span, data_type, states, text_bytes_max)
-    });
+    let parts = pieces
+        .iter()
+        .map(|piece| column::decode(&body(piece)?, piece.1.body, piece.1.span, data_type, states, text_bytes_max));
     let parts = parts.collect::<Result<Vec<_>, String>>()?;
     concat(&parts.iter().map(|part| &**part as &dyn Array).collect::<Vec<_>>()).map_err(|e| e.to_string())
 }

@@ -76,7 +76,9 @@ pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock)
     let span = Span { skip: piece.skip, rows: piece.rows };
     let body = Buffer::from(piece.bytes());
     let scale = ROWS as f64 / piece.rows as f64;
-    codecs.iter().filter_map(|codec| squeezed(&body, 0.0, *codec, about, span, &stored.data_type, &states, clock))
+    codecs
+        .iter()
+        .filter_map(|codec| squeezed(&body, 0.0, *codec, about, span, &stored.data_type, &states, clock))
         .map(|(codec, cost)| Tried {
             choice: Choice { plan: Plan::Plain { sentinel: false }, codec },
             table: None,
@@ -105,7 +107,9 @@ fn measure(
     let (mut body, before) = (vec![], clock());
     let Ok(about) = column::encode(sample, plan, &mut body) else { return vec![] };
     let encode_ns = (clock() - before) as f64;
-    if let Plan::Strings { form, .. } = plan && about.form != *form {
+    if let Plan::Strings { form, .. } = plan
+        && about.form != *form
+    {
         return vec![];
     }
     let mut states = SharedStates::new();
@@ -176,10 +180,8 @@ fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<Tried> {
     let span = Span { skip: 0, rows: sample.len() };
     column::decode(&Buffer::from(&body[..]), about, span, sample.data_type(), &states, usize::MAX).ok()?;
     let decode_ns = (clock() - before) as f64;
-    let cost = scaled(
-        Cost { bytes: body.len() as f64, encode_ns, decode_ns },
-        ROWS as f64 / sample.len().max(1) as f64,
-    );
+    let cost =
+        scaled(Cost { bytes: body.len() as f64, encode_ns, decode_ns }, ROWS as f64 / sample.len().max(1) as f64);
     Some(Tried {
         choice: Choice { plan: Plan::Dictionary { shared: 0 }, codec: ByteCodec::None },
         table: None,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone_store::schema::{normalize, parse_type, type_name};
 
+use crate::column::ipc;
 use crate::error::{Result, WireError};
 use crate::frame::Blob;
 use crate::message::ColumnDescription;
-use crate::column::ipc;
 
 /// The type in which values of a type travel and arrive: strings as `Utf8View`, binaries as `BinaryView`, dictionaries of
 /// either as what they stand for, all others as they are.
@@ -50,7 +50,8 @@ fn describe_field(field: &Field) -> Result<ColumnDescription> {
 /// The schema that messages have.
 pub(crate) fn schema_of(columns: &[ColumnDescription]) -> Result<SchemaRef> {
     let fields = columns.iter().map(|column| {
-        let unknown = || WireError::malformed("column", format!("{} has unknown type {}", column.name, column.data_type));
+        let unknown =
+            || WireError::malformed("column", format!("{} has unknown type {}", column.name, column.data_type));
         let data_type = match &column.arrow {
             None => parse_type(&column.data_type).filter(is_native).ok_or_else(unknown)?,
             Some(bytes) => ipc::decode_type(&bytes.0).map_err(|e| WireError::malformed("column", e))?,

@@ -24,7 +24,12 @@ use crate::ingest::{self, FileFormat, IngestOptions};
 /// Whether a table name means a file: no table's name has a path's separator, a glob, or one of our extensions. A folder
 /// without any of these is meant if it holds data files.
 pub(crate) fn is_file_name(name: &str) -> bool {
-    name.contains(['/', '*', '?']) || format(name).is_some() || is_folder(name) && ingest::expand_paths(name).is_ok()
+    is_path(name) || is_folder(name) && ingest::expand_paths(name).is_ok()
+}
+
+/// Whether a name can mean nothing but files, whatever is there.
+pub(crate) fn is_path(name: &str) -> bool {
+    name.contains(['/', '*', '?']) || format(name).is_some()
 }
 
 /// Whether there is a folder of this name.

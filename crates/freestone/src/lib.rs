@@ -16,11 +16,14 @@
 //!
 //! Nothing here knows a protocol, prints, or reads a stored page: those are the server's, the shells' and the store's.
 
+mod access;
+mod cap;
 mod catalog;
 mod check;
 mod copy;
 mod database;
 mod ddl;
+mod describe;
 mod dml;
 mod error;
 mod files;
@@ -37,7 +40,9 @@ mod session;
 mod settings;
 mod statement;
 
+pub use access::{Access, Extension};
 pub use database::Database;
+pub use describe::{Description, Reference, Relation};
 pub use error::{Error, ErrorKind, Result};
 pub use options::Options;
 pub use session::{CancelHandle, Outcome, Progress, Session};

@@ -26,13 +26,14 @@ use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::access::{Access, Extension};
 use crate::catalog::{Parameters, Planner, Scope};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
-use crate::statement::{Command, Statement};
-use crate::{check, copy, ddl, dml, functions, plans, settings, statement};
+use crate::statement::{Command, CopyFrom, Statement};
+use crate::{cap, check, copy, ddl, dml, functions, plans, settings, statement};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -82,6 +83,7 @@ pub struct Session {
     cancel: Arc<watch::Sender<u64>>,
     progress: RwLock<Option<Arc<dyn Progress>>>,
     plans: Mutex<Plans>,
+    access: Access,
 }
 
 #[derive(Clone)]
@@ -91,21 +93,24 @@ struct Prepared {
 }
 
 impl Session {
-    pub(crate) fn new(database: Arc<Database>) -> Session {
+    pub(crate) fn new(database: Arc<Database>, access: Access) -> Session {
+        // A pool that cannot be limited is the database's.
+        let runtime = cap::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
         let state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
-            .with_runtime_env(database.runtime().clone())
+            .with_runtime_env(runtime)
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
         Session {
             database,
-            planner: RwLock::new(Planner::new(state)),
+            planner: RwLock::new(Planner::new(state, access)),
             prepared: Mutex::default(),
             cancel: Arc::new(watch::Sender::new(0)),
             progress: RwLock::default(),
             plans: Mutex::default(),
+            access,
         }
     }
 
@@ -131,6 +136,7 @@ impl Session {
                 self.execute_sql(*sql, parameters, statement.text_after_as()).await
             }
             Command::CopyFrom(request) => {
+                self.access.check_files()?;
                 let progress = self.progress.read().clone();
                 self.write(move |transaction, context| {
                     copy::copy_from(transaction, context, &request, progress.as_deref())
@@ -138,6 +144,7 @@ impl Session {
                 .await
             }
             Command::CopyTo(request) => {
+                self.access.check_files()?;
                 let scope = self.scope()?;
                 let state = self.state(&scope);
                 let plan = self.planner().plan_extension(&state, &scope, copy::copy_to(&request)?).await?;
@@ -148,6 +155,7 @@ impl Session {
                 self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
             }
             Command::Vacuum(table) => {
+                self.access.check_write()?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
             }
             Command::Check(table) => self.check(table).await,
@@ -199,23 +207,53 @@ impl Session {
         Ok(names)
     }
 
-    fn planner(&self) -> Planner {
+    pub(crate) fn planner(&self) -> Planner {
         self.planner.read().clone()
     }
 
-    fn scope(&self) -> Result<Scope> {
+    pub(crate) fn scope(&self) -> Result<Scope> {
         Ok(Scope::new(self.database.store().snapshot()?))
     }
 
-    fn state(&self, scope: &Scope) -> SessionState {
+    pub(crate) fn state(&self, scope: &Scope) -> SessionState {
         self.planner().state(scope)
+    }
+
+    /// Gives the session schemas and functions beside those of the database, in place of what it was given before.
+    pub fn extend(&self, extension: Extension) {
+        let mut planner = self.planner.write();
+        *planner = planner.with_extension(extension);
+        self.plans.lock().clear();
+    }
+
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Loads a file into a table, as `COPY table (columns) FROM 'path' (options)` does, on behalf of a client whose data
+    /// it holds: whether the session may read files does not matter.
+    pub async fn load_file(
+        &self,
+        table: &str,
+        columns: Vec<String>,
+        path: &str,
+        options: Vec<(String, String)>,
+    ) -> Result<Outcome> {
+        let request = CopyFrom { table: table.to_owned(), columns, path: path.to_owned(), options };
+        self.write(move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
+    }
+
+    pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<ast::Statement> {
+        let name = ddl::object_name(name)?;
+        let prepared = self.prepared.lock().get(&name).map(|prepared| prepared.statement.clone());
+        prepared.ok_or_else(|| self.not_prepared(&name))
     }
 
     fn change_settings(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
         let mut planner = self.planner.write();
         let mut state = planner.settings().clone();
         change(&mut state)?;
-        *planner = Planner::new(state);
+        *planner = planner.with_settings(state);
         self.plans.lock().clear();
         Ok(())
     }
@@ -450,6 +488,7 @@ impl Session {
     where
         F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
+        self.access.check_write()?;
         let cancellation = self.cancellation();
         // Dropping this future, as a caller does that gives up, stops the work.
         let _guard = AbandonGuard(cancellation.abandoned.clone());

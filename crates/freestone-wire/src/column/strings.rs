@@ -62,9 +62,9 @@ pub fn lengths(array: &ArrayRef) -> (usize, usize, usize) {
     };
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
     let valid = views.iter().enumerate().filter(|(row, _)| nulls.is_none_or(|nulls| nulls.is_valid(*row)));
-    let (total, least, most) = valid.map(|(_, view)| *view as u32 as usize).fold((0, usize::MAX, 0), |(t, a, b), n| {
-        (t + n, a.min(n), b.max(n))
-    });
+    let (total, least, most) = valid
+        .map(|(_, view)| *view as u32 as usize)
+        .fold((0, usize::MAX, 0), |(t, a, b), n| (t + n, a.min(n), b.max(n)));
     (total, least.min(most), most)
 }
 
