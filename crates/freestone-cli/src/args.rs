@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use freestone_server::Role;
 
 use crate::output::Format;
 
@@ -27,6 +28,7 @@ Examples:
   freestone sales -c 'SELECT * FROM t' --format parquet --output t.parquet
   echo 'SELECT 1;' | freestone --format csv   statements from standard input
   freestone check sales                       verifies a database
+  freestone serve sales --pg 5432             serves it to psql, BI tools and drivers
 
 Results go to standard output, everything else to standard error.
 Exit status: 0; 1 when a statement failed; 2 for wrong usage.
@@ -100,10 +102,10 @@ pub enum Command {
     Calibrate(AnyArgs),
     #[command(hide = true)]
     Advise(AnyArgs),
-    #[command(hide = true)]
-    Serve(AnyArgs),
-    #[command(hide = true)]
-    User(AnyArgs),
+    /// Serves a database over PostgreSQL's protocol and Arrow Flight SQL
+    Serve(Box<ServeArgs>),
+    /// Adds, removes and lists the users of a server
+    User(UserArgs),
 }
 
 #[derive(Debug, Args)]
@@ -140,6 +142,112 @@ pub struct CheckArgs {
 
     #[command(flatten)]
     pub engine: EngineArgs,
+}
+
+const SERVE_HELP: &str = "\
+Examples:
+  freestone serve sales --pg 5432
+  freestone serve sales --pg 127.0.0.1:5432 --flight 127.0.0.1:31337 --users users
+  freestone serve sales --pg 0.0.0.0:5432 --users users --tls-cert cert.pem --tls-key key.pem
+
+Without --users there is one user, `freestone`, whose password of this run is printed on standard error.
+Once it accepts connections the server prints an address a line, as `listening: postgres://127.0.0.1:5432`.
+SIGTERM and Ctrl-C stop it: running statements may finish for ten seconds.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_HELP)]
+pub struct ServeArgs {
+    /// The database folder, created when missing; none: in memory
+    pub db: Option<PathBuf>,
+
+    /// PostgreSQL's protocol: an address, or a port of the loopback interface; 0 picks a free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub pg: Option<String>,
+
+    /// Arrow Flight SQL
+    #[arg(long, value_name = "ADDRESS")]
+    pub flight: Option<String>,
+
+    /// Metrics in Prometheus' form over HTTP, on a loopback address
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
+
+    /// The file of users that `freestone user add` writes
+    #[arg(long, value_name = "FILE")]
+    pub users: Option<PathBuf>,
+
+    /// Lets anybody in, with all rights; on loopback addresses only
+    #[arg(long)]
+    pub no_auth: bool,
+
+    /// The certificate and its chain, PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The certificate's key, PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Connections at the same time; default: 1000
+    #[arg(long, value_name = "N")]
+    pub max_connections: Option<usize>,
+
+    /// How long a statement may take, as 30s, 5min or 500ms
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub statement_timeout: Option<std::time::Duration>,
+
+    /// How long a connection may be idle
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub idle_timeout: Option<std::time::Duration>,
+
+    /// Memory that the queries of one connection may hold, within --memory-limit
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub query_memory: Option<usize>,
+
+    /// The form of log lines on standard error
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub log_format: String,
+
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+const USER_HELP: &str = "\
+Examples:
+  freestone user add ann --role admin --users users
+  echo secret | freestone user add bob --role read --users users
+  freestone user list --users users";
+
+#[derive(Debug, Args)]
+#[command(after_help = USER_HELP)]
+pub struct UserArgs {
+    #[command(subcommand)]
+    pub command: UserCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Adds a user, or changes one's role and password; the password comes from the terminal or standard input
+    Add {
+        name: String,
+        /// What the user may do: read, write or admin
+        #[arg(long)]
+        role: Role,
+        /// The file of users, created when missing
+        #[arg(long, value_name = "FILE")]
+        users: PathBuf,
+    },
+    /// Removes a user
+    Remove {
+        name: String,
+        #[arg(long, value_name = "FILE")]
+        users: PathBuf,
+    },
+    /// Lists users and their roles
+    List {
+        #[arg(long, value_name = "FILE")]
+        users: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -235,6 +343,22 @@ fn parse_size(text: &str) -> Result<usize, String> {
     freestone::parse_size(text).map_err(|error| error.to_string())
 }
 
+/// `30s`, `5min`, `500ms`, `1h`.
+fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+    let invalid = || format!("`{text}` is not a time: write it as 500ms, 30s, 5min or 1h");
+    let digits = text.trim_end_matches(|last: char| last.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1000,
+        "min" | "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(invalid()),
+    };
+    let count: u64 = digits.parse().map_err(|_| invalid())?;
+    let millis = count.checked_mul(factor).filter(|millis| (1..=u64::from(u32::MAX)).contains(millis));
+    millis.map(std::time::Duration::from_millis).ok_or_else(invalid)
+}
+
 fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(threads) if (1..=1024).contains(&threads) => Ok(threads),
@@ -264,6 +388,16 @@ mod tests {
         let cli = Cli::from_arg_matches(&matches).expect("valid arguments");
         let expected = [Script::Text("a".into()), Script::File("b".into()), Script::Text("c".into())];
         assert_eq!(scripts(&cli, &matches), expected);
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("5min", 300_000), ("1h", 3_600_000)] {
+            assert_eq!(parse_time(text), Ok(std::time::Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "5", "s", "0s", "-1s", "1.5s", "99999999999h"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
     }
 
     #[test]

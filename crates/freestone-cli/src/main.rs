@@ -8,10 +8,12 @@ mod interrupt;
 mod output;
 mod progress;
 mod run;
+mod serve;
 mod shell;
 mod split;
 mod task;
 mod threads;
+mod user;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;

@@ -9,6 +9,7 @@ use freestone_lab::generate::ssb;
 
 use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs, LabCommand};
 use crate::failure::{Failure, note};
+use crate::{serve, user};
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
@@ -17,8 +18,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Lab(args) => lab(&args.command),
         Command::Calibrate(_) => absent("calibrate"),
         Command::Advise(_) => absent("advise"),
-        Command::Serve(_) => absent("serve"),
-        Command::User(_) => absent("user"),
+        Command::Serve(args) => serve::run(*args),
+        Command::User(args) => user::run(args.command),
     }
 }
 

@@ -14,6 +14,7 @@ use datafusion::common::ParamValues;
 use datafusion::datasource::ViewTable;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::DataFusionError;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement, TableType};
 use datafusion::scalar::ScalarValue;
@@ -22,6 +23,7 @@ use datafusion::sql::sqlparser::ast;
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
 
+use crate::access::{Access, Extension};
 use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::provider::FreestoneTable;
@@ -37,6 +39,8 @@ pub(crate) const TARGET: &str = "freestone$target";
 #[derive(Clone)]
 pub(crate) struct Planner {
     base: Arc<SessionState>,
+    access: Access,
+    extension: Arc<Extension>,
 }
 
 /// What the target of a write is planned as.
@@ -115,8 +119,16 @@ impl From<Inputs> for Parameters {
 }
 
 impl Planner {
-    pub fn new(base: SessionState) -> Self {
-        Planner { base: Arc::new(base) }
+    pub fn new(base: SessionState, access: Access) -> Self {
+        Planner { base: Arc::new(base), access, extension: Arc::default() }
+    }
+
+    pub fn with_settings(&self, base: SessionState) -> Self {
+        Planner { base: Arc::new(base), ..self.clone() }
+    }
+
+    pub fn with_extension(&self, extension: Extension) -> Self {
+        Planner { extension: Arc::new(extension), ..self.clone() }
     }
 
     pub fn settings(&self) -> &SessionState {
@@ -129,6 +141,10 @@ impl Planner {
         let schema = StatementSchema { planner: self.clone(), scope: scope.clone() };
         state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema) }));
         functions::register(&mut state, &scope.snapshot);
+        for function in &self.extension.functions {
+            // Only functions of a state that takes none are refused.
+            let _ = state.register_udf(function.clone());
+        }
         state.mark_start_execution();
         state
     }
@@ -148,7 +164,7 @@ impl Planner {
             ast::Statement::Prepare { name: ast::Ident::new("statement"), data_types, statement }
         };
         let plan = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await;
-        let plan = plan.map_err(|error| explain(error, scope))?;
+        let plan = plan.map_err(|error| explain(error, scope, self.access))?;
         match plan {
             LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
                 let values = converted(&parameters.values, &prepare.fields)?;
@@ -176,7 +192,7 @@ impl Planner {
         scope: &Scope,
         statement: DfStatement,
     ) -> Result<LogicalPlan> {
-        state.statement_to_plan(statement).await.map_err(|error| explain(error, scope))
+        state.statement_to_plan(statement).await.map_err(|error| explain(error, scope, self.access))
     }
 }
 
@@ -207,7 +223,7 @@ fn converted(values: &[ScalarValue], fields: &[FieldRef]) -> Result<Vec<ScalarVa
 }
 
 /// A planning error, with the tables and views that a missing one might have meant.
-fn explain(error: DataFusionError, scope: &Scope) -> Error {
+fn explain(error: DataFusionError, scope: &Scope, access: Access) -> Error {
     let Some(name) = Error::missing_table(&error) else { return error.into() };
     let tables = scope.snapshot.tables().map(|table| table.name.as_str());
     let names = tables.chain(scope.snapshot.views().keys().map(String::as_str));
@@ -216,7 +232,9 @@ fn explain(error: DataFusionError, scope: &Scope) -> Error {
         Some((_, extension)) if files::is_format(extension) => {
             missing.with_hint(format!("put a file's name in quotes: FROM '{name}'"))
         }
-        _ if files::is_folder(&name) => missing.with_hint(format!("the folder {name} holds no data file")),
+        _ if access.files && files::is_folder(&name) => {
+            missing.with_hint(format!("the folder {name} holds no data file"))
+        }
         _ => missing,
     }
 }
@@ -242,11 +260,15 @@ impl CatalogProviderList for StatementCatalog {
 
 impl CatalogProvider for StatementCatalog {
     fn schema_names(&self) -> Vec<String> {
-        vec![SCHEMA.to_owned()]
+        let extension = &self.schema.planner.extension;
+        [SCHEMA.to_owned()].into_iter().chain(extension.schemas.iter().map(|(name, _)| name.clone())).collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        (name == SCHEMA).then(|| self.schema.clone() as _)
+        match name {
+            SCHEMA => Some(self.schema.clone() as _),
+            other => self.schema.planner.extension.schema(other),
+        }
     }
 }
 
@@ -286,6 +308,18 @@ impl SchemaProvider for StatementSchema {
         }
         if let Some(given) = self.scope.given(name) {
             return Ok(Some(given.provider()?));
+        }
+        if let Some((_, first)) = self.planner.extension.schemas.first()
+            && first.table_exist(name)
+        {
+            return first.table(name).await;
+        }
+        if !self.planner.access.files {
+            // Whether there is such a file is nobody's business here.
+            if files::is_path(name) {
+                self.planner.access.check_files()?;
+            }
+            return Ok(None);
         }
         if files::is_file_name(name) {
             return Ok(Some(files::table(self.planner.settings(), name).await?));

@@ -9,6 +9,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use freestone_store::media::DiskOptions;
 use freestone_store::{Repaired, Store, StoreOptions};
 
+use crate::access::Access;
 use crate::error::Result;
 use crate::memory::{self, Division, SpillPool};
 use crate::merger::Merger;
@@ -57,7 +58,12 @@ impl Database {
 
     /// A session with settings of its own.
     pub fn session(self: &Arc<Self>) -> Session {
-        Session::new(self.clone())
+        self.session_with(Access::default())
+    }
+
+    /// A session that may do only what `access` says, for as long as it lives.
+    pub fn session_with(self: &Arc<Self>, access: Access) -> Session {
+        Session::new(self.clone(), access)
     }
 
     pub fn options(&self) -> &Options {

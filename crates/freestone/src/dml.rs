@@ -32,10 +32,7 @@ pub(crate) fn insert(
     mut insert: ast::Insert,
     parameters: &Parameters,
 ) -> Result<Outcome> {
-    let name = match &insert.table {
-        ast::TableObject::TableName(name) => object_name(name)?,
-        _ => return Err(Error::unsupported("INSERT takes a table's name")),
-    };
+    let name = insert_target(&insert)?;
     if insert.overwrite || insert.replace_into || insert.or.is_some() || insert.on.is_some() {
         return Err(Error::unsupported("INSERT OVERWRITE, REPLACE and ON CONFLICT are not available"));
     }
@@ -114,6 +111,26 @@ pub(crate) fn truncate(transaction: &mut WriteTransaction<'_>, truncate: &ast::T
         transaction.truncate(&name)?;
     }
     Ok(Outcome::Affected { verb: "TRUNCATE", rows })
+}
+
+/// A write as it is planned against a snapshot, and what its [`TARGET`] stands for.
+pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Result<(Scope, ast::Statement)> {
+    if let ast::Statement::Insert(mut insert) = statement {
+        let name = insert_target(&insert)?;
+        let table = snapshot.table(&name).cloned().ok_or_else(|| no_table(&snapshot, &name))?;
+        insert.table = ast::TableObject::TableName(target_name());
+        return Ok((Scope::new(snapshot).with_target_columns(&table.schema), ast::Statement::Insert(insert)));
+    }
+    let (target, query) = row_query(statement, &snapshot)?;
+    let scope = Scope::new(snapshot);
+    Ok((target.iter().fold(scope, |scope, target| scope.with_target_rows(target)), query))
+}
+
+fn insert_target(insert: &ast::Insert) -> Result<String> {
+    match &insert.table {
+        ast::TableObject::TableName(name) => object_name(name),
+        _ => Err(Error::unsupported("INSERT takes a table's name")),
+    }
 }
 
 /// The query that finds a statement's rows, and the table that it plans as [`TARGET`]: what EXPLAIN explains.

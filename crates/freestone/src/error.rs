@@ -36,6 +36,8 @@ pub enum ErrorKind {
     Cancelled,
     /// A write on a database that is open for reading only, or that another process writes.
     ReadOnly,
+    /// The session may not do this.
+    Denied,
     /// A bug of Freestone.
     Internal,
 }

@@ -16,11 +16,14 @@
 //!
 //! Nothing here knows a protocol, prints, or reads a stored page: those are the server's, the shells' and the store's.
 
+mod access;
+mod cap;
 mod catalog;
 mod check;
 mod copy;
 mod database;
 mod ddl;
+mod describe;
 mod dml;
 mod error;
 mod files;
@@ -40,8 +43,10 @@ mod settings;
 mod statement;
 mod stored;
 
+pub use access::{Access, Extension};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;
+pub use describe::{Description, Reference, Relation};
 pub use error::{Error, ErrorKind, Result};
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use freestone_store::schema::type_name;

@@ -26,6 +26,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::access::{Access, Extension};
 use crate::catalog::{Parameters, Planner, Scope};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,9 +34,9 @@ use crate::inputs::Inputs;
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
 use crate::provider::UnneededJoins;
-use crate::statement::{Command, Statement};
+use crate::statement::{Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
-use crate::{catalog, check, copy, ddl, dml, functions, plans, settings, statement};
+use crate::{cap, catalog, check, copy, ddl, dml, functions, plans, settings, statement};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -85,6 +86,7 @@ pub struct Session {
     cancel: Arc<watch::Sender<u64>>,
     progress: RwLock<Option<Arc<dyn Progress>>>,
     plans: Mutex<Plans>,
+    access: Access,
 }
 
 #[derive(Clone)]
@@ -94,10 +96,12 @@ struct Prepared {
 }
 
 impl Session {
-    pub(crate) fn new(database: Arc<Database>) -> Session {
+    pub(crate) fn new(database: Arc<Database>, access: Access) -> Session {
+        // A pool that cannot be limited is the database's.
+        let runtime = cap::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
         let state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
-            .with_runtime_env(database.runtime().clone())
+            .with_runtime_env(runtime)
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
             .with_optimizer_rule(Arc::new(UnneededJoins))
@@ -105,11 +109,12 @@ impl Session {
             .build();
         Session {
             database,
-            planner: RwLock::new(Planner::new(state)),
+            planner: RwLock::new(Planner::new(state, access)),
             prepared: Mutex::default(),
             cancel: Arc::new(watch::Sender::new(0)),
             progress: RwLock::default(),
             plans: Mutex::default(),
+            access,
         }
     }
 
@@ -138,6 +143,7 @@ impl Session {
         match statement.command()? {
             Command::Sql(sql) => self.execute_sql(*sql, parameters, statement.text_after_as()).await,
             Command::CopyFrom(request) => {
+                self.access.check_files()?;
                 let progress = self.progress.read().clone();
                 self.write(move |transaction, context| {
                     copy::copy_from(transaction, context, &request, progress.as_deref())
@@ -145,6 +151,7 @@ impl Session {
                 .await
             }
             Command::CopyTo(request) => {
+                self.access.check_files()?;
                 let scope = self.scope()?.with_tables(&parameters.tables);
                 let state = self.state(&scope);
                 let plan = self.planner().plan_extension(&state, &scope, copy::copy_to(&request)?).await?;
@@ -156,6 +163,7 @@ impl Session {
                 self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
             }
             Command::Vacuum(table) => {
+                self.access.check_write()?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
             }
             Command::Check(table) => self.check(table).await,
@@ -241,23 +249,53 @@ impl Session {
         Ok(names)
     }
 
-    fn planner(&self) -> Planner {
+    pub(crate) fn planner(&self) -> Planner {
         self.planner.read().clone()
     }
 
-    fn scope(&self) -> Result<Scope> {
+    pub(crate) fn scope(&self) -> Result<Scope> {
         Ok(Scope::new(self.database.store().snapshot()?))
     }
 
-    fn state(&self, scope: &Scope) -> SessionState {
+    pub(crate) fn state(&self, scope: &Scope) -> SessionState {
         self.planner().state(scope)
+    }
+
+    /// Gives the session schemas and functions beside those of the database, in place of what it was given before.
+    pub fn extend(&self, extension: Extension) {
+        let mut planner = self.planner.write();
+        *planner = planner.with_extension(extension);
+        self.plans.lock().clear();
+    }
+
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Loads a file into a table, as `COPY table (columns) FROM 'path' (options)` does, on behalf of a client whose data
+    /// it holds: whether the session may read files does not matter.
+    pub async fn load_file(
+        &self,
+        table: &str,
+        columns: Vec<String>,
+        path: &str,
+        options: Vec<(String, String)>,
+    ) -> Result<Outcome> {
+        let request = CopyFrom { table: table.to_owned(), columns, path: path.to_owned(), options };
+        self.write(move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
+    }
+
+    pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<ast::Statement> {
+        let name = ddl::object_name(name)?;
+        let prepared = self.prepared.lock().get(&name).map(|prepared| prepared.statement.clone());
+        prepared.ok_or_else(|| self.not_prepared(&name))
     }
 
     fn change_settings(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
         let mut planner = self.planner.write();
         let mut state = planner.settings().clone();
         change(&mut state)?;
-        *planner = Planner::new(state);
+        *planner = planner.with_settings(state);
         self.plans.lock().clear();
         Ok(())
     }
@@ -512,6 +550,7 @@ impl Session {
     where
         F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
+        self.access.check_write()?;
         let cancellation = self.cancellation();
         // Dropping this future, as a caller does that gives up, stops the work.
         let _guard = AbandonGuard(cancellation.abandoned.clone());

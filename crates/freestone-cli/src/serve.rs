@@ -1,0 +1,88 @@
+//! `freestone serve`: opens a database and serves it until a signal comes.
+
+use std::time::Duration;
+
+use freestone_server::log::{self, LogFormat};
+use freestone_server::{Limits, Plan, ServerError, ServerOptions};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::ServeArgs;
+use crate::failure::{Failure, note};
+
+/// Threads that serve connections; statements have their own.
+const CONNECTION_THREADS: usize = 2;
+/// How long threads may take to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub fn run(args: ServeArgs) -> Result<(), Failure> {
+    let options = options(&args);
+    log::start(if args.log_format == "json" { LogFormat::Json } else { LogFormat::Text });
+    let plan = Plan::of(options)?;
+    let database = crate::open(args.db.as_deref(), &args.engine)?;
+    let threads = database.options().threads;
+    let workers = runtime(threads)?;
+    let connections = runtime(CONNECTION_THREADS)?;
+    let served = connections.block_on(async {
+        // Before anybody is told the address: a signal from then on stops the server, and does not kill it.
+        let stop = stop_signal()?;
+        let server = plan.bind(database, workers.handle().clone()).await?;
+        if let Some(password) = server.password() {
+            note(format_args!("user: freestone"));
+            note(format_args!("password: {password}"));
+        }
+        for address in server.addresses() {
+            note(format_args!("listening: {address}"));
+        }
+        server.run(stop).await;
+        Ok(())
+    });
+    connections.shutdown_timeout(PATIENCE);
+    workers.shutdown_timeout(PATIENCE);
+    served
+}
+
+fn options(args: &ServeArgs) -> ServerOptions {
+    let defaults = Limits::default();
+    let limits = Limits {
+        connections: args.max_connections.unwrap_or(defaults.connections),
+        statement: args.statement_timeout,
+        idle: args.idle_timeout,
+        query_memory: args.query_memory,
+        ..defaults
+    };
+    ServerOptions {
+        pg: args.pg.clone(),
+        flight: args.flight.clone(),
+        metrics: args.metrics.clone(),
+        users: args.users.clone(),
+        no_auth: args.no_auth,
+        tls_cert: args.tls_cert.clone(),
+        tls_key: args.tls_key.clone(),
+        limits,
+    }
+}
+
+fn runtime(threads: usize) -> Result<Runtime, Failure> {
+    let built = Builder::new_multi_thread().worker_threads(threads.max(1)).enable_all().build();
+    built.map_err(|error| Failure::error(format!("cannot start threads: {error}")))
+}
+
+/// Completes at SIGTERM or SIGINT.
+fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
+    let failed = |error: std::io::Error| Failure::error(format!("cannot watch for signals: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        Failure::Error { message: error.to_string(), hint: error.hint().map(str::to_owned) }
+    }
+}

@@ -1,0 +1,105 @@
+//! `freestone user`: the file of users of `freestone serve`.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+
+use freestone_server::Users;
+
+use crate::args::UserCommand;
+use crate::failure::{Failure, note};
+
+pub fn run(command: UserCommand) -> Result<(), Failure> {
+    match command {
+        UserCommand::Add { name, role, users } => {
+            let mut all = if users.exists() { Users::load(&users)? } else { Users::default() };
+            let is_new = all.get(&name).is_none();
+            let password = password(&name)?;
+            all.add(&name, role, &password)?;
+            all.save(&users)?;
+            note(format_args!("{} {name} as {role}", if is_new { "added" } else { "changed" }));
+            Ok(())
+        }
+        UserCommand::Remove { name, users } => {
+            let mut all = Users::load(&users)?;
+            if !all.remove(&name) {
+                return Err(no_user(&name, &users));
+            }
+            all.save(&users)?;
+            note(format_args!("removed {name}"));
+            Ok(())
+        }
+        UserCommand::List { users } => list(&Users::load(&users)?),
+    }
+}
+
+fn no_user(name: &str, users: &Path) -> Failure {
+    let hint = format!("freestone user list --users {}", users.display());
+    Failure::with_hint(format!("no user {name} in {}", users.display()), hint)
+}
+
+fn list(users: &Users) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    for (name, user) in users.iter() {
+        if writeln!(out, "{name}\t{}", user.role).is_err() {
+            return Err(Failure::BrokenPipe);
+        }
+    }
+    Ok(())
+}
+
+/// A password from the terminal, asked for twice, or the first line of standard input.
+fn password(name: &str) -> Result<String, Failure> {
+    let unreadable = |error: io::Error| Failure::error(format!("cannot read the password: {error}"));
+    if !io::stdin().is_terminal() {
+        return line().map_err(unreadable);
+    }
+    let _silence = Silence::start().map_err(unreadable)?;
+    let ask = |prompt: &str| -> io::Result<String> {
+        eprint!("{prompt}");
+        let answer = line();
+        eprintln!();
+        answer
+    };
+    let first = ask(&format!("password of {name}: ")).map_err(unreadable)?;
+    let second = ask("again: ").map_err(unreadable)?;
+    if first == second { Ok(first) } else { Err(Failure::error("the passwords differ")) }
+}
+
+fn line() -> io::Result<String> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+struct Silence(libc::termios);
+
+impl Silence {
+    fn start() -> io::Result<Self> {
+        let mut settings = std::mem::MaybeUninit::<libc::termios>::uninit();
+        // SAFETY: the pointer is to a termios, which the call fills when it succeeds.
+        if unsafe { libc::tcgetattr(libc::STDIN_FILENO, settings.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call above has succeeded, and so has filled it.
+        let settings = unsafe { settings.assume_init() };
+        let mut silent = settings;
+        silent.c_lflag &= !libc::ECHO;
+        set(&silent)?;
+        Ok(Silence(settings))
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        let _ = set(&self.0);
+    }
+}
+
+fn set(settings: &libc::termios) -> io::Result<()> {
+    // SAFETY: the pointer is to a termios that lives until the call returns.
+    match unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, settings) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,33 @@
+//! Why the server does not start: what is wrong, and what to do about it.
+
+use std::fmt::Display;
+use std::path::Path;
+
+/// A configuration that cannot be served, with a hint.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ServerError {
+    message: String,
+    hint: Option<String>,
+}
+
+pub type Result<T, E = ServerError> = std::result::Result<T, E>;
+
+impl ServerError {
+    pub fn new(message: impl Into<String>) -> Self {
+        ServerError { message: message.into(), hint: None }
+    }
+
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    pub(crate) fn file(what: &str, path: &Path, reason: impl Display) -> Self {
+        ServerError::new(format!("{what} {}: {reason}", path.display()))
+    }
+}

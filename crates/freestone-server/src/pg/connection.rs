@@ -1,0 +1,291 @@
+//! One client's connection after its login: messages in, answers out, until either side ends it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use freestone::Session;
+use tokio::io::{AsyncRead, AsyncWriteExt, WriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use super::Stream;
+use super::catalog;
+use super::describe::{Portal, Prepared};
+use super::error::PgError;
+use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
+use super::login::Guest;
+use super::reply::{Replies, Status};
+use super::settings::{Changed, Settings};
+use crate::metrics::Metrics;
+use crate::shared::{Shared, Visit};
+
+/// Bytes that are answered before they are sent.
+const SEND_BYTES: usize = 64 << 10;
+/// Messages that a client is ahead of its answers.
+const MESSAGES_AHEAD: usize = 256;
+
+/// Why a connection ends before the client ends it.
+#[derive(Debug)]
+pub enum End {
+    /// The client has gone, or does not take what is sent.
+    Gone,
+    /// It is told why.
+    Told(PgError),
+}
+
+impl From<std::io::Error> for End {
+    fn from(_: std::io::Error) -> Self {
+        End::Gone
+    }
+}
+
+pub type Result<T, E = End> = std::result::Result<T, E>;
+
+/// A message, and its share of the bytes that may wait.
+type Incoming = (Result<Message, FrameError>, Option<OwnedSemaphorePermit>);
+
+pub struct Connection {
+    pub shared: Arc<Shared>,
+    pub session: Arc<Session>,
+    pub settings: Settings,
+    pub replies: Replies,
+    pub status: Status,
+    pub prepared: HashMap<String, Prepared>,
+    pub portals: HashMap<String, Portal>,
+    /// Whether the client knows already that transactions are no transactions.
+    pub warned: bool,
+    pub user: String,
+    writer: WriteHalf<Box<dyn Stream>>,
+    messages: mpsc::Receiver<Incoming>,
+    gone: watch::Receiver<bool>,
+}
+
+/// Serves a client until it leaves.
+pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
+    let session = shared.session(guest.role);
+    catalog::install(&session, &shared, &guest.user);
+    let registered = shared.register(&visit, &session);
+    let (reader, writer) = tokio::io::split(guest.stream);
+    let (sender, messages) = mpsc::channel(MESSAGES_AHEAD);
+    let (went, gone) = watch::channel(false);
+    let reading = tokio::spawn(read(reader, sender, went));
+    let settings = Settings::new(&guest.user, guest.role == crate::users::Role::Admin, shared.limits.statement);
+    let mut connection = Connection {
+        shared,
+        session,
+        settings,
+        replies: Replies::default(),
+        status: Status::Idle,
+        prepared: HashMap::new(),
+        portals: HashMap::new(),
+        warned: false,
+        user: guest.user,
+        writer,
+        messages,
+        gone,
+    };
+    tracing::info!(connection = visit.number, user = connection.user, role = %guest.role, "connected over PostgreSQL's protocol");
+    let ended = match connection.begin(guest.parameters, registered.number, registered.key).await {
+        Ok(()) => connection.serve().await,
+        Err(end) => Err(end),
+    };
+    if let Err(End::Told(error)) = &ended {
+        connection.replies.error(error);
+        let _ = connection.flush().await;
+    }
+    let _ = connection.writer.shutdown().await;
+    reading.abort();
+    tracing::info!(connection = visit.number, "disconnected");
+}
+
+/// Reads messages ahead, so that a client's leaving is noticed while its statement runs.
+async fn read(mut stream: impl AsyncRead + Unpin, sender: mpsc::Sender<Incoming>, went: watch::Sender<bool>) {
+    let budget = Arc::new(Semaphore::new(FRAME_BYTES_MAX));
+    loop {
+        let message = match frame::read(&mut stream, FRAME_BYTES_MAX).await {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) | Err(FrameError::Io(_)) => break,
+            Err(error) => Err(error),
+        };
+        let permit = match &message {
+            Ok(message) => budget.clone().acquire_many_owned(weight(message)).await.ok(),
+            Err(_) => None,
+        };
+        let ends = message.is_err();
+        if sender.send((message, permit)).await.is_err() || ends {
+            break;
+        }
+    }
+    went.send_replace(true);
+}
+
+/// Bytes that a message holds while it waits.
+fn weight(message: &Message) -> u32 {
+    let bytes = match message {
+        Message::Query(sql) | Message::Parse { sql, .. } => sql.len(),
+        Message::Bind(bind) => bind.values.iter().flatten().map(Vec::len).sum(),
+        Message::CopyData(bytes) => bytes.len(),
+        _ => 0,
+    };
+    u32::try_from(bytes.min(FRAME_BYTES_MAX)).unwrap_or(u32::MAX)
+}
+
+impl Connection {
+    /// Tells the client what it is connected to.
+    async fn begin(&mut self, parameters: Vec<(String, String)>, number: u64, key: [u8; 4]) -> Result<()> {
+        for (name, value) in startup_settings(parameters) {
+            match self.settings.set(&name, Some(&value)) {
+                Ok(_) => {}
+                // Names that only PostgreSQL itself has are no reason to refuse a client; values that lie are.
+                Err(error) if error.code == "42704" => {}
+                Err(error) => return Err(End::Told(PgError { severity: "FATAL", ..error })),
+            }
+        }
+        for (name, value) in self.settings.reported() {
+            self.replies.parameter(name, value);
+        }
+        self.replies.key(number, key);
+        self.replies.ready(self.status);
+        self.flush().await
+    }
+
+    async fn serve(&mut self) -> Result<()> {
+        loop {
+            match self.next_request().await? {
+                Message::Query(sql) => self.simple_query(&sql).await?,
+                Message::Terminate => return Ok(()),
+                Message::Sync => self.ready().await?,
+                Message::Flush => self.flush().await?,
+                // What a failed COPY's client had sent already.
+                Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
+                message => {
+                    if let Err(error) = self.extended(message).await? {
+                        self.fail(&error);
+                        self.flush().await?;
+                        self.skip_to_sync().await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// After an error of the extended protocol, what the client had sent ahead does not count.
+    async fn skip_to_sync(&mut self) -> Result<()> {
+        loop {
+            match self.next_request().await? {
+                Message::Sync => return self.ready().await,
+                Message::Terminate => return Err(End::Gone),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next message of a client that has nothing running: it may take its time, but not for ever.
+    async fn next_request(&mut self) -> Result<Message> {
+        let (shared, idle) = (self.shared.clone(), self.shared.limits.idle);
+        let waiting = async {
+            match idle {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            message = self.next_message() => message,
+            () = shared.stopping() => Err(End::Told(PgError::fatal("57P01", "the server is stopping"))),
+            () = waiting => Err(End::Told(PgError::fatal("57P05", "the connection was idle for too long"))),
+        }
+    }
+
+    pub async fn next_message(&mut self) -> Result<Message> {
+        match self.messages.recv().await {
+            Some((Ok(message), _)) => Ok(message),
+            Some((Err(error), _)) => Err(End::Told(error.into())),
+            None => Err(End::Gone),
+        }
+    }
+
+    /// Runs something while the client is there; when it leaves, what runs is dropped, and ends.
+    pub async fn while_there<T>(gone: &watch::Receiver<bool>, work: impl Future<Output = T>) -> Result<T> {
+        let mut gone = gone.clone();
+        tokio::select! {
+            done = work => Ok(done),
+            Ok(_) = gone.wait_for(|gone| *gone) => Err(End::Gone),
+        }
+    }
+
+    pub fn gone(&self) -> watch::Receiver<bool> {
+        self.gone.clone()
+    }
+
+    /// The end of a simple query, or of a batch of the extended protocol.
+    pub async fn ready(&mut self) -> Result<()> {
+        if self.status != Status::InTransaction {
+            self.portals.clear();
+        }
+        self.replies.ready(self.status);
+        self.flush().await
+    }
+
+    pub fn fail(&mut self, error: &PgError) {
+        self.replies.error(error);
+        if self.status == Status::InTransaction {
+            self.status = Status::Failed;
+        }
+    }
+
+    pub fn changed(&mut self, changed: Changed) {
+        match changed {
+            Changed::Reported { name, value } => self.replies.parameter(name, &value),
+            Changed::Ignored(reason) => self.replies.notice(&PgError::notice(reason)),
+            Changed::Kept => {}
+        }
+    }
+
+    pub async fn flush(&mut self) -> Result<()> {
+        if !self.replies.bytes.is_empty() {
+            Metrics::add(&self.shared.metrics.bytes, self.replies.bytes.len() as u64);
+            self.writer.write_all(&self.replies.bytes).await?;
+            self.replies.bytes.clear();
+            self.replies.bytes.shrink_to(SEND_BYTES * 2);
+        }
+        Ok(self.writer.flush().await?)
+    }
+
+    /// Sends what has been answered, if that is much.
+    pub async fn flush_if_full(&mut self) -> Result<()> {
+        if self.replies.bytes.len() < SEND_BYTES { Ok(()) } else { self.flush().await }
+    }
+}
+
+/// Settings of a startup message: those it names, and those in `options` as `-c name=value`.
+fn startup_settings(parameters: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut settings = vec![];
+    for (name, value) in parameters {
+        match name.as_str() {
+            "user" | "database" | "replication" => {}
+            "options" => {
+                let words = value.replace("\\ ", "\u{0}").replace("--", "-c ");
+                let assignments =
+                    words.split_whitespace().filter_map(|word| word.trim_start_matches("-c").split_once('='));
+                settings.extend(assignments.map(|(name, value)| (name.to_owned(), value.replace('\u{0}', " "))));
+            }
+            _ => settings.push((name, value)),
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_settings() {
+        let given =
+            [("user", "ann"), ("options", "-c statement_timeout=5s -csearch_path=a\\ b"), ("application_name", "x")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let settings = startup_settings(given);
+        let expected = [("statement_timeout", "5s"), ("search_path", "a b"), ("application_name", "x")];
+        assert_eq!(settings, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+}

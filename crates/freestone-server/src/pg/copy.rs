@@ -1,0 +1,377 @@
+//! COPY over the connection: rows as text, CSV or PostgreSQL's binary form to the client, text or CSV from it.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use freestone::Error;
+
+use super::connection::Connection;
+use super::describe::{Work, columns, understand};
+use super::error::PgError;
+use super::execute::{Cursor, Trouble};
+use super::frame::{FRAME_BYTES_MAX, Message};
+use super::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
+use super::values::Column;
+use crate::running::{self, Answer};
+
+/// Signature, flags and the length of nothing more, at the start of binary data.
+const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
+impl Connection {
+    pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Trouble> {
+        let works = understand(&self.session, &copy.query)?;
+        let [Work::Statement(statement)] = works.as_slice() else {
+            return Err(PgError::syntax("COPY takes one query").into());
+        };
+        let Answer::Rows(rows) = self.start(statement, vec![]).await? else {
+            return Err(PgError::syntax("COPY takes a query that gives rows").into());
+        };
+        let binary = copy.options.format == CopyFormat::Binary;
+        let names: Vec<String> = columns(&rows.schema).into_iter().map(|(name, _)| name).collect();
+        self.replies.copy(b'H', binary, names.len());
+        if binary {
+            self.replies.message(b'd', |out| out.extend(BINARY_HEADER));
+        } else if copy.options.header {
+            self.replies.message(b'd', |out| write_header(out, &names, &copy.options));
+        }
+        let gone = self.gone();
+        let mut cursor = Cursor::new(rows, vec![i16::from(binary)], "COPY");
+        let mut count = 0u64;
+        while let Some((columns, row)) = Connection::while_there(&gone, cursor.row()).await?? {
+            self.replies.message(b'd', |out| write_row(out, columns, row, &copy.options));
+            count += 1;
+            self.flush_if_full().await?;
+        }
+        if binary {
+            self.replies.message(b'd', |out| out.extend((-1i16).to_be_bytes()));
+        }
+        self.replies.bare(b'c');
+        self.replies.complete(&format!("COPY {count}"));
+        Ok(())
+    }
+
+    /// Takes the client's data into a file of its own, and loads that when all of it has come.
+    pub async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Trouble> {
+        if copy.options.format == CopyFormat::Binary {
+            return Err(PgError::unsupported("COPY FROM STDIN takes text and csv").into());
+        }
+        if !self.session.access().write {
+            return Err(PgError::new("42501", "this user may only read").into());
+        }
+        let columns = self.copied_columns(copy).await?;
+        let mut spool = Spool::new(&copy.options)?;
+        self.replies.copy(b'G', false, columns);
+        self.flush().await?;
+        self.receive(&mut spool).await?;
+        let loaded = self.load(copy, spool).await?;
+        self.replies.complete(&format!("COPY {loaded}"));
+        Ok(())
+    }
+
+    /// How many columns are copied into a table; an error where there is no such table.
+    async fn copied_columns(&self, copy: &CopyIn) -> Result<usize, Trouble> {
+        let session = self.session.clone();
+        let relations = running::on_workers(&self.shared, async move { session.relations().await }).await?;
+        let table = relations.into_iter().find(|relation| relation.name == copy.table);
+        let Some(schema) = table.and_then(|table| table.schema) else {
+            return Err(PgError::new("42P01", format!("no table {}", copy.table)).into());
+        };
+        if let Some(missing) = copy.columns.iter().find(|column| schema.field_with_name(column).is_err()) {
+            return Err(PgError::new("42703", format!("no column {missing} in {}", copy.table)).into());
+        }
+        Ok(if copy.columns.is_empty() { schema.fields().len() } else { copy.columns.len() })
+    }
+
+    async fn receive(&mut self, spool: &mut Spool) -> Result<(), Trouble> {
+        let mut failed = None;
+        loop {
+            match self.next_message().await? {
+                // What comes after an error is read to the end: the client has sent it already.
+                Message::CopyData(bytes) => {
+                    if failed.is_none() {
+                        failed = spool.push(&bytes).err();
+                    }
+                }
+                Message::CopyDone => break,
+                Message::CopyFail(reason) => {
+                    return Err(PgError::new("57014", format!("COPY was given up by the client: {reason}")).into());
+                }
+                Message::Flush | Message::Sync => {}
+                _ => return Err(PgError::new("08P01", "this message has no place in COPY").into()),
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    async fn load(&mut self, copy: &CopyIn, spool: Spool) -> Result<u64, Trouble> {
+        let options = spool.load_options(&copy.options);
+        let file = spool.finish()?;
+        let path = file.path().to_string_lossy().into_owned();
+        let (session, table, columns) = (self.session.clone(), copy.table.clone(), copy.columns.clone());
+        let loading =
+            running::on_workers(&self.shared, async move { session.load_file(&table, columns, &path, options).await });
+        match Connection::while_there(&self.gone(), loading).await?? {
+            freestone::Outcome::Affected { rows, .. } => Ok(rows),
+            _ => Ok(0),
+        }
+    }
+}
+
+fn write_header(out: &mut Vec<u8>, names: &[String], options: &CopyOptions) {
+    for (at, name) in names.iter().enumerate() {
+        if at > 0 {
+            out.push(options.delimiter);
+        }
+        write_field(out, name.as_bytes(), options);
+    }
+    out.push(b'\n');
+}
+
+fn write_row(out: &mut Vec<u8>, columns: &[Column], row: usize, options: &CopyOptions) {
+    if options.format == CopyFormat::Binary {
+        out.extend((columns.len() as i16).to_be_bytes());
+        columns.iter().for_each(|column| column.write_sized(row, out));
+        return;
+    }
+    let mut value = vec![];
+    for (at, column) in columns.iter().enumerate() {
+        if at > 0 {
+            out.push(options.delimiter);
+        }
+        if column.is_null(row) {
+            out.extend(options.null.as_bytes());
+            continue;
+        }
+        value.clear();
+        column.write(row, &mut value);
+        write_field(out, &value, options);
+    }
+    out.push(b'\n');
+}
+
+fn write_field(out: &mut Vec<u8>, value: &[u8], options: &CopyOptions) {
+    if options.format == CopyFormat::Csv {
+        let special = |byte: &u8| [options.delimiter, options.quote, b'\n', b'\r'].contains(byte);
+        if value == options.null.as_bytes() || value == b"\\." || value.iter().any(special) {
+            write_quoted(out, value, options.quote);
+        } else {
+            out.extend(value);
+        }
+        return;
+    }
+    for byte in value {
+        match byte {
+            b'\\' => out.extend(b"\\\\"),
+            b'\n' => out.extend(b"\\n"),
+            b'\r' => out.extend(b"\\r"),
+            b'\t' => out.extend(b"\\t"),
+            8 => out.extend(b"\\b"),
+            11 => out.extend(b"\\v"),
+            12 => out.extend(b"\\f"),
+            byte if *byte == options.delimiter => out.extend([b'\\', *byte]),
+            byte => out.push(*byte),
+        }
+    }
+}
+
+fn write_quoted(out: &mut Vec<u8>, value: &[u8], quote: u8) {
+    out.push(quote);
+    for byte in value {
+        if *byte == quote {
+            out.push(quote);
+        }
+        out.push(*byte);
+    }
+    out.push(quote);
+}
+
+/// A client's data on its way to the engine, as CSV in a file that nobody else can name.
+struct Spool {
+    file: std::io::BufWriter<tempfile::NamedTempFile>,
+    /// `None`: the data is CSV already.
+    text: Option<TextFormat>,
+}
+
+impl Spool {
+    fn new(options: &CopyOptions) -> Result<Spool, PgError> {
+        let file = tempfile::Builder::new().prefix("freestone-copy-").suffix(".csv").tempfile().map_err(disk)?;
+        let text = (options.format == CopyFormat::Text).then(|| TextFormat::new(options));
+        Ok(Spool { file: std::io::BufWriter::new(file), text })
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), PgError> {
+        match &mut self.text {
+            Some(text) => self.file.write_all(&text.convert(bytes)?).map_err(disk),
+            None => self.file.write_all(bytes).map_err(disk),
+        }
+    }
+
+    fn finish(mut self) -> Result<tempfile::NamedTempFile, PgError> {
+        if let Some(text) = &mut self.text {
+            let rest = text.finish()?;
+            self.file.write_all(&rest).map_err(disk)?;
+        }
+        self.file.into_inner().map_err(|error| disk(error.into_error()))
+    }
+
+    /// What the engine is told of the file.
+    fn load_options(&self, options: &CopyOptions) -> Vec<(String, String)> {
+        let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut all = vec![option("format", "csv"), option("header", if options.header { "true" } else { "false" })];
+        if self.text.is_none() {
+            all.push(option("delimiter", &char::from(options.delimiter).to_string()));
+            all.push(option("quote", &char::from(options.quote).to_string()));
+            all.push(option("null", &options.null));
+        }
+        all
+    }
+}
+
+fn disk(error: std::io::Error) -> PgError {
+    Error::new(freestone::ErrorKind::Io, format!("cannot keep the data of COPY: {error}")).into()
+}
+
+/// PostgreSQL's text format, turned into CSV line by line.
+pub struct TextFormat {
+    delimiter: u8,
+    null: Arc<str>,
+    /// The start of a line whose end has not come.
+    partial: Vec<u8>,
+    ended: bool,
+}
+
+impl TextFormat {
+    pub fn new(options: &CopyOptions) -> TextFormat {
+        TextFormat { delimiter: options.delimiter, null: options.null.as_str().into(), partial: vec![], ended: false }
+    }
+
+    pub fn convert(&mut self, bytes: &[u8]) -> Result<Vec<u8>, PgError> {
+        let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 4);
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let mut line = std::mem::take(&mut self.partial);
+            line.extend(&rest[..end]);
+            rest = &rest[end + 1..];
+            self.line(&line, &mut out);
+        }
+        if self.partial.len() + rest.len() > FRAME_BYTES_MAX {
+            return Err(PgError::new("54000", "a line of COPY's data is too long"));
+        }
+        self.partial.extend(rest);
+        Ok(out)
+    }
+
+    pub fn finish(&mut self) -> Result<Vec<u8>, PgError> {
+        let mut out = vec![];
+        if !self.partial.is_empty() {
+            let line = std::mem::take(&mut self.partial);
+            self.line(&line, &mut out);
+        }
+        Ok(out)
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.ended |= line == b"\\.";
+        if self.ended {
+            return;
+        }
+        let mut start = 0;
+        loop {
+            let end = field_end(line, start, self.delimiter);
+            let field = &line[start..end];
+            if field != self.null.as_bytes() {
+                write_quoted(out, &unescaped(field), b'"');
+            }
+            if end == line.len() {
+                break;
+            }
+            out.push(b',');
+            start = end + 1;
+        }
+        out.push(b'\n');
+    }
+}
+
+/// Where a field ends: at a delimiter that no backslash stands before.
+fn field_end(line: &[u8], start: usize, delimiter: u8) -> usize {
+    let mut at = start;
+    while at < line.len() {
+        match line[at] {
+            b'\\' => at += 2,
+            byte if byte == delimiter => return at,
+            _ => at += 1,
+        }
+    }
+    line.len()
+}
+
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'\\' {
+            out.push(*first);
+            continue;
+        }
+        let [kind, after @ ..] = rest else { break };
+        rest = after;
+        match kind {
+            b'b' => out.push(8),
+            b'f' => out.push(12),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'v' => out.push(11),
+            b'0'..=b'7' => {
+                let mut value = u32::from(kind - b'0');
+                for _ in 0..2 {
+                    let [digit @ b'0'..=b'7', after @ ..] = rest else { break };
+                    value = value * 8 + u32::from(digit - b'0');
+                    rest = after;
+                }
+                out.push(value as u8);
+            }
+            other => out.push(*other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(format: CopyFormat) -> CopyOptions {
+        let (delimiter, null) = if format == CopyFormat::Csv { (b',', "") } else { (b'\t', "\\N") };
+        CopyOptions { format, delimiter, null: null.into(), header: false, quote: b'"' }
+    }
+
+    #[test]
+    fn text_becomes_csv_however_it_is_cut() {
+        let text = b"1\ta\\tb\n\\N\t\\\\N\r\n2\t\\101\"\n\n3\tlast\n\\.\nignored\n";
+        let expected = "\"1\",\"a\tb\"\n,\"\\N\"\n\"2\",\"A\"\"\"\n\"\"\n\"3\",\"last\"\n";
+        for cut in 0..text.len() {
+            let mut format = TextFormat::new(&options(CopyFormat::Text));
+            let mut csv = format.convert(&text[..cut]).expect("lines");
+            csv.extend(format.convert(&text[cut..]).expect("lines"));
+            csv.extend(format.finish().expect("lines"));
+            assert_eq!(String::from_utf8(csv).expect("text"), expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn fields_are_escaped_or_quoted() {
+        for (format, value, expected) in [
+            (CopyFormat::Text, "a\tb\\\n", "a\\tb\\\\\\n"),
+            (CopyFormat::Csv, "a,\"b\"", "\"a,\"\"b\"\"\""),
+            (CopyFormat::Csv, "", "\"\""),
+            (CopyFormat::Csv, "plain", "plain"),
+        ] {
+            let mut out = vec![];
+            write_field(&mut out, value.as_bytes(), &options(format));
+            assert_eq!(String::from_utf8(out).expect("text"), expected);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The extended protocol: statements are parsed, bound to values, described and executed one message at a time.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::scalar::ScalarValue;
+use freestone::{Description, Session, Statement};
+
+use super::catalog;
+use super::connection::{Connection, End};
+use super::error::PgError;
+use super::execute::{Cursor, Trouble};
+use super::frame::{Bind, Message, Target};
+use super::parameters;
+use super::types::{self, ColumnType};
+use super::utility::{self, Utility};
+use crate::running;
+
+/// Prepared statements and portals that one client may have.
+const PREPARED_MAX: usize = 10_000;
+
+/// What is to be done for a statement.
+#[derive(Debug, Clone)]
+pub enum Work {
+    Empty,
+    Utility(Utility),
+    Statement(Arc<Statement>),
+}
+
+/// A statement of the extended protocol.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    work: Work,
+    /// The parameters' types as the client chose them; 0 where it did not.
+    declared: Vec<u32>,
+    description: Option<Arc<Description>>,
+}
+
+/// A statement with its values.
+pub struct Portal {
+    pub work: Work,
+    pub values: Vec<ScalarValue>,
+    pub formats: Vec<i16>,
+    pub described: Option<Arc<Description>>,
+    /// Its rows, once it was executed and is not at its end.
+    pub cursor: Option<Cursor>,
+    pub done: bool,
+}
+
+/// The work of every statement of a text.
+pub fn understand(session: &Session, sql: &str) -> Result<Vec<Work>, PgError> {
+    let statements = session.parse(sql)?;
+    statements.into_iter().map(|statement| understand_one(session, statement)).collect()
+}
+
+fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgError> {
+    if let Some(utility) = utility::utility(&statement.text)? {
+        return Ok(Work::Utility(utility));
+    }
+    let Some(rewritten) = catalog::rewrite(&statement.text) else {
+        return Ok(Work::Statement(Arc::new(statement)));
+    };
+    match <[Statement; 1]>::try_from(session.parse(&rewritten)?) {
+        Ok([rewritten]) => Ok(Work::Statement(Arc::new(rewritten))),
+        Err(_) => Ok(Work::Statement(Arc::new(statement))),
+    }
+}
+
+/// The columns of rows, as clients are told of them.
+pub fn columns(schema: &SchemaRef) -> Vec<(String, ColumnType)> {
+    schema.fields().iter().map(|field| (field.name().clone(), ColumnType::of(field.data_type()))).collect()
+}
+
+/// The format of a column: each its own, one for all, or text.
+pub fn format_of(formats: &[i16], at: usize) -> i16 {
+    match formats {
+        [] => 0,
+        [one] => *one,
+        many => many.get(at).copied().unwrap_or(0),
+    }
+}
+
+impl Connection {
+    /// Answers a message of the extended protocol. An error within is the client's, and the connection goes on.
+    pub async fn extended(&mut self, message: Message) -> Result<Result<(), PgError>, End> {
+        let answered = match message {
+            Message::Parse { name, sql, types } => self.parse(name, &sql, types).await,
+            Message::Bind(bind) => self.bind(bind).await,
+            Message::Describe { target, name } => self.describe(target, &name).await,
+            Message::Execute { portal, rows_max } => self.execute_portal(&portal, rows_max).await,
+            Message::Close { target, name } => {
+                match target {
+                    Target::Statement => drop(self.prepared.remove(&name)),
+                    Target::Portal => drop(self.portals.remove(&name)),
+                }
+                self.replies.bare(b'3');
+                Ok(())
+            }
+            _ => Err(PgError::new("08P01", "this message has no place here").into()),
+        };
+        match answered {
+            Ok(()) => {
+                self.flush_if_full().await?;
+                Ok(Ok(()))
+            }
+            Err(Trouble::Error(error)) => Ok(Err(error)),
+            Err(Trouble::End(end)) => Err(end),
+        }
+    }
+
+    async fn parse(&mut self, name: String, sql: &str, declared: Vec<u32>) -> Result<(), Trouble> {
+        let mut works = understand(&self.session, sql).map_err(|error| error.placed_in(sql))?;
+        let work = match works.len() {
+            0 => Work::Empty,
+            1 => works.remove(0),
+            _ => return Err(PgError::syntax("a prepared statement is one statement").into()),
+        };
+        if self.prepared.len() >= PREPARED_MAX {
+            return Err(PgError::new("54000", format!("there are {PREPARED_MAX} prepared statements")).into());
+        }
+        let mut prepared = Prepared { work, declared, description: None };
+        if let Work::Statement(_) = &prepared.work
+            && self.status != super::reply::Status::Failed
+        {
+            self.description(&mut prepared).await.map_err(|trouble| trouble.placed_in(sql))?;
+        }
+        match self.prepared.entry(name) {
+            Entry::Occupied(old) if !old.key().is_empty() => {
+                let message = format!("prepared statement {} exists", old.key());
+                return Err(PgError::new("42P05", message).with_hint("close it first").into());
+            }
+            entry => drop(entry.insert_entry(prepared)),
+        }
+        self.replies.bare(b'1');
+        Ok(())
+    }
+
+    /// What a statement takes and gives; found once.
+    async fn description(&self, prepared: &mut Prepared) -> Result<Arc<Description>, Trouble> {
+        if let Some(description) = &prepared.description {
+            return Ok(description.clone());
+        }
+        let description = match &prepared.work {
+            Work::Statement(statement) => {
+                let (session, statement) = (self.session.clone(), statement.clone());
+                let declared: Vec<_> = prepared.declared.iter().map(|oid| types::parameter_type(*oid)).collect();
+                let planning = running::on_workers(&self.shared, async move {
+                    session.describe_statement(&statement, &declared).await
+                });
+                Connection::while_there(&self.gone(), planning).await??
+            }
+            Work::Utility(Utility::Show(name)) => self.describe_show(name).await?,
+            _ => Description { parameters: vec![], schema: None },
+        };
+        let description = Arc::new(description);
+        prepared.description = Some(description.clone());
+        Ok(description)
+    }
+
+    async fn bind(&mut self, bind: Bind) -> Result<(), Trouble> {
+        let Some(prepared) = self.prepared.get(&bind.statement).cloned() else {
+            return Err(no_statement(&bind.statement).into());
+        };
+        let mut prepared = prepared;
+        let description = self.description(&mut prepared).await?;
+        let expected = description.parameters.len();
+        if bind.values.len() != expected {
+            let given = bind.values.len();
+            return Err(PgError::new(
+                "08P01",
+                format!("the statement has {expected} parameters and was given {given}"),
+            )
+            .into());
+        }
+        let values = bind.values.iter().zip(&description.parameters).enumerate().map(|(at, (bytes, planned))| {
+            let declared = prepared.declared.get(at).copied().unwrap_or(0);
+            parameters::parameter(at + 1, bytes.as_deref(), format_of(&bind.formats, at), declared, planned)
+        });
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        if let Some(format) = bind.result_formats.iter().find(|format| !matches!(format, 0 | 1)) {
+            return Err(PgError::new("08P01", format!("there is no format {format}")).into());
+        }
+        if self.portals.len() >= PREPARED_MAX {
+            return Err(PgError::new("54000", format!("there are {PREPARED_MAX} portals")).into());
+        }
+        self.prepared.insert(bind.statement, prepared.clone());
+        let portal = Portal {
+            work: prepared.work,
+            values,
+            formats: bind.result_formats,
+            described: Some(description),
+            cursor: None,
+            done: false,
+        };
+        self.portals.insert(bind.portal, portal);
+        self.replies.bare(b'2');
+        Ok(())
+    }
+
+    async fn describe(&mut self, target: Target, name: &str) -> Result<(), Trouble> {
+        let (schema, formats) = match target {
+            Target::Statement => {
+                let Some(mut prepared) = self.prepared.get(name).cloned() else {
+                    return Err(no_statement(name).into());
+                };
+                let description = self.description(&mut prepared).await?;
+                let oid = |(at, planned): (usize, &DataType)| match prepared.declared.get(at) {
+                    Some(declared) if *declared != 0 => *declared,
+                    _ => parameter_oid(planned),
+                };
+                let types: Vec<u32> = description.parameters.iter().enumerate().map(oid).collect();
+                self.replies.parameters(&types);
+                self.prepared.insert(name.to_owned(), prepared);
+                (description.schema.clone(), vec![])
+            }
+            Target::Portal => {
+                let Some(portal) = self.portals.get(name) else { return Err(no_portal(name).into()) };
+                let schema = portal.described.as_ref().and_then(|description| description.schema.clone());
+                (schema, portal.formats.clone())
+            }
+        };
+        match schema {
+            Some(schema) => self.replies.columns(&columns(&schema), |at| format_of(&formats, at)),
+            None => self.replies.bare(b'n'),
+        }
+        Ok(())
+    }
+
+    async fn execute_portal(&mut self, name: &str, rows_max: usize) -> Result<(), Trouble> {
+        let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
+        let executed = self.run_portal(&mut portal, rows_max).await;
+        self.portals.insert(name.to_owned(), portal);
+        executed
+    }
+}
+
+/// Text that has no type of its own is TEXT, as for PostgreSQL.
+fn parameter_oid(planned: &DataType) -> u32 {
+    match ColumnType::of(planned).oid() {
+        oid if oid == types::VARCHAR.oid => types::TEXT.oid,
+        oid => oid,
+    }
+}
+
+fn no_statement(name: &str) -> PgError {
+    PgError::new("26000", format!("there is no prepared statement {name:?}"))
+}
+
+fn no_portal(name: &str) -> PgError {
+    PgError::new("34000", format!("there is no portal {name:?}"))
+}

@@ -1,0 +1,392 @@
+//! Execution of statements: simple queries whole, portals as far as the client wants.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::scalar::ScalarValue;
+use freestone::{Description, Error, Statement};
+
+use super::connection::{Connection, End};
+use super::describe::{Portal, Work, columns, format_of, understand};
+use super::error::PgError;
+use super::reply::Status;
+use super::settings::Settings;
+use super::utility::Utility;
+use super::values::Column;
+use crate::running::{self, Answer, Rows};
+
+/// Why a message was not answered as it wants: an error for the client, or the connection's end.
+#[derive(Debug)]
+pub enum Trouble {
+    End(End),
+    Error(PgError),
+}
+
+impl From<End> for Trouble {
+    fn from(end: End) -> Self {
+        Trouble::End(end)
+    }
+}
+
+impl From<PgError> for Trouble {
+    fn from(error: PgError) -> Self {
+        Trouble::Error(error)
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Trouble::Error(error.into())
+    }
+}
+
+impl Trouble {
+    pub fn placed_in(self, sql: &str) -> Trouble {
+        match self {
+            Trouble::Error(error) => Trouble::Error(error.placed_in(sql)),
+            end => end,
+        }
+    }
+}
+
+/// The rows of a statement from where they have been sent.
+pub struct Cursor {
+    rows: Rows,
+    /// Columns of the batch that is being sent, how many rows it has, and how many were sent.
+    batch: Option<(Vec<Column>, usize, usize)>,
+    formats: Vec<i16>,
+    pub tag: &'static str,
+}
+
+impl Cursor {
+    pub fn new(rows: Rows, formats: Vec<i16>, tag: &'static str) -> Cursor {
+        Cursor { rows, batch: None, formats, tag }
+    }
+
+    /// Columns and place of the next row; `None` at the end.
+    pub async fn row(&mut self) -> Result<Option<(&[Column], usize)>, PgError> {
+        while self.batch.as_ref().is_none_or(|(_, rows, sent)| sent >= rows) {
+            let Some(batch) = self.rows.next().await else { return Ok(None) };
+            self.batch = Some(prepared(&batch?, &self.formats)?);
+        }
+        let Some((columns, _, sent)) = &mut self.batch else { return Ok(None) };
+        *sent += 1;
+        Ok(Some((columns, *sent - 1)))
+    }
+}
+
+fn prepared(batch: &RecordBatch, formats: &[i16]) -> Result<(Vec<Column>, usize, usize), PgError> {
+    let column = |(at, array)| Column::new(array, format_of(formats, at) == 1);
+    let columns = batch.columns().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>();
+    let columns = columns.map_err(|error| PgError::new("22000", format!("a value cannot be sent: {error}")))?;
+    Ok((columns, batch.num_rows(), 0))
+}
+
+impl Connection {
+    /// All statements of a text, up to the first that fails.
+    pub async fn simple_query(&mut self, sql: &str) -> Result<(), End> {
+        match self.run_script(sql).await {
+            Ok(()) => {}
+            Err(Trouble::Error(error)) => self.fail(&error),
+            Err(Trouble::End(end)) => return Err(end),
+        }
+        self.ready().await
+    }
+
+    async fn run_script(&mut self, sql: &str) -> Result<(), Trouble> {
+        let works = understand(&self.session, sql).map_err(|error| error.placed_in(sql))?;
+        if works.is_empty() {
+            self.replies.bare(b'I');
+        }
+        for work in works {
+            self.check_status(&work)?;
+            match &work {
+                Work::Empty => self.replies.bare(b'I'),
+                Work::Utility(utility) => self.utility(utility, true).await?,
+                Work::Statement(statement) => {
+                    self.run_simple(statement).await.map_err(|trouble| trouble.placed_in(sql))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_simple(&mut self, statement: &Statement) -> Result<(), Trouble> {
+        match self.start(statement, vec![]).await? {
+            Answer::Rows(rows) => {
+                self.replies.columns(&columns(&rows.schema), |_| 0);
+                let mut cursor = Cursor::new(rows, vec![], tag_of(&statement.text));
+                self.send_rows(&mut cursor, 0).await?;
+            }
+            answer => self.replies.complete(&tag(&answer)),
+        }
+        Ok(())
+    }
+
+    pub async fn start(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Answer, Trouble> {
+        let limit = self.settings.statement_limit();
+        let executing = running::execute(&self.shared, &self.session, statement, values, limit);
+        Ok(Connection::while_there(&self.gone(), executing).await??)
+    }
+
+    /// After an error in a transaction, nothing runs until its end.
+    fn check_status(&self, work: &Work) -> Result<(), PgError> {
+        let ends = matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback));
+        if self.status == Status::Failed && !ends {
+            return Err(PgError::new("25P02", "a statement of this transaction failed; nothing runs until its end")
+                .with_hint("ROLLBACK; what ran before stays, since each statement commits by itself"));
+        }
+        Ok(())
+    }
+
+    /// Executes a portal from where it is, for at most so many rows (0: all).
+    pub async fn run_portal(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Trouble> {
+        let work = portal.work.clone();
+        self.check_status(&work)?;
+        match &work {
+            Work::Empty => self.replies.bare(b'I'),
+            Work::Utility(utility) => self.utility(utility, false).await?,
+            Work::Statement(statement) => {
+                if portal.done {
+                    self.replies.complete(&format!("{} 0", tag_of(&statement.text)));
+                    return Ok(());
+                }
+                if portal.cursor.is_none() {
+                    match self.start(statement, portal.values.clone()).await? {
+                        Answer::Rows(rows) => {
+                            check_columns(portal.described.as_deref(), &rows.schema)?;
+                            let formats = portal.formats.clone();
+                            portal.cursor = Some(Cursor::new(rows, formats, tag_of(&statement.text)));
+                        }
+                        answer => {
+                            portal.done = true;
+                            self.replies.complete(&tag(&answer));
+                            return Ok(());
+                        }
+                    }
+                }
+                let Some(cursor) = &mut portal.cursor else { return Ok(()) };
+                if self.send_rows(cursor, rows_max).await? {
+                    portal.cursor = None;
+                    portal.done = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends rows, and how it ended; whether there are no more.
+    async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Result<bool, Trouble> {
+        let gone = self.gone();
+        let mut count = 0u64;
+        loop {
+            if rows_max > 0 && count >= rows_max as u64 {
+                self.replies.bare(b's');
+                return Ok(false);
+            }
+            let Some((columns, row)) = Connection::while_there(&gone, cursor.row()).await?? else { break };
+            self.replies.message(b'D', |out| {
+                out.extend((columns.len() as u16).to_be_bytes());
+                columns.iter().for_each(|column| column.write_sized(row, out));
+            });
+            count += 1;
+            self.flush_if_full().await?;
+        }
+        match cursor.tag {
+            "SELECT" => self.replies.complete(&format!("SELECT {count}")),
+            tag => self.replies.complete(tag),
+        }
+        Ok(true)
+    }
+
+    async fn utility(&mut self, utility: &Utility, is_simple: bool) -> Result<(), Trouble> {
+        match utility {
+            Utility::Begin | Utility::Commit | Utility::Rollback => self.transaction(utility),
+            Utility::Set { name, value } => {
+                self.set(name, value.as_deref()).await?;
+                self.replies.complete("SET");
+            }
+            Utility::Show(name) => self.show(name, is_simple).await?,
+            Utility::Reset(name) => {
+                self.reset(name).await?;
+                self.replies.complete("RESET");
+            }
+            Utility::DiscardAll => {
+                self.prepared.clear();
+                self.portals.clear();
+                self.reset("all").await?;
+                self.engine("DEALLOCATE ALL").await?;
+                self.replies.complete("DISCARD ALL");
+            }
+            Utility::Deallocate(None) => {
+                self.prepared.clear();
+                self.engine("DEALLOCATE ALL").await?;
+                self.replies.complete("DEALLOCATE ALL");
+            }
+            Utility::Deallocate(Some(name)) => {
+                if self.prepared.remove(name).is_none() {
+                    self.engine(&format!("DEALLOCATE {}", super::utility::quote(name))).await?;
+                }
+                self.replies.complete("DEALLOCATE");
+            }
+            Utility::CopyOut(copy) => self.copy_out(copy).await?,
+            Utility::CopyIn(copy) => self.copy_in(copy).await?,
+            Utility::Nothing(tag) => self.replies.complete(tag),
+        }
+        Ok(())
+    }
+
+    /// Transactions are accepted, and the client is told once what they are not.
+    fn transaction(&mut self, utility: &Utility) {
+        let failed = self.status == Status::Failed;
+        match utility {
+            Utility::Begin => {
+                if !self.warned {
+                    self.warned = true;
+                    let notice = PgError::notice("each statement commits by itself, also within BEGIN and COMMIT");
+                    self.replies.notice(&notice.with_hint("ROLLBACK undoes nothing"));
+                }
+                if self.status == Status::Idle {
+                    self.status = Status::InTransaction;
+                }
+                self.replies.complete("BEGIN");
+            }
+            Utility::Commit if !failed => {
+                self.status = Status::Idle;
+                self.replies.complete("COMMIT");
+            }
+            _ => {
+                self.status = Status::Idle;
+                self.replies.complete("ROLLBACK");
+            }
+        }
+    }
+
+    async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Trouble> {
+        if Settings::knows(name) {
+            let changed = self.settings.set(name, value)?;
+            self.changed(changed);
+            return Ok(());
+        }
+        let name = name.split('.').map(super::utility::quote).collect::<Vec<_>>().join(".");
+        match value {
+            Some(value) => self.engine(&format!("SET {name} = '{}'", value.replace('\'', "''"))).await,
+            None => self.engine(&format!("RESET {name}")).await,
+        }
+    }
+
+    async fn reset(&mut self, name: &str) -> Result<(), Trouble> {
+        if name == "all" {
+            self.settings.reset_all();
+            let reported: Vec<_> = self.settings.reported().map(|(name, value)| (name, value.to_owned())).collect();
+            reported.iter().for_each(|(name, value)| self.replies.parameter(name, value));
+            return self.engine("RESET ALL").await;
+        }
+        self.set(name, None).await
+    }
+
+    /// A statement of the engine whose answer does not matter.
+    async fn engine(&self, sql: &str) -> Result<(), Trouble> {
+        for statement in self.session.parse(sql)? {
+            self.start(&statement, vec![]).await?;
+        }
+        Ok(())
+    }
+
+    /// One row with the value, under the setting's name; all settings with their values.
+    async fn show(&mut self, name: &str, with_columns: bool) -> Result<(), Trouble> {
+        let batch = self.shown(name).await?;
+        if with_columns {
+            self.replies.columns(&columns(&batch.schema()), |_| 0);
+        }
+        let (columns, rows, _) = prepared(&batch, &[])?;
+        for row in 0..rows {
+            self.replies.message(b'D', |out| {
+                out.extend((columns.len() as u16).to_be_bytes());
+                columns.iter().for_each(|column| column.write_sized(row, out));
+            });
+        }
+        self.replies.complete("SHOW");
+        Ok(())
+    }
+
+    async fn shown(&self, name: &str) -> Result<RecordBatch, Trouble> {
+        if let Some((name, value)) = self.settings.show(name) {
+            return Ok(texts(&[name], vec![vec![value.to_owned()]]));
+        }
+        let sql = format!("SHOW {}", name.split('.').map(super::utility::quote).collect::<Vec<_>>().join("."));
+        let sql = if name == "all" { "SHOW ALL" } else { &sql };
+        let mut found: Vec<(String, String)> = vec![];
+        for statement in self.session.parse(sql)? {
+            if let Answer::Rows(mut rows) = self.start(&statement, vec![]).await? {
+                while let Some(batch) = rows.next().await {
+                    found.extend(pairs(&batch?)?);
+                }
+            }
+        }
+        if name == "all" {
+            found.extend(self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())));
+            let (names, values) = found.into_iter().unzip();
+            return Ok(texts(&["name", "setting"], vec![names, values]));
+        }
+        Ok(texts(&[name], vec![found.into_iter().map(|(_, value)| value).collect()]))
+    }
+
+    pub async fn describe_show(&self, name: &str) -> Result<Description, Trouble> {
+        let schema = Some(self.shown(name).await?.schema());
+        Ok(Description { parameters: vec![], schema })
+    }
+}
+
+/// Rows of text.
+fn texts(names: &[&str], columns: Vec<Vec<String>>) -> RecordBatch {
+    let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
+    let columns = columns.into_iter().map(|values| Arc::new(StringArray::from(values)) as _).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length and of their types")
+}
+
+/// Names and values of the engine's SHOW.
+fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
+    let (columns, rows, _) = prepared(batch, &[])?;
+    let text = |at: usize, row: usize| {
+        let mut out = vec![];
+        if let Some(column) = columns.get(at).filter(|column| !column.is_null(row)) {
+            column.write(row, &mut out);
+        }
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    Ok((0..rows).map(|row| (text(0, row), text(1, row))).collect())
+}
+
+/// Rows must be what the client was told: it reads them by that.
+fn check_columns(described: Option<&Description>, schema: &SchemaRef) -> Result<(), PgError> {
+    let told = described.and_then(|description| description.schema.as_ref());
+    let types = |schema: &SchemaRef| columns(schema).into_iter().map(|(_, kind)| kind.oid()).collect::<Vec<_>>();
+    if told.is_some_and(|told| types(told) != types(schema)) {
+        return Err(PgError::new("0A000", "the statement's columns have changed since it was prepared")
+            .with_hint("prepare it again"));
+    }
+    Ok(())
+}
+
+/// What a statement with rows is called when it is complete.
+fn tag_of(sql: &str) -> &'static str {
+    let word = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    match word.to_ascii_uppercase().as_str() {
+        "EXPLAIN" => "EXPLAIN",
+        "SHOW" | "DESCRIBE" | "DESC" => "SHOW",
+        _ => "SELECT",
+    }
+}
+
+fn tag(answer: &Answer) -> String {
+    match answer {
+        Answer::Affected { verb: "INSERT", rows } => format!("INSERT 0 {rows}"),
+        Answer::Affected { verb: "TRUNCATE", .. } => "TRUNCATE TABLE".to_owned(),
+        Answer::Affected { verb: "CREATE TABLE", rows } => format!("SELECT {rows}"),
+        Answer::Affected { verb, rows } => format!("{verb} {rows}"),
+        Answer::Done { verb } => (*verb).to_owned(),
+        Answer::Rows(_) => "SELECT 0".to_owned(),
+    }
+}

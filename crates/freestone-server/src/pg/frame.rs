@@ -1,0 +1,315 @@
+//! What PostgreSQL's clients send, read from untrusted bytes.
+//!
+//! ```text
+//! startup:   length i32 (itself included), code i32, body
+//! later:     kind u8, length i32 (itself included), body
+//! ```
+//! Numbers are big-endian; text ends with a zero byte. No length is believed before its bytes have come, and no field
+//! before they are counted.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes of a startup message or a message before authentication.
+const STARTUP_BYTES_MAX: usize = 10_000;
+/// Bytes of any later message: a parameter may be large.
+pub const FRAME_BYTES_MAX: usize = 64 << 20;
+/// How much more memory a body gets at a time.
+const GROWTH_BYTES: usize = 256 << 10;
+/// From a message's first byte to its last.
+const FRAME_SECONDS_MAX: u64 = 120;
+
+const CODE_SSL: i32 = 80_877_103;
+const CODE_GSS: i32 = 80_877_104;
+const CODE_CANCEL: i32 = 80_877_102;
+
+/// Why the bytes of a client cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    #[error("{0}")]
+    Malformed(&'static str),
+    #[error("a message of {bytes} bytes is larger than the {limit} that are read")]
+    TooLarge { bytes: i64, limit: usize },
+    #[error("text is not UTF-8")]
+    Encoding,
+    #[error("a message did not come within {FRAME_SECONDS_MAX} seconds")]
+    Slow,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+pub type Result<T, E = FrameError> = std::result::Result<T, E>;
+
+/// The first thing that a client sends.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Startup {
+    Ssl,
+    Gss,
+    Cancel { number: i32, key: Vec<u8> },
+    Start { minor: u16, parameters: Vec<(String, String)> },
+}
+
+/// What a client asks for after its startup.
+#[derive(Debug, PartialEq)]
+pub enum Message {
+    Query(String),
+    Parse {
+        name: String,
+        sql: String,
+        types: Vec<u32>,
+    },
+    Bind(Bind),
+    Describe {
+        target: Target,
+        name: String,
+    },
+    Execute {
+        portal: String,
+        rows_max: usize,
+    },
+    Close {
+        target: Target,
+        name: String,
+    },
+    Flush,
+    Sync,
+    Terminate,
+    /// A password, or a step of SASL.
+    Password(Vec<u8>),
+    CopyData(Vec<u8>),
+    CopyDone,
+    CopyFail(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Statement,
+    Portal,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Bind {
+    pub portal: String,
+    pub statement: String,
+    pub formats: Vec<i16>,
+    pub values: Vec<Option<Vec<u8>>>,
+    pub result_formats: Vec<i16>,
+}
+
+/// Reads a startup message; `None` where the client has gone.
+pub async fn read_startup(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Startup>> {
+    let mut length = [0; 4];
+    match stream.read_exact(&mut length).await {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    };
+    let body = read_body(stream, i32::from_be_bytes(length), STARTUP_BYTES_MAX).await?;
+    parse_startup(&body).map(Some)
+}
+
+pub fn parse_startup(body: &[u8]) -> Result<Startup> {
+    let mut fields = Fields { bytes: body };
+    match fields.i32()? {
+        CODE_SSL => Ok(Startup::Ssl),
+        CODE_GSS => Ok(Startup::Gss),
+        CODE_CANCEL => Ok(Startup::Cancel { number: fields.i32()?, key: fields.bytes.to_vec() }),
+        version if version >> 16 == 3 => {
+            let mut parameters = vec![];
+            loop {
+                let name = fields.text()?;
+                if name.is_empty() {
+                    return Ok(Startup::Start { minor: version as u16, parameters });
+                }
+                parameters.push((name, fields.text()?));
+            }
+        }
+        _ => Err(FrameError::Malformed("this is not PostgreSQL's protocol in version 3")),
+    }
+}
+
+/// Reads one message; `None` where the client has gone. Waits for its first byte as long as it takes.
+pub async fn read(stream: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Result<Option<Message>> {
+    let mut kind = [0; 1];
+    if stream.read(&mut kind).await? == 0 {
+        return Ok(None);
+    }
+    let body = async {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).await?;
+        read_body(stream, i32::from_be_bytes(length), bytes_max).await
+    };
+    let body = tokio::time::timeout(Duration::from_secs(FRAME_SECONDS_MAX), body).await;
+    parse(kind[0], body.map_err(|_| FrameError::Slow)??).map(Some)
+}
+
+/// Messages of clients that have not proved who they are must be small.
+pub async fn read_unproven(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
+    read(stream, STARTUP_BYTES_MAX).await
+}
+
+async fn read_body(stream: &mut (impl AsyncRead + Unpin), length: i32, limit: usize) -> Result<Vec<u8>> {
+    let bytes = i64::from(length) - 4;
+    if bytes < 0 {
+        return Err(FrameError::Malformed("a message's length is less than that of its length"));
+    }
+    if bytes > limit as i64 {
+        return Err(FrameError::TooLarge { bytes, limit });
+    }
+    let bytes = bytes as usize;
+    let mut body = Vec::new();
+    while body.len() < bytes {
+        let start = body.len();
+        body.resize(bytes.min(start + GROWTH_BYTES), 0);
+        stream.read_exact(&mut body[start..]).await?;
+    }
+    Ok(body)
+}
+
+/// A message from its kind and body.
+pub fn parse(kind: u8, body: Vec<u8>) -> Result<Message> {
+    match kind {
+        b'd' => return Ok(Message::CopyData(body)),
+        b'p' => return Ok(Message::Password(body)),
+        _ => {}
+    }
+    let mut fields = Fields { bytes: &body };
+    let message = match kind {
+        b'Q' => Message::Query(fields.text()?),
+        b'P' => {
+            let (name, sql) = (fields.text()?, fields.text()?);
+            let count = fields.u16()?;
+            let types = (0..count).map(|_| fields.i32().map(|oid| oid as u32)).collect::<Result<_>>()?;
+            Message::Parse { name, sql, types }
+        }
+        b'B' => Message::Bind(bind(&mut fields)?),
+        b'D' => Message::Describe { target: fields.target()?, name: fields.text()? },
+        b'C' => Message::Close { target: fields.target()?, name: fields.text()? },
+        b'E' => {
+            let portal = fields.text()?;
+            // Nothing and what is below nothing mean all rows.
+            Message::Execute { portal, rows_max: usize::try_from(fields.i32()?).unwrap_or(0) }
+        }
+        b'H' => Message::Flush,
+        b'S' => Message::Sync,
+        b'X' => Message::Terminate,
+        b'c' => Message::CopyDone,
+        b'f' => Message::CopyFail(fields.text()?),
+        _ => return Err(FrameError::Malformed("a message of a kind that this server does not know")),
+    };
+    if fields.bytes.is_empty() {
+        Ok(message)
+    } else {
+        Err(FrameError::Malformed("a message is longer than its fields"))
+    }
+}
+
+fn bind(fields: &mut Fields) -> Result<Bind> {
+    let (portal, statement) = (fields.text()?, fields.text()?);
+    let formats = fields.formats()?;
+    let count = fields.u16()?;
+    let values = (0..count).map(|_| fields.value()).collect::<Result<_>>()?;
+    Ok(Bind { portal, statement, formats, values, result_formats: fields.formats()? })
+}
+
+/// The fields still to read.
+struct Fields<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or(FrameError::Malformed("a message ends early"))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("as many bytes as were taken"))
+    }
+
+    fn i32(&mut self) -> Result<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let end = self.bytes.iter().position(|byte| *byte == 0);
+        let text = self.take(end.ok_or(FrameError::Malformed("a text has no end"))?)?;
+        self.take(1)?;
+        String::from_utf8(text.to_vec()).map_err(|_| FrameError::Encoding)
+    }
+
+    fn target(&mut self) -> Result<Target> {
+        match self.take(1)? {
+            b"S" => Ok(Target::Statement),
+            b"P" => Ok(Target::Portal),
+            _ => Err(FrameError::Malformed("neither a statement nor a portal is meant")),
+        }
+    }
+
+    fn formats(&mut self) -> Result<Vec<i16>> {
+        let count = self.u16()?;
+        (0..count).map(|_| self.array().map(i16::from_be_bytes)).collect()
+    }
+
+    fn value(&mut self) -> Result<Option<Vec<u8>>> {
+        match self.i32()? {
+            -1 => Ok(None),
+            length => {
+                let length = usize::try_from(length).map_err(|_| FrameError::Malformed("a value has no length"))?;
+                self.take(length).map(|bytes| Some(bytes.to_vec()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_exactly_their_fields() {
+        let bind = b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x01x\xff\xff\xff\xff\0\0".to_vec();
+        let expected = Bind {
+            portal: "p".into(),
+            statement: "s".into(),
+            formats: vec![1],
+            values: vec![Some(b"x".to_vec()), None],
+            result_formats: vec![],
+        };
+        assert_eq!(parse(b'B', bind.clone()).expect("a message"), Message::Bind(expected));
+        for end in 0..bind.len() {
+            assert!(parse(b'B', bind[..end].to_vec()).is_err(), "{end}");
+        }
+        assert!(parse(b'B', [bind, vec![0]].concat()).is_err());
+        assert!(matches!(parse(b'Q', b"a\xff\0".to_vec()), Err(FrameError::Encoding)));
+        assert!(parse(b'!', vec![]).is_err());
+        let execute = parse(b'E', b"\0\xff\xff\xff\xff".to_vec()).expect("a message");
+        assert_eq!(execute, Message::Execute { portal: String::new(), rows_max: 0 });
+    }
+
+    #[test]
+    fn startups_are_read() {
+        let start = [&3i32.rotate_left(16).to_be_bytes()[..], b"user\0ann\0\0"].concat();
+        let parameters = vec![("user".to_owned(), "ann".to_owned())];
+        assert_eq!(parse_startup(&start).expect("a startup"), Startup::Start { minor: 0, parameters });
+        assert_eq!(parse_startup(&CODE_SSL.to_be_bytes()).expect("a startup"), Startup::Ssl);
+        for bad in [&b""[..], b"\0\0\0\x01", &start[..8], b"GET / HTTP"] {
+            assert!(parse_startup(bad).is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn lengths_are_not_believed() {
+        for length in [0, 3, -1, i32::MIN, i32::MAX] {
+            let mut bytes = vec![b'Q'];
+            bytes.extend(length.to_be_bytes());
+            assert!(read(&mut bytes.as_slice(), FRAME_BYTES_MAX).await.is_err(), "{length}");
+        }
+        assert!(read(&mut &b""[..], 10).await.expect("an end").is_none());
+    }
+}

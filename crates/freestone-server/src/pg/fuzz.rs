@@ -1,0 +1,37 @@
+//! Entry points for fuzzing the decoders of this protocol.
+
+use arrow::datatypes::DataType;
+
+use super::copy::TextFormat;
+use super::frame;
+use super::types::TYPES;
+use super::utility::{CopyFormat, CopyOptions};
+
+pub fn frames(bytes: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let Ok(runtime) = runtime else { return };
+    runtime.block_on(async {
+        let mut rest = bytes;
+        while let Ok(Some(_)) = frame::read(&mut rest, 1 << 20).await {}
+    });
+}
+
+pub fn startup(bytes: &[u8]) {
+    let _ = frame::parse_startup(bytes);
+}
+
+pub fn parameter(bytes: &[u8]) {
+    let [kind, value @ ..] = bytes else { return };
+    let oid = TYPES[usize::from(*kind) % TYPES.len()].oid;
+    for format in [0, 1] {
+        let _ = super::parameters::parameter(1, Some(value), format, oid, &DataType::Utf8View);
+    }
+}
+
+pub fn copy(bytes: &[u8]) {
+    let options =
+        CopyOptions { format: CopyFormat::Text, delimiter: b'\t', null: "\\N".into(), header: false, quote: b'"' };
+    let mut format = TextFormat::new(&options);
+    let _ = format.convert(bytes);
+    let _ = format.finish();
+}

@@ -1,0 +1,219 @@
+//! From an accepted connection to an authenticated user: TLS, the startup message, SCRAM.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::Stream;
+use super::error::PgError;
+use super::frame::{self, FrameError, Message, Startup};
+use super::reply::Replies;
+use crate::options::is_loopback;
+use crate::scram::{self, Exchange};
+use crate::shared::{Shared, Visit};
+use crate::tls;
+use crate::users::Role;
+
+/// The first byte of a TLS client that does not ask before.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// What a wrong password costs the client.
+const PENALTY: Duration = Duration::from_millis(250);
+
+/// An authenticated client.
+pub struct Guest {
+    pub stream: Box<dyn Stream>,
+    pub user: String,
+    pub role: Role,
+    /// What the client's startup said besides its user.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// Why a client was not let in. It never says the password.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("{}", .0.message)]
+    Refused(PgError),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl From<PgError> for LoginError {
+    fn from(error: PgError) -> Self {
+        LoginError::Refused(error)
+    }
+}
+
+type Result<T, E = LoginError> = std::result::Result<T, E>;
+
+/// Lets a client in. `None`: it asked to cancel a statement, or has gone.
+pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, _: &Visit) -> Result<Option<Guest>> {
+    let is_local = is_loopback(stream.peer_addr()?.ip());
+    let Some((mut stream, startup, encrypted)) = greet(stream, shared).await? else { return Ok(None) };
+    let admitted = match startup {
+        Startup::Cancel { number, key } => {
+            if let (Ok(number), Ok(key)) = (u64::try_from(number), key.as_slice().try_into()) {
+                shared.cancel(number, key);
+            }
+            return Ok(None);
+        }
+        Startup::Start { .. } if !encrypted && !is_local => {
+            Err(PgError::fatal("28000", "connections from other machines need TLS")
+                .with_hint("use sslmode=require")
+                .into())
+        }
+        Startup::Start { minor, parameters } => admit(&mut stream, shared, minor, parameters).await,
+        Startup::Ssl | Startup::Gss => Err(FrameError::Malformed("encryption was asked for twice").into()),
+    };
+    match admitted {
+        Ok((user, role, parameters)) => Ok(Some(Guest { stream, user, role, parameters })),
+        Err(error) => {
+            tell(&mut stream, &error).await;
+            Err(error)
+        }
+    }
+}
+
+/// Answers requests for encryption, up to the message that matters.
+async fn greet(mut stream: TcpStream, shared: &Arc<Shared>) -> Result<Option<(Box<dyn Stream>, Startup, bool)>> {
+    let mut first = [0; 1];
+    if stream.peek(&mut first).await? == 0 {
+        return Ok(None);
+    }
+    if first[0] == TLS_HANDSHAKE
+        && let Some(config) = &shared.tls
+    {
+        return encrypted(stream, config).await;
+    }
+    // One request for each kind of encryption.
+    for _ in 0..3 {
+        let startup = match frame::read_startup(&mut stream).await {
+            Ok(Some(startup)) => startup,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                let error = LoginError::from(error);
+                tell(&mut stream, &error).await;
+                return Err(error);
+            }
+        };
+        match (startup, &shared.tls) {
+            (Startup::Ssl, Some(config)) => {
+                stream.write_all(b"S").await?;
+                return encrypted(stream, config).await;
+            }
+            (Startup::Ssl | Startup::Gss, _) => stream.write_all(b"N").await?,
+            (startup, _) => return Ok(Some((Box::new(stream), startup, false))),
+        }
+    }
+    Err(FrameError::Malformed("encryption was asked for again and again").into())
+}
+
+async fn encrypted(
+    stream: TcpStream,
+    config: &Arc<rustls::ServerConfig>,
+) -> Result<Option<(Box<dyn Stream>, Startup, bool)>> {
+    let acceptor = TlsAcceptor::from(tls::with_protocols(config, &[b"postgresql"]));
+    let mut stream = acceptor.accept(stream).await?;
+    let startup = frame::read_startup(&mut stream).await?;
+    Ok(startup.map(|startup| (Box::new(stream) as Box<dyn Stream>, startup, true)))
+}
+
+async fn admit(
+    stream: &mut Box<dyn Stream>,
+    shared: &Arc<Shared>,
+    minor: u16,
+    parameters: Vec<(String, String)>,
+) -> Result<(String, Role, Vec<(String, String)>)> {
+    let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| user.clone());
+    let Some(user) = user.filter(|user| !user.is_empty()) else {
+        return Err(PgError::fatal("28000", "the startup names no user").into());
+    };
+    let unknown: Vec<&str> =
+        parameters.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with("_pq_.")).collect();
+    let mut replies = Replies::default();
+    if minor > 0 || !unknown.is_empty() {
+        replies.negotiate(&unknown);
+    }
+    if !shared.authority.admits_anybody() {
+        authenticate(stream, shared, &user, &mut replies).await?;
+    }
+    replies.authentication(0, &[]);
+    stream.write_all(&replies.bytes).await?;
+    let role = shared.authority.role(&user).ok_or_else(wrong)?;
+    Ok((user, role, parameters))
+}
+
+/// SCRAM-SHA-256.
+async fn authenticate(
+    stream: &mut Box<dyn Stream>,
+    shared: &Arc<Shared>,
+    user: &str,
+    replies: &mut Replies,
+) -> Result<()> {
+    replies.authentication(10, format!("{}\0\0", scram::MECHANISM).as_bytes());
+    send(stream, replies).await?;
+    let initial = password(stream).await?;
+    let mut parts = initial.splitn(2, |byte| *byte == 0);
+    let (mechanism, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let first = rest.get(4..).and_then(|first| std::str::from_utf8(first).ok());
+    let Some(first) = first.filter(|_| mechanism == scram::MECHANISM.as_bytes()) else {
+        return Err(PgError::fatal("28000", "the client does not authenticate by SCRAM-SHA-256").into());
+    };
+    let verifier = shared.authority.verifier(user);
+    let failed = |error: scram::ScramError| match error {
+        scram::ScramError::Wrong => wrong(),
+        other => PgError::fatal("08P01", other.to_string()),
+    };
+    let (exchange, challenge) = Exchange::challenge(first, user, verifier, &shared.authority.secret).map_err(failed)?;
+    replies.authentication(11, challenge.as_bytes());
+    send(stream, replies).await?;
+    let last = password(stream).await?;
+    let checked = exchange.check(&String::from_utf8_lossy(&last));
+    match checked {
+        Ok(proof) => {
+            replies.authentication(12, proof.as_bytes());
+            Ok(())
+        }
+        Err(error) => {
+            shared.metrics.failed_logins.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(PENALTY).await;
+            Err(failed(error).into())
+        }
+    }
+}
+
+fn wrong() -> PgError {
+    PgError::fatal("28P01", "the user or the password is not right")
+}
+
+async fn password(stream: &mut Box<dyn Stream>) -> Result<Vec<u8>> {
+    match frame::read_unproven(stream).await? {
+        Some(Message::Password(bytes)) => Ok(bytes),
+        Some(_) => Err(FrameError::Malformed("a password was expected").into()),
+        None => Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into()),
+    }
+}
+
+async fn send(stream: &mut Box<dyn Stream>, replies: &mut Replies) -> Result<()> {
+    stream.write_all(&replies.bytes).await?;
+    stream.flush().await?;
+    replies.bytes.clear();
+    Ok(())
+}
+
+/// The error, to the client. It may be gone already.
+async fn tell(stream: &mut (impl AsyncWriteExt + AsyncReadExt + Unpin), error: &LoginError) {
+    let mut replies = Replies::default();
+    match error {
+        LoginError::Refused(error) => replies.error(error),
+        LoginError::Frame(FrameError::Io(_)) | LoginError::Io(_) => return,
+        LoginError::Frame(error) => replies.error(&PgError::fatal("08P01", error.to_string())),
+    }
+    let _ = stream.write_all(&replies.bytes).await;
+    let _ = stream.shutdown().await;
+}

@@ -1,0 +1,74 @@
+//! PostgreSQL's protocol, version 3: what psql, psycopg, JDBC and their kind speak.
+//!
+//! The frames are read here and not by a library: bytes of strangers must neither panic nor be believed.
+
+mod calendar;
+mod catalog;
+mod connection;
+mod copy;
+mod describe;
+mod error;
+mod execute;
+mod frame;
+#[doc(hidden)]
+pub mod fuzz;
+mod login;
+mod numeric;
+mod parameters;
+mod reply;
+mod settings;
+mod types;
+mod utility;
+mod values;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::protocol::{self, Protocol};
+use crate::shared::{Shared, Visit};
+use error::PgError;
+
+/// A client's connection, encrypted or not.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Stream for T {}
+
+/// The protocol as the server sees it.
+pub(crate) struct Postgres;
+
+#[async_trait]
+impl Protocol for Postgres {
+    fn scheme(&self) -> &'static str {
+        "postgres"
+    }
+
+    async fn serve(&self, listener: TcpListener, shared: Arc<Shared>) {
+        protocol::accept(listener, shared, handle).await;
+    }
+}
+
+async fn handle(stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>) {
+    let Some(visit) = visit else { return refuse(stream).await };
+    let entered = tokio::select! {
+        entered = tokio::time::timeout(shared.limits.startup, login::enter(stream, &shared, &visit)) => entered,
+        () = shared.stopping() => return,
+    };
+    match entered {
+        Ok(Ok(Some(guest))) => connection::run(guest, visit, shared).await,
+        // It was a request to cancel, or the client has gone.
+        Ok(Ok(None)) => {}
+        Ok(Err(error)) => tracing::info!(connection = visit.number, %error, "login failed"),
+        Err(_) => tracing::info!(connection = visit.number, "login took too long"),
+    }
+}
+
+/// Says why and hangs up, without waiting for what the client has to say.
+async fn refuse(mut stream: TcpStream) {
+    let mut replies = reply::Replies::default();
+    replies.error(&PgError::fatal("53300", "there are as many connections as may be").with_hint("try again later"));
+    let _ = stream.write_all(&replies.bytes).await;
+    let _ = stream.shutdown().await;
+}

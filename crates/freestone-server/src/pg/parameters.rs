@@ -1,0 +1,215 @@
+//! Values of parameters, from PostgreSQL's text and binary forms.
+
+use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
+use datafusion::scalar::ScalarValue;
+
+use super::error::PgError;
+use super::numeric::{self, DIGITS_MAX};
+use super::types::{self, ColumnType, Type};
+use super::values::{EPOCH_DAYS, EPOCH_MICROS};
+
+type Result<T, E = PgError> = std::result::Result<T, E>;
+
+/// The value of parameter `number`, from 1. `declared` is the type that the client chose (0: none), `planned` what the
+/// statement makes of it.
+pub fn parameter(
+    number: usize,
+    bytes: Option<&[u8]>,
+    format: i16,
+    declared: u32,
+    planned: &DataType,
+) -> Result<ScalarValue> {
+    let planned_type = ColumnType::of(planned).element;
+    let known = Type::by_oid(declared).filter(|known| *known != types::UNKNOWN);
+    let kind = known.unwrap_or(planned_type);
+    let Some(bytes) = bytes else {
+        let null = ScalarValue::try_new_null(planned);
+        return null.map_err(|error| PgError::unsupported(format!("parameter ${number}: {error}")));
+    };
+    let value = match format {
+        0 => text(bytes, kind),
+        1 => binary(bytes, kind),
+        _ => return Err(PgError::new("08P01", format!("parameter ${number}: there is no format {format}"))),
+    };
+    value.map_err(|reason| {
+        let code = if format == 0 { "22P02" } else { "22P03" };
+        PgError::new(code, format!("parameter ${number} is no value of type {}: {reason}", kind.sql))
+    })
+}
+
+fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
+    let trimmed = text.trim();
+    match kind {
+        types::BOOL => match trimmed.to_ascii_lowercase().as_str() {
+            "t" | "true" | "1" | "on" | "y" | "yes" => Ok(ScalarValue::Boolean(Some(true))),
+            "f" | "false" | "0" | "off" | "n" | "no" => Ok(ScalarValue::Boolean(Some(false))),
+            _ => Err("write it as true or false".into()),
+        },
+        types::BYTEA => bytes_of_text(text).map(|bytes| ScalarValue::Binary(Some(bytes))),
+        types::NUMERIC => decimal(trimmed),
+        types::FLOAT4 | types::FLOAT8 if trimmed.parse::<f64>().is_ok() => {
+            let value = trimmed.parse::<f64>().ok();
+            Ok(if kind == types::FLOAT4 {
+                ScalarValue::Float32(trimmed.parse().ok())
+            } else {
+                ScalarValue::Float64(value)
+            })
+        }
+        _ => match types::parameter_type(kind.oid) {
+            Some(DataType::Utf8View) | None => Ok(ScalarValue::Utf8View(Some(text.to_owned()))),
+            Some(to) => {
+                ScalarValue::Utf8(Some(trimmed.to_owned())).cast_to(&to).map_err(|error| error.strip_backtrace())
+            }
+        },
+    }
+}
+
+/// `\x00ff`, or the older form with backslashes.
+fn bytes_of_text(text: &str) -> Result<Vec<u8>, String> {
+    if let Some(digits) = text.strip_prefix("\\x") {
+        let digit = |byte: &u8| (*byte as char).to_digit(16).map(|digit| digit as u8);
+        let digits: Option<Vec<u8>> = digits.as_bytes().iter().map(digit).collect();
+        let digits = digits.filter(|digits| digits.len() % 2 == 0).ok_or("write it as \\x and pairs of hex digits")?;
+        return Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect());
+    }
+    let (mut bytes, mut rest) = (vec![], text.as_bytes());
+    while let [first, after @ ..] = rest {
+        match (first, after) {
+            (b'\\', [b'\\', after @ ..]) => {
+                bytes.push(b'\\');
+                rest = after;
+            }
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            (b'\\', _) => return Err("a backslash stands before another, or before three octal digits".into()),
+            (byte, after) => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// An exact number with as many decimals as it is written with.
+fn decimal(text: &str) -> Result<ScalarValue, String> {
+    let (negative, digits) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (digits, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{fraction}");
+    let exponent: i32 = exponent.parse().map_err(|_| "it is not a number")?;
+    if all.is_empty() || !all.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("it is not a number".into());
+    }
+    let too_long = || format!("it has more than {DIGITS_MAX} digits");
+    let scale =
+        i32::try_from(fraction.len()).ok().and_then(|count| count.checked_sub(exponent)).ok_or_else(too_long)?;
+    let zeros = usize::try_from(-scale.min(0)).map_err(|_| too_long())?;
+    let significant = all.trim_start_matches('0');
+    if significant.len() + zeros > DIGITS_MAX || scale > DIGITS_MAX as i32 {
+        return Err(too_long());
+    }
+    let padded = format!("{significant}{}", "0".repeat(zeros));
+    let value: i128 = if padded.is_empty() { 0 } else { padded.parse().map_err(|_| too_long())? };
+    let value = if negative { -value } else { value };
+    Ok(ScalarValue::Decimal128(Some(value), DIGITS_MAX as u8, scale.max(0) as i8))
+}
+
+fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
+    match kind {
+        types::BOOL => Ok(ScalarValue::Boolean(Some(u8::from_be_bytes(fixed(bytes)?) != 0))),
+        types::INT2 => Ok(ScalarValue::Int16(Some(i16::from_be_bytes(fixed(bytes)?)))),
+        types::INT4 => Ok(ScalarValue::Int32(Some(i32::from_be_bytes(fixed(bytes)?)))),
+        types::INT8 => Ok(ScalarValue::Int64(Some(i64::from_be_bytes(fixed(bytes)?)))),
+        types::OID | types::REGCLASS | types::REGTYPE | types::REGPROC => {
+            Ok(ScalarValue::Int64(Some(u32::from_be_bytes(fixed(bytes)?).into())))
+        }
+        types::FLOAT4 => Ok(ScalarValue::Float32(Some(f32::from_be_bytes(fixed(bytes)?)))),
+        types::FLOAT8 => Ok(ScalarValue::Float64(Some(f64::from_be_bytes(fixed(bytes)?)))),
+        types::NUMERIC => decimal(&numeric::read_binary(bytes)?),
+        types::DATE => {
+            let days = i32::from_be_bytes(fixed(bytes)?).checked_add(EPOCH_DAYS).ok_or("infinity is no date here")?;
+            Ok(ScalarValue::Date32(Some(days)))
+        }
+        types::TIME => Ok(ScalarValue::Time64Microsecond(Some(i64::from_be_bytes(fixed(bytes)?)))),
+        types::TIMESTAMP | types::TIMESTAMPTZ => {
+            let micros = i64::from_be_bytes(fixed(bytes)?).checked_add(EPOCH_MICROS);
+            let micros = micros.ok_or("infinity is no time here")?;
+            let zone = (kind == types::TIMESTAMPTZ).then(|| "+00:00".into());
+            let value = ScalarValue::TimestampMicrosecond(Some(micros), zone);
+            debug_assert!(matches!(value.data_type(), DataType::Timestamp(TimeUnit::Microsecond, _)));
+            Ok(value)
+        }
+        types::INTERVAL => {
+            let bytes: [u8; 16] = fixed(bytes)?;
+            let (micros, rest) = bytes.split_at(8);
+            let (days, months) = rest.split_at(4);
+            let nanoseconds = i64::from_be_bytes(fixed(micros)?).checked_mul(1000).ok_or("it is too long")?;
+            let (days, months) = (i32::from_be_bytes(fixed(days)?), i32::from_be_bytes(fixed(months)?));
+            Ok(ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano { months, days, nanoseconds })))
+        }
+        types::BYTEA => Ok(ScalarValue::Binary(Some(bytes.to_vec()))),
+        types::UUID => {
+            let bytes: [u8; 16] = fixed(bytes)?;
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+            Ok(ScalarValue::Utf8View(Some(parts.join("-"))))
+        }
+        _ => {
+            let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
+            Ok(ScalarValue::Utf8View(Some(text.to_owned())))
+        }
+    }
+}
+
+fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N], String> {
+    bytes.try_into().map_err(|_| format!("it has {} bytes instead of {N}", bytes.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_values() {
+        let check = |text: &str, kind: Type, expected: ScalarValue| {
+            let value = parameter(1, Some(text.as_bytes()), 0, kind.oid, &DataType::Null);
+            assert_eq!(value.expect(text), expected, "{text}");
+        };
+        check("t", types::BOOL, ScalarValue::Boolean(Some(true)));
+        check(" 7 ", types::INT4, ScalarValue::Int32(Some(7)));
+        check("Infinity", types::FLOAT8, ScalarValue::Float64(Some(f64::INFINITY)));
+        check("-12.30", types::NUMERIC, ScalarValue::Decimal128(Some(-1230), 38, 2));
+        check("1.5e3", types::NUMERIC, ScalarValue::Decimal128(Some(1500), 38, 0));
+        check("25e-2", types::NUMERIC, ScalarValue::Decimal128(Some(25), 38, 2));
+        check("\\x00ff", types::BYTEA, ScalarValue::Binary(Some(vec![0, 255])));
+        check("a\\\\\\001", types::BYTEA, ScalarValue::Binary(Some(vec![b'a', b'\\', 1])));
+        check("2024-02-29", types::DATE, ScalarValue::Date32(Some(19_782)));
+    }
+
+    #[test]
+    fn what_is_no_value_is_an_error() {
+        for (bytes, format, kind) in [
+            (&b"x"[..], 0, types::INT4),
+            (b"99999999999", 0, types::INT4),
+            (b"maybe", 0, types::BOOL),
+            (b"1e999999999", 0, types::NUMERIC),
+            (b"1e-2147483648", 0, types::NUMERIC),
+            (b"\xff", 0, types::TEXT),
+            (b"\\x0", 0, types::BYTEA),
+            (b"abc", 1, types::INT4),
+            (b"\x7f\xff\xff\xff", 1, types::DATE),
+            (b"", 1, types::NUMERIC),
+            (b"1", 2, types::INT4),
+        ] {
+            assert!(parameter(1, Some(bytes), format, kind.oid, &DataType::Null).is_err(), "{bytes:?}");
+        }
+    }
+}

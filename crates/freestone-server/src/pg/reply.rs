@@ -1,0 +1,143 @@
+//! What the server answers, as bytes to be sent.
+
+use super::error::PgError;
+use super::types::ColumnType;
+
+/// Messages that wait to be sent.
+#[derive(Debug, Default)]
+pub struct Replies {
+    pub bytes: Vec<u8>,
+}
+
+/// What a transaction's state is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Idle,
+    InTransaction,
+    Failed,
+}
+
+impl Replies {
+    /// A message of a kind, with what `body` writes; its length is filled in.
+    pub fn message(&mut self, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes.push(kind);
+        let start = self.bytes.len();
+        self.bytes.extend([0; 4]);
+        body(&mut self.bytes);
+        let length = u32::try_from(self.bytes.len() - start).unwrap_or(u32::MAX);
+        self.bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    pub fn authentication(&mut self, code: i32, body: &[u8]) {
+        self.message(b'R', |out| {
+            out.extend(code.to_be_bytes());
+            out.extend(body);
+        });
+    }
+
+    pub fn parameter(&mut self, name: &str, value: &str) {
+        self.message(b'S', |out| {
+            text(out, name);
+            text(out, value);
+        });
+    }
+
+    pub fn key(&mut self, number: u64, key: [u8; 4]) {
+        self.message(b'K', |out| {
+            out.extend((number as u32).to_be_bytes());
+            out.extend(key);
+        });
+    }
+
+    /// The newest version of the protocol that is spoken, 3.0, and options that are not known.
+    pub fn negotiate(&mut self, unknown: &[&str]) {
+        self.message(b'v', |out| {
+            out.extend(0i32.to_be_bytes());
+            out.extend((unknown.len() as i32).to_be_bytes());
+            unknown.iter().for_each(|name| text(out, name));
+        });
+    }
+
+    pub fn ready(&mut self, status: Status) {
+        let status = match status {
+            Status::Idle => b'I',
+            Status::InTransaction => b'T',
+            Status::Failed => b'E',
+        };
+        self.message(b'Z', |out| out.push(status));
+    }
+
+    /// A message without a body.
+    pub fn bare(&mut self, kind: u8) {
+        self.message(kind, |_| {});
+    }
+
+    pub fn complete(&mut self, tag: &str) {
+        self.message(b'C', |out| text(out, tag));
+    }
+
+    pub fn columns(&mut self, columns: &[(String, ColumnType)], formats: impl Fn(usize) -> i16) {
+        self.message(b'T', |out| {
+            out.extend((columns.len() as u16).to_be_bytes());
+            for (at, (name, kind)) in columns.iter().enumerate() {
+                text(out, name);
+                out.extend(0i32.to_be_bytes());
+                out.extend(0i16.to_be_bytes());
+                out.extend(kind.oid().to_be_bytes());
+                out.extend(kind.width().to_be_bytes());
+                out.extend(kind.modifier.to_be_bytes());
+                out.extend(formats(at).to_be_bytes());
+            }
+        });
+    }
+
+    pub fn parameters(&mut self, types: &[u32]) {
+        self.message(b't', |out| {
+            out.extend((types.len() as u16).to_be_bytes());
+            types.iter().for_each(|oid| out.extend(oid.to_be_bytes()));
+        });
+    }
+
+    /// COPY begins: `kind` is `G` for data from the client, `H` for data to it.
+    pub fn copy(&mut self, kind: u8, binary: bool, columns: usize) {
+        self.message(kind, |out| {
+            out.push(u8::from(binary));
+            out.extend((columns as u16).to_be_bytes());
+            (0..columns).for_each(|_| out.extend(i16::from(binary).to_be_bytes()));
+        });
+    }
+
+    pub fn error(&mut self, error: &PgError) {
+        self.report(b'E', error);
+    }
+
+    pub fn notice(&mut self, notice: &PgError) {
+        self.report(b'N', notice);
+    }
+
+    fn report(&mut self, kind: u8, error: &PgError) {
+        self.message(kind, |out| {
+            let mut field = |name: u8, value: &str| {
+                out.push(name);
+                text(out, value);
+            };
+            field(b'S', error.severity);
+            field(b'V', error.severity);
+            field(b'C', error.code);
+            field(b'M', &error.message);
+            if let Some(hint) = &error.hint {
+                field(b'H', hint);
+            }
+            if let Some(position) = error.position {
+                field(b'P', &position.to_string());
+            }
+            out.push(0);
+        });
+    }
+}
+
+/// Text and its end. A zero byte within would end it early.
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend(text.bytes().filter(|byte| *byte != 0));
+    out.push(0);
+}

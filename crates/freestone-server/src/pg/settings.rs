@@ -1,0 +1,217 @@
+//! PostgreSQL's settings of one connection. Those that the server cannot change say so.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::error::PgError;
+
+pub const VERSION: &str = concat!("16.6 (Freestone ", env!("CARGO_PKG_VERSION"), ")");
+const VERSION_NUMBER: &str = "160006";
+
+/// What may be done with a setting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Kept and shown; nothing follows from it.
+    Free,
+    /// Fixed; setting it is an error.
+    Fixed,
+    /// These values alone, by their beginning in lower case.
+    Only(&'static [&'static str]),
+    Milliseconds,
+    /// Accepted; times stay in UTC.
+    Zone,
+}
+
+/// Name as it is shown, value at the start, what may be done.
+const SETTINGS: &[(&str, &str, Kind)] = &[
+    ("application_name", "", Kind::Free),
+    ("bytea_output", "hex", Kind::Only(&["hex"])),
+    ("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
+    ("client_min_messages", "notice", Kind::Free),
+    ("DateStyle", "ISO, MDY", Kind::Only(&["iso"])),
+    ("default_transaction_deferrable", "off", Kind::Free),
+    ("default_transaction_isolation", "read committed", Kind::Free),
+    ("default_transaction_read_only", "off", Kind::Free),
+    ("escape_string_warning", "on", Kind::Free),
+    ("extra_float_digits", "1", Kind::Free),
+    ("idle_in_transaction_session_timeout", "0", Kind::Free),
+    ("in_hot_standby", "off", Kind::Fixed),
+    ("integer_datetimes", "on", Kind::Fixed),
+    ("IntervalStyle", "postgres", Kind::Only(&["postgres"])),
+    ("is_superuser", "off", Kind::Fixed),
+    ("jit", "off", Kind::Free),
+    ("lc_collate", "C", Kind::Fixed),
+    ("lc_ctype", "C", Kind::Fixed),
+    ("lc_messages", "C", Kind::Free),
+    ("lc_monetary", "C", Kind::Free),
+    ("lock_timeout", "0", Kind::Free),
+    ("max_identifier_length", "63", Kind::Fixed),
+    ("max_index_keys", "32", Kind::Fixed),
+    ("quote_all_identifiers", "off", Kind::Free),
+    ("role", "none", Kind::Free),
+    ("row_security", "on", Kind::Free),
+    ("search_path", "\"$user\", public", Kind::Free),
+    ("server_encoding", "UTF8", Kind::Fixed),
+    ("server_version", VERSION, Kind::Fixed),
+    ("server_version_num", VERSION_NUMBER, Kind::Fixed),
+    ("session_authorization", "", Kind::Fixed),
+    ("standard_conforming_strings", "on", Kind::Only(&["on", "true", "1"])),
+    ("statement_timeout", "0", Kind::Milliseconds),
+    ("synchronize_seqscans", "on", Kind::Free),
+    ("synchronous_commit", "on", Kind::Free),
+    ("TimeZone", "UTC", Kind::Zone),
+    ("transaction_isolation", "read committed", Kind::Free),
+    ("transaction_read_only", "off", Kind::Free),
+    ("work_mem", "4MB", Kind::Free),
+    ("xmloption", "content", Kind::Free),
+];
+
+/// Settings that clients are told of at the start, and whenever they change.
+const REPORTED: [&str; 14] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "search_path",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
+];
+
+/// The settings of one connection.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    values: BTreeMap<&'static str, String>,
+    initial: BTreeMap<&'static str, String>,
+    limit: Option<Duration>,
+}
+
+/// What came of setting a value.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// Tell the client the new value.
+    Reported {
+        name: &'static str,
+        value: String,
+    },
+    Kept,
+    /// It does not apply, and the client should know.
+    Ignored(String),
+}
+
+impl Settings {
+    /// `limit` is the server's own on a statement's time, which no setting raises.
+    pub fn new(user: &str, is_superuser: bool, limit: Option<Duration>) -> Settings {
+        let mut values: BTreeMap<_, _> = SETTINGS.iter().map(|(name, value, _)| (*name, (*value).to_owned())).collect();
+        values.insert("session_authorization", user.to_owned());
+        values.insert("is_superuser", if is_superuser { "on" } else { "off" }.to_owned());
+        Settings { initial: values.clone(), values, limit }
+    }
+
+    /// Whether a name is one of these; the others are the engine's.
+    pub fn knows(name: &str) -> bool {
+        find(name).is_some()
+    }
+
+    pub fn show(&self, name: &str) -> Option<(&'static str, &str)> {
+        let (name, _, _) = find(name)?;
+        Some((name, self.values.get(name)?))
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// Name and value of what clients are told at the start.
+    pub fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        REPORTED.iter().filter_map(|name| self.show(name))
+    }
+
+    /// Sets a value, or with `None` what it was at the start.
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<Changed, PgError> {
+        let Some((name, _, kind)) = find(name) else {
+            return Err(PgError::new("42704", format!("there is no setting {name}")));
+        };
+        let initial = self.initial.get(name).cloned().unwrap_or_default();
+        let value = value.map_or(initial, str::to_owned);
+        let lower = value.to_ascii_lowercase();
+        let value = match kind {
+            Kind::Fixed => return Err(PgError::new("55P02", format!("{name} cannot be changed"))),
+            Kind::Only(values) if !values.iter().any(|allowed| lower.starts_with(allowed)) => {
+                return Err(PgError::new("0A000", format!("{name} = {value} is not available"))
+                    .with_hint(format!("it is {} here", values[0])));
+            }
+            Kind::Only(_) => self.values.get(name).cloned().unwrap_or_default(),
+            Kind::Zone if !matches!(lower.as_str(), "utc" | "gmt" | "etc/utc" | "0" | "default" | "local") => {
+                return Ok(Changed::Ignored(format!(
+                    "TimeZone stays UTC: times with zone are shown in it, not in {value}"
+                )));
+            }
+            Kind::Zone => "UTC".to_owned(),
+            Kind::Milliseconds => milliseconds(&lower)?.as_millis().to_string(),
+            Kind::Free => value,
+        };
+        self.values.insert(name, value.clone());
+        let reported = REPORTED.contains(&name);
+        Ok(if reported { Changed::Reported { name, value } } else { Changed::Kept })
+    }
+
+    pub fn reset_all(&mut self) {
+        self.values = self.initial.clone();
+    }
+
+    /// How long a statement may take: the shorter of the connection's limit and the server's.
+    pub fn statement_limit(&self) -> Option<Duration> {
+        let own = self.values.get("statement_timeout").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let own = (own > 0).then(|| Duration::from_millis(own));
+        own.into_iter().chain(self.limit).min()
+    }
+}
+
+fn find(name: &str) -> Option<(&'static str, &'static str, Kind)> {
+    SETTINGS.iter().copied().find(|(known, ..)| known.eq_ignore_ascii_case(name))
+}
+
+/// `500`, `500ms`, `5s`, `2min`
+fn milliseconds(text: &str) -> Result<Duration, PgError> {
+    let invalid = || PgError::new("22023", format!("{text} is not a time: write it as 500ms, 5s or 2min"));
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let factor = match text[digits.len()..].trim() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(invalid()),
+    };
+    let count: u64 = digits.parse().map_err(|_| invalid())?;
+    Ok(Duration::from_millis(count.checked_mul(factor).ok_or_else(invalid)?.min(i32::MAX as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_say_what_they_cannot_be() {
+        let mut settings = Settings::new("ann", false, Some(Duration::from_secs(1)));
+        assert_eq!(settings.statement_limit(), Some(Duration::from_secs(1)));
+        settings.set("STATEMENT_TIMEOUT", Some("500ms")).expect("set");
+        assert_eq!(settings.statement_limit(), Some(Duration::from_millis(500)));
+        settings.set("statement_timeout", Some("1h")).expect("set");
+        assert_eq!(settings.statement_limit(), Some(Duration::from_secs(1)));
+        let named = settings.set("application_name", Some("x")).expect("set");
+        assert_eq!(named, Changed::Reported { name: "application_name", value: "x".into() });
+        assert!(settings.set("client_encoding", Some("LATIN1")).is_err());
+        assert!(settings.set("server_version", Some("9")).is_err());
+        assert!(settings.set("datestyle", Some("ISO, DMY")).is_ok() && settings.set("datestyle", Some("SQL")).is_err());
+        assert!(matches!(settings.set("timezone", Some("Europe/Paris")), Ok(Changed::Ignored(_))));
+        settings.set("application_name", None).expect("reset");
+        assert_eq!(settings.show("application_name"), Some(("application_name", "")));
+    }
+}

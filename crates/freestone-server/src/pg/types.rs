@@ -1,0 +1,144 @@
+//! The engine's types as PostgreSQL's.
+
+use arrow::datatypes::DataType;
+
+/// A type of PostgreSQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Type {
+    pub oid: u32,
+    /// Its name in `pg_type`.
+    pub name: &'static str,
+    /// Its name in SQL.
+    pub sql: &'static str,
+    /// Bytes of a value, or -1.
+    pub width: i16,
+    /// The type of arrays of it.
+    pub array: u32,
+    pub category: char,
+}
+
+macro_rules! types {
+    ($($constant:ident = $oid:literal, $name:literal, $sql:literal, $width:literal, $array:literal, $category:literal;)*) => {
+        $(pub const $constant: Type = Type {
+            oid: $oid, name: $name, sql: $sql, width: $width, array: $array, category: $category
+        };)*
+        /// All types that have a name here.
+        pub const TYPES: &[Type] = &[$($constant),*];
+    };
+}
+
+types! {
+    BOOL = 16, "bool", "boolean", 1, 1000, 'B';
+    BYTEA = 17, "bytea", "bytea", -1, 1001, 'U';
+    CHAR = 18, "char", "\"char\"", 1, 1002, 'Z';
+    NAME = 19, "name", "name", 64, 1003, 'S';
+    INT8 = 20, "int8", "bigint", 8, 1016, 'N';
+    INT2 = 21, "int2", "smallint", 2, 1005, 'N';
+    INT4 = 23, "int4", "integer", 4, 1007, 'N';
+    REGPROC = 24, "regproc", "regproc", 4, 1008, 'N';
+    TEXT = 25, "text", "text", -1, 1009, 'S';
+    OID = 26, "oid", "oid", 4, 1028, 'N';
+    JSON = 114, "json", "json", -1, 199, 'U';
+    FLOAT4 = 700, "float4", "real", 4, 1021, 'N';
+    FLOAT8 = 701, "float8", "double precision", 8, 1022, 'N';
+    UNKNOWN = 705, "unknown", "unknown", -2, 0, 'X';
+    BPCHAR = 1042, "bpchar", "character", -1, 1014, 'S';
+    VARCHAR = 1043, "varchar", "character varying", -1, 1015, 'S';
+    DATE = 1082, "date", "date", 4, 1182, 'D';
+    TIME = 1083, "time", "time without time zone", 8, 1183, 'D';
+    TIMESTAMP = 1114, "timestamp", "timestamp without time zone", 8, 1115, 'D';
+    TIMESTAMPTZ = 1184, "timestamptz", "timestamp with time zone", 8, 1185, 'D';
+    INTERVAL = 1186, "interval", "interval", 16, 1187, 'T';
+    NUMERIC = 1700, "numeric", "numeric", -1, 1231, 'N';
+    REGCLASS = 2205, "regclass", "regclass", 4, 2210, 'N';
+    REGTYPE = 2206, "regtype", "regtype", 4, 2211, 'N';
+    UUID = 2950, "uuid", "uuid", 16, 2951, 'U';
+}
+
+impl Type {
+    pub fn by_oid(oid: u32) -> Option<Type> {
+        TYPES.iter().copied().find(|known| known.oid == oid)
+    }
+}
+
+/// The type of a result's column or a table's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnType {
+    pub element: Type,
+    pub is_array: bool,
+    /// Precision and scale of a numeric; -1 where there is nothing to say.
+    pub modifier: i32,
+}
+
+impl ColumnType {
+    pub fn of(data_type: &DataType) -> ColumnType {
+        match data_type {
+            DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+                ColumnType { is_array: true, ..ColumnType::of(field.data_type()) }
+            }
+            DataType::Dictionary(_, values) => ColumnType::of(values),
+            DataType::Decimal32(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal128(precision, scale)
+            | DataType::Decimal256(precision, scale) => {
+                let modifier = ((i32::from(*precision) << 16) | (i32::from(*scale) & 0x7ff)) + 4;
+                ColumnType { modifier, ..ColumnType::plain(NUMERIC) }
+            }
+            other => ColumnType::plain(scalar(other)),
+        }
+    }
+
+    fn plain(element: Type) -> ColumnType {
+        ColumnType { element, is_array: false, modifier: -1 }
+    }
+
+    pub fn oid(&self) -> u32 {
+        if self.is_array { self.element.array } else { self.element.oid }
+    }
+
+    pub fn width(&self) -> i16 {
+        if self.is_array { -1 } else { self.element.width }
+    }
+}
+
+fn scalar(data_type: &DataType) -> Type {
+    match data_type {
+        DataType::Boolean => BOOL,
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => INT2,
+        DataType::Int32 | DataType::UInt16 => INT4,
+        DataType::Int64 | DataType::UInt32 => INT8,
+        DataType::UInt64 => NUMERIC,
+        DataType::Float16 | DataType::Float32 => FLOAT4,
+        DataType::Float64 => FLOAT8,
+        DataType::Date32 | DataType::Date64 => DATE,
+        DataType::Time32(_) | DataType::Time64(_) => TIME,
+        DataType::Timestamp(_, None) => TIMESTAMP,
+        DataType::Timestamp(_, Some(_)) => TIMESTAMPTZ,
+        DataType::Interval(_) | DataType::Duration(_) => INTERVAL,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => BYTEA,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => VARCHAR,
+        _ => TEXT,
+    }
+}
+
+/// The engine's type for a parameter that the client says is of a type; `None` where the statement shall say.
+pub fn parameter_type(oid: u32) -> Option<DataType> {
+    use arrow::datatypes::{IntervalUnit, TimeUnit};
+    Some(match Type::by_oid(oid)? {
+        BOOL => DataType::Boolean,
+        INT2 => DataType::Int16,
+        INT4 => DataType::Int32,
+        INT8 | OID | REGCLASS | REGTYPE | REGPROC => DataType::Int64,
+        FLOAT4 => DataType::Float32,
+        FLOAT8 => DataType::Float64,
+        NUMERIC => DataType::Decimal128(38, 10),
+        DATE => DataType::Date32,
+        TIME => DataType::Time64(TimeUnit::Microsecond),
+        TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
+        TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+        INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
+        BYTEA => DataType::Binary,
+        TEXT | VARCHAR | BPCHAR | NAME | CHAR | JSON | UUID => DataType::Utf8View,
+        _ => return None,
+    })
+}

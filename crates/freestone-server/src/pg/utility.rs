@@ -1,0 +1,407 @@
+//! Statements that are PostgreSQL's own and the connection's business: settings, transactions, cursors, COPY over the
+//! connection.
+
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use super::error::PgError;
+
+type Result<T, E = PgError> = std::result::Result<T, E>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Utility {
+    Begin,
+    Commit,
+    Rollback,
+    Set {
+        name: String,
+        value: Option<String>,
+    },
+    Show(String),
+    Reset(String),
+    DiscardAll,
+    /// One prepared statement, or all.
+    Deallocate(Option<String>),
+    CopyOut(CopyOut),
+    CopyIn(CopyIn),
+    /// Accepted, and nothing happens: UNLISTEN, SET TRANSACTION, CLOSE ALL.
+    Nothing(&'static str),
+}
+
+/// `COPY … TO STDOUT`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOut {
+    pub query: String,
+    pub options: CopyOptions,
+}
+
+/// `COPY … FROM STDIN`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyIn {
+    pub table: String,
+    pub columns: Vec<String>,
+    pub options: CopyOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyFormat {
+    Text,
+    Csv,
+    Binary,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOptions {
+    pub format: CopyFormat,
+    pub delimiter: u8,
+    pub null: String,
+    pub header: bool,
+    pub quote: u8,
+}
+
+/// What a statement is, if it is one of those; else it is the engine's.
+pub fn utility(sql: &str) -> Result<Option<Utility>> {
+    let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize() else { return Ok(None) };
+    let tokens: Vec<Token> =
+        tokens.into_iter().filter(|t| !matches!(t, Token::Whitespace(_) | Token::SemiColon)).collect();
+    let mut words = Words { tokens: &tokens };
+    let first = words.next_word();
+    let second = words.peek();
+    Ok(match first.as_str() {
+        "BEGIN" => Some(Utility::Begin),
+        "START" if second == "TRANSACTION" => Some(Utility::Begin),
+        "COMMIT" | "END" => Some(Utility::Commit),
+        "ROLLBACK" | "ABORT" if words.has("TO") => {
+            return Err(PgError::unsupported("there are no savepoints: each statement commits by itself"));
+        }
+        "SAVEPOINT" | "RELEASE" => {
+            return Err(PgError::unsupported("there are no savepoints: each statement commits by itself"));
+        }
+        "ROLLBACK" | "ABORT" => Some(Utility::Rollback),
+        "SET" => set(words)?,
+        "SHOW" if matches!(second.as_str(), "TABLES" | "COLUMNS" | "CREATE" | "FUNCTIONS") => None,
+        "SHOW" => Some(Utility::Show(words.setting())),
+        "RESET" => Some(Utility::Reset(words.setting())),
+        "DISCARD" => match second.as_str() {
+            "ALL" => Some(Utility::DiscardAll),
+            _ => Some(Utility::Nothing("DISCARD")),
+        },
+        "DEALLOCATE" => {
+            words.skip("PREPARE");
+            let all = words.peek() == "ALL";
+            Some(Utility::Deallocate((!all).then(|| words.name()).flatten()))
+        }
+        "UNLISTEN" => Some(Utility::Nothing("UNLISTEN")),
+        "CLOSE" => Some(Utility::Nothing("CLOSE CURSOR")),
+        "COPY" => copy(words)?,
+        _ => None,
+    })
+}
+
+fn set(mut words: Words) -> Result<Option<Utility>> {
+    if !words.skip("SESSION") {
+        words.skip("LOCAL");
+    }
+    match words.peek().as_str() {
+        "TRANSACTION" | "CHARACTERISTICS" => return Ok(Some(Utility::Nothing("SET"))),
+        "NAMES" => {
+            words.next_word();
+            return Ok(Some(Utility::Set { name: "client_encoding".into(), value: words.value() }));
+        }
+        "TIME" => {
+            words.next_word();
+            words.skip("ZONE");
+            return Ok(Some(Utility::Set { name: "timezone".into(), value: words.value() }));
+        }
+        _ => {}
+    }
+    let name = words.setting_name();
+    if !matches!(words.tokens.first(), Some(Token::Eq)) && words.peek() != "TO" {
+        return Err(PgError::syntax("syntax error: expected SET name = value"));
+    }
+    words.tokens = &words.tokens[1..];
+    Ok(Some(Utility::Set { name, value: words.value() }))
+}
+
+fn copy(mut words: Words) -> Result<Option<Utility>> {
+    let (query, table, columns) = match words.tokens.first() {
+        Some(Token::LParen) => (Some(words.parenthesized()), String::new(), vec![]),
+        _ => {
+            let Some(table) = words.qualified_name() else { return Ok(None) };
+            (None, table, words.columns())
+        }
+    };
+    let direction = words.next_word();
+    match (direction.as_str(), words.next_word().as_str()) {
+        ("TO", "STDOUT") => {
+            let query = query.unwrap_or_else(|| {
+                let quoted: Vec<String> = columns.iter().map(|column| quote(column)).collect();
+                let list = if quoted.is_empty() { "*".to_owned() } else { quoted.join(", ") };
+                format!("SELECT {list} FROM {}", quote(&table))
+            });
+            Ok(Some(Utility::CopyOut(CopyOut { query, options: copy_options(words)? })))
+        }
+        ("FROM", "STDIN") if query.is_none() => {
+            Ok(Some(Utility::CopyIn(CopyIn { table, columns, options: copy_options(words)? })))
+        }
+        // A file, or something that the engine says better what is wrong with.
+        _ => Ok(None),
+    }
+}
+
+fn copy_options(mut words: Words) -> Result<CopyOptions> {
+    let (mut format, mut delimiter, mut null, mut quote) = (CopyFormat::Text, None, None, b'"');
+    let mut header = false;
+    words.skip("WITH");
+    let in_parentheses = matches!(words.tokens.first(), Some(Token::LParen));
+    loop {
+        while matches!(words.tokens.first(), Some(Token::LParen | Token::RParen | Token::Comma)) {
+            words.tokens = &words.tokens[1..];
+        }
+        if words.tokens.is_empty() {
+            break;
+        }
+        match words.next_word().as_str() {
+            "FORMAT" => format = copy_format(&words.next_value().unwrap_or_default())?,
+            "CSV" => format = CopyFormat::Csv,
+            "BINARY" => format = CopyFormat::Binary,
+            "HEADER" => {
+                let written = in_parentheses && !matches!(words.tokens.first(), Some(Token::Comma | Token::RParen));
+                let value = if written { words.next_value().unwrap_or_default() } else { "true".into() };
+                header = !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "0");
+            }
+            "DELIMITER" => {
+                words.skip("AS");
+                delimiter = Some(one_byte("DELIMITER", words.next_value())?);
+            }
+            "QUOTE" => {
+                words.skip("AS");
+                quote = one_byte("QUOTE", words.next_value())?;
+            }
+            "NULL" => {
+                words.skip("AS");
+                null = words.next_value();
+            }
+            "ENCODING" => {
+                let encoding = words.next_value().unwrap_or_default();
+                if !matches!(encoding.to_ascii_lowercase().replace('-', "").as_str(), "utf8" | "unicode") {
+                    return Err(PgError::unsupported(format!("encoding {encoding}: there is UTF-8 only")));
+                }
+            }
+            "" => return Err(PgError::syntax("syntax error in the options of COPY")),
+            other => {
+                return Err(PgError::unsupported(format!("COPY has no option {other} here"))
+                    .with_hint("there are FORMAT text, csv and binary, HEADER, DELIMITER, NULL, QUOTE and ENCODING"));
+            }
+        }
+    }
+    let is_csv = format == CopyFormat::Csv;
+    Ok(CopyOptions {
+        format,
+        delimiter: delimiter.unwrap_or(if is_csv { b',' } else { b'\t' }),
+        null: null.unwrap_or_else(|| if is_csv { String::new() } else { "\\N".to_owned() }),
+        header,
+        quote,
+    })
+}
+
+fn copy_format(name: &str) -> Result<CopyFormat> {
+    match name.to_ascii_lowercase().as_str() {
+        "text" => Ok(CopyFormat::Text),
+        "csv" => Ok(CopyFormat::Csv),
+        "binary" => Ok(CopyFormat::Binary),
+        _ => Err(PgError::new("22023", format!("COPY has no format {name}"))
+            .with_hint("over a connection there are text, csv and binary")),
+    }
+}
+
+fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
+    match value.as_deref().map(str::as_bytes) {
+        Some([byte]) => Ok(*byte),
+        _ => Err(PgError::new("22023", format!("{option} of COPY is one byte"))),
+    }
+}
+
+pub fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The tokens still to read.
+struct Words<'a> {
+    tokens: &'a [Token],
+}
+
+impl Words<'_> {
+    /// The next token as an upper-case word; empty where it is none.
+    fn peek(&self) -> String {
+        match self.tokens.first() {
+            Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+            _ => String::new(),
+        }
+    }
+
+    fn next_word(&mut self) -> String {
+        let word = self.peek();
+        self.tokens = self.tokens.get(1..).unwrap_or_default();
+        word
+    }
+
+    fn skip(&mut self, word: &str) -> bool {
+        let found = self.peek() == word;
+        if found {
+            self.next_word();
+        }
+        found
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.tokens.iter().any(|t| matches!(t, Token::Word(w) if w.value.eq_ignore_ascii_case(word)))
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let Some(Token::Word(word)) = self.tokens.first() else { return None };
+        self.tokens = &self.tokens[1..];
+        Some(if word.quote_style.is_some() { word.value.clone() } else { word.value.to_lowercase() })
+    }
+
+    /// A table's name; a schema before it is ours, or nobody's.
+    fn qualified_name(&mut self) -> Option<String> {
+        let mut name = self.name()?;
+        while matches!(self.tokens.first(), Some(Token::Period)) {
+            self.tokens = &self.tokens[1..];
+            name = self.name()?;
+        }
+        Some(name)
+    }
+
+    fn columns(&mut self) -> Vec<String> {
+        let mut columns = vec![];
+        if matches!(self.tokens.first(), Some(Token::LParen)) {
+            self.tokens = &self.tokens[1..];
+            while let Some(name) = self.name() {
+                columns.push(name);
+                let more = matches!(self.tokens.first(), Some(Token::Comma));
+                self.tokens = self.tokens.get(1..).unwrap_or_default();
+                if !more {
+                    break;
+                }
+            }
+        }
+        columns
+    }
+
+    /// The text between parentheses.
+    fn parenthesized(&mut self) -> String {
+        let (mut depth, mut end) = (0usize, self.tokens.len());
+        for (at, token) in self.tokens.iter().enumerate() {
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                end = at;
+                break;
+            }
+        }
+        let inner = self.tokens.get(1..end).unwrap_or_default();
+        self.tokens = self.tokens.get(end + 1..).unwrap_or_default();
+        inner.iter().map(Token::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A string, a number or a word.
+    fn next_value(&mut self) -> Option<String> {
+        let value = match self.tokens.first()? {
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text.clone(),
+            Token::Number(digits, _) => digits.clone(),
+            Token::Word(word) => word.value.clone(),
+            other => other.to_string(),
+        };
+        self.tokens = &self.tokens[1..];
+        Some(value)
+    }
+
+    /// All that is left as one value; `None` for DEFAULT.
+    fn value(&mut self) -> Option<String> {
+        let mut parts = vec![];
+        while let Some(part) = self.next_value() {
+            parts.push(part);
+        }
+        let text = parts.join(" ").replace(" , ", ", ").replace("- ", "-");
+        (!text.eq_ignore_ascii_case("default")).then_some(text)
+    }
+
+    fn setting_name(&mut self) -> String {
+        let mut name = self.name().unwrap_or_default();
+        while matches!(self.tokens.first(), Some(Token::Period)) {
+            self.tokens = &self.tokens[1..];
+            name = format!("{name}.{}", self.name().unwrap_or_default());
+        }
+        name.to_lowercase()
+    }
+
+    /// The name of a setting of SHOW and RESET.
+    fn setting(&mut self) -> String {
+        match (self.peek().as_str(), self.tokens.len()) {
+            ("TIME", 2) => "timezone".into(),
+            ("TRANSACTION", 3) => "transaction_isolation".into(),
+            ("SESSION", 2) => "session_authorization".into(),
+            _ => self.setting_name(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(sql: &str, expected: Option<Utility>) {
+        assert_eq!(utility(sql).expect(sql), expected, "{sql}");
+    }
+
+    #[test]
+    fn postgresqls_own_statements_are_recognized() {
+        let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
+        check("begin isolation level serializable", Some(Utility::Begin));
+        check("START TRANSACTION READ ONLY;", Some(Utility::Begin));
+        check("/* x */ ROLLBACK", Some(Utility::Rollback));
+        check("SET DateStyle TO 'ISO'", Some(set("datestyle", "ISO")));
+        check("set session search_path = a, \"B\"", Some(set("search_path", "a, B")));
+        check("SET NAMES 'utf8'", Some(set("client_encoding", "utf8")));
+        check("SET TIME ZONE 'UTC'", Some(set("timezone", "UTC")));
+        check("SET extra_float_digits = -3", Some(set("extra_float_digits", "-3")));
+        check("SET x TO DEFAULT", Some(Utility::Set { name: "x".into(), value: None }));
+        check("SHOW TRANSACTION ISOLATION LEVEL", Some(Utility::Show("transaction_isolation".into())));
+        check("SHOW freestone.design", Some(Utility::Show("freestone.design".into())));
+        check("SHOW TABLES", None);
+        check("DEALLOCATE ALL", Some(Utility::Deallocate(None)));
+        check("DEALLOCATE PREPARE s1", Some(Utility::Deallocate(Some("s1".into()))));
+        check("SELECT 1", None);
+        check("COPY t FROM 'file.csv'", None);
+        assert!(utility("SAVEPOINT a").is_err() && utility("ROLLBACK TO a").is_err() && utility("SET x").is_err());
+    }
+
+    #[test]
+    fn copy_over_the_connection_has_postgresqls_options() {
+        let options = |sql: &str| match utility(sql).expect(sql) {
+            Some(Utility::CopyOut(copy)) => (copy.query, copy.options),
+            other => panic!("{sql}: {other:?}"),
+        };
+        let text =
+            CopyOptions { format: CopyFormat::Text, delimiter: b'\t', null: "\\N".into(), header: false, quote: b'"' };
+        assert_eq!(options("COPY t TO STDOUT"), ("SELECT * FROM \"t\"".into(), text.clone()));
+        let csv =
+            CopyOptions { format: CopyFormat::Csv, delimiter: b';', null: "x".into(), header: true, quote: b'\'' };
+        let sql = "COPY public.t (a, \"B\") TO STDOUT WITH (FORMAT csv, HEADER, DELIMITER ';', NULL 'x', QUOTE '''')";
+        assert_eq!(options(sql), ("SELECT \"a\", \"B\" FROM \"t\"".into(), csv));
+        let (query, chosen) = options("COPY (SELECT 'a)' , (1)) TO STDOUT (FORMAT BINARY)");
+        assert_eq!((query.as_str(), chosen.format), ("SELECT 'a)' , ( 1 )", CopyFormat::Binary));
+        assert_eq!(options("COPY t TO STDOUT CSV HEADER").1.format, CopyFormat::Csv);
+        assert!(utility("COPY t TO STDOUT (FORMAT parquet)").is_err());
+        assert!(utility("COPY t TO STDOUT (DELIMITER 'ab')").is_err());
+        match utility("copy t(a) from stdin with csv").expect("a copy") {
+            Some(Utility::CopyIn(copy)) => assert_eq!((copy.table.as_str(), copy.columns.len()), ("t", 1)),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The engine's values in PostgreSQL's text and binary forms, written row by row from columns.
+
+use std::fmt::Write as _;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Decimal128Array, Float32Array, Float64Array,
+    IntervalMonthDayNanoArray, PrimitiveArray, StringViewArray,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
+    DataType, Date32Type, Int16Type, Int32Type, Int64Type, IntervalUnit, Time64MicrosecondType, TimeUnit,
+    TimestampMicrosecondType,
+};
+use arrow::error::ArrowError;
+
+use super::calendar;
+use super::numeric;
+use super::types::ColumnType;
+
+/// Microseconds and days from 1970-01-01 to 2000-01-01, from where PostgreSQL counts.
+pub const EPOCH_MICROS: i64 = 946_684_800_000_000;
+pub const EPOCH_DAYS: i32 = 10_957;
+
+/// A column of a batch, ready to be written.
+pub struct Column {
+    values: Values,
+    array: ArrayRef,
+    binary: bool,
+}
+
+enum Values {
+    Bool(BooleanArray),
+    Int2(PrimitiveArray<Int16Type>),
+    Int4(PrimitiveArray<Int32Type>),
+    Int8(PrimitiveArray<Int64Type>),
+    Float4(Float32Array),
+    Float8(Float64Array),
+    Numeric(Decimal128Array, i8),
+    /// Numerics of more than 38 digits, as text.
+    Digits(StringViewArray),
+    Date(PrimitiveArray<Date32Type>),
+    Time(PrimitiveArray<Time64MicrosecondType>),
+    Timestamp(PrimitiveArray<TimestampMicrosecondType>, bool),
+    Interval(IntervalMonthDayNanoArray),
+    Text(StringViewArray),
+    Bytes(BinaryViewArray),
+    List {
+        offsets: OffsetBuffer<i64>,
+        elements: Box<Column>,
+        oid: u32,
+    },
+    Null,
+}
+
+impl Column {
+    /// Prepares a column. Types without a form of their own are written as the engine writes them as text.
+    pub fn new(array: &ArrayRef, binary: bool) -> Result<Column, ArrowError> {
+        Ok(Column { values: Values::of(array, binary)?, array: array.clone(), binary })
+    }
+
+    /// Writes the length of a row's value and the value, as DataRow and binary COPY have them.
+    pub fn write_sized(&self, row: usize, out: &mut Vec<u8>) {
+        if self.is_null(row) {
+            out.extend((-1i32).to_be_bytes());
+            return;
+        }
+        let start = out.len();
+        out.extend([0; 4]);
+        self.write(row, out);
+        let length = i32::try_from(out.len() - start - 4).unwrap_or(i32::MAX);
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    pub fn is_null(&self, row: usize) -> bool {
+        matches!(self.values, Values::Null) || self.array.is_null(row)
+    }
+
+    /// Writes a value that is not NULL.
+    pub fn write(&self, row: usize, out: &mut Vec<u8>) {
+        if self.binary { self.write_binary(row, out) } else { self.write_text(row, out) }
+    }
+
+    fn write_text(&self, row: usize, out: &mut Vec<u8>) {
+        match &self.values {
+            Values::Bool(values) => out.push(if values.value(row) { b't' } else { b'f' }),
+            Values::Int2(values) => show(out, values.value(row)),
+            Values::Int4(values) => show(out, values.value(row)),
+            Values::Int8(values) => show(out, values.value(row)),
+            Values::Float4(values) => float_text(out, f64::from(values.value(row)), &values.value(row), 6),
+            Values::Float8(values) => float_text(out, values.value(row), &values.value(row), 15),
+            Values::Numeric(values, scale) => numeric::write_text(out, values.value(row), *scale),
+            Values::Digits(values) | Values::Text(values) => out.extend(values.value(row).as_bytes()),
+            Values::Date(values) => calendar::write_date(out, values.value(row).into()),
+            Values::Time(values) => calendar::write_time(out, values.value(row)),
+            Values::Timestamp(values, zoned) => calendar::write_timestamp(out, values.value(row), *zoned),
+            Values::Interval(values) => calendar::write_interval(out, values.value(row)),
+            Values::Bytes(values) => {
+                out.extend(b"\\x");
+                values.value(row).iter().for_each(|byte| out.extend(hex(*byte)));
+            }
+            Values::List { offsets, elements, .. } => elements.write_array_text(bounds(offsets, row), out),
+            Values::Null => {}
+        }
+    }
+
+    fn write_binary(&self, row: usize, out: &mut Vec<u8>) {
+        match &self.values {
+            Values::Bool(values) => out.push(u8::from(values.value(row))),
+            Values::Int2(values) => out.extend(values.value(row).to_be_bytes()),
+            Values::Int4(values) => out.extend(values.value(row).to_be_bytes()),
+            Values::Int8(values) => out.extend(values.value(row).to_be_bytes()),
+            Values::Float4(values) => out.extend(values.value(row).to_be_bytes()),
+            Values::Float8(values) => out.extend(values.value(row).to_be_bytes()),
+            Values::Numeric(values, scale) => numeric::write_binary(out, values.value(row), *scale),
+            Values::Digits(values) => numeric::write_binary_digits(out, values.value(row)),
+            Values::Date(values) => out.extend(values.value(row).saturating_sub(EPOCH_DAYS).to_be_bytes()),
+            Values::Time(values) => out.extend(values.value(row).to_be_bytes()),
+            Values::Timestamp(values, _) => {
+                out.extend(values.value(row).saturating_sub(EPOCH_MICROS).to_be_bytes());
+            }
+            Values::Interval(values) => {
+                let value = values.value(row);
+                out.extend(value.nanoseconds.div_euclid(1000).to_be_bytes());
+                out.extend(value.days.to_be_bytes());
+                out.extend(value.months.to_be_bytes());
+            }
+            Values::Text(values) => out.extend(values.value(row).as_bytes()),
+            Values::Bytes(values) => out.extend(values.value(row)),
+            Values::List { offsets, elements, oid } => elements.write_array_binary(bounds(offsets, row), *oid, out),
+            Values::Null => {}
+        }
+    }
+
+    /// `{a,"b c",NULL}`
+    fn write_array_text(&self, rows: std::ops::Range<usize>, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (at, row) in rows.enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            if self.is_null(row) {
+                out.extend(b"NULL");
+                continue;
+            }
+            let mut value = vec![];
+            self.write_text(row, &mut value);
+            let is_list = matches!(self.values, Values::List { .. });
+            let special = |byte: &u8| b"{},\"\\ \t\n\r".contains(byte);
+            if !is_list && (value.is_empty() || value.iter().any(special) || value.eq_ignore_ascii_case(b"null")) {
+                out.push(b'"');
+                value.iter().for_each(|byte| match byte {
+                    b'"' | b'\\' => out.extend([b'\\', *byte]),
+                    byte => out.push(*byte),
+                });
+                out.push(b'"');
+            } else {
+                out.extend(value);
+            }
+        }
+        out.push(b'}');
+    }
+
+    fn write_array_binary(&self, rows: std::ops::Range<usize>, oid: u32, out: &mut Vec<u8>) {
+        let has_nulls = rows.clone().any(|row| self.is_null(row));
+        out.extend(i32::from(!rows.is_empty()).to_be_bytes());
+        out.extend(i32::from(has_nulls).to_be_bytes());
+        out.extend(oid.to_be_bytes());
+        if !rows.is_empty() {
+            out.extend(i32::try_from(rows.len()).unwrap_or(i32::MAX).to_be_bytes());
+            out.extend(1i32.to_be_bytes());
+        }
+        rows.for_each(|row| self.write_sized(row, out));
+    }
+}
+
+impl Values {
+    fn of(array: &ArrayRef, binary: bool) -> Result<Values, ArrowError> {
+        use DataType::*;
+        Ok(match array.data_type() {
+            Boolean => Values::Bool(array.as_boolean().clone()),
+            Int8 | Int16 | UInt8 => Values::Int2(cast(array, &Int16)?.as_primitive().clone()),
+            Int32 | UInt16 => Values::Int4(cast(array, &Int32)?.as_primitive().clone()),
+            Int64 | UInt32 => Values::Int8(cast(array, &Int64)?.as_primitive().clone()),
+            UInt64 => Values::Numeric(cast(array, &Decimal128(20, 0))?.as_primitive().clone(), 0),
+            Float16 | Float32 => Values::Float4(cast(array, &Float32)?.as_primitive().clone()),
+            Float64 => Values::Float8(array.as_primitive().clone()),
+            Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) => {
+                Values::Numeric(cast(array, &Decimal128(38, *scale))?.as_primitive().clone(), *scale)
+            }
+            Decimal256(..) => Values::Digits(text(array)?),
+            Date32 | Date64 => Values::Date(cast(array, &Date32)?.as_primitive().clone()),
+            Time32(_) | Time64(_) => Values::Time(cast(array, &Time64(TimeUnit::Microsecond))?.as_primitive().clone()),
+            Timestamp(_, zone) => Values::Timestamp(micros(array)?, zone.is_some()),
+            Interval(_) | Duration(_) => {
+                Values::Interval(cast(array, &Interval(IntervalUnit::MonthDayNano))?.as_primitive().clone())
+            }
+            Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => {
+                Values::Bytes(cast(array, &BinaryView)?.as_binary_view().clone())
+            }
+            List(field) | LargeList(field) | FixedSizeList(field, _) => {
+                let lists = cast(array, &LargeList(field.clone()))?;
+                let lists = lists.as_list::<i64>();
+                let elements = Box::new(Column::new(lists.values(), binary)?);
+                let oid = ColumnType::of(field.data_type()).element.oid;
+                Values::List { offsets: lists.offsets().clone(), elements, oid }
+            }
+            Dictionary(_, values) => return Values::of(&cast(array, values)?, binary),
+            DataType::Null => Values::Null,
+            _ => Values::Text(text(array)?),
+        })
+    }
+}
+
+fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == to {
+        return Ok(array.clone());
+    }
+    cast_with_options(array, to, &CastOptions { safe: false, ..CastOptions::default() })
+}
+
+fn text(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
+    if let Ok(cast) = cast(array, &DataType::Utf8View) {
+        return Ok(cast.as_string_view().clone());
+    }
+    let options = arrow::util::display::FormatOptions::default();
+    let shown = arrow::util::display::ArrayFormatter::try_new(array, &options)?;
+    Ok((0..array.len()).map(|row| (!array.is_null(row)).then(|| shown.value(row).to_string())).collect())
+}
+
+/// Microseconds, rounded down. Seconds that have no microseconds in 64 bits go to the end of time.
+fn micros(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>, ArrowError> {
+    let DataType::Timestamp(unit, _) = array.data_type() else {
+        return Err(ArrowError::CastError("a timestamp was expected".into()));
+    };
+    let counts = cast(array, &DataType::Int64)?;
+    let counts: &PrimitiveArray<Int64Type> = counts.as_primitive();
+    Ok(match unit {
+        TimeUnit::Second => counts.unary(|count| count.saturating_mul(1_000_000)),
+        TimeUnit::Millisecond => counts.unary(|count| count.saturating_mul(1000)),
+        TimeUnit::Microsecond => counts.unary(|count| count),
+        TimeUnit::Nanosecond => counts.unary(|count| count.div_euclid(1000)),
+    })
+}
+
+fn bounds(offsets: &OffsetBuffer<i64>, row: usize) -> std::ops::Range<usize> {
+    offsets[row] as usize..offsets[row + 1] as usize
+}
+
+fn show(out: &mut Vec<u8>, value: impl std::fmt::Display) {
+    let _ = std::io::Write::write_fmt(out, format_args!("{value}"));
+}
+
+pub fn hex(byte: u8) -> [u8; 2] {
+    let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
+    [digit(byte >> 4), digit(byte & 15)]
+}
+
+/// The shortest text that reads as the same value, with an exponent where PostgreSQL has one.
+fn float_text(out: &mut Vec<u8>, value: f64, shortest: &(impl std::fmt::Display + std::fmt::LowerExp), digits: i32) {
+    if value.is_nan() {
+        return out.extend(b"NaN");
+    }
+    if value.is_infinite() {
+        return out.extend(if value > 0.0 { &b"Infinity"[..] } else { b"-Infinity" });
+    }
+    let mut scientific = String::new();
+    let _ = write!(scientific, "{shortest:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value != 0.0 && !(-4..digits).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        show(out, format_args!("{mantissa}e{sign}{:02}", exponent.abs()));
+    } else {
+        show(out, shortest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use arrow::array::*;
+
+    fn check(array: impl Array + 'static, expected: &[&str]) {
+        let column = Column::new(&(Arc::new(array) as ArrayRef), false).expect("a column");
+        for (row, expected) in expected.iter().enumerate() {
+            let mut out = vec![];
+            if column.is_null(row) {
+                out.extend(b"<null>");
+            } else {
+                column.write(row, &mut out);
+            }
+            assert_eq!(String::from_utf8(out).expect("text"), *expected, "row {row}");
+        }
+    }
+
+    #[test]
+    fn values_have_postgresqls_text() {
+        check(BooleanArray::from(vec![Some(true), Some(false), None]), &["t", "f", "<null>"]);
+        check(UInt64Array::from(vec![u64::MAX]), &["18446744073709551615"]);
+        check(Int8Array::from(vec![i8::MIN]), &["-128"]);
+        check(
+            Float64Array::from(vec![
+                0.1,
+                1e300,
+                1e15,
+                1e14,
+                1e-5,
+                -0.0,
+                f64::NAN,
+                f64::NEG_INFINITY,
+                f64::MIN_POSITIVE,
+            ]),
+            &[
+                "0.1",
+                "1e+300",
+                "1e+15",
+                "100000000000000",
+                "1e-05",
+                "-0",
+                "NaN",
+                "-Infinity",
+                "2.2250738585072014e-308",
+            ],
+        );
+        check(Float32Array::from(vec![1.5, 1e6, f32::MAX]), &["1.5", "1e+06", "3.4028235e+38"]);
+        check(BinaryArray::from(vec![&b"\x00\xff"[..], b""]), &["\\x00ff", "\\x"]);
+        check(Date32Array::from(vec![0, -719_528, i32::MAX]), &["1970-01-01", "0001-01-01 BC", "5881580-07-11"]);
+        check(
+            TimestampSecondArray::from(vec![0, i64::MIN]),
+            &["1970-01-01 00:00:00", "290309-12-21 19:59:05.224192 BC"],
+        );
+        check(
+            TimestampNanosecondArray::from(vec![-1, 1_500]).with_timezone("+00:00"),
+            &["1969-12-31 23:59:59.999999+00", "1970-01-01 00:00:00.000001+00"],
+        );
+        check(Time64MicrosecondArray::from(vec![0, 86_399_999_999]), &["00:00:00", "23:59:59.999999"]);
+        check(NullArray::new(1), &["<null>"]);
+    }
+
+    #[test]
+    fn lists_are_arrays() {
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        lists.append_value([Some("a"), None, Some("b \"c\""), Some("")]);
+        lists.append_value([] as [Option<&str>; 0]);
+        check(lists.finish(), &["{a,NULL,\"b \\\"c\\\"\",\"\"}", "{}"]);
+    }
+}

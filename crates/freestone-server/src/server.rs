@@ -1,0 +1,145 @@
+//! From a checked configuration to a running server, and to its end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freestone::Database;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use crate::error::{Result, ServerError};
+use crate::metrics;
+use crate::options::{self, ServerOptions};
+use crate::pg::Postgres;
+use crate::protocol::Protocol;
+use crate::scram;
+use crate::shared::{Authority, Shared};
+use crate::tls;
+use crate::users::{Role, Users};
+
+/// The user of a server that has no users file.
+const LONE_USER: &str = "freestone";
+
+/// How long connections may take to end once their statements were cancelled.
+const END_SECONDS: u64 = 5;
+
+/// A configuration that can be served: users and certificate are read, addresses are known, nothing listens yet.
+pub struct Plan {
+    options: ServerOptions,
+    protocols: Vec<(Box<dyn Protocol>, SocketAddr)>,
+    metrics: Option<SocketAddr>,
+    users: Option<Users>,
+    password: Option<String>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Plan {
+    /// Checks a configuration. Whatever is wrong or unsafe is an error here.
+    pub fn of(options: ServerOptions) -> Result<Plan> {
+        let mut protocols: Vec<(Box<dyn Protocol>, SocketAddr)> = vec![];
+        if let Some(text) = &options.pg {
+            protocols.push((Box::new(Postgres), options::address(text)?));
+        }
+        let metrics = options.metrics.as_deref().map(options::address).transpose()?;
+        let addresses: Vec<SocketAddr> = protocols.iter().map(|(_, address)| *address).collect();
+        options.check(&addresses, metrics)?;
+        let tls = match (&options.tls_cert, &options.tls_key) {
+            (Some(certificate), Some(key)) => Some(tls::load(certificate, key)?),
+            _ => None,
+        };
+        let (users, password) = users(&options)?;
+        Ok(Plan { options, protocols, metrics, users, password, tls })
+    }
+
+    /// Opens the addresses. Statements run on `workers`, connections where this is called.
+    pub async fn bind(self, database: Arc<Database>, workers: Handle) -> Result<Server> {
+        let mut listeners = vec![];
+        for (protocol, address) in self.protocols {
+            let (listener, address) = bind(address).await?;
+            listeners.push((protocol, listener, address));
+        }
+        let metrics = match self.metrics {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let authority = Authority::new(self.users);
+        let shared = Shared::new(database, authority, self.tls, self.options.limits, workers);
+        Ok(Server { shared, listeners, metrics, password: self.password })
+    }
+}
+
+/// Users of the file, or a lone one with a random password, or nobody at all where anybody is let in.
+fn users(options: &ServerOptions) -> Result<(Option<Users>, Option<String>)> {
+    if let Some(path) = &options.users {
+        let users = Users::load(path)?;
+        if users.is_empty() {
+            return Err(ServerError::file("users file", path, "holds no user")
+                .with_hint(format!("add one: freestone user add NAME --role admin --users {}", path.display())));
+        }
+        return Ok((Some(users), None));
+    }
+    if options.no_auth {
+        return Ok((None, None));
+    }
+    let (mut users, password) = (Users::default(), scram::random_text());
+    users.add(LONE_USER, Role::Admin, &password)?;
+    Ok((Some(users), Some(password)))
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let failed = |error: std::io::Error| {
+        ServerError::new(format!("cannot listen on {address}: {error}"))
+            .with_hint("another process may use the address; port 0 picks a free one")
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// A server whose addresses are open.
+pub struct Server {
+    shared: Arc<Shared>,
+    listeners: Vec<(Box<dyn Protocol>, TcpListener, SocketAddr)>,
+    metrics: Option<(TcpListener, SocketAddr)>,
+    password: Option<String>,
+}
+
+impl Server {
+    /// The addresses of all protocols, as `postgres://127.0.0.1:5432`; last that of the metrics.
+    pub fn addresses(&self) -> Vec<String> {
+        let protocols = self.listeners.iter().map(|(protocol, _, at)| format!("{}://{at}", protocol.scheme()));
+        protocols.chain(self.metrics.iter().map(|(_, at)| format!("http://{at}/metrics"))).collect()
+    }
+
+    /// The password of the user `freestone`, where it was made up for this run.
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// Serves until `stop` completes; then lets running statements finish for a while, and cancels what is left.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Server { shared, listeners, metrics, .. } = self;
+        let metrics = metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, shared.metrics.clone())));
+        let mut protocols = JoinSet::new();
+        for (protocol, listener, _) in listeners {
+            let shared = shared.clone();
+            protocols.spawn(async move { protocol.serve(listener, shared).await });
+        }
+        stop.await;
+        tracing::info!("stopping: running statements may finish");
+        shared.stop();
+        let all = async { while protocols.join_next().await.is_some() {} };
+        tokio::pin!(all);
+        if tokio::time::timeout(shared.limits.grace, &mut all).await.is_err() {
+            tracing::warn!("cancelling the statements that still run");
+            shared.cancel_all();
+            let _ = tokio::time::timeout(Duration::from_secs(END_SECONDS), &mut all).await;
+        }
+        if let Some(metrics) = metrics {
+            metrics.abort();
+        }
+        tracing::info!("stopped");
+    }
+}

@@ -1,0 +1,178 @@
+//! What all connections share: the database, who may log in, limits, and the stages of stopping.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use freestone::{CancelHandle, Database, Session};
+use freestone_wire::auth::Verifier;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::metrics::Metrics;
+use crate::options::Limits;
+use crate::scram;
+use crate::users::{Role, User, Users};
+
+pub(crate) struct Shared {
+    pub database: Arc<Database>,
+    pub authority: Authority,
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub limits: Limits,
+    pub metrics: Arc<Metrics>,
+    /// Where statements run. Connections are served elsewhere, so that busy workers hold up neither clocks nor others.
+    pub workers: Handle,
+    stopping: watch::Sender<bool>,
+    open: AtomicUsize,
+    numbers: AtomicU64,
+    sessions: Mutex<HashMap<u64, Open>>,
+}
+
+/// A session that can be cancelled from outside by who knows its key.
+struct Open {
+    key: [u8; 4],
+    cancel: CancelHandle,
+}
+
+/// Who may log in.
+pub(crate) struct Authority {
+    /// `None`: anybody, with all rights.
+    users: Option<Users>,
+    /// Challenges of users that do not exist follow from it.
+    pub secret: [u8; 32],
+}
+
+impl Authority {
+    pub fn new(users: Option<Users>) -> Self {
+        Authority { users, secret: scram::random() }
+    }
+
+    pub fn admits_anybody(&self) -> bool {
+        self.users.is_none()
+    }
+
+    pub fn user(&self, name: &str) -> Option<&User> {
+        self.users.as_ref()?.get(name)
+    }
+
+    pub fn verifier(&self, name: &str) -> Option<&Verifier> {
+        self.user(name).map(|user| &user.verifier)
+    }
+
+    /// The role of a user who has proved to be it.
+    pub fn role(&self, name: &str) -> Option<Role> {
+        if self.admits_anybody() { Some(Role::Admin) } else { self.user(name).map(|user| user.role) }
+    }
+
+    /// All users with their roles, for catalogs.
+    pub fn roles(&self) -> Vec<(String, Role)> {
+        let users = self.users.iter().flat_map(Users::iter);
+        users.map(|(name, user)| (name.to_owned(), user.role)).collect()
+    }
+}
+
+impl Shared {
+    pub fn new(
+        database: Arc<Database>,
+        authority: Authority,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        limits: Limits,
+        workers: Handle,
+    ) -> Arc<Self> {
+        Arc::new(Shared {
+            database,
+            authority,
+            tls,
+            limits,
+            metrics: Arc::default(),
+            workers,
+            stopping: watch::Sender::new(false),
+            open: AtomicUsize::new(0),
+            numbers: AtomicU64::new(1),
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// A place among the connections, or `None` where there are as many as may be.
+    pub fn visit(self: &Arc<Self>) -> Option<Visit> {
+        let limit = self.limits.connections;
+        let place = |open: usize| (open < limit).then_some(open + 1);
+        if self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, place).is_err() {
+            Metrics::add(&self.metrics.refused, 1);
+            return None;
+        }
+        Metrics::add(&self.metrics.connections, 1);
+        self.metrics.open.fetch_add(1, Ordering::Relaxed);
+        Some(Visit { shared: self.clone(), number: self.numbers.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// A session for a user of a role.
+    pub fn session(&self, role: Role) -> Arc<Session> {
+        Arc::new(self.database.session_with(role.access(self.limits.query_memory)))
+    }
+
+    /// Completes once the server shall stop.
+    pub async fn stopping(&self) {
+        // The sender lives as long as this does.
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub fn cancel_all(&self) {
+        for open in self.sessions().values() {
+            open.cancel.cancel();
+        }
+    }
+
+    /// Makes a session known, to be cancelled by number and key.
+    pub fn register(&self, visit: &Visit, session: &Session) -> Registered {
+        let key = scram::random();
+        let number = visit.number;
+        self.sessions().insert(number, Open { key, cancel: session.cancel_handle() });
+        Registered { shared: visit.shared.clone(), number, key }
+    }
+
+    /// Cancels what a session executes. Whether there is one is not told.
+    pub fn cancel(&self, number: u64, key: [u8; 4]) {
+        use subtle::ConstantTimeEq;
+        if let Some(open) = self.sessions().get(&number)
+            && bool::from(open.key.ct_eq(&key))
+        {
+            open.cancel.cancel();
+        }
+    }
+
+    fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Open>> {
+        // Nothing panics while it is held; and if, the map is whole.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's place; it is free again when this is dropped.
+pub(crate) struct Visit {
+    shared: Arc<Shared>,
+    pub number: u64,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        self.shared.metrics.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A session that others can cancel, until this is dropped.
+pub(crate) struct Registered {
+    shared: Arc<Shared>,
+    pub number: u64,
+    pub key: [u8; 4],
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.shared.sessions().remove(&self.number);
+    }
+}

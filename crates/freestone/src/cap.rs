@@ -1,0 +1,79 @@
+//! A limit on the memory of one session's queries, within that of the database.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::common::resources_datafusion_err;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+
+/// The database's runtime, with a memory pool of which a session may have so many bytes.
+pub(crate) fn capped(runtime: &Arc<RuntimeEnv>, bytes: Option<usize>) -> Result<Arc<RuntimeEnv>> {
+    let Some(bytes) = bytes else { return Ok(runtime.clone()) };
+    let pool = CappedPool { inner: runtime.memory_pool.clone(), bytes, used: AtomicUsize::new(0) };
+    RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(Arc::new(pool)).build_arc()
+}
+
+#[derive(Debug)]
+struct CappedPool {
+    inner: Arc<dyn MemoryPool>,
+    bytes: usize,
+    used: AtomicUsize,
+}
+
+impl fmt::Display for CappedPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of {}", self.bytes, self.inner)
+    }
+}
+
+impl MemoryPool for CappedPool {
+    fn name(&self) -> &str {
+        "session"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.inner.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.inner.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.used.fetch_add(additional, Ordering::Relaxed);
+        self.inner.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.used.fetch_sub(shrink, Ordering::Relaxed);
+        self.inner.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let fits = |used: usize| used.checked_add(additional).filter(|sum| *sum <= self.bytes);
+        if let Err(used) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            let name = reservation.consumer().name();
+            return Err(resources_datafusion_err!(
+                "{name} needs {additional} bytes more, and the session has {} left of {}",
+                self.bytes.saturating_sub(used),
+                self.bytes
+            ));
+        }
+        let grown = self.inner.try_grow(reservation, additional);
+        if grown.is_err() {
+            self.used.fetch_sub(additional, Ordering::Relaxed);
+        }
+        grown
+    }
+
+    fn reserved(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::Finite(self.bytes)
+    }
+}

@@ -1,0 +1,179 @@
+//! What a statement takes and gives, found without executing it; and what the database has, as data.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::ParamValues;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast;
+
+use crate::catalog::{Parameters, Scope};
+use crate::error::Result;
+use crate::session::{Outcome, Session};
+use crate::statement::{Command, Statement, parse_query};
+use crate::{dml, statement};
+
+/// What a statement takes and gives.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// Types of `$1`, `$2`, …; VARCHAR where nothing says.
+    pub parameters: Vec<DataType>,
+    /// The columns of its rows; `None` where it gives none.
+    pub schema: Option<SchemaRef>,
+}
+
+/// A table or view of the database.
+#[derive(Debug, Clone)]
+pub struct Relation {
+    pub name: String,
+    /// A view's columns are empty where it is broken.
+    pub schema: Option<SchemaRef>,
+    pub rows: Option<u64>,
+    /// A view's query.
+    pub view: Option<String>,
+    pub primary_key: Vec<String>,
+    pub foreign_keys: Vec<Reference>,
+}
+
+/// A foreign key.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    pub columns: Vec<String>,
+    pub table: String,
+    pub referenced: Vec<String>,
+}
+
+impl Session {
+    /// Plans a statement without executing it. `types` are those that the caller has chosen for parameters.
+    pub async fn describe_statement(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
+        match statement.command()? {
+            Command::Sql(sql) => self.describe_sql(statement, *sql, types).await,
+            Command::Show { .. } | Command::ShowTables | Command::Describe { .. } => {
+                self.describe_rows(statement).await
+            }
+            Command::Check(_) => {
+                let schema = Some(crate::check::rows(&[])?.schema());
+                Ok(Description { parameters: vec![], schema })
+            }
+            _ => Ok(Description { parameters: vec![], schema: None }),
+        }
+    }
+
+    async fn describe_sql(
+        &self,
+        statement: &Statement,
+        sql: ast::Statement,
+        types: &[Option<DataType>],
+    ) -> Result<Description> {
+        use ast::Statement as Sql;
+        match &sql {
+            Sql::Query(_) | Sql::ShowFunctions { .. } | Sql::Explain { .. } => {
+                let (scope, sql) = self.explained(sql)?;
+                let (parameters, plan) = self.plan_described(&scope, sql, types).await?;
+                let state = self.state(&scope);
+                let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+                Ok(Description { parameters, schema: Some(Arc::new(plan.schema().as_arrow().clone())) })
+            }
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {
+                let snapshot = self.database().store().snapshot()?;
+                let (scope, sql) = dml::planned(sql, snapshot)?;
+                let (parameters, _) = self.plan_described(&scope, sql, types).await?;
+                Ok(Description { parameters, schema: None })
+            }
+            Sql::ShowCreate { .. } => self.describe_rows(statement).await,
+            Sql::Execute { name: Some(name), .. } => {
+                let prepared = self.prepared_statement(name)?;
+                let description = Box::pin(self.describe_sql(statement, prepared, &[])).await?;
+                Ok(Description { parameters: vec![], ..description })
+            }
+            _ => Ok(Description { parameters: vec![], schema: None }),
+        }
+    }
+
+    /// EXPLAIN of a write plans the query that finds its rows.
+    fn explained(&self, mut sql: ast::Statement) -> Result<(Scope, ast::Statement)> {
+        let mut scope = self.scope()?;
+        if let ast::Statement::Explain { statement, .. } = &mut sql {
+            let (target, query) = dml::row_query((**statement).clone(), &scope.snapshot)?;
+            if let Some(target) = target {
+                scope = scope.with_target_rows(&target);
+            }
+            **statement = query;
+        }
+        Ok((scope, sql))
+    }
+
+    /// Of a statement that costs nothing: its rows say what they are.
+    async fn describe_rows(&self, statement: &Statement) -> Result<Description> {
+        let schema = match self.execute(statement).await? {
+            Outcome::Rows { schema, .. } => Some(schema),
+            _ => None,
+        };
+        Ok(Description { parameters: vec![], schema })
+    }
+
+    async fn plan_described(
+        &self,
+        scope: &Scope,
+        sql: ast::Statement,
+        types: &[Option<DataType>],
+    ) -> Result<(Vec<DataType>, LogicalPlan)> {
+        let state = self.state(scope);
+        let sql = DfStatement::Statement(Box::new(sql));
+        let plan = self.planner().plan_extension(&state, scope, sql).await?;
+        let inferred = plan.get_parameter_types()?;
+        let number = |name: &String| name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
+        let count = inferred.keys().filter_map(number).max().unwrap_or(0).max(types.len());
+        let type_of = |at: usize| {
+            let chosen = types.get(at).cloned().flatten();
+            let chosen = chosen.or_else(|| inferred.get(&format!("${}", at + 1)).cloned().flatten());
+            chosen.filter(|chosen| *chosen != DataType::Null).unwrap_or(DataType::Utf8View)
+        };
+        let parameters: Vec<DataType> = (0..count).map(type_of).collect();
+        if inferred.is_empty() {
+            return Ok((parameters, plan));
+        }
+        let nulls = parameters.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
+        Ok((parameters, plan.with_param_values(ParamValues::from(nulls))?))
+    }
+
+    /// The tables and views of the database, with their columns and keys.
+    pub async fn relations(&self) -> Result<Vec<Relation>> {
+        let scope = self.scope()?;
+        let mut relations: Vec<Relation> = scope.snapshot.tables().map(|table| table_relation(table)).collect();
+        for (name, text) in scope.snapshot.views() {
+            let schema = self.view_schema(&scope, name).await.ok();
+            let (name, view) = (name.clone(), Some(text.to_string()));
+            let relation = Relation { name, schema, rows: None, view, primary_key: vec![], foreign_keys: vec![] };
+            relations.push(relation);
+        }
+        Ok(relations)
+    }
+
+    async fn view_schema(&self, scope: &Scope, name: &str) -> Result<SchemaRef> {
+        let query = parse_query(&format!("SELECT * FROM {}", statement::quote(name)))?;
+        let state = self.state(scope);
+        let sql = ast::Statement::Query(query);
+        let plan = self.planner().plan(&state, scope, sql, &Parameters::default()).await?;
+        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+        Ok(Arc::new(plan.schema().as_arrow().clone()))
+    }
+}
+
+fn table_relation(table: &freestone_store::Table) -> Relation {
+    let references = table.schema.foreign_keys.iter().map(|key| Reference {
+        columns: key.columns.clone(),
+        table: key.table.clone(),
+        referenced: key.referenced.clone(),
+    });
+    Relation {
+        name: table.name.clone(),
+        schema: Some(table.schema.to_arrow()),
+        rows: Some(table.rows()),
+        view: None,
+        primary_key: table.schema.primary_key.clone(),
+        foreign_keys: references.collect(),
+    }
+}
