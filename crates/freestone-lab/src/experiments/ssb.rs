@@ -25,7 +25,7 @@ const REPEAT: Repeat = Repeat { least: 3, most: 7, budget: Duration::from_secs(1
 
 /// By the four dimensions that the queries restrict.
 pub(super) const CLUSTERED: &str = "design = 'column', sort = '', \
-    cluster = 'lo_orderdate.d_year, lo_custkey.c_region, lo_suppkey.s_region, lo_partkey.p_category'";
+    cluster = 'lo_orderdate.d_year:7, lo_custkey.c_region:3, lo_suppkey.s_region:3, lo_partkey.p_category:3'";
 
 /// Names and options of lineorder's designs, to which a run may add. The first is what others must answer like.
 const DESIGNS: [(&str, &str); 6] = [
