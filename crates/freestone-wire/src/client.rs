@@ -263,23 +263,17 @@ impl Client {
     /// Prepares a statement.
     pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
         let mut stream = self.start(message::Prepare { text: sql.into() }).await?;
-        loop {
-            match stream.event().await? {
-                Event::Prepared(prepared) => {
-                    stream.is_over = true;
-                    return Ok(Prepared {
-                        link: self.link.clone(),
-                        id: stream.route.id,
-                        parameters: schema_of(&prepared.parameters)?,
-                        columns: schema_of(&prepared.columns)?,
-                    });
-                }
-                Event::Failed(error) => {
-                    stream.is_over = true;
-                    return Err(error);
-                }
-                _ => return Err(WireError::malformed("answer", "a prepared statement was expected")),
-            }
+        let event = stream.event().await?;
+        stream.is_over = true;
+        match event {
+            Event::Prepared(prepared) => Ok(Prepared {
+                link: self.link.clone(),
+                id: stream.route.id,
+                parameters: schema_of(&prepared.parameters)?,
+                columns: schema_of(&prepared.columns)?,
+            }),
+            Event::Failed(error) => Err(error),
+            _ => Err(WireError::malformed("answer", "a prepared statement was expected")),
         }
     }
 

@@ -89,8 +89,8 @@ mod tests {
     use freestone_codec::{ColumnPlan, Encoding, Transform};
 
     fn batch(rows: usize) -> RecordBatch {
-        let text = |row: usize| (row % 5 != 0).then(|| format!("text of row {}", row % 9));
-        let some = |row: usize| (row % 3 != 0).then_some(row as i64);
+        let text = |row: usize| (!row.is_multiple_of(5)).then(|| format!("text of row {}", row % 9));
+        let some = |row: usize| (!row.is_multiple_of(3)).then_some(row as i64);
         let rows = 0..rows;
         let wide = Decimal128Array::from_iter(rows.clone().map(|row| some(row).map(i128::from)));
         let list = rows.clone().map(|row| some(row).map(|n| vec![Some(n as i32)]));

@@ -63,7 +63,7 @@ pub fn put_mask(nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> Nulls {
 fn put_bits(bits: &BooleanBuffer, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&bits.sliced().as_slice()[..bits.len().div_ceil(8)]);
-    if bits.len() % 8 != 0 && out.len() > start {
+    if !bits.len().is_multiple_of(8) && out.len() > start {
         let end = out.len() - 1;
         out[end] &= (1 << (bits.len() % 8)) - 1;
     }

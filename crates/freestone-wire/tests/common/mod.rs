@@ -242,9 +242,11 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
     let small: Vec<i128> = (0..rows).map(|_| i128::from(random.next() % 100_000)).collect();
     let small = Decimal128Array::new(small.into(), nulls(rows)).with_data_type(DataType::Decimal128(12, 2));
     columns.push(("decimal".into(), Arc::new(small)));
-    let truth = BooleanArray::new((0..rows).map(|_| random.next() % 2 == 0).collect::<Vec<_>>().into(), nulls(rows));
+    let truth =
+        BooleanArray::new((0..rows).map(|_| random.next().is_multiple_of(2)).collect::<Vec<_>>().into(), nulls(rows));
     columns.push(("boolean".into(), Arc::new(truth)));
-    let texts: [(&str, Box<dyn Fn(u64) -> String>); 6] = [
+    type Text = Box<dyn Fn(u64) -> String>;
+    let texts: [(&str, Text); 6] = [
         ("letter", Box::new(|n| ["A", "N", "R"][n as usize % 3].into())),
         ("word", Box::new(|n| ["AIR", "TRUCK", "MAIL", "SHIP", "", "REG AIR AND MORE"][n as usize % 6].into())),
         ("comment", Box::new(|n| format!("the furiously final request {} sleeps {}", n % 1000, n % 77))),
@@ -257,7 +259,8 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
         let values = (0..rows).map(|row| nulls.as_ref().is_none_or(|n| n.is_valid(row)).then(|| text(random.next())));
         columns.push((name.into(), Arc::new(StringViewArray::from_iter(values.collect::<Vec<_>>()))));
     }
-    let binary = (0..rows).map(|row| (null_every == 0 || row % null_every != 0).then(|| random.next().to_le_bytes()));
+    let binary =
+        (0..rows).map(|row| (null_every == 0 || !row.is_multiple_of(null_every)).then(|| random.next().to_le_bytes()));
     columns.push(("binary".into(), Arc::new(BinaryViewArray::from_iter(binary.collect::<Vec<_>>()))));
     let fields: Vec<Field> =
         columns.iter().map(|(name, array)| Field::new(name, array.data_type().clone(), true)).collect();
@@ -268,7 +271,7 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
 /// Types that have no form of their own.
 pub fn other_types(rows: usize) -> RecordBatch {
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>(
-        (0..rows).map(|row| (row % 3 != 0).then(|| (0..row as i32 % 5).map(Some).collect::<Vec<_>>())),
+        (0..rows).map(|row| (!row.is_multiple_of(3)).then(|| (0..row as i32 % 5).map(Some).collect::<Vec<_>>())),
     );
     let interval =
         IntervalMonthDayNanoArray::from_iter_values((0..rows).map(|row| IntervalMonthDayNano::new(row as i32, 2, 3)));
@@ -279,7 +282,9 @@ pub fn other_types(rows: usize) -> RecordBatch {
         ("interval", Arc::new(interval), true),
         (
             "utf8",
-            Arc::new(StringArray::from_iter((0..rows).map(|row| (row % 4 != 0).then(|| format!("text {row}"))))),
+            Arc::new(StringArray::from_iter(
+                (0..rows).map(|row| (!row.is_multiple_of(4)).then(|| format!("text {row}"))),
+            )),
             true,
         ),
         ("large", Arc::new(LargeStringArray::from_iter((0..rows).map(|row| Some(format!("large {row}"))))), true),
