@@ -1,4 +1,5 @@
-//! The Freestone server: one database for many clients, over PostgreSQL's protocol and Arrow Flight SQL.
+//! The Freestone server: one database for many clients, over Freestone wire, PostgreSQL's protocol and Arrow
+//! Flight SQL.
 //!
 //! [`Plan::of`] checks a configuration, users and certificates included, before anything listens. [`Plan::bind`] opens the
 //! addresses, and [`Server::run`] serves them until it is told to stop. A protocol is a file or folder here that
@@ -18,6 +19,7 @@ mod server;
 mod shared;
 mod tls;
 mod users;
+mod wire;
 
 pub use error::{Result, ServerError};
 pub use options::{Limits, ServerOptions};

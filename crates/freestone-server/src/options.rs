@@ -10,6 +10,7 @@ use crate::error::{Result, ServerError};
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     /// Addresses of the protocols; those that are `None` are not served.
+    pub listen: Option<String>,
     pub pg: Option<String>,
     pub flight: Option<String>,
     pub metrics: Option<String>,

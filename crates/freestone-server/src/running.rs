@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::scalar::ScalarValue;
-use freestone::{Error, ErrorKind, Outcome, Result, Session, Statement};
+use freestone::{Error, ErrorKind, Inputs, Outcome, Result, Session, Statement, StoredQuery, StoredRows};
 use futures::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -30,20 +30,31 @@ pub(crate) enum Answer {
 /// Rows of a running statement. Dropping them ends it.
 pub(crate) struct Rows {
     pub schema: SchemaRef,
-    batches: mpsc::Receiver<Result<RecordBatch>>,
+    parts: mpsc::Receiver<Result<StoredRows>>,
     running: Running,
 }
 
 impl Rows {
+    /// The next rows of a statement that was not executed to give them as they are stored.
     pub async fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let batch = self.running.within(self.batches.recv()).await;
-        let batch = batch.unwrap_or_else(|error| Some(Err(error)));
-        match &batch {
-            Some(Ok(batch)) => Metrics::add(&self.running.shared.metrics.rows, batch.num_rows() as u64),
+        Some(self.next_part().await?.and_then(|part| match part {
+            StoredRows::Decoded(batch) => Ok(batch),
+            StoredRows::Stored { .. } => {
+                Err(Error::new(ErrorKind::Internal, "internal error: rows came as they are stored"))
+            }
+        }))
+    }
+
+    /// The next rows, decoded or as they are stored.
+    pub async fn next_part(&mut self) -> Option<Result<StoredRows>> {
+        let part = self.running.within(self.parts.recv()).await;
+        let part = part.unwrap_or_else(|error| Some(Err(error)));
+        match &part {
+            Some(Ok(part)) => Metrics::add(&self.running.shared.metrics.rows, part.rows() as u64),
             Some(Err(error)) => self.running.failed(error),
             None => {}
         }
-        batch
+        part
     }
 }
 
@@ -91,17 +102,54 @@ pub(crate) async fn execute(
     values: Vec<ScalarValue>,
     limit: Option<Duration>,
 ) -> Result<Answer> {
+    let (worker, statement) = (session.clone(), statement.clone());
+    start(shared, session, limit, |begun| async move {
+        match worker.execute_with(&statement, values).await {
+            Ok(outcome) => give(outcome, begun).await,
+            Err(error) => drop(begun.send(Err(error))),
+        }
+    })
+    .await
+}
+
+/// Executes a statement on the workers; whole columns of a table come as they are stored.
+pub(crate) async fn execute_stored(
+    shared: &Arc<Shared>,
+    session: &Arc<Session>,
+    statement: &Statement,
+    inputs: Inputs,
+    limit: Option<Duration>,
+) -> Result<Answer> {
+    let (worker, statement) = (session.clone(), statement.clone());
+    start(shared, session, limit, |begun| async move {
+        match worker.execute_stored(&statement, inputs).await {
+            Ok(freestone::Answer::Outcome(outcome)) => give(outcome, begun).await,
+            Ok(freestone::Answer::Stored(query)) => give_stored(query, begun).await,
+            Err(error) => drop(begun.send(Err(error))),
+        }
+    })
+    .await
+}
+
+async fn start<F>(
+    shared: &Arc<Shared>,
+    session: &Arc<Session>,
+    limit: Option<Duration>,
+    work: impl FnOnce(oneshot::Sender<Result<Begun>>) -> F,
+) -> Result<Answer>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let (begun, begin) = oneshot::channel();
-    let (statement, worker) = (statement.clone(), session.clone());
     Metrics::add(&shared.metrics.statements, 1);
     shared.metrics.running.fetch_add(1, Ordering::Relaxed);
-    let task = shared.workers.spawn(work(worker, statement, values, begun)).abort_handle();
+    let task = shared.workers.spawn(work(begun)).abort_handle();
     let (shared, session) = (shared.clone(), session.clone());
     let running = Running { shared, session, task, began: Instant::now(), limit };
     let lost = || Error::new(ErrorKind::Internal, "internal error: the statement ended without an answer");
     let begun = running.within(begin).await.and_then(|begun| begun.unwrap_or_else(|_| Err(lost())));
     match begun {
-        Ok(Begun::Rows { schema, batches }) => Ok(Answer::Rows(Rows { schema, batches, running })),
+        Ok(Begun::Rows { schema, parts }) => Ok(Answer::Rows(Rows { schema, parts, running })),
         Ok(Begun::Affected { verb, rows }) => Ok(Answer::Affected { verb, rows }),
         Ok(Begun::Done { verb }) => Ok(Answer::Done { verb }),
         Err(error) => {
@@ -112,33 +160,44 @@ pub(crate) async fn execute(
 }
 
 enum Begun {
-    Rows { schema: SchemaRef, batches: mpsc::Receiver<Result<RecordBatch>> },
+    Rows { schema: SchemaRef, parts: mpsc::Receiver<Result<StoredRows>> },
     Affected { verb: &'static str, rows: u64 },
     Done { verb: &'static str },
 }
 
-async fn work(
-    session: Arc<Session>,
-    statement: Statement,
-    values: Vec<ScalarValue>,
-    begun: oneshot::Sender<Result<Begun>>,
-) {
-    let (schema, mut stream) = match session.execute_with(&statement, values).await {
-        Ok(Outcome::Rows { schema, stream }) => (schema, stream),
-        Ok(Outcome::Affected { verb, rows }) => return drop(begun.send(Ok(Begun::Affected { verb, rows }))),
-        Ok(Outcome::Done { verb }) => return drop(begun.send(Ok(Begun::Done { verb }))),
-        Err(error) => return drop(begun.send(Err(error))),
+async fn give(outcome: Outcome, begun: oneshot::Sender<Result<Begun>>) {
+    let (schema, mut stream) = match outcome {
+        Outcome::Rows { schema, stream } => (schema, stream),
+        Outcome::Affected { verb, rows } => return drop(begun.send(Ok(Begun::Affected { verb, rows }))),
+        Outcome::Done { verb } => return drop(begun.send(Ok(Begun::Done { verb }))),
     };
-    let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-    if begun.send(Ok(Begun::Rows { schema, batches })).is_err() {
+    let (sender, parts) = mpsc::channel(BATCHES_AHEAD);
+    if begun.send(Ok(Begun::Rows { schema, parts })).is_err() {
         return;
     }
     while let Some(batch) = stream.next().await {
         let ends = batch.is_err();
-        if sender.send(batch.map_err(Error::from)).await.is_err() || ends {
+        if sender.send(batch.map(StoredRows::Decoded).map_err(Error::from)).await.is_err() || ends {
             return;
         }
     }
+}
+
+async fn give_stored(mut query: Box<StoredQuery>, begun: oneshot::Sender<Result<Begun>>) {
+    let (sender, parts) = mpsc::channel(BATCHES_AHEAD);
+    if begun.send(Ok(Begun::Rows { schema: query.schema().clone(), parts })).is_err() {
+        return;
+    }
+    let read = move || {
+        while let Some(part) = query.next_rows().transpose() {
+            let ends = part.is_err();
+            if sender.blocking_send(part).is_err() || ends {
+                return;
+            }
+        }
+    };
+    // It ends when nobody takes its rows any more.
+    let _ = tokio::task::spawn_blocking(read).await;
 }
 
 /// Runs a future on the workers: planning takes their kind of time.

@@ -18,6 +18,7 @@ use crate::scram;
 use crate::shared::{Authority, Shared};
 use crate::tls;
 use crate::users::{Role, Users};
+use crate::wire::Wire;
 
 /// The user of a server that has no users file.
 const LONE_USER: &str = "freestone";
@@ -39,6 +40,9 @@ impl Plan {
     /// Checks a configuration. Whatever is wrong or unsafe is an error here.
     pub fn of(options: ServerOptions) -> Result<Plan> {
         let mut protocols: Vec<(Box<dyn Protocol>, SocketAddr)> = vec![];
+        if let Some(text) = &options.listen {
+            protocols.push((Box::new(Wire), options::address(text)?));
+        }
         if let Some(text) = &options.pg {
             protocols.push((Box::new(Postgres), options::address(text)?));
         }

@@ -84,7 +84,8 @@ impl Error {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    pub(crate) fn cancelled() -> Self {
+    /// The error of a statement that was cancelled.
+    pub fn cancelled() -> Self {
         Error::new(ErrorKind::Cancelled, "the statement was cancelled")
     }
 

@@ -354,7 +354,7 @@ impl Session {
         {
             let (kept, snapshot) = self.planned(*sql, &parameters(statement, inputs)?).await?;
             return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
-                Some(stored) => Answer::Stored(stored),
+                Some(stored) => Answer::Stored(Box::new(stored)),
                 None => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
             });
         }

@@ -16,7 +16,7 @@ use crate::session::{Cancellation, Outcome};
 
 /// What a statement gives back to whoever takes rows as they are stored.
 pub enum Answer {
-    Stored(StoredQuery),
+    Stored(Box<StoredQuery>),
     Outcome(Outcome),
 }
 

@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::protocol::{self, Protocol};
 use crate::shared::{Shared, Visit};
-use error::PgError;
+pub(crate) use error::PgError;
 
 /// A client's connection, encrypted or not.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}

@@ -28,6 +28,15 @@ pub enum StoredRows {
     Decoded(RecordBatch),
 }
 
+impl StoredRows {
+    pub fn rows(&self) -> usize {
+        match self {
+            StoredRows::Stored { rows, .. } => *rows,
+            StoredRows::Decoded(batch) => batch.num_rows(),
+        }
+    }
+}
+
 /// Rows of a column, as its pages hold them.
 #[derive(Debug, Clone)]
 pub struct StoredColumn {

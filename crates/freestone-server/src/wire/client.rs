@@ -1,0 +1,210 @@
+//! One client after its login: its requests, one after the other, and their answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use freestone::{Error, Inputs, ScalarValue, Session, Statement, StoredColumn, StoredRows};
+use freestone_wire::server::{Connection, Reply, Request};
+use freestone_wire::{Batch, Column, SqlError, StoredPiece, StoredShared, WireError};
+
+use super::upload;
+use crate::pg::PgError;
+use crate::running::{self, Answer, Rows};
+use crate::shared::{Shared, Visit};
+
+/// What a client has.
+struct Client {
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+    prepared: HashMap<u32, Statement>,
+}
+
+/// Serves a client until it leaves, is idle for too long, or the server stops.
+pub async fn run(mut connection: Connection, visit: Visit, shared: Arc<Shared>) {
+    // A user that was there a moment ago may be gone.
+    let Some(role) = shared.authority.role(connection.user()) else { return };
+    let session = shared.session(role);
+    let _registered = shared.register(&visit, &session);
+    let (user, program) = (connection.user(), connection.client());
+    tracing::info!(connection = visit.number, user, program, %role, "connected over Freestone wire");
+    let mut client = Client { shared: shared.clone(), session, prepared: HashMap::new() };
+    loop {
+        let request = tokio::select! {
+            request = connection.next() => request,
+            () = idle(&shared) => break,
+            () = shared.stopping() => break,
+        };
+        let answered = match request {
+            Ok(Some(request)) => client.answer(request).await,
+            Ok(None) => break,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = answered {
+            tracing::info!(connection = visit.number, %error, "the connection failed");
+            break;
+        }
+    }
+    tracing::info!(connection = visit.number, "disconnected");
+}
+
+async fn idle(shared: &Shared) {
+    match shared.limits.idle {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Client {
+    /// Answers a request; an error is one of the connection, not of a statement.
+    async fn answer(&mut self, request: Request) -> Result<(), WireError> {
+        match request {
+            Request::Query { sql, parameters, reply } => {
+                let statements = freestone::parse_script(&sql);
+                self.execute(&statements, parameters, reply).await
+            }
+            Request::Prepare { sql, reply } => self.prepare(&sql, reply).await,
+            Request::Execute { statement, parameters, reply } => match self.prepared.get(&statement).cloned() {
+                Some(statement) => self.execute(&[statement], parameters, reply).await,
+                None => reply.fail(SqlError::new("26000", format!("there is no prepared statement {statement}"))).await,
+            },
+            Request::Close { statement } => {
+                self.prepared.remove(&statement);
+                Ok(())
+            }
+            Request::Upload { target, schema, rows, reply } => {
+                match upload::insert(&self.shared, &self.session, &target, schema, rows).await {
+                    Ok(rows) => reply.complete(rows, "INSERT").await,
+                    Err(error) => reply.fail(sql_error(error)).await,
+                }
+            }
+        }
+    }
+
+    async fn prepare(&mut self, sql: &str, reply: Reply) -> Result<(), WireError> {
+        let [statement] = &freestone::parse_script(sql)[..] else {
+            return reply.fail(SqlError::new("42601", "exactly one statement can be prepared at a time")).await;
+        };
+        let described = {
+            let (session, statement) = (self.session.clone(), statement.clone());
+            running::on_workers(&self.shared, async move { session.describe_statement(&statement, &[]).await }).await
+        };
+        match described {
+            Ok(description) => {
+                self.prepared.insert(reply.id(), statement.clone());
+                let columns = description.schema.map_or_else(Schema::empty, |schema| schema.as_ref().clone());
+                reply.prepared(&parameters_schema(&description.parameters), &columns).await
+            }
+            Err(error) => reply.fail(sql_error(error)).await,
+        }
+    }
+
+    /// Executes statements one by one; the last answers.
+    async fn execute(
+        &self,
+        statements: &[Statement],
+        parameters: Option<RecordBatch>,
+        reply: Reply,
+    ) -> Result<(), WireError> {
+        let values = match values(parameters) {
+            Ok(values) => values,
+            Err(error) => return reply.fail(sql_error(error)).await,
+        };
+        let Some((last, before)) = statements.split_last() else {
+            return reply.fail(SqlError::new("42601", "there is no statement in the text")).await;
+        };
+        let answer = tokio::select! {
+            answer = self.run(before, last, values) => answer,
+            () = reply.cancelled() => {
+                self.session.cancel_handle().cancel();
+                Err(Error::cancelled())
+            }
+        };
+        match answer {
+            Ok(Answer::Rows(rows)) => send(rows, reply).await,
+            Ok(Answer::Affected { verb, rows }) => reply.complete(rows, verb).await,
+            Ok(Answer::Done { verb }) => reply.complete(0, verb).await,
+            Err(error) => reply.fail(sql_error(error)).await,
+        }
+    }
+
+    async fn run(&self, before: &[Statement], last: &Statement, values: Vec<ScalarValue>) -> freestone::Result<Answer> {
+        let limit = self.shared.limits.statement;
+        for statement in before {
+            let answer = running::execute(&self.shared, &self.session, statement, values.clone(), limit).await?;
+            if let Answer::Rows(mut rows) = answer {
+                while rows.next().await.transpose()?.is_some() {}
+            }
+        }
+        let inputs = Inputs { values, ..Inputs::default() };
+        running::execute_stored(&self.shared, &self.session, last, inputs, limit).await
+    }
+}
+
+/// Sends the rows of a statement, for as long as the client takes them.
+async fn send(mut rows: Rows, reply: Reply) -> Result<(), WireError> {
+    let mut sender = reply.rows(&rows.schema)?;
+    let cancelled = sender.cancelled();
+    tokio::pin!(cancelled);
+    loop {
+        let part = tokio::select! {
+            part = rows.next_part() => part,
+            () = &mut cancelled => Some(Err(Error::cancelled())),
+        };
+        let sent = match part {
+            None => return sender.finish("SELECT").await.map(drop),
+            Some(Err(error)) => return sender.fail(sql_error(error)).await,
+            Some(Ok(part)) => match batch(part, &rows) {
+                Ok(batch) => sender.send(batch).await,
+                Err(error) => Err(error),
+            },
+        };
+        if let Err(error) = sent {
+            return sender.fail(error.to_sql()).await;
+        }
+    }
+}
+
+/// Rows as the wire takes them.
+fn batch(part: StoredRows, rows: &Rows) -> Result<Batch, WireError> {
+    match part {
+        StoredRows::Decoded(batch) => Ok(batch.into()),
+        StoredRows::Stored { rows: count, columns } => {
+            let types = rows.schema.fields().iter().map(|field| field.data_type());
+            Batch::new(count, types.zip(columns).map(|(data_type, column)| stored(data_type, column)).collect())
+        }
+    }
+}
+
+fn stored(data_type: &DataType, column: StoredColumn) -> Column {
+    let pieces = column.pieces.into_iter().map(|piece| StoredPiece {
+        owner: piece.page,
+        range: piece.range,
+        skip: piece.skip,
+        rows: piece.rows,
+    });
+    Column::Stored(freestone_wire::StoredColumn {
+        data_type: data_type.clone(),
+        shared: column.shared.map(|(key, shared)| StoredShared { key, shared }),
+        pieces: pieces.collect(),
+    })
+}
+
+/// The values of parameters, which come as one row.
+fn values(parameters: Option<RecordBatch>) -> freestone::Result<Vec<ScalarValue>> {
+    let Some(row) = parameters else { return Ok(vec![]) };
+    let value = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(Error::from);
+    row.columns().iter().map(value).collect()
+}
+
+fn parameters_schema(types: &[DataType]) -> Schema {
+    let field = |(at, data_type): (usize, &DataType)| Field::new(format!("${}", at + 1), data_type.clone(), true);
+    Schema::new(types.iter().enumerate().map(field).collect::<Vec<_>>())
+}
+
+pub fn sql_error(error: Error) -> SqlError {
+    let error = PgError::from(error);
+    let position = error.position.and_then(|position| u32::try_from(position).ok());
+    SqlError { sqlstate: error.code.into(), message: error.message, hint: error.hint, position }
+}

@@ -1,0 +1,85 @@
+//! Freestone wire: the listener of the protocol in `docs/protocol.md`, whose frames are `freestone-wire`'s. Rows of a stored
+//! table are sent as they are stored.
+
+mod client;
+mod upload;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use freestone_wire::auth::{Authenticator, Verifier};
+use freestone_wire::server::{Acceptor, Limits};
+use freestone_wire::transport::{Stream, is_tls};
+use freestone_wire::{Result, WireError};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::protocol::{self, Protocol};
+use crate::shared::{Shared, Visit};
+use crate::tls;
+
+/// The protocol as the server sees it.
+pub(crate) struct Wire;
+
+/// The users of the server; where it admits anybody, whoever comes with an empty password.
+struct Users {
+    shared: Arc<Shared>,
+    nobody: Verifier,
+}
+
+impl Authenticator for Users {
+    fn verifier(&self, user: &str) -> Option<Verifier> {
+        match self.shared.authority.admits_anybody() {
+            true => Some(self.nobody.clone()),
+            false => self.shared.authority.verifier(user).cloned(),
+        }
+    }
+
+    fn secret(&self) -> Option<[u8; 32]> {
+        Some(self.shared.authority.secret)
+    }
+}
+
+#[async_trait]
+impl Protocol for Wire {
+    fn scheme(&self) -> &'static str {
+        "freestone"
+    }
+
+    async fn serve(&self, listener: TcpListener, shared: Arc<Shared>) {
+        let users = Users { shared: shared.clone(), nobody: Verifier::new("") };
+        let limits = Limits { handshake: shared.limits.startup, ..Limits::default() };
+        let acceptor = Acceptor::new(Arc::new(users), limits);
+        let handle = move |stream, visit, shared| handle(acceptor.clone(), stream, visit, shared);
+        protocol::accept(listener, shared, handle).await;
+    }
+}
+
+async fn handle(acceptor: Arc<Acceptor>, stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>) {
+    // Nothing can be said before the client has: a connection too many is closed.
+    let Some(visit) = visit else { return };
+    let entered = tokio::select! {
+        entered = tokio::time::timeout(shared.limits.startup, enter(stream, &shared)) => entered,
+        () = shared.stopping() => return,
+    };
+    let accepted = match entered {
+        Ok(Ok(stream)) => acceptor.accept(stream).await,
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(WireError::Timeout("before TLS was agreed on")),
+    };
+    match accepted {
+        Ok(Some(connection)) => client::run(connection, visit, shared).await,
+        // It was a request to cancel, or a further stream of a session.
+        Ok(None) => {}
+        Err(error) => tracing::info!(connection = visit.number, %error, "login failed"),
+    }
+}
+
+/// A stream that is encrypted where it has to be: with a certificate, all but those of this machine are.
+async fn enter(stream: TcpStream, shared: &Shared) -> Result<Stream> {
+    let Some(config) = &shared.tls else { return Stream::tcp(stream) };
+    if is_tls(&stream).await? {
+        return Stream::tls_server(stream, tls::with_protocols(config, &[b"freestone"])).await;
+    }
+    let is_local = stream.peer_addr().is_ok_and(|peer| crate::options::is_loopback(peer.ip()));
+    if is_local { Stream::tcp(stream) } else { Err(WireError::Config("this server wants TLS".into())) }
+}
