@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::Stream;
-use super::catalog;
+use super::catalog::Catalog;
 use super::describe::{Portal, Prepared};
 use super::error::PgError;
 use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
@@ -47,6 +47,7 @@ pub struct Connection {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
     pub settings: Settings,
+    pub catalog: Catalog,
     pub replies: Replies,
     pub status: Status,
     pub prepared: HashMap<String, Prepared>,
@@ -62,7 +63,7 @@ pub struct Connection {
 /// Serves a client until it leaves.
 pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
     let session = shared.session(guest.role);
-    catalog::install(&session, &shared, &guest.user);
+    let catalog = Catalog::install(&session, &shared, &guest.user, guest.role);
     let registered = shared.register(&visit, &session);
     let (reader, writer) = tokio::io::split(guest.stream);
     let (sender, messages) = mpsc::channel(MESSAGES_AHEAD);
@@ -73,6 +74,7 @@ pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
         shared,
         session,
         settings,
+        catalog,
         replies: Replies::default(),
         status: Status::Idle,
         prepared: HashMap::new(),

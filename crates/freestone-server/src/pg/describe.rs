@@ -143,6 +143,7 @@ impl Connection {
         }
         let description = match &prepared.work {
             Work::Statement(statement) => {
+                self.refresh_catalog(statement).await?;
                 let (session, statement) = (self.session.clone(), statement.clone());
                 let declared: Vec<_> = prepared.declared.iter().map(|oid| types::parameter_type(*oid)).collect();
                 let planning = running::on_workers(&self.shared, async move {

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::scalar::ScalarValue;
 use freestone::{Description, Error, Statement};
 
+use super::catalog;
 use super::connection::{Connection, End};
 use super::describe::{Portal, Work, columns, format_of, understand};
 use super::error::PgError;
@@ -124,7 +125,17 @@ impl Connection {
         Ok(())
     }
 
+    /// A statement that asks for the catalog sees the database as it is now.
+    pub async fn refresh_catalog(&self, statement: &Statement) -> Result<(), Trouble> {
+        if catalog::is_asked_for(&statement.text) {
+            let (session, catalog) = (self.session.clone(), self.catalog.clone());
+            running::on_workers(&self.shared, async move { catalog.refresh(&session).await }).await?;
+        }
+        Ok(())
+    }
+
     pub async fn start(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Answer, Trouble> {
+        self.refresh_catalog(statement).await?;
         let limit = self.settings.statement_limit();
         let executing = running::execute(&self.shared, &self.session, statement, values, limit);
         Ok(Connection::while_there(&self.gone(), executing).await??)

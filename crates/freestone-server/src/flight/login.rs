@@ -1,0 +1,210 @@
+//! Who calls: a password once, then a token that stands for a session.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use freestone::{Description, Session, Statement};
+use sha2::{Digest, Sha256};
+use tonic::{Request, Status};
+
+use crate::scram;
+use crate::shared::{Registered, Shared};
+
+/// How long a session lives that nobody uses.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+/// Statements that a session holds without having executed them.
+const STATEMENTS_MAX: usize = 10_000;
+const PENALTY: Duration = Duration::from_millis(250);
+
+/// A session over Flight SQL.
+pub struct Login {
+    pub session: Arc<Session>,
+    _registered: Registered,
+    used: Mutex<Instant>,
+    statements: Mutex<HashMap<Vec<u8>, Planned>>,
+    numbers: AtomicU64,
+}
+
+/// A statement that waits to be executed, once or, if it is prepared, often.
+#[derive(Clone)]
+pub struct Planned {
+    pub statement: Arc<Statement>,
+    pub description: Arc<Description>,
+    /// Rows of values for its parameters.
+    pub parameters: Vec<RecordBatch>,
+    pub is_prepared: bool,
+}
+
+impl Login {
+    fn statements(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Planned>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a statement; its handle means nothing to other sessions.
+    #[expect(clippy::result_large_err, reason = "tonic's Status")]
+    pub fn keep(&self, planned: Planned) -> Result<Vec<u8>, Status> {
+        let mut statements = self.statements();
+        if statements.len() >= STATEMENTS_MAX {
+            return Err(Status::resource_exhausted(format!("the session holds {STATEMENTS_MAX} statements; close some")));
+        }
+        let handle = format!("s{}", self.numbers.fetch_add(1, Ordering::Relaxed)).into_bytes();
+        statements.insert(handle.clone(), planned);
+        Ok(handle)
+    }
+
+    /// The statement of a handle; one that is not prepared is there once.
+    #[expect(clippy::result_large_err, reason = "tonic's Status")]
+    pub fn take(&self, handle: &[u8]) -> Result<Planned, Status> {
+        let mut statements = self.statements();
+        let planned = statements.get(handle).cloned().ok_or_else(no_statement)?;
+        if !planned.is_prepared {
+            statements.remove(handle);
+        }
+        Ok(planned)
+    }
+
+    #[expect(clippy::result_large_err, reason = "tonic's Status")]
+    pub fn set_parameters(&self, handle: &[u8], parameters: Vec<RecordBatch>) -> Result<(), Status> {
+        self.statements().get_mut(handle).ok_or_else(no_statement)?.parameters = parameters;
+        Ok(())
+    }
+
+    pub fn close(&self, handle: &[u8]) {
+        self.statements().remove(handle);
+    }
+}
+
+fn no_statement() -> Status {
+    Status::not_found("there is no such statement in this session: it was executed or closed")
+}
+
+/// All sessions, by the hash of what their clients show.
+pub struct Logins {
+    shared: Arc<Shared>,
+    logins: Mutex<HashMap<[u8; 32], Arc<Login>>>,
+}
+
+impl Logins {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Logins { shared, logins: Mutex::default() }
+    }
+
+    /// The session of a call's token, or of the name and password that it shows instead.
+    pub async fn of<T>(&self, request: &Request<T>) -> Result<Arc<Login>, Status> {
+        let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let Some(header) = header else {
+            if self.shared.authority.admits_anybody() {
+                return self.login_anybody();
+            }
+            return Err(Status::unauthenticated("who are you? log in with a user and a password"));
+        };
+        if let Some(known) = self.known(&Sha256::digest(&header).into()) {
+            return Ok(known);
+        }
+        if header.starts_with("Basic ") || header.starts_with("basic ") {
+            return self.login(&header, &header).await;
+        }
+        if self.shared.authority.admits_anybody() {
+            return self.login_anybody();
+        }
+        Err(Status::unauthenticated("the token is not known, or has expired: log in again"))
+    }
+
+    /// A new token for a name and password, as `Basic …`.
+    pub async fn token(&self, basic: &str) -> Result<String, Status> {
+        let token = scram::random_text();
+        self.login(basic, &format!("Bearer {token}")).await?;
+        Ok(token)
+    }
+
+    fn known(&self, key: &[u8; 32]) -> Option<Arc<Login>> {
+        let login = self.logins().get(key).cloned()?;
+        *login.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Some(login)
+    }
+
+    async fn login(&self, basic: &str, key: &str) -> Result<Arc<Login>, Status> {
+        let (user, password) = credentials(basic).ok_or_else(|| Status::unauthenticated("the credentials are malformed"))?;
+        let (shared, name) = (self.shared.clone(), user.clone());
+        // A verifier takes milliseconds, which belong to no connection.
+        let right = self.shared.workers.spawn_blocking(move || {
+            let authority = &shared.authority;
+            let verifier = authority.verifier(&name);
+            authority.admits_anybody() || scram::password_is_right(&password, &name, verifier, &authority.secret)
+        });
+        let role = self.shared.authority.role(&user).filter(|_| true);
+        match (right.await.unwrap_or(false), role) {
+            (true, Some(role)) => {
+                tracing::info!(user, role = %role, "logged in over Flight SQL");
+                self.insert(Sha256::digest(key).into(), role)
+            }
+            _ => {
+                self.shared.metrics.failed_logins.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(PENALTY).await;
+                Err(Status::unauthenticated("the user or the password is not right"))
+            }
+        }
+    }
+
+    #[expect(clippy::result_large_err, reason = "tonic's Status")]
+    fn login_anybody(&self) -> Result<Arc<Login>, Status> {
+        let key = [0; 32];
+        match self.known(&key) {
+            Some(login) => Ok(login),
+            None => self.insert(key, crate::users::Role::Admin),
+        }
+    }
+
+    #[expect(clippy::result_large_err, reason = "tonic's Status")]
+    fn insert(&self, key: [u8; 32], role: crate::users::Role) -> Result<Arc<Login>, Status> {
+        let session = self.shared.session(role);
+        let registered = self.shared.register_new(&session);
+        let login = Arc::new(Login {
+            session,
+            _registered: registered,
+            used: Mutex::new(Instant::now()),
+            statements: Mutex::default(),
+            numbers: AtomicU64::new(1),
+        });
+        let idle = self.shared.limits.idle.unwrap_or(IDLE);
+        let mut logins = self.logins();
+        logins.retain(|_, login| {
+            Arc::strong_count(login) > 1 || login.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < idle
+        });
+        if logins.len() >= self.shared.limits.connections {
+            return Err(Status::resource_exhausted("there are as many sessions as may be; try again later"));
+        }
+        logins.insert(key, login.clone());
+        Ok(login)
+    }
+
+    fn logins(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Login>>> {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// User and password of `Basic base64(user:password)`.
+fn credentials(basic: &str) -> Option<(String, String)> {
+    let bytes = BASE64.decode(basic.get(6..)?.trim()).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (user, password) = text.split_once(':')?;
+    Some((user.to_owned(), password.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_read_or_refused() {
+        assert_eq!(credentials("Basic YW5uOmE6Yg=="), Some(("ann".into(), "a:b".into())));
+        for bad in ["", "Basic", "Basic *", "Basic YW5u", "Basic /w=="] {
+            assert_eq!(credentials(bad), None, "{bad}");
+        }
+    }
+}

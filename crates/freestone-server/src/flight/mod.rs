@@ -1,0 +1,131 @@
+//! Arrow Flight SQL: what ADBC's stock driver and Apache's JDBC driver speak.
+
+mod login;
+mod metadata;
+mod service;
+mod statements;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tonic::transport::Server;
+use tonic::transport::server::Connected;
+
+use crate::protocol::{self, Protocol};
+use crate::shared::{Shared, Visit};
+use crate::tls;
+use service::Service;
+
+/// Bytes of one message from a client: a batch of parameters, or a statement.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of HTTP/2 that a client may send before they are read.
+const WINDOW_BYTES: u32 = 4 << 20;
+const STREAMS_MAX: u32 = 64;
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// The protocol as the server sees it.
+pub(crate) struct Flight;
+
+#[async_trait]
+impl Protocol for Flight {
+    fn scheme(&self) -> &'static str {
+        "flight"
+    }
+
+    async fn serve(&self, listener: TcpListener, shared: Arc<Shared>) {
+        let (sender, receiver) = mpsc::channel::<io::Result<Guest>>(16);
+        let service = FlightServiceServer::new(Service::new(shared.clone()))
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(usize::MAX);
+        let stopping = shared.clone();
+        let serving = Server::builder()
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .max_concurrent_streams(STREAMS_MAX)
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE))
+            .tcp_nodelay(true)
+            .add_service(service)
+            .serve_with_incoming_shutdown(incoming(receiver), async move { stopping.stopping().await });
+        let accepting = protocol::accept(listener, shared, move |stream, visit, shared| {
+            greet(stream, visit, shared, sender.clone())
+        });
+        let (served, ()) = tokio::join!(serving, accepting);
+        if let Err(error) = served {
+            tracing::error!(%error, "Flight SQL has ended");
+        }
+    }
+}
+
+fn incoming(receiver: mpsc::Receiver<io::Result<Guest>>) -> impl futures::Stream<Item = io::Result<Guest>> {
+    futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
+}
+
+/// Encrypts a connection where that is asked for, and hands it on.
+async fn greet(
+    stream: TcpStream,
+    visit: Option<Visit>,
+    shared: Arc<Shared>,
+    sender: mpsc::Sender<io::Result<Guest>>,
+) {
+    // Without a place the connection is closed; gRPC's clients say that it was refused.
+    let Some(visit) = visit else { return };
+    let guest = match &shared.tls {
+        None => Guest { stream: Box::new(stream), _visit: visit },
+        Some(config) => {
+            let acceptor = TlsAcceptor::from(tls::with_protocols(config, &[b"h2"]));
+            match tokio::time::timeout(shared.limits.startup, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => Guest { stream: Box::new(stream), _visit: visit },
+                Ok(Err(error)) => return tracing::info!(%error, "TLS failed"),
+                Err(_) => return tracing::info!("TLS took too long"),
+            }
+        }
+    };
+    tracing::info!(connection = guest._visit.number, "connected over Flight SQL");
+    let _ = sender.send(Ok(guest)).await;
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// A client's connection, with its place.
+struct Guest {
+    stream: Box<dyn Stream>,
+    _visit: Visit,
+}
+
+impl Connected for Guest {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Guest {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Guest {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,200 @@
+//! Statements over Flight SQL: planned, bound to values, executed, and their rows as messages.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::writer::IpcWriteOptions;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use arrow_flight::{FlightData, IpcMessage, SchemaAsIpc};
+use datafusion::scalar::ScalarValue;
+use freestone::{Description, Error, ErrorKind, Statement};
+use futures::{Stream, StreamExt, TryStreamExt};
+use tonic::Status;
+
+use super::login::{Login, Planned};
+use crate::running::{self, Answer, Rows};
+use crate::shared::Shared;
+
+/// Bytes of a message with rows: large enough to be quick, and below what every client takes by default.
+const MESSAGE_BYTES: usize = 2 << 20;
+
+pub type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send + 'static>>;
+
+/// An error as gRPC has them.
+pub fn status(error: Error) -> Status {
+    let message = match error.hint() {
+        Some(hint) => format!("{error} (hint: {hint})"),
+        None => error.to_string(),
+    };
+    match error.kind() {
+        ErrorKind::Syntax | ErrorKind::Invalid | ErrorKind::Type | ErrorKind::Constraint => Status::invalid_argument(message),
+        ErrorKind::NotFound => Status::not_found(message),
+        ErrorKind::Exists => Status::already_exists(message),
+        ErrorKind::Unsupported => Status::unimplemented(message),
+        ErrorKind::Resource => Status::resource_exhausted(message),
+        ErrorKind::Cancelled => Status::cancelled(message),
+        ErrorKind::ReadOnly => Status::failed_precondition(message),
+        ErrorKind::Denied => Status::permission_denied(message),
+        ErrorKind::Corrupt => Status::data_loss(message),
+        ErrorKind::Io | ErrorKind::Internal => Status::internal(message),
+    }
+}
+
+/// Plans the one statement of a text.
+pub async fn plan(shared: &Shared, login: &Login, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
+    let statement = match <[Statement; 1]>::try_from(login.session.parse(sql).map_err(status)?) {
+        Ok([statement]) => Arc::new(statement),
+        Err(other) if other.is_empty() => return Err(Status::invalid_argument("there is no statement in the text")),
+        Err(_) => return Err(Status::invalid_argument("expected one statement; send the others by themselves")),
+    };
+    let (session, planned) = (login.session.clone(), statement.clone());
+    let describing = running::on_workers(shared, async move { session.describe_statement(&planned, &[]).await });
+    let description = Arc::new(describing.await.map_err(status)?);
+    Ok(Planned { statement, description, parameters: vec![], is_prepared })
+}
+
+/// The columns of a statement's rows as they are sent; none where it gives none.
+pub fn schema(description: &Description) -> SchemaRef {
+    description.schema.as_ref().map_or_else(|| Arc::new(Schema::empty()), |schema| sent(schema))
+}
+
+/// The columns of a statement's parameters.
+pub fn parameter_schema(description: &Description) -> Schema {
+    let field = |(at, kind): (usize, &DataType)| Field::new(format!("${}", at + 1), sent_type(kind), true);
+    Schema::new(description.parameters.iter().enumerate().map(field).collect::<Vec<_>>())
+}
+
+/// A schema as Flight SQL's results hold it.
+#[expect(clippy::result_large_err, reason = "tonic's Status")]
+pub fn schema_bytes(schema: &Schema) -> Result<Vec<u8>, Status> {
+    let options = IpcWriteOptions::default();
+    let message: IpcMessage = SchemaAsIpc::new(schema, &options).try_into().map_err(internal)?;
+    Ok(message.0.to_vec())
+}
+
+pub fn internal(error: impl std::fmt::Display) -> Status {
+    Status::internal(error.to_string())
+}
+
+/// Executes a statement for its rows, once for each row of its parameters.
+pub async fn query(shared: &Arc<Shared>, login: &Arc<Login>, planned: &Planned) -> Result<Messages, Status> {
+    let schema = schema(&planned.description);
+    let mut all = values(planned)?.into_iter();
+    let first = all.next().unwrap_or_default();
+    let started = start(shared, login, planned, first).await?;
+    let (shared, login, planned) = (shared.clone(), login.clone(), planned.clone());
+    // The next row's execution starts when the one before has ended.
+    let later = futures::stream::iter(all).then(move |row| {
+        let (shared, login, planned) = (shared.clone(), login.clone(), planned.clone());
+        async move { start(&shared, &login, &planned, row).await.map(batches) }
+    });
+    let later = later.try_flatten();
+    let target = schema.clone();
+    let rows = batches(started).chain(later).map(move |batch| batch.and_then(|batch| conform(&batch, &target)));
+    Ok(messages(schema, rows))
+}
+
+/// Executes a statement for what it changes: the number of rows.
+pub async fn update(shared: &Arc<Shared>, login: &Login, planned: &Planned) -> Result<i64, Status> {
+    let mut changed = 0;
+    for row in values(planned)? {
+        match start(shared, login, planned, row).await? {
+            Answer::Affected { rows, .. } => changed += i64::try_from(rows).unwrap_or(i64::MAX),
+            Answer::Done { .. } => {}
+            Answer::Rows(mut rows) => {
+                while let Some(batch) = rows.next().await {
+                    batch.map_err(status)?;
+                }
+            }
+        }
+    }
+    Ok(changed)
+}
+
+async fn start(shared: &Arc<Shared>, login: &Login, planned: &Planned, row: Vec<ScalarValue>) -> Result<Answer, Status> {
+    let limit = shared.limits.statement;
+    running::execute(shared, &login.session, &planned.statement, row, limit).await.map_err(status)
+}
+
+/// Values of the parameters, row by row; one row without values where there are none.
+#[expect(clippy::result_large_err, reason = "tonic's Status")]
+fn values(planned: &Planned) -> Result<Vec<Vec<ScalarValue>>, Status> {
+    let expected = planned.description.parameters.len();
+    let given: usize = planned.parameters.iter().map(RecordBatch::num_rows).sum();
+    if expected == 0 || given == 0 {
+        return Ok(vec![vec![]]);
+    }
+    let mut all = Vec::with_capacity(given);
+    for batch in &planned.parameters {
+        if batch.num_columns() != expected {
+            let columns = batch.num_columns();
+            return Err(Status::invalid_argument(format!("the statement has {expected} parameters and was given {columns}")));
+        }
+        for row in 0..batch.num_rows() {
+            let value = |array: &ArrayRef| ScalarValue::try_from_array(array, row).map_err(|error| status(error.into()));
+            all.push(batch.columns().iter().map(value).collect::<Result<Vec<_>, _>>()?);
+        }
+    }
+    Ok(all)
+}
+
+/// The rows of an answer; a statement that gives none has none.
+fn batches(answer: Answer) -> Pin<Box<dyn Stream<Item = Result<RecordBatch, Status>> + Send>> {
+    let Answer::Rows(rows) = answer else { return Box::pin(futures::stream::empty()) };
+    Box::pin(futures::stream::unfold(Some(rows), |rows: Option<Rows>| async move {
+        let mut rows = rows?;
+        let batch = rows.next().await?;
+        let rest = batch.is_ok().then_some(rows);
+        Some((batch.map_err(status), rest))
+    }))
+}
+
+/// Rows as messages of a bounded size.
+pub fn messages(schema: SchemaRef, rows: impl Stream<Item = Result<RecordBatch, Status>> + Send + 'static) -> Messages {
+    let rows = rows.map_err(|status| FlightError::Tonic(Box::new(status)));
+    let encoded = FlightDataEncoderBuilder::new().with_schema(schema).with_max_flight_data_size(MESSAGE_BYTES).build(rows);
+    Box::pin(encoded.map_err(|error| match error {
+        FlightError::Tonic(status) => *status,
+        other => internal(other),
+    }))
+}
+
+/// Types that every Arrow library has had for long: strings with offsets instead of views.
+fn sent(schema: &SchemaRef) -> SchemaRef {
+    let field = |field: &Arc<Field>| field.as_ref().clone().with_data_type(sent_type(field.data_type()));
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+fn sent_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(field) => {
+            DataType::List(Arc::new(field.as_ref().clone().with_data_type(sent_type(field.data_type()))))
+        }
+        other => other.clone(),
+    }
+}
+
+#[expect(clippy::result_large_err, reason = "tonic's Status")]
+fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Status> {
+    if batch.num_columns() != schema.fields().len() {
+        return Err(Status::aborted("the statement's columns have changed since it was planned; plan it again"));
+    }
+    let column = |(array, field): (&ArrayRef, &Arc<Field>)| {
+        if array.data_type() == field.data_type() { Ok(array.clone()) } else { cast(array, field.data_type()) }
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(column).collect::<Result<Vec<_>, _>>();
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let nullable = schema.fields().iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
+    let target = if batch.columns().iter().zip(schema.fields()).all(|(a, f)| f.is_nullable() || a.null_count() == 0) {
+        schema.clone()
+    } else {
+        Arc::new(Schema::new(nullable.collect::<Vec<_>>()))
+    };
+    RecordBatch::try_new_with_options(target, columns.map_err(internal)?, &options).map_err(internal)
+}

@@ -1,0 +1,130 @@
+//! The database as PostgreSQL would number it.
+
+use std::collections::HashMap;
+
+use freestone::Relation;
+
+use crate::pg::types::ColumnType;
+use crate::users::Role;
+
+pub const PG_CATALOG: &str = "pg_catalog";
+pub const DATABASE: &str = "freestone";
+
+pub const OID_PG_CATALOG: i64 = 11;
+pub const OID_PUBLIC: i64 = 2200;
+pub const OID_INFORMATION_SCHEMA: i64 = 13_000;
+pub const OID_DATABASE: i64 = 16_384;
+pub const OID_HEAP: i64 = 2;
+pub const OID_BTREE: i64 = 403;
+/// The first number that objects of users have.
+const OID_FIRST: i64 = 20_000;
+
+/// All that the catalog's tables and functions are made of.
+#[derive(Debug)]
+pub struct Data {
+    pub relations: Vec<Numbered>,
+    pub roles: Vec<(String, Role)>,
+    pub user: String,
+}
+
+/// A table or view with its number, and that of its primary key, which is an index and a constraint.
+#[derive(Debug)]
+pub struct Numbered {
+    pub oid: i64,
+    pub key_oid: i64,
+    pub relation: Relation,
+}
+
+/// A constraint of a table.
+#[derive(Debug)]
+pub struct Constraint<'a> {
+    pub oid: i64,
+    pub name: String,
+    pub table: &'a Numbered,
+    pub columns: &'a [String],
+    /// What a foreign key refers to.
+    pub referenced: Option<(&'a str, &'a [String])>,
+}
+
+impl Data {
+    pub fn new(mut relations: Vec<Relation>, roles: Vec<(String, Role)>, user: String) -> Data {
+        relations.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut taken = HashMap::new();
+        let relations = relations.into_iter().map(|relation| Numbered {
+            oid: number(&mut taken, &relation.name),
+            key_oid: number(&mut taken, &format!("{} pkey", relation.name)),
+            relation,
+        });
+        Data { relations: relations.collect(), roles, user }
+    }
+
+    pub fn relation(&self, oid: i64) -> Option<&Numbered> {
+        self.relations.iter().find(|known| known.oid == oid)
+    }
+
+    pub fn named(&self, name: &str) -> Option<&Numbered> {
+        self.relations.iter().find(|known| known.relation.name == name)
+    }
+
+    pub fn role_oid(&self, name: &str) -> i64 {
+        10 + self.roles.iter().position(|(known, _)| known == name).unwrap_or(0) as i64
+    }
+
+    /// The owner of everything.
+    pub fn owner(&self) -> i64 {
+        self.role_oid(&self.user)
+    }
+
+    /// Primary and foreign keys, with names as PostgreSQL gives them.
+    pub fn constraints(&self) -> Vec<Constraint<'_>> {
+        let mut all = vec![];
+        for table in &self.relations {
+            let relation = &table.relation;
+            if !relation.primary_key.is_empty() {
+                all.push(Constraint {
+                    oid: table.key_oid,
+                    name: format!("{}_pkey", relation.name),
+                    table,
+                    columns: &relation.primary_key,
+                    referenced: None,
+                });
+            }
+            for (at, key) in relation.foreign_keys.iter().enumerate() {
+                all.push(Constraint {
+                    oid: table.key_oid + 1_000_000_000 + at as i64,
+                    name: format!("{}_{}_fkey", relation.name, key.columns.join("_")),
+                    table,
+                    columns: &key.columns,
+                    referenced: Some((&key.table, &key.referenced)),
+                });
+            }
+        }
+        all
+    }
+}
+
+impl Numbered {
+    /// Name, type, and whether NULL is allowed, of each column.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnType, bool)> {
+        let fields = self.relation.schema.iter().flat_map(|schema| schema.fields());
+        fields.map(|field| (field.name().as_str(), ColumnType::of(field.data_type()), field.is_nullable()))
+    }
+
+    /// The numbers of columns, from 1.
+    pub fn places(&self, names: &[String]) -> Vec<i64> {
+        let place = |name: &String| self.columns().position(|(known, ..)| known == name);
+        names.iter().filter_map(place).map(|at| at as i64 + 1).collect()
+    }
+}
+
+/// A number that a name has in every session, so that clients may keep it.
+fn number(taken: &mut HashMap<i64, ()>, name: &str) -> i64 {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let mut oid = OID_FIRST + (hash % 1_000_000_000) as i64;
+    while taken.insert(oid, ()).is_some() {
+        oid += 1;
+    }
+    oid
+}

@@ -1,0 +1,379 @@
+//! The functions of `pg_catalog` that clients call, row by row: none of them is for many rows.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, Int64Builder, ListBuilder, StringArray, StringBuilder,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+
+use super::Catalog;
+use super::data::{DATABASE, Data, Numbered, PG_CATALOG};
+use crate::pg::settings::{Settings, VERSION};
+use crate::pg::types::Type;
+use crate::pg::utility::quote;
+
+/// An argument or a result.
+#[derive(Debug, Clone, PartialEq)]
+enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bool(bool),
+    Texts(Vec<String>),
+    /// The numbers from 1 to so many.
+    Places(usize),
+}
+
+impl Value {
+    fn int(&self) -> Option<i64> {
+        match self {
+            Value::Int(value) => Some(*value),
+            Value::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+fn text_or_null(text: Option<String>) -> Value {
+    text.map_or(Value::Null, Value::Text)
+}
+
+/// What a function gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Int,
+    Text,
+    Bool,
+    Texts,
+    Ints,
+}
+
+impl Kind {
+    fn data_type(self) -> DataType {
+        match self {
+            Kind::Int => DataType::Int64,
+            Kind::Text => DataType::Utf8,
+            Kind::Bool => DataType::Boolean,
+            Kind::Texts => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
+            Kind::Ints => DataType::List(Arc::new(Field::new("item", DataType::Int64, true))),
+        }
+    }
+}
+
+type Body = fn(&Data, &[Value]) -> Value;
+
+const YES: Body = |_, _| Value::Bool(true);
+const NO: Body = |_, _| Value::Bool(false);
+const NULL: Body = |_, _| Value::Null;
+const ZERO: Body = |_, _| Value::Int(0);
+
+/// Name, kind of result, and what it does.
+const FUNCTIONS: &[(&str, Kind, Body)] = &[
+    ("version", Kind::Text, |_, _| Value::Text(format!("PostgreSQL {VERSION}"))),
+    ("current_database", Kind::Text, |_, _| Value::Text(DATABASE.into())),
+    ("current_schema", Kind::Text, |_, _| Value::Text("public".into())),
+    ("current_schemas", Kind::Texts, |_, arguments| {
+        let implicit = arguments.first() == Some(&Value::Bool(true));
+        let names = [PG_CATALOG, "public"].into_iter().skip(usize::from(!implicit));
+        Value::Texts(names.map(str::to_owned).collect())
+    }),
+    ("pg_current_user", Kind::Text, |data, _| Value::Text(data.user.clone())),
+    ("pg_get_userbyid", Kind::Text, |data, arguments| {
+        let name =
+            data.roles.iter().find(|(name, _)| arguments.first().and_then(Value::int) == Some(data.role_oid(name)));
+        Value::Text(name.map_or("unknown".to_owned(), |(name, _)| name.clone()))
+    }),
+    ("current_setting", Kind::Text, |data, arguments| {
+        let settings = Settings::new(&data.user, false, None);
+        let shown = arguments.first().and_then(Value::text).and_then(|name| settings.show(name));
+        text_or_null(shown.map(|(_, value)| value.to_owned()))
+    }),
+    ("set_config", Kind::Text, |_, arguments| arguments.get(1).cloned().unwrap_or(Value::Null)),
+    ("format_type", Kind::Text, |_, arguments| text_or_null(format_type(arguments))),
+    ("to_regclass", Kind::Int, |data, arguments| match arguments.first() {
+        Some(Value::Text(name)) => relation_oid(data, name).map_or(Value::Null, Value::Int),
+        Some(Value::Int(oid)) => Value::Int(*oid),
+        _ => Value::Null,
+    }),
+    ("to_regtype", Kind::Int, |_, arguments| {
+        let name = arguments.first().and_then(Value::text).map(str::to_lowercase).unwrap_or_default();
+        let found = crate::pg::types::TYPES.iter().find(|known| known.name == name || known.sql == name);
+        found.map_or(Value::Null, |known| Value::Int(known.oid.into()))
+    }),
+    ("pg_regclass_name", Kind::Text, |data, arguments| {
+        let Some(oid) = arguments.first().and_then(Value::int) else { return Value::Null };
+        Value::Text(relation_name(data, oid).unwrap_or_else(|| oid.to_string()))
+    }),
+    ("to_regnamespace", Kind::Int, |_, arguments| match arguments.first().and_then(Value::text) {
+        Some("public") => Value::Int(super::data::OID_PUBLIC),
+        Some(PG_CATALOG) => Value::Int(super::data::OID_PG_CATALOG),
+        Some("information_schema") => Value::Int(super::data::OID_INFORMATION_SCHEMA),
+        _ => Value::Null,
+    }),
+    ("pg_get_constraintdef", Kind::Text, |data, arguments| text_or_null(constraint_text(data, arguments))),
+    ("pg_get_indexdef", Kind::Text, |data, arguments| {
+        let oid = arguments.first().and_then(Value::int);
+        let table = data.relations.iter().find(|table| Some(table.key_oid) == oid);
+        text_or_null(table.map(|table| match arguments.get(1).and_then(Value::int) {
+            Some(place @ 1..) => table.relation.primary_key.get(place as usize - 1).cloned().unwrap_or_default(),
+            _ => index_text(table),
+        }))
+    }),
+    ("pg_get_viewdef", Kind::Text, |data, arguments| {
+        let oid = arguments.first().and_then(Value::int);
+        text_or_null(oid.and_then(|oid| data.relation(oid)?.relation.view.clone()))
+    }),
+    ("pg_get_expr", Kind::Text, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
+    ("pg_table_is_visible", Kind::Bool, YES),
+    ("pg_type_is_visible", Kind::Bool, YES),
+    ("pg_function_is_visible", Kind::Bool, YES),
+    ("pg_opclass_is_visible", Kind::Bool, YES),
+    ("pg_statistics_obj_is_visible", Kind::Bool, YES),
+    ("has_table_privilege", Kind::Bool, YES),
+    ("has_any_column_privilege", Kind::Bool, YES),
+    ("has_column_privilege", Kind::Bool, YES),
+    ("has_schema_privilege", Kind::Bool, YES),
+    ("has_database_privilege", Kind::Bool, YES),
+    ("has_function_privilege", Kind::Bool, YES),
+    ("has_sequence_privilege", Kind::Bool, YES),
+    ("has_tablespace_privilege", Kind::Bool, YES),
+    ("pg_has_role", Kind::Bool, YES),
+    ("pg_is_in_recovery", Kind::Bool, NO),
+    ("pg_is_other_temp_schema", Kind::Bool, NO),
+    ("row_security_active", Kind::Bool, NO),
+    ("pg_relation_is_publishable", Kind::Bool, NO),
+    ("obj_description", Kind::Text, NULL),
+    ("col_description", Kind::Text, NULL),
+    ("shobj_description", Kind::Text, NULL),
+    ("pg_get_serial_sequence", Kind::Text, NULL),
+    ("pg_get_partkeydef", Kind::Text, NULL),
+    ("pg_get_partition_constraintdef", Kind::Text, NULL),
+    ("pg_get_triggerdef", Kind::Text, NULL),
+    ("pg_get_ruledef", Kind::Text, NULL),
+    ("pg_get_statisticsobjdef_columns", Kind::Text, NULL),
+    ("pg_get_function_arg_default", Kind::Text, NULL),
+    ("pg_tablespace_location", Kind::Text, NULL),
+    ("inet_server_addr", Kind::Text, NULL),
+    ("inet_client_addr", Kind::Text, NULL),
+    ("pg_get_function_arguments", Kind::Text, |_, _| Value::Text(String::new())),
+    ("pg_get_function_identity_arguments", Kind::Text, |_, _| Value::Text(String::new())),
+    ("pg_get_function_result", Kind::Text, |_, _| Value::Text("TABLE".into())),
+    ("pg_encoding_to_char", Kind::Text, |_, _| Value::Text("UTF8".into())),
+    ("pg_char_to_encoding", Kind::Int, |_, _| Value::Int(6)),
+    ("pg_client_encoding", Kind::Text, |_, _| Value::Text("UTF8".into())),
+    ("pg_my_temp_schema", Kind::Int, ZERO),
+    ("pg_backend_pid", Kind::Int, ZERO),
+    ("pg_relation_size", Kind::Int, ZERO),
+    ("pg_table_size", Kind::Int, ZERO),
+    ("pg_total_relation_size", Kind::Int, ZERO),
+    ("pg_indexes_size", Kind::Int, ZERO),
+    ("pg_database_size", Kind::Int, ZERO),
+    ("txid_current", Kind::Int, ZERO),
+    ("pg_relation_filenode", Kind::Int, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
+    ("pg_size_pretty", Kind::Text, |_, arguments| {
+        text_or_null(arguments.first().and_then(Value::int).map(|bytes| format!("{bytes} bytes")))
+    }),
+    ("quote_ident", Kind::Text, |_, arguments| {
+        text_or_null(arguments.first().and_then(Value::text).map(|name| {
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+            if starts && name.chars().all(is_plain) { name.to_owned() } else { quote(name) }
+        }))
+    }),
+    ("quote_literal", Kind::Text, |_, arguments| {
+        text_or_null(arguments.first().and_then(Value::text).map(|text| format!("'{}'", text.replace('\'', "''"))))
+    }),
+    // The numbers of a list's elements; unnested, they are `generate_subscripts` and `_pg_expandarray`.
+    ("pg_subscripts", Kind::Ints, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
+];
+
+/// All functions, over the catalog of one session.
+pub fn all(catalog: &Catalog) -> Vec<Arc<ScalarUDF>> {
+    let function = |(name, kind, body): &(&'static str, Kind, Body)| {
+        let signature = TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]);
+        let signature = Signature::new(signature, Volatility::Stable);
+        Arc::new(ScalarUDF::from(Function { name, kind: *kind, body: *body, signature, catalog: catalog.clone() }))
+    };
+    FUNCTIONS.iter().map(function).collect()
+}
+
+#[derive(Debug)]
+struct Function {
+    name: &'static str,
+    kind: Kind,
+    body: Body,
+    signature: Signature,
+    catalog: Catalog,
+}
+
+// Functions of one name are the same.
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType, DataFusionError> {
+        Ok(self.kind.data_type())
+    }
+
+    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue, DataFusionError> {
+        let rows = call.number_rows;
+        let arguments = call.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<Vec<_>, _>>()?;
+        let arguments = arguments.iter().map(simple).collect::<Result<Vec<_>, _>>()?;
+        let data = self.catalog.data();
+        let results = (0..rows).map(|row| {
+            let values: Vec<Value> = arguments.iter().map(|argument| value(argument, row)).collect();
+            (self.body)(&data, &values)
+        });
+        Ok(ColumnarValue::Array(array(self.kind, results)))
+    }
+}
+
+/// Numbers as BIGINT, text as VARCHAR; what is neither as it is.
+fn simple(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
+    Ok(match array.data_type() {
+        data_type if data_type.is_integer() => cast(array, &DataType::Int64)?,
+        DataType::Utf8View | DataType::LargeUtf8 => cast(array, &DataType::Utf8)?,
+        _ => array.clone(),
+    })
+}
+
+fn value(array: &ArrayRef, row: usize) -> Value {
+    if array.is_null(row) {
+        return Value::Null;
+    }
+    match array.data_type() {
+        DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row)),
+        DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row).to_owned()),
+        DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
+        DataType::List(_) => Value::Places(array.as_list::<i32>().value_length(row).unsigned_abs() as usize),
+        _ => Value::Null,
+    }
+}
+
+fn array(kind: Kind, values: impl Iterator<Item = Value>) -> ArrayRef {
+    match kind {
+        Kind::Int => Arc::new(values.map(|value| value.int()).collect::<Int64Array>()),
+        Kind::Text => Arc::new(
+            values.map(|value| if let Value::Text(text) = value { Some(text) } else { None }).collect::<StringArray>(),
+        ),
+        Kind::Bool => Arc::new(
+            values.map(|value| if let Value::Bool(is) = value { Some(is) } else { None }).collect::<BooleanArray>(),
+        ),
+        Kind::Texts => {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for value in values {
+                match value {
+                    Value::Texts(texts) => lists.append_value(texts.into_iter().map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
+            Arc::new(lists.finish())
+        }
+        Kind::Ints => {
+            let mut lists = ListBuilder::new(Int64Builder::new());
+            for value in values {
+                match value {
+                    Value::Places(count) => lists.append_value((1..=count as i64).map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
+            Arc::new(lists.finish())
+        }
+    }
+}
+
+fn format_type(arguments: &[Value]) -> Option<String> {
+    let oid = u32::try_from(arguments.first()?.int()?).ok()?;
+    let modifier = arguments.get(1).and_then(Value::int).unwrap_or(-1);
+    if let Some(element) = crate::pg::types::TYPES.iter().find(|known| known.array == oid && oid != 0) {
+        return Some(format!("{}[]", element.sql));
+    }
+    let name = Type::by_oid(oid).map_or("???", |known| known.sql);
+    if oid == crate::pg::types::NUMERIC.oid && modifier >= 4 {
+        let modifier = modifier - 4;
+        return Some(format!("numeric({},{})", modifier >> 16, modifier & 0x7ff));
+    }
+    Some(name.to_owned())
+}
+
+/// The number of a relation from its name, which may have quotes and our schema before it.
+fn relation_oid(data: &Data, name: &str) -> Option<i64> {
+    if let Ok(oid) = name.parse() {
+        return Some(oid);
+    }
+    let last = name.strip_prefix("public.").or_else(|| name.strip_prefix("\"public\".")).unwrap_or(name);
+    let last = last.trim_matches('"').replace("\"\"", "\"");
+    if let Some(table) = data.named(&last) {
+        return Some(table.oid);
+    }
+    let key = data.relations.iter().find(|table| format!("{}_pkey", table.relation.name) == last);
+    // The numbers of PostgreSQL's own tables, by which others refer to them.
+    let own = match last.strip_prefix("pg_catalog.").unwrap_or(&last) {
+        "pg_type" => Some(1247),
+        "pg_attribute" => Some(1249),
+        "pg_proc" => Some(1255),
+        "pg_class" => Some(1259),
+        "pg_database" => Some(1262),
+        "pg_constraint" => Some(2606),
+        "pg_namespace" => Some(2615),
+        "pg_extension" => Some(3079),
+        _ => None,
+    };
+    key.map(|table| table.key_oid).or(own)
+}
+
+fn relation_name(data: &Data, oid: i64) -> Option<String> {
+    let key = || data.relations.iter().find(|table| table.key_oid == oid).map(|t| format!("{}_pkey", t.relation.name));
+    data.relation(oid).map(|table| table.relation.name.clone()).or_else(key)
+}
+
+fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
+    let oid = arguments.first()?.int()?;
+    let constraint = data.constraints().into_iter().find(|constraint| constraint.oid == oid)?;
+    let list = |columns: &[String]| columns.join(", ");
+    Some(match constraint.referenced {
+        None => format!("PRIMARY KEY ({})", list(constraint.columns)),
+        Some((table, columns)) => {
+            format!("FOREIGN KEY ({}) REFERENCES {table}({})", list(constraint.columns), list(columns))
+        }
+    })
+}
+
+/// The statement that would make a primary key's index.
+pub fn index_text(table: &Numbered) -> String {
+    let name = &table.relation.name;
+    format!("CREATE UNIQUE INDEX {name}_pkey ON public.{name} USING btree ({})", table.relation.primary_key.join(", "))
+}

@@ -1,0 +1,296 @@
+//! What PostgreSQL's clients write and the engine does not read: casts to its names of things, schemas before functions,
+//! operators by their long names, arrays of subqueries. Only queries that ask for the catalog are touched.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
+    SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// A query that asks for the catalog in the engine's words; `None` for any other, and for what cannot be read.
+pub fn rewrite(sql: &str) -> Option<String> {
+    if !super::is_asked_for(sql) {
+        return None;
+    }
+    let mut statements = Parser::parse_sql(&DIALECT, sql).ok()?;
+    let [statement @ Statement::Query(_)] = statements.as_mut_slice() else { return None };
+    let _ = statement.visit(&mut Rewriter);
+    Some(statement.to_string())
+}
+
+struct Rewriter;
+
+impl VisitorMut for Rewriter {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(changed) = changed(expr) {
+            *expr = changed;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+        if let Some(table) = constraints_table(relation) {
+            *relation = ObjectName::from(vec![Ident::new("pg_catalog"), Ident::new(table)]);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, args, .. } = factor
+            && args.is_some()
+            && last(name) == "pg_get_keywords"
+        {
+            *args = None;
+            *name = ObjectName::from(vec![Ident::new("pg_catalog"), Ident::new("pg_keywords")]);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        // Locks are for those who write.
+        query.locks.clear();
+        ControlFlow::Continue(())
+    }
+}
+
+/// Our table for one of `information_schema` that the engine lacks.
+fn constraints_table(relation: &ObjectName) -> Option<&'static str> {
+    let [.., schema, table] = relation.0.as_slice() else { return None };
+    if part(schema) != "information_schema" {
+        return None;
+    }
+    match part(table).as_str() {
+        "key_column_usage" | "constraint_column_usage" => Some("freestone_key_columns"),
+        "table_constraints" => Some("freestone_table_constraints"),
+        _ => None,
+    }
+}
+
+fn part(part: &ObjectNamePart) -> String {
+    part.as_ident().map(|ident| ident.value.to_ascii_lowercase()).unwrap_or_default()
+}
+
+fn last(name: &ObjectName) -> String {
+    name.0.last().map(part).unwrap_or_default()
+}
+
+/// An expression in the engine's words, where it has to change.
+fn changed(expr: &mut Expr) -> Option<Expr> {
+    match expr {
+        Expr::Collate { expr, .. } => Some((**expr).clone()),
+        Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
+        Expr::BinaryOp { op, .. } => {
+            if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
+                *op = operator(parts.last()?)?;
+            }
+            None
+        }
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
+            if let Some(list) = list_of_text(right) {
+                **right = list;
+            }
+            None
+        }
+        Expr::Value(value) => {
+            if let Value::EscapedStringLiteral(text) = &value.value {
+                value.value = Value::SingleQuotedString(text.clone());
+            }
+            None
+        }
+        Expr::Function(_) => function(expr),
+        Expr::Subquery(query) => {
+            reduce_to_one(query);
+            None
+        }
+        // `(f(x)).n` and `(result.keys).x`: the parts of what `_pg_expandarray` gives.
+        Expr::CompoundFieldAccess { root, access_chain } if access_chain.len() == 1 => {
+            field(root, &access_chain[0].to_string())
+        }
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Option<Expr> {
+    Parser::new(&DIALECT).try_with_sql(text).ok()?.parse_expr().ok()
+}
+
+fn operator(name: &str) -> Option<BinaryOperator> {
+    Some(match name {
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "~~*" => BinaryOperator::PGILikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "=" => BinaryOperator::Eq,
+        "<>" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        ">" => BinaryOperator::Gt,
+        "<=" => BinaryOperator::LtEq,
+        ">=" => BinaryOperator::GtEq,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "||" => BinaryOperator::StringConcat,
+        _ => return None,
+    })
+}
+
+/// A cast to one of PostgreSQL's own types.
+fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
+    let name = match data_type {
+        DataType::Regclass => "regclass".to_owned(),
+        DataType::Custom(name, _) => last(name),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            if let DataType::Custom(name, _) = element.as_ref() {
+                **element = plain_type(&last(name))?;
+            }
+            return None;
+        }
+        _ => return None,
+    };
+    let is_literal = matches!(inner, Expr::Value(_));
+    match name.as_str() {
+        "regclass" if is_literal => parse(&format!("to_regclass({inner})")),
+        "regclass" => parse(&format!("pg_regclass_name({inner})")),
+        "regtype" if is_literal => parse(&format!("to_regtype({inner})")),
+        "regtype" => parse(&format!("format_type({inner}, NULL)")),
+        "regnamespace" if is_literal => parse(&format!("to_regnamespace({inner})")),
+        "regproc" | "regprocedure" | "regnamespace" | "regrole" | "oidvector" | "int2vector" | "pg_node_tree" => {
+            Some(inner.clone())
+        }
+        other => {
+            *data_type = plain_type(other)?;
+            None
+        }
+    }
+}
+
+fn plain_type(name: &str) -> Option<DataType> {
+    match name {
+        "oid" | "xid" | "cid" | "xid8" | "cardinal_number" => Some(DataType::BigInt(None)),
+        "name" | "char" | "bpchar" | "sql_identifier" | "character_data" | "yes_or_no" | "aclitem" | "unknown"
+        | "citext" => Some(DataType::Varchar(None)),
+        _ => None,
+    }
+}
+
+/// `'{a,b}'` as `ARRAY['a', 'b']`.
+fn list_of_text(expr: &Expr) -> Option<Expr> {
+    let inner = match expr {
+        Expr::Nested(inner) => return list_of_text(inner),
+        Expr::Cast { expr, data_type: DataType::Array(_), .. } => expr.as_ref(),
+        other => other,
+    };
+    let Expr::Value(value) = inner else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let items = text.strip_prefix('{')?.strip_suffix('}')?;
+    let items = items.split(',').map(|item| format!("'{}'", item.trim().trim_matches('"').replace('\'', "''")));
+    parse(&format!("ARRAY[{}]", items.collect::<Vec<_>>().join(", ")))
+}
+
+fn function(expr: &mut Expr) -> Option<Expr> {
+    let Expr::Function(call) = expr else { return None };
+    let name = last(&call.name);
+    if call.name.0.len() == 2 && matches!(part(&call.name.0[0]).as_str(), "pg_catalog" | "information_schema") {
+        call.name = ObjectName::from(vec![Ident::new(name.clone())]);
+    }
+    match (name.as_str(), &mut call.args) {
+        ("current_user" | "session_user" | "user" | "current_role", FunctionArguments::None) => {
+            parse("pg_current_user()")
+        }
+        ("current_catalog", FunctionArguments::None) => parse("current_database()"),
+        ("current_schema", FunctionArguments::None) => parse("current_schema()"),
+        ("array", FunctionArguments::Subquery(query)) => {
+            aggregate(query, "array_agg");
+            Some(Expr::Subquery(query.clone()))
+        }
+        ("generate_subscripts", FunctionArguments::List(list)) => {
+            parse(&format!("unnest(pg_subscripts({}))", list.args.first()?))
+        }
+        ("_pg_expandarray", FunctionArguments::List(list)) => parse(&format!("unnest({})", list.args.first()?)),
+        _ => None,
+    }
+}
+
+/// `n` of an expanded array is the number of the element, `x` the element.
+fn field(root: &Expr, access: &str) -> Option<Expr> {
+    let root = match root {
+        Expr::Nested(inner) => inner.as_ref(),
+        other => other,
+    };
+    match (access.trim_start_matches('.'), root) {
+        ("n", Expr::Function(call)) if last(&call.name) == "unnest" => {
+            let FunctionArguments::List(list) = &call.args else { return None };
+            parse(&format!("unnest(pg_subscripts({}))", list.args.first()?))
+        }
+        ("x", _) => Some(root.clone()),
+        _ => None,
+    }
+}
+
+/// A subquery that stands for one value, and by PostgreSQL's keys has one row at most: the engine wants that to be seen.
+fn reduce_to_one(query: &mut Query) {
+    const AGGREGATES: [&str; 9] =
+        ["max(", "min(", "count(", "sum(", "array_agg(", "string_agg(", "bool_or(", "bool_and(", "array_to_string("];
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let text = select.projection.iter().map(ToString::to_string).collect::<String>().to_ascii_lowercase();
+    if select.projection.len() == 1 && !select.from.is_empty() && !AGGREGATES.iter().any(|name| text.contains(name)) {
+        aggregate(query, "max");
+    }
+}
+
+/// Puts the only expression of a query into an aggregate function.
+fn aggregate(query: &mut Query, function: &str) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let [item] = select.projection.as_mut_slice() else { return };
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return };
+    if let Some(changed) = parse(&format!("{function}({expr})")) {
+        *expr = changed;
+        select.distinct = None;
+        query.order_by = None;
+        query.limit_clause = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catalog_queries_are_put_in_the_engines_words() {
+        for (sql, expected) in [
+            ("SELECT a FROM t WHERE b = 'pg'", None),
+            ("INSERT INTO t VALUES ('pg_x')", None),
+            ("SELECT 'pg_class'::regclass", Some("SELECT to_regclass('pg_class')")),
+            (
+                "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c",
+                Some("SELECT pg_regclass_name(c.oid) FROM pg_catalog.pg_class c"),
+            ),
+            (
+                "SELECT 1 FROM pg_class WHERE relname OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default",
+                Some("SELECT 1 FROM pg_class WHERE relname ~ '^(t)$'"),
+            ),
+            ("SELECT pg_catalog.format_type(1, 2)", Some("SELECT format_type(1, 2)")),
+            ("SELECT current_user", Some("SELECT pg_current_user()")),
+            (
+                "SELECT relkind = ANY('{r,v}') FROM pg_class",
+                Some("SELECT relkind = ANY(ARRAY['r', 'v']) FROM pg_class"),
+            ),
+            ("SELECT oid::oid, 'x'::name FROM pg_class", Some("SELECT oid::BIGINT, 'x'::VARCHAR FROM pg_class")),
+            (
+                "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
+                Some("SELECT (SELECT max(d.adbin) FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a"),
+            ),
+        ] {
+            assert_eq!(rewrite(sql).as_deref(), expected, "{sql}");
+        }
+    }
+}
