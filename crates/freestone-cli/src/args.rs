@@ -146,7 +146,8 @@ pub struct CheckArgs {
 
 const SERVE_HELP: &str = "\
 Examples:
-  freestone serve sales --pg 5432
+  freestone serve sales
+  freestone serve sales --listen 5577 --pg 5432
   freestone serve sales --pg 127.0.0.1:5432 --flight 127.0.0.1:31337 --users users
   freestone serve sales --pg 0.0.0.0:5432 --users users --tls-cert cert.pem --tls-key key.pem
 
@@ -159,6 +160,11 @@ SIGTERM and Ctrl-C stop it: running statements may finish for ten seconds.";
 pub struct ServeArgs {
     /// The database folder, created when missing; none: in memory
     pub db: Option<PathBuf>,
+
+    /// Freestone wire, for Freestone's own clients: an address, or a port of the loopback interface; 0 picks a free one.
+    /// 127.0.0.1:5577 where no protocol is asked for
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
 
     /// PostgreSQL's protocol: an address, or a port of the loopback interface; 0 picks a free one
     #[arg(long, value_name = "ADDRESS")]

@@ -23,6 +23,9 @@ use crate::wire::Wire;
 /// The user of a server that has no users file.
 const LONE_USER: &str = "freestone";
 
+/// Where Freestone wire is served if nothing else is said.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:5577";
+
 /// How long connections may take to end once their statements were cancelled.
 const END_SECONDS: u64 = 5;
 
@@ -40,7 +43,8 @@ impl Plan {
     /// Checks a configuration. Whatever is wrong or unsafe is an error here.
     pub fn of(options: ServerOptions) -> Result<Plan> {
         let mut protocols: Vec<(Box<dyn Protocol>, SocketAddr)> = vec![];
-        if let Some(text) = &options.listen {
+        let is_asked = options.pg.is_some() || options.flight.is_some();
+        if let Some(text) = options.listen.as_deref().or((!is_asked).then_some(DEFAULT_ADDRESS)) {
             protocols.push((Box::new(Wire), options::address(text)?));
         }
         if let Some(text) = &options.pg {
