@@ -131,9 +131,9 @@ mod tests {
         let local: SocketAddr = "[::1]:1".parse().expect("an address");
         let file = || Some(PathBuf::from("x"));
         let options = |users: bool, tls: bool, no_auth: bool| ServerOptions {
-            users: users.then(|| file()).flatten(),
-            tls_cert: tls.then(|| file()).flatten(),
-            tls_key: tls.then(|| file()).flatten(),
+            users: users.then(file).flatten(),
+            tls_cert: tls.then(file).flatten(),
+            tls_key: tls.then(file).flatten(),
             no_auth,
             ..ServerOptions::default()
         };
