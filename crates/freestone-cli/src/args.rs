@@ -160,6 +160,10 @@ pub struct ServeArgs {
     /// The database folder, created when missing; none: in memory
     pub db: Option<PathBuf>,
 
+    /// Freestone's own protocol; not in this version: the address is checked, and not listened on
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+
     /// PostgreSQL's protocol: an address, or a port of the loopback interface; 0 picks a free one
     #[arg(long, value_name = "ADDRESS")]
     pub pg: Option<String>,

@@ -52,6 +52,7 @@ fn options(args: &ServeArgs) -> ServerOptions {
         ..defaults
     };
     ServerOptions {
+        listen: args.listen.clone(),
         pg: args.pg.clone(),
         flight: args.flight.clone(),
         metrics: args.metrics.clone(),

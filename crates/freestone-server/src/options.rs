@@ -9,6 +9,8 @@ use crate::error::{Result, ServerError};
 /// What `freestone serve` is told.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
+    /// The address of Freestone's own protocol, which is checked, and served once it is there.
+    pub listen: Option<String>,
     /// Addresses of the protocols; those that are `None` are not served.
     pub pg: Option<String>,
     pub flight: Option<String>,

@@ -47,7 +47,10 @@ impl Plan {
             protocols.push((Box::new(Flight), options::address(text)?));
         }
         let metrics = options.metrics.as_deref().map(options::address).transpose()?;
-        let addresses: Vec<SocketAddr> = protocols.iter().map(|(_, address)| *address).collect();
+        let mut addresses: Vec<SocketAddr> = protocols.iter().map(|(_, address)| *address).collect();
+        let own = options.listen.as_deref().map(options::address).transpose()?;
+        options.check(&addresses, metrics)?;
+        addresses.extend(own);
         options.check(&addresses, metrics)?;
         let tls = match (&options.tls_cert, &options.tls_key) {
             (Some(certificate), Some(key)) => Some(tls::load(certificate, key)?),

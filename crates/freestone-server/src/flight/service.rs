@@ -84,6 +84,8 @@ fn types() -> Result<XdbcTypeInfoData> {
 
 /// The batches of a client's upload.
 async fn received(stream: PeekableFlightDataStream) -> Result<Vec<RecordBatch>> {
+    // A message without a header carries the command alone.
+    let stream = stream.try_filter(|data| futures::future::ready(!data.data_header.is_empty()));
     let mut batches = FlightRecordBatchStream::new_from_flight_data(stream.map_err(|status| status.into()));
     let (mut all, mut bytes) = (vec![], 0);
     while let Some(batch) = batches.try_next().await.map_err(|error| Status::invalid_argument(error.to_string()))? {
@@ -197,7 +199,11 @@ impl FlightSqlService for Service {
         let login = self.login(&request).await?;
         let mut planned = login.take(&command.prepared_statement_handle)?;
         if !planned.description.parameters.is_empty() {
-            planned.parameters = received(request.into_inner()).await?;
+            // Values come with this call, or came with one before.
+            let given = received(request.into_inner()).await?;
+            if !given.is_empty() {
+                planned.parameters = given;
+            }
         }
         statements::update(&self.shared, &login, &planned).await
     }
