@@ -189,8 +189,7 @@ fn failures_exit_with_1_and_wrong_usage_with_2() {
 
 #[test]
 fn commands_of_later_versions_say_so() {
-    for arguments in [&["calibrate"][..], &["advise", "db"], &["serve", "db", "--listen", "x"], &["user", "add", "me"]]
-    {
+    for arguments in [&["calibrate"][..], &["advise", "db"]] {
         check_failure(&freestone(arguments), 1, &["error: ", "is not in this version", "hint: "]);
     }
 }

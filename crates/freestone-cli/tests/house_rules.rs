@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each crate may depend on: the flow of data, from left to right.
-const MAY_DEPEND_ON: [(&str, &[&str]); 6] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone", &["freestone-codec", "freestone-store"]),
     ("freestone-lab", &["freestone", "freestone-codec", "freestone-store"]),
-    ("freestone-cli", &["freestone", "freestone-lab"]),
+    ("freestone-wire", &["freestone-codec", "freestone-store"]),
+    ("freestone-server", &["freestone", "freestone-wire"]),
+    ("freestone-adbc", &["freestone", "freestone-wire"]),
     ("freestone-python", &["freestone", "freestone-wire"]),
+    ("freestone-cli", &["freestone", "freestone-lab", "freestone-server"]),
 ];
 
 #[test]

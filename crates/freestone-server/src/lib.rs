@@ -6,6 +6,7 @@
 //! implements [`protocol::Protocol`]; none of them reaches below `freestone`.
 
 mod error;
+mod flight;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod log;

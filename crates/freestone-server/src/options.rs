@@ -9,7 +9,7 @@ use crate::error::{Result, ServerError};
 /// What `freestone serve` is told.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
-    /// Addresses of the protocols; those that are `None` are not served.
+    /// Addresses of the protocols; those that are `None` are not served. Where all are, Freestone wire is, at its own.
     pub listen: Option<String>,
     pub pg: Option<String>,
     pub flight: Option<String>,
@@ -74,10 +74,6 @@ pub fn is_loopback(ip: IpAddr) -> bool {
 impl ServerOptions {
     /// Refuses what would be open to others: before anything listens.
     pub(crate) fn check(&self, addresses: &[SocketAddr], metrics: Option<SocketAddr>) -> Result<()> {
-        if addresses.is_empty() {
-            return Err(ServerError::new("there is no protocol to serve")
-                .with_hint("give an address, as --pg 127.0.0.1:5432 or --flight 127.0.0.1:31337"));
-        }
         if self.no_auth && self.users.is_some() {
             return Err(ServerError::new("--no-auth and --users exclude each other"));
         }
@@ -132,9 +128,9 @@ mod tests {
         let local: SocketAddr = "[::1]:1".parse().expect("an address");
         let file = || Some(PathBuf::from("x"));
         let options = |users: bool, tls: bool, no_auth: bool| ServerOptions {
-            users: users.then(|| file()).flatten(),
-            tls_cert: tls.then(|| file()).flatten(),
-            tls_key: tls.then(|| file()).flatten(),
+            users: users.then(file).flatten(),
+            tls_cert: tls.then(file).flatten(),
+            tls_key: tls.then(file).flatten(),
             no_auth,
             ..ServerOptions::default()
         };

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use crate::error::{Result, ServerError};
+use crate::flight::Flight;
 use crate::metrics;
 use crate::options::{self, ServerOptions};
 use crate::pg::Postgres;
@@ -49,6 +50,9 @@ impl Plan {
         }
         if let Some(text) = &options.pg {
             protocols.push((Box::new(Postgres), options::address(text)?));
+        }
+        if let Some(text) = &options.flight {
+            protocols.push((Box::new(Flight), options::address(text)?));
         }
         let metrics = options.metrics.as_deref().map(options::address).transpose()?;
         let addresses: Vec<SocketAddr> = protocols.iter().map(|(_, address)| *address).collect();

@@ -135,6 +135,13 @@ impl Shared {
         Registered { shared: visit.shared.clone(), number, key }
     }
 
+    /// As [`Shared::register`], for a session of its own that no connection has.
+    pub fn register_new(self: &Arc<Self>, session: &Session) -> Registered {
+        let (key, number) = (scram::random(), self.numbers.fetch_add(1, Ordering::Relaxed));
+        self.sessions().insert(number, Open { key, cancel: session.cancel_handle() });
+        Registered { shared: self.clone(), number, key }
+    }
+
     /// Cancels what a session executes. Whether there is one is not told.
     pub fn cancel(&self, number: u64, key: [u8; 4]) {
         use subtle::ConstantTimeEq;

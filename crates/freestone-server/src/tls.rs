@@ -9,11 +9,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::{Result, ServerError};
 
-/// A TLS configuration from PEM files. The key must be of the certificate, and no other user may read it.
+/// A TLS configuration from PEM files. The key must be of the certificate.
 pub fn load(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>> {
     let read = |what: &str, path: &Path| fs::read(path).map_err(|error| ServerError::file(what, path, error));
     let (certificate_text, key_text) = (read("certificate", certificate)?, read("key", key)?);
-    check_private(key)?;
+    warn_if_public(key);
     let chain = CertificateDer::pem_slice_iter(&certificate_text).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(|error| ServerError::file("certificate", certificate, error))?;
     if chain.is_empty() {
@@ -30,15 +30,12 @@ pub fn load(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>>
     Ok(Arc::new(config))
 }
 
-fn check_private(key: &Path) -> Result<()> {
+/// Keys come from many tools with many modes: the owner is told, and decides.
+fn warn_if_public(key: &Path) {
     use std::os::unix::fs::MetadataExt;
-    let metadata = fs::metadata(key).map_err(|error| ServerError::file("key", key, error))?;
-    if metadata.mode() & 0o007 != 0 {
-        return Err(
-            ServerError::file("key", key, "everybody can read it").with_hint(format!("chmod 600 {}", key.display()))
-        );
+    if fs::metadata(key).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
+        tracing::warn!(key = %key.display(), "others than its owner can read the key: chmod 600");
     }
-    Ok(())
 }
 
 /// The same configuration for a protocol that clients may ask for by name.

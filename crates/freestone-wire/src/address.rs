@@ -6,7 +6,7 @@ use crate::error::{Result, WireError};
 use crate::sender::Preference;
 
 /// The port of servers that do not say otherwise.
-pub const PORT: u16 = 4567;
+pub const PORT: u16 = 5577;
 /// The largest chunk that clients ask for by default, in bytes: the paper's section 3.2 finds no gain beyond.
 pub const CHUNK_BYTES: usize = 1 << 20;
 

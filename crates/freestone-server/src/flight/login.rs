@@ -46,11 +46,12 @@ impl Login {
     }
 
     /// Keeps a statement; its handle means nothing to other sessions.
-    #[expect(clippy::result_large_err, reason = "tonic's Status")]
     pub fn keep(&self, planned: Planned) -> Result<Vec<u8>, Status> {
         let mut statements = self.statements();
         if statements.len() >= STATEMENTS_MAX {
-            return Err(Status::resource_exhausted(format!("the session holds {STATEMENTS_MAX} statements; close some")));
+            return Err(Status::resource_exhausted(format!(
+                "the session holds {STATEMENTS_MAX} statements; close some"
+            )));
         }
         let handle = format!("s{}", self.numbers.fetch_add(1, Ordering::Relaxed)).into_bytes();
         statements.insert(handle.clone(), planned);
@@ -58,7 +59,6 @@ impl Login {
     }
 
     /// The statement of a handle; one that is not prepared is there once.
-    #[expect(clippy::result_large_err, reason = "tonic's Status")]
     pub fn take(&self, handle: &[u8]) -> Result<Planned, Status> {
         let mut statements = self.statements();
         let planned = statements.get(handle).cloned().ok_or_else(no_statement)?;
@@ -68,7 +68,6 @@ impl Login {
         Ok(planned)
     }
 
-    #[expect(clippy::result_large_err, reason = "tonic's Status")]
     pub fn set_parameters(&self, handle: &[u8], parameters: Vec<RecordBatch>) -> Result<(), Status> {
         self.statements().get_mut(handle).ok_or_else(no_statement)?.parameters = parameters;
         Ok(())
@@ -129,7 +128,8 @@ impl Logins {
     }
 
     async fn login(&self, basic: &str, key: &str) -> Result<Arc<Login>, Status> {
-        let (user, password) = credentials(basic).ok_or_else(|| Status::unauthenticated("the credentials are malformed"))?;
+        let (user, password) =
+            credentials(basic).ok_or_else(|| Status::unauthenticated("the credentials are malformed"))?;
         let (shared, name) = (self.shared.clone(), user.clone());
         // A verifier takes milliseconds, which belong to no connection.
         let right = self.shared.workers.spawn_blocking(move || {
@@ -137,7 +137,7 @@ impl Logins {
             let verifier = authority.verifier(&name);
             authority.admits_anybody() || scram::password_is_right(&password, &name, verifier, &authority.secret)
         });
-        let role = self.shared.authority.role(&user).filter(|_| true);
+        let role = self.shared.authority.role(&user);
         match (right.await.unwrap_or(false), role) {
             (true, Some(role)) => {
                 tracing::info!(user, role = %role, "logged in over Flight SQL");
@@ -151,7 +151,6 @@ impl Logins {
         }
     }
 
-    #[expect(clippy::result_large_err, reason = "tonic's Status")]
     fn login_anybody(&self) -> Result<Arc<Login>, Status> {
         let key = [0; 32];
         match self.known(&key) {
@@ -160,7 +159,6 @@ impl Logins {
         }
     }
 
-    #[expect(clippy::result_large_err, reason = "tonic's Status")]
     fn insert(&self, key: [u8; 32], role: crate::users::Role) -> Result<Arc<Login>, Status> {
         let session = self.shared.session(role);
         let registered = self.shared.register_new(&session);

@@ -4,7 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray, UInt8Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow_flight::sql::metadata::{SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder};
+use arrow_flight::sql::metadata::{
+    SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder,
+};
 use arrow_flight::sql::{Nullable, Searchable, SqlInfo, XdbcDataType};
 use freestone::Relation;
 
@@ -50,8 +52,14 @@ fn words_info(info: &mut SqlInfoDataBuilder) {
     info.append(SqlInfo::SqlAllTablesAreSelectable, true);
     info.append(SqlInfo::SqlNullOrdering, 0i32);
     info.append(SqlInfo::SqlKeywords, &["DESIGN", "VACUUM", "CHECK", "ADVISE", "CALIBRATE", "WHATIF"][..]);
-    info.append(SqlInfo::SqlNumericFunctions, &["abs", "ceil", "floor", "round", "sqrt", "power", "ln", "log", "mod"][..]);
-    info.append(SqlInfo::SqlStringFunctions, &["length", "lower", "upper", "substr", "trim", "replace", "concat", "strpos"][..]);
+    info.append(
+        SqlInfo::SqlNumericFunctions,
+        &["abs", "ceil", "floor", "round", "sqrt", "power", "ln", "log", "mod"][..],
+    );
+    info.append(
+        SqlInfo::SqlStringFunctions,
+        &["length", "lower", "upper", "substr", "trim", "replace", "concat", "strpos"][..],
+    );
     info.append(SqlInfo::SqlSystemFunctions, &["coalesce", "nullif", "version"][..]);
     info.append(SqlInfo::SqlDatetimeFunctions, &["now", "current_date", "date_trunc", "date_part", "extract"][..]);
     info.append(SqlInfo::SqlSearchStringEscape, "\\");

@@ -71,12 +71,7 @@ fn incoming(receiver: mpsc::Receiver<io::Result<Guest>>) -> impl futures::Stream
 }
 
 /// Encrypts a connection where that is asked for, and hands it on.
-async fn greet(
-    stream: TcpStream,
-    visit: Option<Visit>,
-    shared: Arc<Shared>,
-    sender: mpsc::Sender<io::Result<Guest>>,
-) {
+async fn greet(stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>, sender: mpsc::Sender<io::Result<Guest>>) {
     // Without a place the connection is closed; gRPC's clients say that it was refused.
     let Some(visit) = visit else { return };
     let guest = match &shared.tls {
@@ -111,7 +106,11 @@ impl Connected for Guest {
 }
 
 impl AsyncRead for Guest {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }

@@ -31,7 +31,9 @@ pub fn status(error: Error) -> Status {
         None => error.to_string(),
     };
     match error.kind() {
-        ErrorKind::Syntax | ErrorKind::Invalid | ErrorKind::Type | ErrorKind::Constraint => Status::invalid_argument(message),
+        ErrorKind::Syntax | ErrorKind::Invalid | ErrorKind::Type | ErrorKind::Constraint => {
+            Status::invalid_argument(message)
+        }
         ErrorKind::NotFound => Status::not_found(message),
         ErrorKind::Exists => Status::already_exists(message),
         ErrorKind::Unsupported => Status::unimplemented(message),
@@ -59,7 +61,7 @@ pub async fn plan(shared: &Shared, login: &Login, sql: &str, is_prepared: bool) 
 
 /// The columns of a statement's rows as they are sent; none where it gives none.
 pub fn schema(description: &Description) -> SchemaRef {
-    description.schema.as_ref().map_or_else(|| Arc::new(Schema::empty()), |schema| sent(schema))
+    description.schema.as_ref().map_or_else(|| Arc::new(Schema::empty()), sent)
 }
 
 /// The columns of a statement's parameters.
@@ -69,7 +71,6 @@ pub fn parameter_schema(description: &Description) -> Schema {
 }
 
 /// A schema as Flight SQL's results hold it.
-#[expect(clippy::result_large_err, reason = "tonic's Status")]
 pub fn schema_bytes(schema: &Schema) -> Result<Vec<u8>, Status> {
     let options = IpcWriteOptions::default();
     let message: IpcMessage = SchemaAsIpc::new(schema, &options).try_into().map_err(internal)?;
@@ -115,13 +116,17 @@ pub async fn update(shared: &Arc<Shared>, login: &Login, planned: &Planned) -> R
     Ok(changed)
 }
 
-async fn start(shared: &Arc<Shared>, login: &Login, planned: &Planned, row: Vec<ScalarValue>) -> Result<Answer, Status> {
+async fn start(
+    shared: &Arc<Shared>,
+    login: &Login,
+    planned: &Planned,
+    row: Vec<ScalarValue>,
+) -> Result<Answer, Status> {
     let limit = shared.limits.statement;
     running::execute(shared, &login.session, &planned.statement, row, limit).await.map_err(status)
 }
 
 /// Values of the parameters, row by row; one row without values where there are none.
-#[expect(clippy::result_large_err, reason = "tonic's Status")]
 fn values(planned: &Planned) -> Result<Vec<Vec<ScalarValue>>, Status> {
     let expected = planned.description.parameters.len();
     let given: usize = planned.parameters.iter().map(RecordBatch::num_rows).sum();
@@ -132,10 +137,13 @@ fn values(planned: &Planned) -> Result<Vec<Vec<ScalarValue>>, Status> {
     for batch in &planned.parameters {
         if batch.num_columns() != expected {
             let columns = batch.num_columns();
-            return Err(Status::invalid_argument(format!("the statement has {expected} parameters and was given {columns}")));
+            return Err(Status::invalid_argument(format!(
+                "the statement has {expected} parameters and was given {columns}"
+            )));
         }
         for row in 0..batch.num_rows() {
-            let value = |array: &ArrayRef| ScalarValue::try_from_array(array, row).map_err(|error| status(error.into()));
+            let value =
+                |array: &ArrayRef| ScalarValue::try_from_array(array, row).map_err(|error| status(error.into()));
             all.push(batch.columns().iter().map(value).collect::<Result<Vec<_>, _>>()?);
         }
     }
@@ -156,7 +164,8 @@ fn batches(answer: Answer) -> Pin<Box<dyn Stream<Item = Result<RecordBatch, Stat
 /// Rows as messages of a bounded size.
 pub fn messages(schema: SchemaRef, rows: impl Stream<Item = Result<RecordBatch, Status>> + Send + 'static) -> Messages {
     let rows = rows.map_err(|status| FlightError::Tonic(Box::new(status)));
-    let encoded = FlightDataEncoderBuilder::new().with_schema(schema).with_max_flight_data_size(MESSAGE_BYTES).build(rows);
+    let encoded =
+        FlightDataEncoderBuilder::new().with_schema(schema).with_max_flight_data_size(MESSAGE_BYTES).build(rows);
     Box::pin(encoded.map_err(|error| match error {
         FlightError::Tonic(status) => *status,
         other => internal(other),
@@ -180,7 +189,6 @@ fn sent_type(data_type: &DataType) -> DataType {
     }
 }
 
-#[expect(clippy::result_large_err, reason = "tonic's Status")]
 fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Status> {
     if batch.num_columns() != schema.fields().len() {
         return Err(Status::aborted("the statement's columns have changed since it was planned; plan it again"));

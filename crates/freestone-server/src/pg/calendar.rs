@@ -21,7 +21,8 @@ pub fn civil(days: i64) -> (i64, u32, u32) {
 }
 
 /// Days from 1970-01-01; the inverse of [`civil`].
-pub fn days_of(year: i64, month: u32, day: u32) -> i64 {
+#[cfg(test)]
+fn days_of(year: i64, month: u32, day: u32) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);

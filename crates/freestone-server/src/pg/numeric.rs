@@ -64,7 +64,8 @@ pub fn write_binary_digits(out: &mut Vec<u8>, text: &str) {
 pub fn read_binary(bytes: &[u8]) -> Result<String, &'static str> {
     let numbers: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
     let [count, weight, sign, scale, digits @ ..] = numbers.as_slice() else { return Err("the number ends early") };
-    if bytes.len() % 2 != 0 || digits.len() != usize::from(*count) || digits.iter().any(|digit| *digit > 9999) {
+    if !bytes.len().is_multiple_of(2) || digits.len() != usize::from(*count) || digits.iter().any(|digit| *digit > 9999)
+    {
         return Err("the number is malformed");
     }
     let (weight, scale) = (i32::from(*weight as i16), usize::from(*scale));

@@ -26,7 +26,7 @@ enum Kind {
 const SETTINGS: &[(&str, &str, Kind)] = &[
     ("application_name", "", Kind::Free),
     ("bytea_output", "hex", Kind::Only(&["hex"])),
-    ("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
+    ("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode", "sql_ascii"])),
     ("client_min_messages", "notice", Kind::Free),
     ("DateStyle", "ISO, MDY", Kind::Only(&["iso"])),
     ("default_transaction_deferrable", "off", Kind::Free),

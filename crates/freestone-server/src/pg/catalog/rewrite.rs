@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
-    SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, Ident, Join, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, VisitMut,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -35,6 +36,28 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        // A value of a table without rows is NULL, whatever it depends on.
+        if let Expr::Subquery(query) = expr
+            && let SetExpr::Select(select) = query.body.as_ref()
+            && gives_nothing(select)
+            && let Some(null) = parse("NULL")
+        {
+            *expr = null;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Select(select) = query.body.as_mut()
+            && gives_nothing(select)
+        {
+            empty(select);
+            query.order_by = None;
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
         if let Some(table) = constraints_table(relation) {
             *relation = ObjectName::from(vec![Ident::new("pg_catalog"), Ident::new(table)]);
@@ -58,6 +81,46 @@ impl VisitorMut for Rewriter {
         query.locks.clear();
         ControlFlow::Continue(())
     }
+}
+
+/// Whether a query reads first of all a table that has no rows here, and so gives none: its expressions, which may use what
+/// the engine lacks, do not matter.
+fn gives_nothing(select: &Select) -> bool {
+    let Some(TableWithJoins { relation: TableFactor::Table { name, args: None, .. }, joins }) = select.from.first()
+    else {
+        return false;
+    };
+    let keeps = |join: &Join| !matches!(join.join_operator, JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_));
+    let schema_is_ours = match name.0.as_slice() {
+        [_] => true,
+        [schema, _] => part(schema) == "pg_catalog",
+        _ => false,
+    };
+    let text = select.projection.iter().map(ToString::to_string).collect::<String>().to_ascii_lowercase();
+    let aggregates = ["count(", "max(", "min(", "sum(", "string_agg(", "array_agg(", "bool_"];
+    schema_is_ours
+        && super::tables::is_empty(&last(name))
+        && joins.iter().all(keeps)
+        && !aggregates.iter().any(|name| text.contains(name))
+}
+
+/// The same columns, without rows, and without what they were computed from.
+fn empty(select: &mut Select) {
+    for item in &mut select.projection {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &*item else { continue };
+        let alias = match &*item {
+            SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+            _ => Ident::with_quote('"', expr.to_string().replace('"', "")),
+        };
+        if let Some(expr) = parse("CAST(NULL AS VARCHAR)") {
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+    select.from.truncate(1);
+    if let Some(from) = select.from.first_mut() {
+        from.joins.clear();
+    }
+    select.selection = parse("false");
 }
 
 /// Our table for one of `information_schema` that the engine lacks.
@@ -286,8 +349,16 @@ mod tests {
             ),
             ("SELECT oid::oid, 'x'::name FROM pg_class", Some("SELECT oid::BIGINT, 'x'::VARCHAR FROM pg_class")),
             (
+                "SELECT (SELECT n.nspname FROM pg_namespace n WHERE n.oid = c.relnamespace) FROM pg_class c",
+                Some("SELECT (SELECT max(n.nspname) FROM pg_namespace n WHERE n.oid = c.relnamespace) FROM pg_class c"),
+            ),
+            (
+                "SELECT polroles = '{0}' AS r FROM pg_catalog.pg_policy pol WHERE polrelid = 1 ORDER BY polname",
+                Some("SELECT CAST(NULL AS VARCHAR) AS r FROM pg_catalog.pg_policy AS pol WHERE false"),
+            ),
+            (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
-                Some("SELECT (SELECT max(d.adbin) FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a"),
+                Some("SELECT NULL FROM pg_attribute a"),
             ),
         ] {
             assert_eq!(rewrite(sql).as_deref(), expected, "{sql}");

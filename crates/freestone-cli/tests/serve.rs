@@ -1,0 +1,299 @@
+//! `freestone serve` and `freestone user` as their users call them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A running server; it ends with the test.
+struct Server {
+    child: Child,
+    stderr: BufReader<std::process::ChildStderr>,
+    addresses: Vec<String>,
+    password: Option<String>,
+}
+
+impl Server {
+    /// Starts a server and waits for as many addresses.
+    fn start(arguments: &[&str], addresses: usize) -> Server {
+        let mut child = command(&[&["serve"], arguments].concat()).spawn().expect("the binary starts");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut server = Server { child, stderr, addresses: vec![], password: None };
+        while server.addresses.len() < addresses {
+            let mut line = String::new();
+            assert!(server.stderr.read_line(&mut line).expect("a line") > 0, "the server has ended");
+            let line = line.trim_end();
+            if let Some(address) = line.strip_prefix("listening: ") {
+                server.addresses.push(address.to_owned());
+            }
+            if let Some(password) = line.strip_prefix("password: ") {
+                server.password = Some(password.to_owned());
+            }
+        }
+        server
+    }
+
+    fn postgres(&self) -> &str {
+        self.addresses.iter().find_map(|address| address.strip_prefix("postgres://")).expect("an address")
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.postgres()).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        stream
+    }
+
+    fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(60) {
+            if let Some(status) = self.child.try_wait().expect("a status") {
+                return status.code();
+            }
+            sleep(Duration::from_millis(20));
+        }
+        panic!("the server does not end");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freestone"));
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn freestone(arguments: &[&str], input: &str) -> Output {
+    let mut child = command(arguments).spawn().expect("the binary starts");
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child.wait_with_output().expect("the process ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn path_text(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+fn check_refused(arguments: &[&str], parts: &[&str]) {
+    let output = freestone(&[&["serve"], arguments].concat(), "");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+    assert!(message.starts_with("error: ") && !message.contains("listening"), "{arguments:?}: {message}");
+    for part in parts {
+        assert!(message.contains(part), "{arguments:?}: `{part}` is missing in: {message}");
+    }
+}
+
+fn users_file(folder: &TempDir) -> PathBuf {
+    let users = folder.path().join("users");
+    for (name, role) in [("ann", "admin"), ("bob", "read")] {
+        let output = freestone(&["user", "add", name, "--role", role, "--users", path_text(&users)], "secret\n");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+    users
+}
+
+/// A startup message of PostgreSQL's protocol.
+fn startup(user: &str) -> Vec<u8> {
+    let body = [&196_608i32.to_be_bytes()[..], b"user\0", user.as_bytes(), b"\0\0"].concat();
+    [&(body.len() as i32 + 4).to_be_bytes()[..], &body].concat()
+}
+
+/// Kind and body of the next message.
+fn message(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
+    let mut head = [0; 5];
+    stream.read_exact(&mut head).ok()?;
+    let length = i32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+    let mut body = vec![0; length as usize - 4];
+    stream.read_exact(&mut body).ok()?;
+    Some((head[0], body))
+}
+
+/// Messages up to one of a kind, which is the last.
+fn until(stream: &mut TcpStream, kind: u8) -> Vec<(u8, Vec<u8>)> {
+    let mut messages = vec![];
+    while let Some(message) = message(stream) {
+        let ends = message.0 == kind;
+        messages.push(message);
+        if ends {
+            return messages;
+        }
+    }
+    panic!("the connection ended before `{}`: {messages:?}", kind as char);
+}
+
+fn log_in(server: &Server) -> TcpStream {
+    let mut stream = server.connect();
+    stream.write_all(&startup("ann")).expect("sent");
+    until(&mut stream, b'Z');
+    stream
+}
+
+fn query(stream: &mut TcpStream, sql: &str) -> Vec<(u8, Vec<u8>)> {
+    let body = [sql.as_bytes(), b"\0"].concat();
+    let frame = [b"Q", &(body.len() as i32 + 4).to_be_bytes()[..], &body].concat();
+    stream.write_all(&frame).expect("sent");
+    until(stream, b'Z')
+}
+
+fn check_one(stream: &mut TcpStream) {
+    let answer = query(stream, "SELECT 41 + 1");
+    let row = answer.iter().find(|(kind, _)| *kind == b'D').expect("a row");
+    assert_eq!(row.1, b"\0\x01\0\0\0\x0242");
+}
+
+#[test]
+fn users_are_added_listed_and_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = users_file(&folder);
+    let mode = fs::metadata(&users).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let users = path_text(&users);
+    assert_eq!(text(&freestone(&["user", "list", "--users", users], "").stdout), "ann\tadmin\nbob\tread\n");
+    assert!(!fs::read_to_string(users).expect("text").contains("secret"));
+    assert_eq!(freestone(&["user", "remove", "bob", "--users", users], "").status.code(), Some(0));
+    assert_eq!(freestone(&["user", "remove", "bob", "--users", users], "").status.code(), Some(1));
+    assert_eq!(freestone(&["user", "add", "x:y", "--role", "read", "--users", users], "p\n").status.code(), Some(1));
+    assert_eq!(freestone(&["user", "add", "eve", "--role", "read", "--users", users], "\n").status.code(), Some(1));
+    assert_eq!(freestone(&["user", "add", "eve", "--role", "root", "--users", users], "p\n").status.code(), Some(2));
+}
+
+#[test]
+fn unsafe_configurations_are_refused_before_anything_listens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = users_file(&folder);
+    let users = path_text(&users);
+    let junk = folder.path().join("junk.pem");
+    fs::write(&junk, "no certificate").expect("written");
+    fs::set_permissions(&junk, fs::Permissions::from_mode(0o600)).expect("chmod");
+    let junk = path_text(&junk);
+    check_refused(&["--pg", "0.0.0.0:0"], &["public address", "hint:"]);
+    check_refused(&["--pg", "0.0.0.0:0", "--no-auth"], &["public address"]);
+    check_refused(&["--pg", "0.0.0.0:0", "--users", users], &["no TLS"]);
+    check_refused(&["--pg", "127.0.0.1:0", "--metrics", "0.0.0.0:0"], &["metrics"]);
+    check_refused(&["--pg", "127.0.0.1:0", "--tls-cert", junk, "--tls-key", junk], &["junk.pem"]);
+    check_refused(&["--pg", "127.0.0.1:0", "--tls-cert", junk], &["--tls-key"]);
+    check_refused(&["--pg", "127.0.0.1:0", "--users", "/no/such/file"], &["/no/such/file", "hint:"]);
+    check_refused(&["--pg", "nonsense"], &["not an address"]);
+    fs::set_permissions(users, fs::Permissions::from_mode(0o644)).expect("chmod");
+    check_refused(&["--pg", "127.0.0.1:0", "--users", users], &["users", "chmod 600"]);
+}
+
+#[test]
+fn a_server_serves_and_stops_at_sigterm() {
+    let server = Server::start(&["--pg", "127.0.0.1:0", "--flight", "127.0.0.1:0", "--no-auth"], 2);
+    assert!(server.addresses[0].starts_with("postgres://127.0.0.1:") && server.addresses[1].starts_with("flight://"));
+    assert_eq!(server.password, None);
+    let mut stream = log_in(&server);
+    check_one(&mut stream);
+    assert_eq!(server.terminate(), Some(0));
+    let (kind, body) = message(&mut stream).expect("a last message");
+    assert_eq!(kind, b'E');
+    assert!(text(&body).contains("57P01"), "{}", text(&body));
+}
+
+#[test]
+fn without_users_a_password_is_made_up_and_asked_for() {
+    let server = Server::start(&["--pg", "127.0.0.1:0"], 1);
+    assert!(server.password.as_ref().is_some_and(|password| password.len() >= 20));
+    let mut stream = server.connect();
+    stream.write_all(&startup("freestone")).expect("sent");
+    let (kind, body) = message(&mut stream).expect("a message");
+    assert!(kind == b'R' && text(&body).contains("SCRAM-SHA-256"));
+    stream.write_all(b"p\0\0\0\x21SCRAM-SHA-256\0\0\0\0\x0bn,,n=,r=abc").expect("sent");
+    let (kind, _) = message(&mut stream).expect("a challenge");
+    assert_eq!(kind, b'R');
+    stream.write_all(b"p\0\0\0\x14c=biws,r=x,p=AA=").expect("sent");
+    let (kind, body) = message(&mut stream).expect("a refusal");
+    assert!(kind == b'E' && text(&body).contains("FATAL"), "{}", text(&body));
+    assert!(message(&mut stream).is_none());
+}
+
+#[test]
+fn hostile_bytes_do_not_harm_others() {
+    let server = Server::start(&["--pg", "127.0.0.1:0", "--no-auth", "--max-connections", "300"], 1);
+    let mut honest = log_in(&server);
+    let huge = [b"Q".as_slice(), &i32::MAX.to_be_bytes()].concat();
+    for bytes in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"\0\0\0\x04",
+        b"\xff\xff\xff\xff",
+        &[0x16, 3, 1, 0, 5],
+        b"\0\0\0\x09\0\x03\0\0x",
+    ] {
+        let mut stream = server.connect();
+        stream.write_all(bytes).expect("sent");
+        stream.shutdown(std::net::Shutdown::Write).expect("shut");
+        let mut rest = vec![];
+        let _ = stream.read_to_end(&mut rest);
+    }
+    for bytes in [&huge[..], b"B\0\0\0\x05x", b"!\0\0\0\x04", b"P\0\0\0\x03", b"E\0\0\0\x08\0\0\0\0"] {
+        let mut stream = log_in(&server);
+        stream.write_all(bytes).expect("sent");
+        let (kind, _) = message(&mut stream).expect("an error");
+        assert_eq!(kind, b'E', "{bytes:?}");
+        assert!(message(&mut stream).is_none(), "{bytes:?}");
+    }
+    // Connections that say nothing, or only begin to, keep nobody else out.
+    let mut idle = vec![];
+    for at in 0..100 {
+        let mut stream = server.connect();
+        stream.write_all(&startup("ann")[..at % 8]).expect("sent");
+        idle.push(stream);
+    }
+    check_one(&mut honest);
+    check_one(&mut log_in(&server));
+}
+
+#[test]
+fn two_hundred_connections_are_served_and_the_next_is_told() {
+    let server = Server::start(&["--pg", "127.0.0.1:0", "--no-auth", "--max-connections", "200"], 1);
+    let mut streams: Vec<TcpStream> = (0..200).map(|_| log_in(&server)).collect();
+    streams.iter_mut().for_each(check_one);
+    let mut refused = server.connect();
+    let (kind, body) = message(&mut refused).expect("a message");
+    assert!(kind == b'E' && text(&body).contains("53300"));
+    drop(streams.pop());
+    let began = Instant::now();
+    loop {
+        let mut stream = server.connect();
+        let _ = stream.write_all(&startup("ann"));
+        if message(&mut stream).is_some_and(|(kind, _)| kind == b'R') {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "no place became free");
+    }
+}
+
+#[test]
+fn metrics_are_prometheus_text() {
+    let server = Server::start(&["--pg", "127.0.0.1:0", "--no-auth", "--metrics", "127.0.0.1:0"], 2);
+    check_one(&mut log_in(&server));
+    let address =
+        server.addresses[1].strip_prefix("http://").and_then(|a| a.strip_suffix("/metrics")).expect("an address");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(
+        answer.contains("freestone_statements_total 1\n") && answer.contains("freestone_rows_sent_total 1\n"),
+        "{answer}"
+    );
+}

@@ -1,0 +1,381 @@
+//! PostgreSQL's protocol as a client in the field speaks it: tokio-postgres.
+
+mod common;
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use common::{PASSWORD, TestServer};
+use freestone_server::ServerOptions;
+use futures::{SinkExt, TryStreamExt};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
+
+async fn server() -> TestServer {
+    TestServer::start(ServerOptions { pg: Some("127.0.0.1:0".into()), ..ServerOptions::default() }).await
+}
+
+async fn connect_as(server: &TestServer, user: &str, password: &str) -> Result<Client, Error> {
+    let (host, port) = server.address("postgres").rsplit_once(':').expect("host and port");
+    let mut config = Config::new();
+    config.host(host).port(port.parse().expect("a port")).user(user).password(password).dbname("freestone");
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+async fn connect(server: &TestServer) -> Client {
+    connect_as(server, "ann", PASSWORD).await.expect("a connection")
+}
+
+/// The rows of a simple query, as text.
+async fn texts(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
+    let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let row = |message| match message {
+        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()),
+        _ => None,
+    };
+    messages.into_iter().filter_map(row).collect()
+}
+
+async fn text(client: &Client, sql: &str) -> String {
+    texts(client, sql).await[0][0].clone().unwrap_or("NULL".into())
+}
+
+fn code(error: &Error) -> &str {
+    error.code().map_or("none", |code| code.code())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_right_password_lets_in() {
+    let server = server().await;
+    for (user, password) in [("ann", "wrong"), ("nobody", PASSWORD), ("ann", "")] {
+        let error = connect_as(&server, user, password).await.err().expect("refused");
+        assert!(user == "ann" && password.is_empty() || code(&error) == "28P01", "{user}: {error:?}");
+    }
+    assert_eq!(text(&connect(&server).await, "SELECT 42").await, "42");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_type_has_its_text() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for (sql, expected) in [
+        ("true", "t"),
+        ("CAST(-128 AS TINYINT)", "-128"),
+        ("CAST(65535 AS SMALLINT UNSIGNED)", "65535"),
+        ("CAST(4294967295 AS INT UNSIGNED)", "4294967295"),
+        ("CAST('18446744073709551615' AS BIGINT UNSIGNED)", "18446744073709551615"),
+        ("CAST('-9223372036854775808' AS BIGINT)", "-9223372036854775808"),
+        ("CAST(1.5 AS REAL)", "1.5"),
+        ("CAST('NaN' AS DOUBLE)", "NaN"),
+        ("CAST('-inf' AS DOUBLE)", "-Infinity"),
+        ("CAST(1e300 AS DOUBLE)", "1e+300"),
+        ("CAST('-12.30' AS DECIMAL(38, 2))", "-12.30"),
+        ("CAST('99999999999999999999999999999999999999' AS DECIMAL(38, 0))", "99999999999999999999999999999999999999"),
+        ("DATE '0001-01-01'", "0001-01-01"),
+        ("DATE '9999-12-31'", "9999-12-31"),
+        ("TIME '23:59:59.999999'", "23:59:59.999999"),
+        ("TIMESTAMP '2024-02-29 12:00:00.5'", "2024-02-29 12:00:00.5"),
+        ("CAST(TIMESTAMP '2024-02-29 12:00:00' AS TIMESTAMP WITH TIME ZONE)", "2024-02-29 12:00:00+00"),
+        ("INTERVAL '1 month 2 days 3 hours'", "1 mon 2 days 03:00:00"),
+        ("'a''b'", "a'b"),
+        ("''", ""),
+        ("X'00ff'", "\\x00ff"),
+        ("NULL", "NULL"),
+    ] {
+        assert_eq!(text(&client, &format!("SELECT {sql} AS v")).await, expected, "{sql}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_survive_binary_parameters_and_results() {
+    let server = server().await;
+    let client = connect(&server).await;
+    macro_rules! check {
+        ($kind:expr, $rust:ty, $($value:expr),*) => {$(
+            let value: $rust = $value;
+            let statement = client.prepare_typed("SELECT $1 AS v", &[$kind]).await.expect("prepared");
+            let row = client.query_one(&statement, &[&Some(value.clone())]).await.expect("a row");
+            assert_eq!(row.get::<_, Option<$rust>>(0), Some(value));
+            let row = client.query_one(&statement, &[&None::<$rust>]).await.expect("a row");
+            assert_eq!(row.get::<_, Option<$rust>>(0), None);
+        )*};
+    }
+    check!(Type::BOOL, bool, true, false);
+    check!(Type::INT2, i16, i16::MIN, i16::MAX);
+    check!(Type::INT4, i32, i32::MIN, i32::MAX);
+    check!(Type::INT8, i64, i64::MIN, i64::MAX);
+    check!(Type::FLOAT4, f32, f32::MAX, f32::INFINITY, -0.0);
+    check!(Type::FLOAT8, f64, f64::MIN_POSITIVE, f64::NEG_INFINITY);
+    check!(Type::TEXT, String, String::new(), "ä 'quoted' \\".into(), "x".repeat(3_000_000));
+    check!(Type::BYTEA, Vec<u8>, vec![], vec![0, 255, 92], vec![7; 1_000_000]);
+    let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_709_208_000_500_001);
+    check!(Type::TIMESTAMPTZ, SystemTime, time, SystemTime::UNIX_EPOCH - Duration::from_secs(86_400 * 365 * 200));
+    check!(Type::TIMESTAMP, SystemTime, time);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_described_with_the_types_of_their_columns() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client
+        .batch_execute("CREATE TABLE t (a INT NOT NULL, b VARCHAR, c DECIMAL(10, 2), d DATE, PRIMARY KEY (a))")
+        .await
+        .expect("made");
+    let insert = client.prepare("INSERT INTO t (a, b) VALUES ($1, $2)").await.expect("prepared");
+    assert_eq!(insert.params(), [Type::INT4, Type::TEXT]);
+    for at in 0..100i32 {
+        assert_eq!(client.execute(&insert, &[&at, &format!("row {at}")]).await.expect("inserted"), 1);
+    }
+    let select = client.prepare("SELECT a, b, c, d FROM t WHERE a < $1 ORDER BY a").await.expect("prepared");
+    assert_eq!(select.params(), [Type::INT4]);
+    let types: Vec<&Type> = select.columns().iter().map(|column| column.type_()).collect();
+    assert_eq!(types, [&Type::INT4, &Type::VARCHAR, &Type::NUMERIC, &Type::DATE]);
+    let rows = client.query(&select, &[&3i32]).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.get::<_, &str>(1)).collect::<Vec<_>>(), ["row 0", "row 1", "row 2"]);
+    assert!(client.query(&select, &[&-1i32]).await.expect("no rows").is_empty());
+    assert_eq!(client.execute("UPDATE t SET b = $1 WHERE a >= $2", &[&"new", &90i32]).await.expect("updated"), 10);
+    assert_eq!(client.execute("DELETE FROM t WHERE a = $1", &[&0i32]).await.expect("deleted"), 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn portals_give_rows_piece_by_piece() {
+    let server = server().await;
+    let mut client = connect(&server).await;
+    let transaction = client.transaction().await.expect("begun");
+    let portal = transaction.bind("SELECT * FROM generate_series(1, 10)", &[]).await.expect("bound");
+    let mut counts = vec![];
+    loop {
+        let rows = transaction.query_portal(&portal, 4).await.expect("rows");
+        counts.push(rows.len());
+        if rows.is_empty() || rows.len() < 4 {
+            break;
+        }
+    }
+    assert_eq!(counts, [4, 4, 2]);
+    transaction.commit().await.expect("committed");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_have_sqlstates_and_connections_go_on() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.batch_execute("CREATE TABLE t (a INT NOT NULL)").await.expect("made");
+    for (sql, expected) in [
+        ("SELEC 1", "42601"),
+        ("SELECT * FROM missing", "42P01"),
+        ("SELECT missing FROM t", "42703"),
+        ("SELECT missing(1)", "42883"),
+        ("CREATE TABLE t (a INT)", "42P07"),
+        ("INSERT INTO t VALUES (NULL)", "23502"),
+        ("SELECT 1 / 0", "22012"),
+        ("SAVEPOINT a", "0A000"),
+        ("SET client_encoding = 'LATIN1'", "0A000"),
+        ("SET no_such_setting_at_all = 1", "42704"),
+    ] {
+        let error = client.batch_execute(sql).await.expect_err(sql);
+        assert_eq!(code(&error), expected, "{sql}: {error:?}");
+        let error = client.query(sql, &[]).await.expect_err(sql);
+        assert_eq!(code(&error), expected, "{sql}, prepared: {error:?}");
+    }
+    let error = client.batch_execute("SELECT 1;\nSELECT x FROM\n WHERE").await.expect_err("a syntax error");
+    assert!(error.as_db_error().and_then(|error| error.position()).is_some(), "{error:?}");
+    assert_eq!(text(&client, "SELECT 1").await, "1");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_are_accepted_and_end_after_errors() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.batch_execute("BEGIN; CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await.expect("done");
+    client.batch_execute("SELECT * FROM missing").await.expect_err("no table");
+    let error = client.batch_execute("SELECT 1").await.expect_err("a failed transaction");
+    assert_eq!(code(&error), "25P02");
+    client.batch_execute("ROLLBACK").await.expect("ended");
+    assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_set_shown_and_forgotten() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client
+        .batch_execute("SET application_name = 'x'; SET search_path TO public; SET extra_float_digits = 3")
+        .await
+        .expect("set");
+    assert_eq!(text(&client, "SHOW application_name").await, "x");
+    assert_eq!(text(&client, "SHOW TRANSACTION ISOLATION LEVEL").await, "read committed");
+    assert!(text(&client, "SHOW server_version").await.contains("Freestone"));
+    client.batch_execute("SET freestone.design = 'row'").await.expect("set");
+    assert_eq!(text(&client, "SHOW freestone.design").await, "row");
+    client.batch_execute("DISCARD ALL").await.expect("discarded");
+    assert_eq!(text(&client, "SHOW application_name").await, "");
+    assert_eq!(text(&client, "SHOW freestone.design").await, "auto");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_cancelled_and_time_out() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let endless = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b WHERE a.value % 7 = b.value % 11";
+    let token = client.cancel_token();
+    let cancel = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        token.cancel_query(NoTls).await.expect("sent");
+    });
+    let error = client.batch_execute(endless).await.expect_err("cancelled");
+    assert_eq!(code(&error), "57014", "{error:?}");
+    cancel.await.expect("cancelled");
+    client.batch_execute("SET statement_timeout = '300ms'").await.expect("set");
+    let error = client.batch_execute(endless).await.expect_err("too long");
+    assert_eq!(code(&error), "57014", "{error:?}");
+    assert_eq!(text(&client, "SELECT 1").await, "1");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_are_enforced() {
+    let server = server().await;
+    let admin = connect(&server).await;
+    admin.batch_execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await.expect("made");
+    let reader = connect_as(&server, "rita", PASSWORD).await.expect("a connection");
+    let writer = connect_as(&server, "wes", PASSWORD).await.expect("a connection");
+    assert_eq!(text(&reader, "SELECT a FROM t").await, "1");
+    for sql in
+        ["INSERT INTO t VALUES (2)", "DROP TABLE t", "CREATE TABLE u (a INT)", "VACUUM", "TRUNCATE t", "DELETE FROM t"]
+    {
+        assert_eq!(code(&reader.batch_execute(sql).await.expect_err(sql)), "42501", "{sql}");
+    }
+    let prepared = "PREPARE p AS INSERT INTO t VALUES (3); EXECUTE p";
+    assert_eq!(code(&reader.batch_execute(prepared).await.expect_err("denied")), "42501");
+    writer.batch_execute("INSERT INTO t VALUES (2)").await.expect("inserted");
+    for sql in [
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM 'x.csv'",
+        "DESCRIBE 'x.csv'",
+        "EXPLAIN SELECT * FROM '/etc/*.csv'",
+        "COPY t FROM '/etc/passwd' (FORMAT csv)",
+        "COPY t TO '/tmp/freestone-server-test.csv'",
+    ] {
+        for client in [&reader, &writer] {
+            let error = client.batch_execute(sql).await.expect_err(sql);
+            assert_eq!(code(&error), "42501", "{sql}: {error:?}");
+        }
+    }
+    let error = admin.batch_execute("SELECT * FROM 'no-such.csv'").await.expect_err("no file");
+    assert_ne!(code(&error), "42501");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copy_goes_both_ways() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.batch_execute("CREATE TABLE t (a INT, b VARCHAR)").await.expect("made");
+    for (options, data) in [("", "1\ta\\tb\n2\t\\N\n"), (" (FORMAT csv)", "3,\"x,y\"\n4,\n")] {
+        let sink = client.copy_in(&format!("COPY t FROM STDIN{options}")).await.expect("begun");
+        futures::pin_mut!(sink);
+        for piece in data.as_bytes().chunks(3) {
+            sink.send(Bytes::copy_from_slice(piece)).await.expect("sent");
+        }
+        assert_eq!(sink.finish().await.expect("loaded"), 2);
+    }
+    let out = |sql: &'static str| {
+        let client = &client;
+        async move {
+            let stream = client.copy_out(sql).await.expect("begun");
+            let pieces: Vec<Bytes> = stream.try_collect().await.expect("data");
+            pieces.concat()
+        }
+    };
+    let text = out("COPY (SELECT * FROM t ORDER BY a) TO STDOUT").await;
+    assert_eq!(String::from_utf8_lossy(&text), "1\ta\\tb\n2\t\\N\n3\tx,y\n4\t\\N\n");
+    let csv = out("COPY (SELECT * FROM t ORDER BY a) TO STDOUT (FORMAT csv, HEADER)").await;
+    assert_eq!(String::from_utf8_lossy(&csv), "a,b\n1,a\tb\n2,\n3,\"x,y\"\n4,\n");
+    let binary = out("COPY (SELECT a FROM t WHERE a = 1) TO STDOUT (FORMAT binary)").await;
+    assert_eq!(binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04\0\0\0\x01\xff\xff");
+    let error = client.batch_execute("COPY missing TO STDOUT").await.expect_err("no table");
+    assert_eq!(code(&error), "42P01");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_catalog_answers_what_clients_ask() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client
+        .batch_execute(
+            "CREATE TABLE d (k INT NOT NULL, PRIMARY KEY (k)); \
+             CREATE TABLE t (a INT NOT NULL, b VARCHAR, k INT, PRIMARY KEY (a), FOREIGN KEY (k) REFERENCES d (k)); \
+             CREATE VIEW v AS SELECT a FROM t",
+        )
+        .await
+        .expect("made");
+    assert!(text(&client, "SELECT version()").await.contains("Freestone"));
+    assert_eq!(text(&client, "SELECT current_schema()").await, "public");
+    assert_eq!(text(&client, "SELECT current_user").await, "ann");
+    let names = texts(&client, "SELECT relname FROM pg_class WHERE relkind IN ('r', 'v') ORDER BY 1").await;
+    assert_eq!(names.into_iter().flatten().flatten().collect::<Vec<_>>(), ["d", "t", "v"]);
+    let columns = "SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull FROM pg_catalog.pg_attribute a \
+                   WHERE a.attrelid = 't'::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
+    let columns: Vec<String> = texts(&client, columns)
+        .await
+        .into_iter()
+        .map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(columns, ["a integer t", "b character varying f", "k integer f"]);
+    let keys = "SELECT conname, pg_catalog.pg_get_constraintdef(oid, true) FROM pg_catalog.pg_constraint \
+                WHERE conrelid = 't'::pg_catalog.regclass ORDER BY contype DESC";
+    let keys: Vec<String> =
+        texts(&client, keys).await.into_iter().map(|row| row[1].clone().unwrap_or_default()).collect();
+    assert_eq!(keys, ["PRIMARY KEY (a)", "FOREIGN KEY (k) REFERENCES d(k)"]);
+    for statement in PSQL {
+        client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+    }
+    server.stop().await;
+}
+
+/// What psql and drivers send for their own commands.
+const PSQL: &[&str] = &[
+    // \dt
+    "SELECT n.nspname as \"Schema\", c.relname as \"Name\", CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' END as \
+     \"Type\", pg_catalog.pg_get_userbyid(c.relowner) as \"Owner\" FROM pg_catalog.pg_class c LEFT JOIN \
+     pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_catalog.pg_am am ON am.oid = c.relam WHERE c.relkind \
+     IN ('r','p','') AND n.nspname <> 'pg_catalog' AND n.nspname !~ '^pg_toast' AND n.nspname <> 'information_schema' AND \
+     pg_catalog.pg_table_is_visible(c.oid) ORDER BY 1,2",
+    // \d t
+    "SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON n.oid = \
+     c.relnamespace WHERE c.relname OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default AND \
+     pg_catalog.pg_table_is_visible(c.oid) ORDER BY 2, 3",
+    "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), (SELECT pg_catalog.pg_get_expr(d.adbin, d.adrelid, \
+     true) FROM pg_catalog.pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.atthasdef), a.attnotnull, \
+     (SELECT c.collname FROM pg_catalog.pg_collation c, pg_catalog.pg_type t WHERE c.oid = a.attcollation AND t.oid = \
+     a.atttypid AND a.attcollation <> t.typcollation) AS attcollation, a.attidentity, a.attgenerated FROM \
+     pg_catalog.pg_attribute a WHERE a.attrelid = '20001' AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+    // \l and \dn
+    "SELECT d.datname as \"Name\", pg_catalog.pg_get_userbyid(d.datdba) as \"Owner\", \
+     pg_catalog.pg_encoding_to_char(d.encoding) as \"Encoding\", pg_catalog.array_to_string(d.datacl, E'\\n') AS \"Access \
+     privileges\" FROM pg_catalog.pg_database d ORDER BY 1",
+    "SELECT n.nspname AS \"Name\", pg_catalog.pg_get_userbyid(n.nspowner) AS \"Owner\" FROM pg_catalog.pg_namespace n WHERE \
+     n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' ORDER BY 1",
+    // JDBC: getPrimaryKeys
+    "SELECT result.TABLE_NAME, result.COLUMN_NAME, result.KEY_SEQ, result.PK_NAME FROM (SELECT n.nspname AS TABLE_SCHEM, \
+     ct.relname AS TABLE_NAME, a.attname AS COLUMN_NAME, (information_schema._pg_expandarray(i.indkey)).n AS KEY_SEQ, \
+     ci.relname AS PK_NAME, information_schema._pg_expandarray(i.indkey) AS KEYS, a.attnum AS A_ATTNUM FROM \
+     pg_catalog.pg_class ct JOIN pg_catalog.pg_attribute a ON (ct.oid = a.attrelid) JOIN pg_catalog.pg_namespace n ON \
+     (ct.relnamespace = n.oid) JOIN pg_catalog.pg_index i ON (a.attrelid = i.indrelid) JOIN pg_catalog.pg_class ci ON \
+     (ci.oid = i.indexrelid) WHERE true AND ct.relname = 't' AND i.indisprimary) result WHERE result.A_ATTNUM = \
+     (result.KEYS).x ORDER BY result.table_name, result.pk_name, result.key_seq",
+    "SELECT table_name, constraint_name FROM information_schema.table_constraints",
+    "SELECT column_name FROM information_schema.key_column_usage WHERE table_name = 't'",
+    "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = 'public'",
+];
