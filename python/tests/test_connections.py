@@ -37,11 +37,6 @@ def test_wrong_options(options):
         freestone.connect(**options)
 
 
-def test_servers_come_later():
-    with pytest.raises(freestone.NotSupportedError, match="freestone://"):
-        freestone.connect("freestone://user:secret@localhost:5577")
-
-
 def test_closing():
     db = freestone.connect()
     relation = db.sql("select 1")

@@ -9,6 +9,8 @@ use freestone::{Database, Error, ErrorKind, Inputs, Options, Outcome, Result, Se
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 
+use crate::remote::Remote;
+
 /// Addresses that begin so are servers; all others are folders.
 const REMOTE: &str = "freestone://";
 
@@ -40,11 +42,7 @@ pub enum Answer {
 /// Opens the database at a path or an address.
 pub fn open(address: &str, options: Options) -> Result<Arc<dyn Backend>> {
     if address.starts_with(REMOTE) {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "freestone:// addresses are not available: this version of the package has no client for servers",
-        )
-        .with_hint("open the database's folder: freestone.connect(\"path\")"));
+        return Ok(Arc::new(Remote::connect(address)?));
     }
     let database = match address {
         ":memory:" if options.read_only => {

@@ -29,7 +29,9 @@ fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Constraint => "IntegrityError",
         ErrorKind::Type => "DataError",
         ErrorKind::Unsupported => "NotSupportedError",
-        ErrorKind::Io | ErrorKind::Corrupt | ErrorKind::Resource | ErrorKind::ReadOnly => "OperationalError",
+        ErrorKind::Io | ErrorKind::Corrupt | ErrorKind::Resource | ErrorKind::ReadOnly | ErrorKind::Denied => {
+            "OperationalError"
+        }
         ErrorKind::Cancelled => "CancelledError",
         ErrorKind::Internal => "InternalError",
     }

@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod inputs;
 mod query;
+mod remote;
 mod results;
 mod rows;
 mod workers;
