@@ -64,7 +64,8 @@ async fn files_are_for_those_who_may() {
     }
     assert!(guest.sql("SELECT a FROM v").await.is_err());
     let folder = folder.path().display().to_string();
-    let error = guest.sql(&format!("SELECT * FROM \"{}\"", folder.trim_start_matches('/').replace('/', "_"))).await.err();
+    let error =
+        guest.sql(&format!("SELECT * FROM \"{}\"", folder.trim_start_matches('/').replace('/', "_"))).await.err();
     assert_eq!(error.expect("no such table").kind(), ErrorKind::NotFound);
     let loaded = guest.load_file("t", vec![], &file.to_string(), vec![]).await;
     assert!(loaded.is_ok(), "what the server holds for a client is the client's");
@@ -74,7 +75,8 @@ async fn files_are_for_those_who_may() {
 async fn memory_of_a_session_has_its_own_limit() {
     let database = tables();
     let session = database.session_with(Access { memory: Some(1 << 20), ..Access::default() });
-    let sql = "SELECT count(*) FROM (SELECT DISTINCT value * 2 AS v, value::VARCHAR AS s FROM generate_series(1, 3000000))";
+    let sql =
+        "SELECT count(*) FROM (SELECT DISTINCT value * 2 AS v, value::VARCHAR AS s FROM generate_series(1, 3000000))";
     // It spills or fails, and either way leaves the pool as it was.
     if let Ok(outcome) = session.sql(sql).await
         && let Err(error) = outcome.collect().await
@@ -99,7 +101,8 @@ async fn statements_are_described_without_being_executed() {
         ("DROP TABLE t", vec![], None),
     ] {
         let statements = session.parse(sql).expect("parsed");
-        let description = session.describe_statement(&statements[0], &[]).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let description =
+            session.describe_statement(&statements[0], &[]).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
         let types: Vec<String> = description.parameters.iter().map(ToString::to_string).collect();
         assert_eq!(types, parameters, "{sql}");
         let names = description.schema.map(|s| s.fields().iter().take(1).map(|f| f.name().clone()).collect::<Vec<_>>());
