@@ -13,7 +13,7 @@ fn bytes(random: &mut StdRng) -> Vec<u8> {
         0 => b"QPBDECHSXdcfp"[random.random_range(0..13)],
         1 => 0,
         2 => random.random_range(0..24),
-        3 => b"0123456789.-+eE\\xN\t\n"[random.random_range(0..21)],
+        3 => b"0123456789.-+eE\\xN\t\n"[random.random_range(0..20)],
         _ => random.random_range(0..=255),
     };
     (0..length).map(|_| byte(random)).collect()

@@ -78,6 +78,7 @@ impl Session {
             }
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {
                 let snapshot = self.database().store().snapshot()?;
+                let types = &with_assigned(types, dml::assigned(&sql, &snapshot));
                 let (scope, sql) = dml::planned(sql, snapshot)?;
                 let (parameters, _) = self.plan_described(&scope, sql, types).await?;
                 Ok(Description { parameters, schema: None })
@@ -160,6 +161,19 @@ impl Session {
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
         Ok(Arc::new(plan.schema().as_arrow().clone()))
     }
+}
+
+/// Types of parameters, where the caller has not chosen one those of the columns that they are assigned to.
+fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -> Vec<Option<DataType>> {
+    let mut types = types.to_vec();
+    for (number, data_type) in assigned {
+        let at = number - 1;
+        if types.len() <= at {
+            types.resize(at + 1, None);
+        }
+        types[at].get_or_insert(data_type);
+    }
+    types
 }
 
 fn table_relation(table: &freestone_store::Table) -> Relation {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::session_state::SessionState;
@@ -124,6 +124,25 @@ pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Res
     let (target, query) = row_query(statement, &snapshot)?;
     let scope = Scope::new(snapshot);
     Ok((target.iter().fold(scope, |scope, target| scope.with_target_rows(target)), query))
+}
+
+/// Parameters that UPDATE assigns to columns as they are: their numbers, from 1, and the columns' types.
+pub(crate) fn assigned(statement: &ast::Statement, snapshot: &Snapshot) -> Vec<(usize, DataType)> {
+    let ast::Statement::Update(update) = statement else { return vec![] };
+    let table = update_target(update).ok().and_then(|target| snapshot.table(&target).cloned());
+    let Some(table) = table else { return vec![] };
+    let assigned = |assignment: &ast::Assignment| {
+        let (ast::AssignmentTarget::ColumnName(name), ast::Expr::Value(value)) = (&assignment.target, &assignment.value)
+        else {
+            return None;
+        };
+        let ast::Value::Placeholder(placeholder) = &value.value else { return None };
+        let number: usize = placeholder.strip_prefix('$')?.parse().ok().filter(|number| (1..=65_535).contains(number))?;
+        let column = name.0.last().and_then(|part| part.as_ident()).map(identifier)?;
+        let column = table.schema.columns.iter().find(|known| known.name == column)?;
+        Some((number, column.data_type.clone()))
+    };
+    update.assignments.iter().filter_map(assigned).collect()
 }
 
 fn insert_target(insert: &ast::Insert) -> Result<String> {

@@ -95,6 +95,7 @@ async fn statements_are_described_without_being_executed() {
         ("SELECT b FROM t WHERE a = $1", vec!["Int32"], Some(vec!["b"])),
         ("INSERT INTO t VALUES ($1, $2)", vec!["Int32", "Utf8View"], None),
         ("UPDATE t SET b = $1 WHERE a = $2", vec!["Utf8View", "Int32"], None),
+        ("UPDATE t SET a = $2 WHERE b = $1", vec!["Utf8View", "Int32"], None),
         ("DELETE FROM t WHERE a = $1", vec!["Int32"], None),
         ("SELECT $1 AS x", vec!["Utf8View"], Some(vec!["x"])),
         ("SHOW TABLES", vec![], Some(vec!["name"])),

@@ -1,7 +1,7 @@
 //! Who calls: a password once, then a token that stands for a session.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,6 @@ pub struct Login {
     _registered: Registered,
     used: Mutex<Instant>,
     statements: Mutex<HashMap<Vec<u8>, Planned>>,
-    numbers: AtomicU64,
 }
 
 /// A statement that waits to be executed, once or, if it is prepared, often.
@@ -53,7 +52,7 @@ impl Login {
                 "the session holds {STATEMENTS_MAX} statements; close some"
             )));
         }
-        let handle = format!("s{}", self.numbers.fetch_add(1, Ordering::Relaxed)).into_bytes();
+        let handle = scram::random_text().into_bytes();
         statements.insert(handle.clone(), planned);
         Ok(handle)
     }
@@ -167,7 +166,6 @@ impl Logins {
             _registered: registered,
             used: Mutex::new(Instant::now()),
             statements: Mutex::default(),
-            numbers: AtomicU64::new(1),
         });
         let idle = self.shared.limits.idle.unwrap_or(IDLE);
         let mut logins = self.logins();
