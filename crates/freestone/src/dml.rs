@@ -132,12 +132,14 @@ pub(crate) fn assigned(statement: &ast::Statement, snapshot: &Snapshot) -> Vec<(
     let table = update_target(update).ok().and_then(|target| snapshot.table(&target).cloned());
     let Some(table) = table else { return vec![] };
     let assigned = |assignment: &ast::Assignment| {
-        let (ast::AssignmentTarget::ColumnName(name), ast::Expr::Value(value)) = (&assignment.target, &assignment.value)
+        let (ast::AssignmentTarget::ColumnName(name), ast::Expr::Value(value)) =
+            (&assignment.target, &assignment.value)
         else {
             return None;
         };
         let ast::Value::Placeholder(placeholder) = &value.value else { return None };
-        let number: usize = placeholder.strip_prefix('$')?.parse().ok().filter(|number| (1..=65_535).contains(number))?;
+        let number: usize =
+            placeholder.strip_prefix('$')?.parse().ok().filter(|number| (1..=65_535).contains(number))?;
         let column = name.0.last().and_then(|part| part.as_ident()).map(identifier)?;
         let column = table.schema.columns.iter().find(|known| known.name == column)?;
         Some((number, column.data_type.clone()))
