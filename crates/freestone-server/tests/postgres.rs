@@ -50,7 +50,7 @@ fn code(error: &Error) -> &str {
 async fn only_the_right_password_lets_in() {
     let server = server().await;
     for (user, password) in [("ann", "wrong"), ("nobody", PASSWORD), ("ann", "")] {
-        let error = connect_as(&server, user, password).await.err().expect("refused");
+        let error = connect_as(&server, user, password).await.expect_err("refused");
         assert!(user == "ann" && password.is_empty() || code(&error) == "28P01", "{user}: {error:?}");
     }
     assert_eq!(text(&connect(&server).await, "SELECT 42").await, "42");

@@ -1,4 +1,5 @@
 //! A server in this process, for tests of its protocols.
+#![allow(dead_code)]
 
 use std::path::PathBuf;
 use std::sync::Arc;
