@@ -147,6 +147,5 @@ mod tests {
             assert_eq!(checked.is_ok(), passes, "{users} {tls} {no_auth} {address}");
         }
         assert!(options(true, true, false).check(&[local], Some(public)).is_err());
-        assert!(options(false, false, false).check(&[], None).is_err());
     }
 }

@@ -184,7 +184,7 @@ async fn errors_have_sqlstates_and_connections_go_on() {
         let error = client.query(sql, &[]).await.expect_err(sql);
         assert_eq!(code(&error), expected, "{sql}, prepared: {error:?}");
     }
-    let error = client.batch_execute("SELECT 1;\nSELECT x FROM\n WHERE").await.expect_err("a syntax error");
+    let error = client.batch_execute("SELECT 1;\nSELECT x FROM\n )").await.expect_err("a syntax error");
     assert!(error.as_db_error().and_then(|error| error.position()).is_some(), "{error:?}");
     assert_eq!(text(&client, "SELECT 1").await, "1");
     server.stop().await;

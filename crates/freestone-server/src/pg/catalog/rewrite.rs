@@ -240,7 +240,10 @@ fn plain_type(name: &str) -> Option<DataType> {
     match name {
         "oid" | "xid" | "cid" | "xid8" | "cardinal_number" => Some(DataType::BigInt(None)),
         "name" | "char" | "bpchar" | "sql_identifier" | "character_data" | "yes_or_no" | "aclitem" | "unknown"
-        | "citext" => Some(DataType::Varchar(None)),
+        | "citext" | "text" | "varchar" => Some(DataType::Varchar(None)),
+        "int2" | "int4" => Some(DataType::Int(None)),
+        "int8" => Some(DataType::BigInt(None)),
+        "bool" => Some(DataType::Boolean),
         _ => None,
     }
 }
@@ -277,6 +280,17 @@ fn function(expr: &mut Expr) -> Option<Expr> {
         }
         ("generate_subscripts", FunctionArguments::List(list)) => {
             parse(&format!("unnest(pg_subscripts({}))", list.args.first()?))
+        }
+        // Lists of rights and options are NULL, and stand as text.
+        ("array_to_string", FunctionArguments::List(list)) => {
+            let list = parse(&list.args.first()?.to_string())?;
+            let name = match &list {
+                Expr::Identifier(name) => name,
+                Expr::CompoundIdentifier(names) => names.last()?,
+                _ => return None,
+            };
+            let name = name.value.to_ascii_lowercase();
+            ["acl", "options", "config"].iter().any(|end| name.ends_with(end)).then_some(list)
         }
         ("_pg_expandarray", FunctionArguments::List(list)) => parse(&format!("unnest({})", list.args.first()?)),
         _ => None,
@@ -347,6 +361,10 @@ mod tests {
                 "SELECT relkind = ANY('{r,v}') FROM pg_class",
                 Some("SELECT relkind = ANY(ARRAY['r', 'v']) FROM pg_class"),
             ),
+            (
+                "SELECT pg_catalog.array_to_string(c.relacl, E'x'), 1::pg_catalog.text FROM pg_class c",
+                Some("SELECT c.relacl, 1::VARCHAR FROM pg_class c"),
+            ),
             ("SELECT oid::oid, 'x'::name FROM pg_class", Some("SELECT oid::BIGINT, 'x'::VARCHAR FROM pg_class")),
             (
                 "SELECT (SELECT n.nspname FROM pg_namespace n WHERE n.oid = c.relnamespace) FROM pg_class c",
@@ -354,7 +372,7 @@ mod tests {
             ),
             (
                 "SELECT polroles = '{0}' AS r FROM pg_catalog.pg_policy pol WHERE polrelid = 1 ORDER BY polname",
-                Some("SELECT CAST(NULL AS VARCHAR) AS r FROM pg_catalog.pg_policy pol WHERE false"),
+                Some("SELECT CAST(NULL AS VARCHAR) AS r FROM pg_catalog.pg_policy AS pol WHERE false"),
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
