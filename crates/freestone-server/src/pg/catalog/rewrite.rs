@@ -372,7 +372,7 @@ mod tests {
             ),
             (
                 "SELECT polroles = '{0}' AS r FROM pg_catalog.pg_policy pol WHERE polrelid = 1 ORDER BY polname",
-                Some("SELECT CAST(NULL AS VARCHAR) AS r FROM pg_catalog.pg_policy AS pol WHERE false"),
+                Some("SELECT CAST(NULL AS VARCHAR) AS r FROM pg_catalog.pg_policy pol WHERE false"),
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
