@@ -1,4 +1,4 @@
-"""Writes DuckDB's answers to the 13 queries of the Star Schema Benchmark for `crates/freestone-lab/tests/ssb.rs`.
+"""Writes DuckDB's answers to the 13 queries of the Star Schema Benchmark for `crates/freestone-lab/tests/suite/ssb.rs`.
 
     python bench/ssb_answers.py --data FOLDER [--output crates/freestone-lab/queries/ssb/answers-sf0.1]
 

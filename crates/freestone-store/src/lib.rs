@@ -14,6 +14,7 @@ pub mod format;
 pub mod fuzz;
 pub mod log;
 pub mod media;
+pub mod memory;
 pub mod page;
 pub mod scan;
 pub mod schema;

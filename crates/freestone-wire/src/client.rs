@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
+use freestone_store::memory::populate;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -419,7 +420,7 @@ impl Inner {
                 let mapped = message::MappedChunk::parse(&payload)?;
                 let ring =
                     self.ring.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))?;
-                let mut bytes = self.pool.take();
+                let mut bytes = self.room(mapped.length as usize)?;
                 ring.take(&mapped, &mut bytes)?;
                 self.take_chunk(header.id, bytes, incoming).await?;
             }
@@ -455,18 +456,23 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads a chunk into warm memory. Its length is at most what this client asked for.
-    async fn read_chunk(&self, reader: &mut Reader, header: &Header) -> Result<Vec<u8>> {
-        let length = header.length as usize;
-        if length > self.address.chunk_bytes_max {
+    /// Memory for a chunk, warm if there is some. A chunk is at most what this client asked for.
+    fn room(&self, length: usize) -> Result<Vec<u8>> {
+        let chunk_bytes_max = self.address.chunk_bytes_max;
+        if length > chunk_bytes_max {
             return Err(WireError::malformed("chunk", format!("{length} bytes are more than was asked for")));
         }
-        let mut payload = self.pool.take();
-        payload.reserve_exact(if length > self.address.chunk_bytes_max / 2 {
-            self.address.chunk_bytes_max
-        } else {
-            length
-        });
+        let mut bytes = self.pool.take();
+        if bytes.capacity() < length {
+            bytes.reserve_exact(if length > chunk_bytes_max / 2 { chunk_bytes_max } else { length });
+            populate(&mut bytes);
+        }
+        Ok(bytes)
+    }
+
+    async fn read_chunk(&self, reader: &mut Reader, header: &Header) -> Result<Vec<u8>> {
+        let length = header.length as usize;
+        let mut payload = self.room(length)?;
         while payload.len() < length {
             let left = (length - payload.len()) as u64;
             let read = (&mut *reader).take(left).read_buf(&mut payload).await;

@@ -14,6 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, StringViewArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use freestone_codec::Views;
+use freestone_store::memory::room;
 
 use super::raw::{put_mask, take_mask};
 use super::{Form, Nulls};
@@ -135,7 +136,8 @@ pub fn decode(
             }
             let is_null = |text: &[u8]| sentinel && text[0] == 0xFF;
             let texts = || rest.chunks_exact(width);
-            let views = texts().map(|text| Views::view(if is_null(text) { &[] } else { text }, 0, 0)).collect();
+            let mut views = room(rows);
+            views.extend(texts().map(|text| Views::view(if is_null(text) { &[] } else { text }, 0, 0)));
             let found = sentinel.then(|| mask_of(texts().map(|text| !is_null(text))));
             let is_ascii = !sentinel && rest.is_ascii();
             return string_array(views, vec![], mask.or(found), data_type, is_ascii);
@@ -163,7 +165,7 @@ fn mask_of(valid: impl Iterator<Item = bool>) -> NullBuffer {
 }
 
 fn views_by_length(lengths: &[u8], width: usize, data: &[u8]) -> Result<Vec<u128>, String> {
-    let mut views = Vec::with_capacity(lengths.len() / width);
+    let mut views = room(lengths.len() / width);
     let mut at = 0usize;
     let mut push = |len: usize| {
         let text = data.get(at..at + len).ok_or("strings end behind their data")?;
@@ -183,7 +185,7 @@ fn views_by_length(lengths: &[u8], width: usize, data: &[u8]) -> Result<Vec<u128
 }
 
 fn terminated_views(data: &[u8], rows: usize, mut valid: Option<&mut Vec<bool>>) -> Result<Vec<u128>, String> {
-    let mut views = Vec::with_capacity(rows.min(data.len()));
+    let mut views = room(rows.min(data.len()));
     let mut at = 0;
     for text in data.split_inclusive(|byte| *byte == 0) {
         let text = text.strip_suffix(&[0]).ok_or("the last string has no end")?;

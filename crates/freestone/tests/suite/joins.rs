@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::util::pretty::pretty_format_batches;
 use freestone::{Database, Options, Session};
 
-async fn answer(session: &Session, sql: &str) -> String {
-    let rows = session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let rows = rows.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    pretty_format_batches(&rows).unwrap().to_string()
-}
+use crate::rows::answer;
 
 /// Facts, of which some have no customer; customers, of which some have no nation; and the same without keys.
 async fn star() -> Session {

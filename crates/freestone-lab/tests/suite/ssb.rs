@@ -4,12 +4,11 @@
 //! The answers in `queries/ssb/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
 //! separated by tabs. `bench/ssb_answers.py` wrote them.
 
-mod answers;
-
-use answers::{answer, run};
 use freestone::{Database, Options, Session};
 use freestone_lab::generate::ssb;
 use freestone_lab::queries::{SSB_SCHEMA, ssb_queries};
+
+use crate::answers::{answer, run};
 
 /// Designs of lineorder.
 const DESIGNS: [&str; 7] = [

@@ -1,20 +1,11 @@
 //! Aggregation inside the scan gives what DataFusion's gives, on every design, whatever is NULL, deleted or pruned.
 
-use arrow::util::pretty::pretty_format_batches;
 use freestone::{Database, Options, Session};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-async fn run(session: &Session, sql: &str) {
-    session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-async fn answer(session: &Session, sql: &str) -> String {
-    let rows = session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let rows = rows.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    pretty_format_batches(&rows).unwrap().to_string()
-}
+use crate::rows::{answer, run};
 
 fn session(threads: usize) -> Session {
     let options = Options { threads, ..Options::default() };

@@ -3,15 +3,14 @@
 //! The answers in `queries/tpch/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
 //! separated by tabs, NULL as nothing.
 
-mod answers;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use answers::{answer, run};
 use freestone::{Database, Options, Session};
 use freestone_lab::generate::tpch;
 use freestone_lab::queries::tpch_queries;
+
+use crate::answers::{answer, run};
 
 const THREE_GROUPS: &str = "groups = '(l_orderkey, l_partkey, l_suppkey, l_linenumber), (l_quantity, l_extendedprice, \
      l_discount, l_tax, l_shipdate), (l_returnflag, l_linestatus, l_commitdate, l_receiptdate, l_shipinstruct, \

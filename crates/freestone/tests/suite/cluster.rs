@@ -3,22 +3,13 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::util::pretty::pretty_format_batches;
 use freestone::{Database, Options, Session};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::rows::{answer, run};
+
 const CLUSTER: &str = "cluster = 'cust.region, day.year, part:4, cust.mgr.grade'";
-
-async fn run(session: &Session, sql: &str) {
-    session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-async fn answer(session: &Session, sql: &str) -> String {
-    let rows = session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let rows = rows.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    pretty_format_batches(&rows).unwrap().to_string()
-}
 
 /// Two hierarchies, a path of two foreign keys, keys with gaps, negative ones, and rows whose key is NULL.
 async fn star(session: &Session) {

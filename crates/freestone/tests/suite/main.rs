@@ -1,0 +1,10 @@
+//! The engine's integration tests, in one program: each that links DataFusion costs more than it runs.
+
+mod access;
+mod aggregate;
+mod cluster;
+mod fuzz;
+mod joins;
+mod rows;
+mod session;
+mod slt;
