@@ -23,7 +23,7 @@ use crate::memory::Ring;
 use crate::message::{self, MAGIC, Purpose, Run, VERSION, capability};
 use crate::outgoing::Outgoing;
 use crate::pool::Pool;
-use crate::sender::{ChunkSender, Context};
+use crate::sender::{ChunkSender, Context, RUN_CHUNKS};
 use crate::server::codecs;
 use crate::transport::{Reader, Stream, tls_client_config};
 use crate::types::{describe, schema_of, wire_schema};
@@ -205,7 +205,9 @@ impl Client {
             true => None,
             false => receive_ring(&ready, address.chunk_bytes_max).await,
         };
-        let window = (2 * address.threads + 2 * address.streams) as u32;
+        // Each of several streams carries a run at a time.
+        let of_stream = if address.streams > 1 { RUN_CHUNKS } else { 2 };
+        let window = (2 * address.threads + of_stream * address.streams) as u32;
         let inner = Arc::new(Inner {
             main,
             session: ready.session,

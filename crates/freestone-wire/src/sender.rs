@@ -34,6 +34,9 @@ const TRY_AGAIN: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a result's header waits for its first chunk, so that both are one write.
 const HEADER_PATIENCE: Duration = Duration::from_millis(2);
+/// Chunks in a row that one of several streams carries. What a chunk leaves out because the chunk before has it must have
+/// come on the same stream, so that short runs send stored pages more than once; long ones leave streams idle at the end.
+pub(crate) const RUN_CHUNKS: usize = 4;
 
 /// How columns are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,6 +89,8 @@ pub(crate) struct ChunkSender {
     /// Bytes sent over bytes estimated, as `f64` bits.
     ratio: Arc<AtomicU64>,
     before: Option<Arc<Batch>>,
+    /// Where several streams are, how many more chunks belong to the run.
+    left_of_run: usize,
 }
 
 /// Chunks of one job, in work or done.
@@ -93,6 +98,8 @@ struct Item {
     frames: Frames,
     /// States that the chunks refer to, and how many entries of each.
     needs: Vec<(u32, usize)>,
+    /// Whether what follows may go on another stream.
+    ends_run: bool,
 }
 
 enum Frames {
@@ -111,7 +118,8 @@ impl ChunkSender {
     /// `header` goes out before the first chunk, with it if that comes soon. The first stream is the main one.
     pub fn start(context: Context, streams: Vec<Arc<Outgoing>>, preference: Preference, header: Vec<u8>) -> Self {
         let context = Arc::new(context);
-        let (items, receiver) = mpsc::channel(context.threads + 1);
+        let waiting = context.threads + 1 + if streams.len() > 1 { streams.len() * RUN_CHUNKS } else { 0 };
+        let (items, receiver) = mpsc::channel(waiting);
         let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
         let states = Arc::new(States::default());
         let carriers = streams.iter().enumerate().map(|(at, stream)| {
@@ -139,6 +147,7 @@ impl ChunkSender {
             chooser: Chooser::new(columns, preference),
             ratio: Arc::new(AtomicU64::new(1f64.to_bits())),
             before: None,
+            left_of_run: 0,
         }
     }
 
@@ -196,20 +205,32 @@ impl ChunkSender {
         let step = step.clamp(1, rows_max(&self.context.schema, self.context.chunk_bytes_max));
         let first_row = self.rows;
         for from in (0..rows).step_by(step) {
+            let (may_continue, ends_run) = self.place_in_run();
             let job = Job {
                 batch: batch.clone(),
                 rows: from..(from + step).min(rows),
                 first_row,
                 recipes: recipes.clone(),
-                may_continue: self.streams.len() == 1,
+                may_continue,
                 chunk_bytes_max: self.context.chunk_bytes_max,
             };
             let estimate = bytes as f64 * job.rows.len() as f64 / rows as f64;
-            self.push(Item { frames: self.encode(job, estimate)?, needs: needs.clone() }).await?;
+            self.push(Item { frames: self.encode(job, estimate)?, needs: needs.clone(), ends_run }).await?;
         }
         self.rows += rows as u64;
         self.before = batch.has_stored().then_some(batch);
         Ok(())
+    }
+
+    /// Whether the next chunk follows the one before on its stream, and whether the one behind it may go on another. On one
+    /// stream each follows.
+    fn place_in_run(&mut self) -> (bool, bool) {
+        if self.streams.len() == 1 {
+            return (true, true);
+        }
+        let begins = self.left_of_run == 0;
+        self.left_of_run = if begins { RUN_CHUNKS - 1 } else { self.left_of_run - 1 };
+        (!begins, self.left_of_run == 0)
     }
 
     fn recipes(&self, batch: &Batch, needs: &mut Vec<(u32, usize)>) -> Vec<Recipe> {
@@ -328,30 +349,65 @@ impl Carrier {
         self.stream.lock().await.put(&header).await?;
         let mut is_first = true;
         loop {
-            // Credit is taken in the order of chunks, so that the one that a reader waits for never waits for credit that
-            // later ones have.
-            let item = {
-                let mut items = match items.try_lock() {
-                    Ok(items) => items,
-                    Err(_) => {
-                        // Others may wait long for work or credit, while the reader waits for what is queued here.
-                        self.stream.flush().await?;
-                        items.lock().await
-                    }
-                };
-                let Some(item) = self.next(&mut items, is_first).await? else {
-                    // The main stream's last chunk goes out with what completes the result.
-                    return if self.is_main { Ok(()) } else { self.stream.flush().await };
-                };
-                self.credit().await?;
-                item
-            };
-            is_first = false;
-            if let Err(error) = self.carry(item).await {
-                self.context.cancel.send_replace(true);
-                return Err(error);
+            match self.run_of_chunks(&items, std::mem::take(&mut is_first)).await {
+                Ok(true) => {}
+                // The main stream's last chunk goes out with what completes the result.
+                Ok(false) => return if self.is_main { Ok(()) } else { self.stream.flush().await },
+                Err(error) => {
+                    self.context.cancel.send_replace(true);
+                    return Err(error);
+                }
             }
         }
+    }
+
+    /// Carries the next run; false behind the last. The others wait for theirs until all chunks of this one are here: where
+    /// they come slowly, streams make nothing faster.
+    async fn run_of_chunks(
+        &mut self,
+        items: &tokio::sync::Mutex<mpsc::Receiver<Item>>,
+        is_first: bool,
+    ) -> Result<bool> {
+        let mut items = match items.try_lock() {
+            Ok(items) => items,
+            Err(_) => {
+                // Others may wait long for work or credit, while the reader waits for what is queued here.
+                self.stream.flush().await?;
+                items.lock().await
+            }
+        };
+        let mut run = vec![];
+        loop {
+            let item = match items.try_recv() {
+                Ok(item) => item,
+                Err(_) => {
+                    self.carry_all(&mut run).await?;
+                    let Some(item) = self.next(&mut items, is_first).await? else { return Ok(false) };
+                    item
+                }
+            };
+            // Credit is taken in the order of chunks, so that the one that a reader waits for never waits for credit that
+            // later ones have, nor for this stream while it waits for credit itself.
+            if !self.try_credit()? {
+                self.carry_all(&mut run).await?;
+                self.credit().await?;
+            }
+            let ends_run = item.ends_run;
+            run.push(item);
+            if ends_run {
+                break;
+            }
+        }
+        drop(items);
+        self.carry_all(&mut run).await?;
+        Ok(true)
+    }
+
+    async fn carry_all(&mut self, run: &mut Vec<Item>) -> Result<()> {
+        for item in run.drain(..) {
+            self.carry(item).await?;
+        }
+        Ok(())
     }
 
     async fn next(&self, items: &mut mpsc::Receiver<Item>, is_first: bool) -> Result<Option<Item>> {
@@ -370,12 +426,16 @@ impl Carrier {
         }
     }
 
-    async fn credit(&self) -> Result<()> {
+    /// Takes credit for a chunk if there is some.
+    fn try_credit(&self) -> Result<bool> {
         if *self.context.cancel.borrow() {
             return Err(WireError::Cancelled);
         }
-        if let Ok(permit) = self.context.credit.try_acquire() {
-            permit.forget();
+        Ok(self.context.credit.try_acquire().map(|permit| permit.forget()).is_ok())
+    }
+
+    async fn credit(&self) -> Result<()> {
+        if self.try_credit()? {
             return Ok(());
         }
         self.stream.flush().await?;

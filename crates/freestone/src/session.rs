@@ -33,7 +33,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::Inputs;
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
-use crate::provider::UnneededJoins;
+use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::{cap, catalog, check, copy, ddl, dml, functions, plans, settings, statement};
@@ -105,6 +105,7 @@ impl Session {
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
             .with_optimizer_rule(Arc::new(UnneededJoins))
+            .with_optimizer_rule(Arc::new(DateSteps))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
         Session {

@@ -2,6 +2,7 @@
 //! orders and dynamic filters of joins reach the store's scan.
 
 mod aggregate;
+mod date_steps;
 mod filter;
 mod in_keys;
 mod keys;
@@ -13,6 +14,7 @@ mod table;
 mod unneeded;
 
 pub use aggregate::AggregateInScan;
+pub use date_steps::DateSteps;
 pub use paths::PathPredicates;
 pub use source::FreestoneSource;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};
