@@ -25,24 +25,16 @@ pub struct Remote {
     connected: Arc<Connected>,
 }
 
-/// The client, with the threads that read from the server. Those must not be waited for on a thread of another runtime.
+/// The connection, and what is known of the database.
 struct Connected {
-    client: Option<Client>,
+    client: Client,
     /// Tables and views that the database was seen to have.
     known: Mutex<HashSet<String>>,
 }
 
-impl Drop for Connected {
-    fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            std::thread::spawn(move || drop(client));
-        }
-    }
-}
-
 impl Connected {
     fn client(&self) -> &freestone_wire::client::Client {
-        self.client.as_ref().expect("the client is there until the drop").client()
+        self.client.client()
     }
 
     /// Asks for the names only where a statement has one that was not seen.
@@ -101,7 +93,7 @@ impl Remote {
     pub fn connect(address: &str) -> Result<Remote> {
         let parsed = Address::parse(address).map_err(error)?.with_password_of_environment();
         let client = Client::connect_to(parsed).map_err(error)?;
-        let connected = Connected { client: Some(client), known: Mutex::default() };
+        let connected = Connected { client, known: Mutex::default() };
         Ok(Remote { address: address.to_owned(), connected: Arc::new(connected) })
     }
 }
