@@ -13,7 +13,6 @@ FUZZ_ROUNDS ?= 10
 
 # Tests of the Python package have an environment of their own, outside the tree as well.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
-PYTHON_TREE = $(CARGO_TARGET_DIR)/python
 
 .PHONY: help build demo test lint format-check clippy python-check test-store test-engine test-python bench fuzz tools clean
 
@@ -26,8 +25,9 @@ help:
 	@echo 'make fuzz     the tests of decoders, parsers and faults at length (FUZZ_ROUNDS=10)'
 	@echo 'make clean    removes what was built, and the demo'
 
+# All but the Python package: pip builds that, and the build scripts of its bindings run anew whenever another tool calls them.
 build:
-	cargo build --release --workspace
+	cargo build --release --workspace --exclude freestone-python
 
 demo: build
 	$(FREESTONE) demo --output $(DEMO_OUTPUT)
@@ -42,14 +42,12 @@ test-store:
 test-engine:
 	cargo test --release --no-fail-fast --workspace --exclude freestone-codec --exclude freestone-store
 
-# The Python package as `build` made it. `pip install .` makes the same, in a build of its own.
+# What is tested is what `pip install .` installs. Compiled is what `build` has not: the package's own crate.
 test-python: build
 	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
 	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
-	rm -rf '$(PYTHON_TREE)' && mkdir -p '$(PYTHON_TREE)' && cp -R python/freestone '$(PYTHON_TREE)'
-	cp "$$(ls '$(CARGO_TARGET_DIR)'/release/lib_freestone.so '$(CARGO_TARGET_DIR)'/release/lib_freestone.dylib 2>/dev/null | head -1)" \
-		'$(PYTHON_TREE)/freestone/_freestone.abi3.so'
-	PYTHONPATH='$(PYTHON_TREE)' '$(PYTHON_VENV)/bin/python' -B -m pytest
+	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	'$(PYTHON_VENV)/bin/python' -B -m pytest
 
 lint: format-check python-check clippy
 

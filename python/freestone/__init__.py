@@ -9,6 +9,8 @@
 rows: as Arrow, pandas, Polars, or Python's own values. ``freestone.dbapi`` is DB-API 2.0.
 """
 
+from typing import Any, List
+
 from . import _freestone
 from .connection import Connection, connect
 from .exceptions import (
@@ -47,7 +49,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Imported when first used: few programs need them.
     if name in ("adbc", "dbapi"):
         import importlib
@@ -56,5 +58,5 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> List[str]:
     return sorted([*__all__, "adbc", "dbapi", "exceptions"])

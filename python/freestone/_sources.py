@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from .exceptions import DataError
 
@@ -69,7 +69,7 @@ def finder(frame: Optional[FrameType]) -> Callable[[str], Found]:
     return find
 
 
-def _scopes(frame: Optional[FrameType]):
+def _scopes(frame: Optional[FrameType]) -> Iterator[Dict[str, Any]]:
     # A comprehension or lambda has a frame of its own, in the function whose variables are meant.
     while frame is not None:
         yield frame.f_locals

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _freestone
@@ -28,15 +30,15 @@ def connect(
 
     Args:
         path: the database's folder, which is created when it is missing; ``":memory:"`` for one that ends with its
-            last connection; or the address of a server, ``freestone://user:password@host:port``.
+            last connection; or the address of a server, ``freestone://user:password@host:port``, which has the other
+            options. The password may be in the environment variable ``FREESTONE_PASSWORD``.
         read_only: refuses every statement that writes, and a folder that does not exist.
         threads: threads that work on statements; by default one for each core.
         memory_limit: bytes that the database may hold, as a number or as text such as ``"2GB"`` or ``"512MiB"``; by
             default three quarters of the machine's memory. Past it statements spill to disk, or fail.
 
     Raises:
-        OperationalError: the folder cannot be opened.
-        NotSupportedError: a server's address, in a version without the client.
+        OperationalError: the folder cannot be opened, or the server not be reached.
     """
     limit = None if memory_limit is None else str(memory_limit)
     return Connection(_freestone.Connection(os.fspath(path), read_only, threads, limit))
@@ -61,12 +63,14 @@ class Connection:
 
         A table name that the database does not have may be a variable of the caller's that holds a table: a pandas or
         Polars DataFrame, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a Relation, or anything else with
-        ``__arrow_c_stream__``. Rows are read where they are, without a copy. A stream can be read once.
+        ``__arrow_c_stream__``. Rows are read where they are, without a copy. A stream can be read once. On a server
+        the rows are sent along with the statement; all but streams are held there while it runs.
 
         Args:
             text: one statement, or several separated by semicolons.
             params: values for ``$1``, ``$2``, … or ``?`` in a list, or for ``$name`` in a dict: int, float, bool, str,
-                bytes, Decimal, date, datetime, time, timedelta, UUID, None and numpy's scalars.
+                bytes, Decimal, date, datetime, time, timedelta, UUID, None and numpy's scalars; lists and dicts of
+                them.
 
         Raises:
             Error: one of its subclasses, as the statement failed.
@@ -90,7 +94,8 @@ class Connection:
     ) -> int:
         """Creates a table from a file, a DataFrame or a stream, and returns how many rows it loaded.
 
-        The rows are streamed: more than fits in memory can be loaded. Either all of them are there afterwards, or none.
+        The rows are streamed, also to a server: more than fits in memory can be loaded. Either all of them are there
+        afterwards, or none. Files are those of this machine.
 
         Args:
             table: the table's name, as it is (case counts).
@@ -108,6 +113,8 @@ class Connection:
         given = dict(design) if isinstance(design, Mapping) else {"design": design}
         given.update(options)
         is_file = isinstance(source, (str, os.PathLike))
+        if is_file and self._native.remote:
+            return self._load_file_from_here(table, source, given, append)
         exists = append and table in self.tables()
         if exists and given != {"design": "auto"}:
             raise ProgrammingError(
@@ -119,8 +126,26 @@ class Connection:
         else:
             rows = _text(_path(source)) if is_file else '"freestone$source"'
             create = f"CREATE TABLE {_name(table)} WITH ({_options(given)}) AS SELECT * FROM {rows}"
-            done = self._run(create) if is_file else self._run(create, **{"freestone$source": _readable(source)})
+            done = self._run(create) if is_file else self._run(create, **{"freestone$source": self._rows(source)})
         return max(done.rowcount, 0)
+
+    def _rows(self, source: Source) -> Any:
+        rows, stays = _readable(source)
+        # A server takes them while it writes them, and holds none.
+        return rows, stays and not self._native.remote
+
+    def _load_file_from_here(self, table: str, path: Any, design: Mapping[str, Any], append: bool) -> int:
+        """Loads a file of this machine into a server's table: the engine reads it here."""
+        if not (append and table in self.tables()):
+            with _here() as here:
+                rows = here._run(f"SELECT * FROM {_text(_path(path))}")
+                return self.load(table, rows, dict(design))
+        # The columns' types decide what the file's values mean, so it is copied into a table like the server's first.
+        with tempfile.TemporaryDirectory(prefix="freestone-") as folder, _here(Path(folder) / "db") as here:
+            like = self._run(f"SELECT * FROM {_name(table)} LIMIT 0").arrow()
+            here.load("rows", like)
+            here._run(f"COPY rows FROM {_text(_path(path))}")
+            return self.load(table, here._run("SELECT * FROM rows"), dict(design), append=True)
 
     def _append_file(self, table: str, path: Any) -> Relation:
         return self._run(f"COPY {_name(table)} FROM {_text(_path(path))}")
@@ -128,7 +153,7 @@ class Connection:
     def _append_rows(self, table: str, source: Source) -> Relation:
         import pyarrow
 
-        rows, stays = _readable(source)
+        rows, stays = self._rows(source)
         rows = pyarrow.table(rows) if stays else pyarrow.RecordBatchReader.from_stream(rows)
         names = rows.schema.names
         columns = ", ".join(_name(name) for name in names)
@@ -185,6 +210,11 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<freestone.Connection{' (closed)' if self.closed else ''}>"
+
+
+def _here(path: Union[str, Path] = ":memory:") -> Connection:
+    """A database in this process, for what a server cannot do: files of this machine."""
+    return Connection(_freestone.Connection(os.fspath(path)))
 
 
 def _readable(source: Source) -> Any:

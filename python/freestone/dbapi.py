@@ -19,7 +19,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from typing import Any, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
 
 from . import connection as _connection
 from .exceptions import (
@@ -52,8 +52,8 @@ def connect(
     memory_limit: Union[int, str, None] = None,
 ) -> "Connection":
     """Opens a database. The arguments are those of :func:`freestone.connect`."""
-    options = {"read_only": read_only, "threads": threads, "memory_limit": memory_limit}
-    return Connection(_connection.connect(path, **options))
+    opened = _connection.connect(path, read_only=read_only, threads=threads, memory_limit=memory_limit)
+    return Connection(opened)
 
 
 class Connection:
@@ -157,9 +157,24 @@ class Cursor:
         self._rowcount = self._relation.rowcount
         return self
 
-    def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> "Cursor":
-        """Executes a statement once for each set of parameters. Each of them commits: many rows are better loaded
-        with :meth:`freestone.Connection.load`."""
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> "Cursor":
+        """Executes a statement once for each set of parameters.
+
+        An ``INSERT … VALUES (…)`` of one row inserts all sets in one commit, or none of them. Any other statement commits
+        once for each set. Very many rows are better loaded with :meth:`freestone.Connection.load`, which streams them.
+        """
+        self._check_open()
+        self._relation = None
+        self._rowcount = -1
+        seq_of_parameters = list(seq_of_parameters)
+        if not seq_of_parameters:
+            self._rowcount = 0
+            return self
+        inserted = self.connection._connection._native.run_many(operation, seq_of_parameters)
+        if inserted is not None:
+            self._relation = Relation(inserted)
+            self._rowcount = self._relation.rowcount
+            return self
         counts = []
         for parameters in seq_of_parameters:
             self.execute(operation, parameters)

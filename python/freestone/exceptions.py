@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional, Tuple
 
 
 class Warning(Exception):  # noqa: A001 - the name is PEP 249's
@@ -27,7 +27,7 @@ class Error(Exception):
         self.message = message
         self.hint = hint
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (self.message, self.hint)
 
 

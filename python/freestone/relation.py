@@ -130,6 +130,12 @@ class Relation:
             options: options of ``COPY … TO``: ``compression="zstd"``, ``row_group_size=100_000``, …
         """
         self._only_query("to_parquet")
+        if self._query.remote:
+            from .connection import _here
+
+            with _here() as here:
+                rows = here._run("SELECT * FROM rows", rows=(self._query, False))
+                return rows.to_parquet(path, **options)
         text = os.fspath(path).replace("'", "''")
         given = {"format": "parquet", **options}
         words = ", ".join("{} '{}'".format(name, str(value).replace("'", "''")) for name, value in given.items())

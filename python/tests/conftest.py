@@ -1,12 +1,75 @@
-"""What all tests share."""
+"""What all tests share: databases, in this process and on a server."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import threading
 
 import freestone
 import pytest
 
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache/freestone/target"))
+
+
+@contextlib.contextmanager
+def serving(*arguments):
+    """The address of a server with one user; it ends with the context, and has to end well."""
+    command = [TARGET / "release" / "freestone", "serve", *arguments, "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    found = {}
+    for line in process.stderr:
+        name, _, value = line.strip().partition(": ")
+        found[name] = value
+        if name == "listening":
+            break
+    threading.Thread(target=process.stderr.read, daemon=True).start()
+    try:
+        yield found["listening"].replace("://", f"://{found['user']}:{found['password']}@")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    """A server for all tests, each of which leaves it empty."""
+    with serving("--threads", "2", "--memory-limit", "512MB") as address:
+        yield address
+
+
+def clear(address):
+    with freestone.connect(address) as db:
+        tables = "SELECT table_type, table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1 DESC"
+        for kind, name in db.sql(tables).fetchall():
+            quoted = name.replace('"', '""')
+            db.sql(f'DROP {"VIEW" if kind == "VIEW" else "TABLE"} "{quoted}"')
+
 
 @pytest.fixture
-def db():
+def here():
+    """A database in this process."""
     with freestone.connect(threads=2, memory_limit="512MB") as connection:
+        yield connection
+
+
+@pytest.fixture(params=["here", "server"])
+def place(request):
+    """The two places of a database: arguments of ``connect``."""
+    if request.param == "here":
+        yield ":memory:", {"threads": 2, "memory_limit": "512MB"}
+        return
+    address = request.getfixturevalue("shared_server")
+    yield address, {}
+    clear(address)
+
+
+@pytest.fixture
+def db(place):
+    """A database, in this process and then on a server: what works on one works on the other."""
+    path, options = place
+    with freestone.connect(path, **options) as connection:
         yield connection
 
 

@@ -8,8 +8,9 @@ from freestone import dbapi
 
 
 @pytest.fixture
-def connection():
-    with dbapi.connect(threads=2) as connection:
+def connection(place):
+    path, options = place
+    with dbapi.connect(path, **options) as connection:
         yield connection
 
 
@@ -56,6 +57,47 @@ def test_cursor(connection):
     assert cursor.execute("select 1 as a").fetch_arrow_table().to_pydict() == {"a": [1]}
     cursor.setinputsizes([])
     cursor.setoutputsize(1)
+
+
+def test_many_rows_are_one_commit(connection):
+    cursor = connection.cursor()
+    cursor.execute("create table t (a int not null, b varchar, c decimal(10,2), d timestamp, e double)")
+    day = dt.datetime(2024, 1, 2)
+    rows = [(n, f"x{n}" if n % 3 else None, Decimal(n) / 4, day, n / 2 if n % 2 else n) for n in range(2000)]
+    cursor.executemany("insert into t (e, a, b, c, d) values ($5, $1, 'it''s ' || $2, $3, $4)", iter(rows))
+    assert cursor.rowcount == 2000
+    expected = (1999, "it's x1999", Decimal("499.75"), day, 999.5)
+    assert cursor.execute("select * from t order by a desc limit 1").fetchone() == expected
+    assert cursor.execute("select count(*), count(b), sum(e) from t").fetchone() == (2000, 1333, sum(row[4] for row in rows))
+    assert cursor.execute("select count(*) from freestone_segments('t')").fetchone()[0] == 1
+    cursor.executemany("insert into t (a) values ($a)", [{"a": 1}, {"a": 2}])
+    assert cursor.rowcount == 2
+    for sets, kind in [
+        ([(1,), (None,)], dbapi.IntegrityError),
+        ([(1,), ("no number",)], dbapi.DataError),
+        ([(1,), (1, 2)], dbapi.ProgrammingError),
+        ([(1,), (object(),)], dbapi.DataError),
+    ]:
+        with pytest.raises(kind):
+            cursor.executemany("insert into t (a) values (?)", sets)
+    assert cursor.execute("select count(*) from t").fetchone() == (2002,)
+    assert cursor.executemany("insert into t (a) values (?)", []).rowcount == 0
+    cursor.executemany("update t set b = ? where a = ?", [("one", 1), ("two", 2)])
+    assert cursor.rowcount == 4
+    assert cursor.executemany("delete from t where a = ?", [(1,), (2,)]).rowcount == 4
+
+
+def test_pandas_and_polars_read_from_it(connection):
+    import pandas as pd
+    import polars as pl
+
+    connection.cursor().executemany("insert into t values (?, ?)", []).execute("create table t (a int, s varchar)")
+    connection.cursor().executemany("insert into t values (?, ?)", [(1, "x"), (2, None), (3, "z")])
+    with pytest.warns(UserWarning, match="pandas only supports"):
+        frame = pd.read_sql("select * from t where a >= ? order by a", connection, params=[2])
+    assert frame["a"].tolist() == [2, 3] and frame["s"].tolist()[1] == "z"
+    frame = pl.read_database("select * from t order by a", connection)
+    assert frame.rows() == [(1, "x"), (2, None), (3, "z")]
 
 
 def test_failures_leave_no_result(connection):

@@ -139,7 +139,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     assert int(done.stdout) < 450, "MiB, of a result of 500 MB"
 
 
-def test_threads_share_a_connection(db):
+def test_threads_share_a_connection(here):
+    db = here
     db.sql("create table t as select value as a from generate_series(1, 100000)")
     found = []
 

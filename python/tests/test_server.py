@@ -2,18 +2,18 @@
 
 import datetime
 import decimal
-import os
-import pathlib
-import signal
 import subprocess
+import sys
 import threading
-
-import pyarrow
-import pytest
+import time
 
 import freestone
+import pyarrow
+import pyarrow.parquet
+import pytest
 
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache/freestone/target"))
+from conftest import serving
+
 ROWS = 200_000
 
 
@@ -26,18 +26,8 @@ def server(tmp_path_factory):
             f"CREATE TABLE t AS SELECT v AS id, v % 7 AS g, CAST(v AS DECIMAL(12, 2)) / 4 AS price, "
             f"CASE WHEN v % 5 = 0 THEN NULL ELSE 'text ' || (v % 1000) END AS s FROM generate_series(1, {ROWS}) AS n(v)"
         )
-    command = [TARGET / "release" / "freestone", "serve", folder, "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    found = {}
-    for line in process.stderr:
-        name, _, value = line.strip().partition(": ")
-        found[name] = value
-        if name == "listening":
-            break
-    threading.Thread(target=process.stderr.read, daemon=True).start()
-    yield found["listening"].replace("://", f"://{found['user']}:{found['password']}@")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    with serving(folder) as address:
+        yield address
 
 
 def test_rows_are_those_of_the_table(server):
@@ -81,10 +71,82 @@ def test_errors_are_typed(server):
         freestone.connect("freestone://a:b@127.0.0.1:1")
 
 
+# A join whose condition no pair meets: 40 billion pairs, and no row that would come up for air.
+NOTHING = "SELECT count(*) FROM t AS a, t AS b WHERE a.id * b.id % 1000003 = -7"
+
+
 def test_cancel(server):
-    with freestone.connect(server) as db:
-        timer = threading.Timer(0.5, db.cancel)
-        timer.start()
-        with pytest.raises(freestone.Error):
-            db.sql("SELECT count(*) FROM t AS a, t AS b WHERE a.id * b.id % 1000003 = 7").fetchall()
+    with freestone.connect(server) as db, freestone.connect(server) as other:
+        for _ in range(3):
+            threading.Timer(0.3, db.cancel).start()
+            with pytest.raises(freestone.CancelledError):
+                db.sql(NOTHING).fetchall()
+        # The server's threads are free again.
+        start = time.monotonic()
+        assert other.sql("SELECT sum(id) FROM t").fetchall() == [(ROWS * (ROWS + 1) // 2,)]
+        assert time.monotonic() - start < 2
         assert db.sql("SELECT 3").fetchall() == [(3,)]
+
+
+def test_closing_ends_what_runs(server):
+    with freestone.connect(server) as db:
+        threading.Timer(0.3, db.close).start()
+        with pytest.raises(freestone.Error):
+            db.sql(NOTHING).fetchall()
+
+
+def test_options_of_the_server_are_not_options_here(server):
+    for options in [{"threads": 2}, {"read_only": True}, {"memory_limit": "1GB"}]:
+        with pytest.raises(freestone.ProgrammingError, match="in this process"):
+            freestone.connect(server, **options)
+
+
+def test_the_password_may_be_in_the_environment(server, monkeypatch):
+    scheme, _, rest = server.partition("://")
+    login, _, place = rest.partition("@")
+    monkeypatch.setenv("FREESTONE_PASSWORD", login.partition(":")[2])
+    with freestone.connect(f"{scheme}://{place}") as db:
+        assert db.sql("SELECT 1").fetchall() == [(1,)]
+
+
+def test_files_are_those_of_this_machine(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with freestone.connect(server) as db:
+        assert db.sql("SELECT id, s FROM t WHERE id <= $1", [5]).to_parquet("out.parquet") == 5
+        assert pyarrow.parquet.read_table("out.parquet")["id"].to_pylist() == [1, 2, 3, 4, 5]
+        (tmp_path / "codes.csv").write_text("code,n\n007,1\n008,2\n")
+        db.sql("CREATE TABLE codes (code VARCHAR, n INT)")
+        try:
+            assert db.load("codes", "codes.csv", append=True) == 2
+            assert db.sql("SELECT code FROM codes ORDER BY n").fetchall() == [("007",), ("008",)]
+        finally:
+            db.sql("DROP TABLE codes")
+
+
+def test_a_busy_connection_says_so(server):
+    with freestone.connect(server) as db:
+        reader = db.sql("SELECT a.id FROM t AS a, t AS b").batches()
+        reader.read_next_batch()
+        with pytest.raises(freestone.ProgrammingError, match="busy") as error:
+            db.sql("SELECT 1").fetchall()
+        assert "cursor" in error.value.hint
+        assert db.cursor().sql("SELECT 1").fetchall() == [(1,)]
+
+
+def test_loading_needs_little_memory(server):
+    """Far more rows than either side may hold go to the server as a stream."""
+    script = """
+import resource, sys, freestone, pyarrow as pa, numpy as np
+schema = pa.schema({"a": pa.int64(), "b": pa.float64()})
+def batches():
+    for start in range(200):
+        yield pa.record_batch([np.arange(start * 100_000, start * 100_000 + 100_000), np.random.rand(100_000)], schema=schema)
+with freestone.connect(sys.argv[1]) as db:
+    assert db.load("stream", pa.RecordBatchReader.from_batches(schema, batches())) == 20_000_000
+    assert db.sql("select max(a) from stream").fetchone() == (19_999_999,)
+    db.sql("drop table stream")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", script, server], capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 300, "MiB, of 320 MB in the stream"

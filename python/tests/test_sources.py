@@ -149,7 +149,8 @@ def test_types_of_frames(db):
         db.load("n", nested)
 
 
-def test_zero_copy(db):
+def test_zero_copy(here):
+    db = here
     numbers = np.arange(1_000_000)
     array = pa.array(numbers)
     frame = pa.table({"x": array})

@@ -106,11 +106,36 @@ def test_values_of_other_libraries(db, value, expected):
 
 
 @pytest.mark.parametrize(
-    "value", [object(), 10**38, Decimal("nan"), Decimal("1e40"), [1, 2], {"a": 1}, 1j, dt.time(1, tzinfo=UTC)], ids=repr
+    "value", [object(), 10**38, Decimal("nan"), Decimal("1e40"), [1, "x"], {1: 1}, [object()], 1j, dt.time(1, tzinfo=UTC)], ids=repr
 )
 def test_values_without_a_type(db, value):
     with pytest.raises(freestone.DataError, match=r"parameter \$1"):
         db.sql("select $1", [value])
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ([1, 2, None], [1, 2, None]),
+        ((1, 2.5), [1.0, 2.5]),
+        ([], []),
+        ([Decimal("1.5"), 2], [Decimal("1.5"), Decimal("2.0")]),
+        (["a", "b"], ["a", "b"]),
+        ([[1], [], None, [2, 3]], [[1], [], None, [2, 3]]),
+        ({"a": 1, "b": "x"}, {"a": 1, "b": "x"}),
+        ([{"a": 1}, {"a": None}], [{"a": 1}, {"a": None}]),
+        ({"l": [1], "n": {"d": dt.date(2024, 1, 2)}}, {"l": [1], "n": {"d": dt.date(2024, 1, 2)}}),
+    ],
+    ids=repr,
+)
+def test_lists_and_dicts(db, value, expected):
+    assert db.sql("select $1 as v", [value]).fetchone() == (expected,)
+
+
+def test_lists_are_looked_into(db):
+    sql = "select value from generate_series(1, 10) where array_has($1, value) order by value"
+    assert db.sql(sql, [[2, 3, 11]]).fetchall() == [(2,), (3,)]
+    assert db.sql("select unnest($1) as v", [["b", "a"]]).fetchall() == [("b",), ("a",)]
 
 
 def test_named_parameters(db):

@@ -23,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   freestone                                   a shell in memory
   freestone sales                             a shell on the database folder `sales`
+  freestone freestone://ann@localhost:5577    a shell on a server; FREESTONE_PASSWORD, or asked for
   freestone -c \"SELECT count(*) FROM 'orders.parquet'\"
   freestone sales -f load.sql --timing        runs a script, stops at its first error
   freestone sales -c 'SELECT * FROM t' --format parquet --output t.parquet
@@ -42,7 +43,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// The database folder, created when missing; none: in memory
+    /// The database folder, created when missing, or a server's address freestone://user@host:port; none: in memory
     pub db: Option<PathBuf>,
 
     /// Runs these statements; may be given several times

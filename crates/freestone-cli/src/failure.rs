@@ -58,6 +58,23 @@ impl From<freestone::Error> for Failure {
     }
 }
 
+impl From<freestone_wire::WireError> for Failure {
+    fn from(error: freestone_wire::WireError) -> Self {
+        use freestone_wire::WireError;
+        let hint = match &error {
+            WireError::Sql(error) => error.hint.clone(),
+            WireError::Io { .. } | WireError::Timeout(_) => Some(
+                "is `freestone serve` running there, and does it serve Freestone's own protocol (--listen)?".into(),
+            ),
+            WireError::Authentication(_) => {
+                Some("check the user and the password; `freestone user list` names users".into())
+            }
+            _ => None,
+        };
+        Failure::Error { message: error.to_string(), hint }
+    }
+}
+
 impl From<freestone_lab::LabError> for Failure {
     fn from(error: freestone_lab::LabError) -> Self {
         match error {

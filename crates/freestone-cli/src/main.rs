@@ -2,7 +2,9 @@
 
 mod allocator;
 mod args;
+mod backend;
 mod command;
+mod connect;
 mod failure;
 mod interrupt;
 mod output;
@@ -26,6 +28,7 @@ use clap::error::ErrorKind;
 use freestone::{Database, Options};
 
 use args::{Cli, EngineArgs, OutputArgs, Script};
+use connect::Connected;
 use failure::Failure;
 use interrupt::{EXIT_INTERRUPTED, Interrupt};
 use output::{Sink, TableLayout};
@@ -55,15 +58,14 @@ fn run_session(cli: &Cli, scripts: &[Script]) -> Result<(), Failure> {
         None => Sink::stdout(),
     };
     refuse_binary_on_terminal(&cli.output, &sink);
-    let database = open(cli.db.as_deref(), &cli.engine)?;
-    let threads = Threads::new(database.options().threads)
-        .map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
+    let Connected { backend, name, threads } = connect::connect(cli.db.as_deref(), &cli.engine)?;
+    let threads = Threads::new(threads).map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
     let interrupt =
         Interrupt::watch(is_shell).map_err(|error| Failure::error(format!("cannot watch for Ctrl-C: {error}")))?;
     let settings = settings(&cli.output, is_shell);
-    let mut runner = Runner::new(threads, database.session(), interrupt, sink, settings);
+    let mut runner = Runner::new(threads, backend, interrupt, sink, settings);
     let result = if is_shell {
-        shell::run(&mut runner, cli.db.as_deref())
+        shell::run(&mut runner, &name)
     } else if scripts.is_empty() {
         runner.run_reader(io::stdin().lock(), Origin::Named("stdin")).map(drop)
     } else {
@@ -109,6 +111,10 @@ fn refuse_binary_on_terminal(args: &OutputArgs, sink: &Sink) {
 
 /// Opens the database, in memory without a path.
 fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure> {
+    if let Some(address) = path.and_then(connect::address_text) {
+        let hint = "name the database's folder: this works where the database is, not over a connection";
+        return Err(Failure::with_hint(format!("{address} is an address, not a folder"), hint));
+    }
     let defaults = Options::default();
     let options = Options {
         threads: args.threads.unwrap_or(defaults.threads),

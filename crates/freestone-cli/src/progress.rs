@@ -23,6 +23,11 @@ struct Work {
 }
 
 impl Meter {
+    /// How far a server's statement is; 0 where that is not known.
+    pub fn show(&self, done: u64, total: u64) {
+        *self.work() = Some(Work { task: String::new(), total: Some(total).filter(|total| *total > 0), done });
+    }
+
     fn work(&self) -> MutexGuard<'_, Option<Work>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,6 +101,8 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.stop();
+        // What a server said last of its statement, which has ended.
+        *self.meter.work() = None;
     }
 }
 

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use freestone::{Outcome, Session, Statement};
+use freestone::Statement;
 use futures::StreamExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::backend::{Answer, Backend};
 use crate::failure::{Failure, note};
 use crate::interrupt::Interrupt;
 use crate::output::{self, Format, ResultWriter, Sink, TableLayout};
@@ -68,7 +69,7 @@ pub enum Flow {
 }
 
 pub struct Runner {
-    session: Arc<Session>,
+    backend: Backend,
     pub settings: Settings,
     threads: Threads,
     interrupt: Arc<Interrupt>,
@@ -80,20 +81,20 @@ pub struct Runner {
 }
 
 impl Runner {
-    pub fn new(threads: Threads, session: Session, interrupt: Arc<Interrupt>, sink: Sink, settings: Settings) -> Self {
+    pub fn new(threads: Threads, backend: Backend, interrupt: Arc<Interrupt>, sink: Sink, settings: Settings) -> Self {
         let meter = Arc::new(Meter::default());
-        session.set_progress(Some(meter.clone()));
-        Runner { session: Arc::new(session), settings, threads, interrupt, meter, sink, results: 0, depth: 0 }
+        backend.report_to(meter.clone());
+        Runner { backend, settings, threads, interrupt, meter, sink, results: 0, depth: 0 }
     }
 
     /// Waits a little for work that was cancelled.
     pub fn shut_down(self, patience: Duration) {
-        drop(self.session);
+        drop(self.backend);
         self.threads.shut_down(patience);
     }
 
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
+    pub fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     pub fn sink(&self) -> &Sink {
@@ -167,11 +168,10 @@ impl Runner {
     /// Runs a text without commands; usually one statement, since the splitter has cut it.
     fn run_statements(&mut self, text: &str, first_line: usize, origin: Origin<'_>) -> Result<(), Failure> {
         let mut start = Instant::now();
-        let parsed = self.session.parse(text);
-        let statements = parsed.map_err(|error| Failure::from(error).at(&origin.place(first_line)))?;
-        for statement in statements {
+        for statement in freestone::parse_script(text) {
             let line = first_line + statement.line.saturating_sub(1);
-            let result = self.run_statement(statement, start).map_err(|failure| failure.below(first_line - 1));
+            let above = first_line - 1 + self.backend.first_line_of(&statement);
+            let result = self.run_statement(statement, start).map_err(|failure| failure.below(above));
             result.map_err(|failure| failure.at(&origin.place(line)))?;
             start = Instant::now();
         }
@@ -198,9 +198,9 @@ impl Runner {
     /// Returns the time from `start` to the last batch.
     fn execute(&mut self, statement: Statement, start: Instant) -> Result<Duration, Stop> {
         let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
-        let session = self.session.clone();
-        let task = self.threads.spawn(async move { produce(&session, &statement, sender).await });
-        let (interrupt, meter, cancel) = (self.interrupt.clone(), self.meter.clone(), self.session.cancel_handle());
+        let backend = self.backend.clone();
+        let task = self.threads.spawn(async move { produce(&backend, &statement, sender).await });
+        let (interrupt, meter, backend) = (self.interrupt.clone(), self.meter.clone(), &self.backend);
         let (settings, sink) = (&self.settings, &mut self.sink);
         self.threads.wait_for(async {
             let drained = tokio::select! {
@@ -208,7 +208,7 @@ impl Runner {
                 () = interrupt.requested() => Err(Stop::Interrupted),
             };
             if drained.is_err() {
-                cancel.cancel();
+                backend.cancel();
             }
             let ended = wait(task, drained.is_err()).await;
             let (writer, end) = match (drained, ended) {
@@ -253,7 +253,7 @@ impl End {
 }
 
 /// How the task ended; nothing if it was cancelled and does not stop in time, and is left to itself.
-async fn wait(mut task: JoinHandle<Result<End, freestone::Error>>, is_cancelled: bool) -> Option<Result<End, Failure>> {
+async fn wait(mut task: JoinHandle<Result<End, Failure>>, is_cancelled: bool) -> Option<Result<End, Failure>> {
     let joined = if is_cancelled {
         match tokio::time::timeout(CANCEL_PATIENCE, &mut task).await {
             Ok(joined) => joined,
@@ -266,21 +266,17 @@ async fn wait(mut task: JoinHandle<Result<End, freestone::Error>>, is_cancelled:
         task.await
     };
     Some(match joined {
-        Ok(ended) => ended.map_err(Failure::from),
+        Ok(ended) => ended,
         Err(error) => Err(Failure::error(format!("internal error: {error}"))),
     })
 }
 
 /// The statement's task. That the receiver has gone means that nobody wants the rest.
-async fn produce(
-    session: &Session,
-    statement: &Statement,
-    sender: mpsc::Sender<Event>,
-) -> Result<End, freestone::Error> {
-    let (schema, mut stream) = match session.execute(statement).await? {
-        Outcome::Rows { schema, stream } => (schema, stream),
-        Outcome::Affected { verb, rows } => return Ok(End::Affected { verb: verb.to_string(), rows }),
-        Outcome::Done { verb } => return Ok(End::Done { verb: verb.to_string() }),
+async fn produce(backend: &Backend, statement: &Statement, sender: mpsc::Sender<Event>) -> Result<End, Failure> {
+    let (schema, mut stream) = match backend.execute(statement).await? {
+        Answer::Rows { schema, stream } => (schema, stream),
+        Answer::Affected { verb, rows } => return Ok(End::Affected { verb: verb.into(), rows }),
+        Answer::Done { verb } => return Ok(End::Done { verb: verb.into() }),
     };
     let mut is_wanted = sender.send(Event::Schema(schema)).await.is_ok();
     while is_wanted && let Some(batch) = stream.next().await {

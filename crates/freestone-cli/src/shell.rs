@@ -20,9 +20,8 @@ const HISTORY_LENGTH: usize = 10_000;
 /// Rows of a result that the terminal shows unless `\maxrows` says otherwise.
 pub const MAX_ROWS: usize = 40;
 
-/// Reads and runs until `\q` or Ctrl-D.
-pub fn run(runner: &mut Runner, database: Option<&Path>) -> Result<(), Failure> {
-    let name = database.and_then(Path::file_name).map_or("memory".into(), |name| name.to_string_lossy().into_owned());
+/// Reads and runs until `\q` or Ctrl-D. `name` is the database's, for the prompt.
+pub fn run(runner: &mut Runner, name: &str) -> Result<(), Failure> {
     note(format_args!("freestone {}, database {name}; \\? for help", env!("CARGO_PKG_VERSION")));
     let history = history_file();
     let mut editor = editor(runner, history.as_deref()).map_err(terminal_failure)?;
@@ -73,7 +72,7 @@ fn editor(runner: &Runner, history: Option<&Path>) -> rustyline::Result<Editor<A
         .completion_type(CompletionType::List)
         .build();
     let mut editor = Editor::with_config(config)?;
-    editor.set_helper(Some(Assistant::new(runner.session().clone())));
+    editor.set_helper(Some(Assistant::new(runner.backend().clone())));
     if let Some(history) = history {
         match editor.load_history(history) {
             Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}

@@ -54,15 +54,23 @@ fn password(name: &str) -> Result<String, Failure> {
         return line().map_err(unreadable);
     }
     let _silence = Silence::start().map_err(unreadable)?;
-    let ask = |prompt: &str| -> io::Result<String> {
-        eprint!("{prompt}");
-        let answer = line();
-        eprintln!();
-        answer
-    };
-    let first = ask(&format!("password of {name}: ")).map_err(unreadable)?;
-    let second = ask("again: ").map_err(unreadable)?;
+    let first = asked(&format!("password of {name}: ")).map_err(unreadable)?;
+    let second = asked("again: ").map_err(unreadable)?;
     if first == second { Ok(first) } else { Err(Failure::error("the passwords differ")) }
+}
+
+/// An answer typed unseen on the terminal that standard input is.
+pub fn ask(prompt: &str) -> Result<String, Failure> {
+    let unreadable = |error: io::Error| Failure::error(format!("cannot read the password: {error}"));
+    let _silence = Silence::start().map_err(unreadable)?;
+    asked(prompt).map_err(unreadable)
+}
+
+fn asked(prompt: &str) -> io::Result<String> {
+    eprint!("{prompt}");
+    let answer = line();
+    eprintln!();
+    answer
 }
 
 fn line() -> io::Result<String> {

@@ -14,7 +14,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
     ("freestone-wire", &["freestone-codec", "freestone-store"]),
     ("freestone-server", &["freestone", "freestone-wire"]),
     ("freestone-python", &["freestone", "freestone-wire"]),
-    ("freestone-cli", &["freestone", "freestone-lab", "freestone-server"]),
+    ("freestone-cli", &["freestone", "freestone-lab", "freestone-server", "freestone-wire"]),
 ];
 
 #[test]

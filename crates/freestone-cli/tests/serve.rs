@@ -297,3 +297,163 @@ fn metrics_are_prometheus_text() {
         "{answer}"
     );
 }
+
+/// The address of a server of Freestone's own protocol, with the password or without.
+fn address(server: &Server, with_password: bool) -> String {
+    let place = server.addresses.iter().find_map(|address| address.strip_prefix("freestone://")).expect("an address");
+    let password = server.password.as_deref().filter(|_| with_password).map(|p| format!(":{p}")).unwrap_or_default();
+    format!("freestone://freestone{password}@{place}")
+}
+
+fn check_shell(arguments: &[&str], input: &str, expected: &str) {
+    let output = freestone(arguments, input);
+    assert_eq!((text(&output.stderr), output.status.code()), (String::new(), Some(0)), "{arguments:?}");
+    assert_eq!(text(&output.stdout), expected, "{arguments:?}");
+}
+
+fn check_shell_failure(arguments: &[&str], code: i32, parts: &[&str]) {
+    let output = freestone(arguments, "");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+    for part in parts {
+        assert!(message.contains(part), "{arguments:?}: `{part}` is missing in: {message}");
+    }
+}
+
+#[test]
+fn the_shell_works_on_a_server_as_on_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&["--listen", "127.0.0.1:0"], 1);
+    let db = &*address(&server, true);
+    let csv = ["--format", "csv"];
+    let create =
+        "create table t (a int, s varchar); insert into t values (1, 'x'), (2, null); create view v as select * from t";
+    check_shell(&[db, "-c", create], "", "");
+    check_shell(&[db, "-c", "select * from t order by a", csv[0], csv[1]], "", "a,s\n1,x\n2,\n");
+    check_shell(
+        &[db, csv[0], csv[1]],
+        "select a from t\nwhere a > 1;\n.mode json\nselect 7 as b;",
+        "a\n2\n[{\"b\":7}]\n",
+    );
+    let listed = text(&freestone(&[db, "-c", "\\d", "-c", "\\d t", "-c", "\\dv"], "").stdout);
+    for part in ["t", "v", "int32", "varchar"] {
+        assert!(listed.contains(part), "`{part}` is missing in: {listed}");
+    }
+    let script = folder.path().join("load.sql");
+    fs::write(&script, "insert into t values (3, 'z');\n\n-- then\nselect count(*) as n from t;\nselekt 1;\n")
+        .expect("written");
+    let parquet = folder.path().join("t.parquet");
+    check_shell_failure(
+        &[db, "-f", path_text(&script), "--timing"],
+        1,
+        &["time: ", "load.sql:5: ", "line 5, column 1"],
+    );
+    check_shell(&[db, "-c", "table t", "--format", "parquet", "--output", path_text(&parquet)], "", "");
+    let local = format!("select count(*) as n from '{}'", path_text(&parquet));
+    check_shell(&["-c", &local, csv[0], csv[1]], "", "n\n3\n");
+    check_shell_failure(&[db, "-c", "select * from tt"], 1, &["error: no table or view tt", "hint: did you mean t?"]);
+    check_shell_failure(&[db, "-c", "select 1/0"], 1, &["division by zero"]);
+}
+
+#[test]
+fn addresses_are_checked_and_passwords_found() {
+    let server = Server::start(&["--listen", "127.0.0.1:0"], 1);
+    let (db, bare) = (&*address(&server, true), &*address(&server, false));
+    for option in [&["--read-only"][..], &["--threads", "2"], &["--memory-limit", "1GB"]] {
+        check_shell_failure(&[&[db], option].concat(), 2, &[option[0], "freestone serve"]);
+    }
+    check_shell_failure(&["freestone://host:port", "-c", "select 1"], 2, &["no host or port"]);
+    check_shell_failure(&["postgres://localhost", "-c", "select 1"], 2, &["unknown scheme postgres"]);
+    check_shell_failure(&["freestone://a:b@127.0.0.1:1", "-c", "select 1"], 1, &["cannot connect", "hint: "]);
+    check_shell_failure(&["check", db], 1, &["is an address, not a folder"]);
+    check_shell_failure(&[bare, "-c", "select 1"], 1, &["wants a password for user freestone", "FREESTONE_PASSWORD"]);
+    let wrong = bare.replace("freestone@", "freestone:wrong@");
+    check_shell_failure(&[&wrong, "-c", "select 1"], 1, &["authentication failed"]);
+    let password = server.password.as_deref().expect("a password");
+    let mut given = command(&[bare, "-c", "select 41 + 1 as a", "--format", "csv"]);
+    let output = given.env("FREESTONE_PASSWORD", password).output().expect("the process ends");
+    assert_eq!(text(&output.stdout), "a\n42\n", "{}", text(&output.stderr));
+    let open = Server::start(&["--listen", "127.0.0.1:0", "--no-auth"], 1);
+    check_shell(&[&open.addresses[0], "-c", "select 1 as a", "--format", "csv"], "", "a\n1\n");
+}
+
+/// A terminal, on which a command runs.
+struct Terminal {
+    child: Child,
+    master: fs::File,
+    seen: String,
+}
+
+impl Terminal {
+    fn start(arguments: &[&str]) -> Terminal {
+        use std::os::fd::{FromRawFd, OwnedFd};
+        use std::os::unix::process::CommandExt;
+        let (mut master, mut slave) = (0, 0);
+        let nothing = std::ptr::null_mut();
+        // SAFETY: both descriptors are places for the call to write to; it takes no name and no settings.
+        let opened = unsafe { libc::openpty(&mut master, &mut slave, nothing, nothing.cast(), nothing.cast()) };
+        assert_eq!(opened, 0, "no terminal");
+        // SAFETY: the call has opened both, and nobody else owns them.
+        let (master, slave) = unsafe { (fs::File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let copy = || Stdio::from(slave.try_clone().expect("a descriptor"));
+        let mut command = command(arguments);
+        command.stdin(copy()).stdout(copy()).stderr(copy()).env("TERM", "dumb").env_remove("FREESTONE_PASSWORD");
+        // SAFETY: between fork and exec only two system calls are made.
+        unsafe {
+            command.pre_exec(|| {
+                if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                    Err(std::io::Error::last_os_error())
+                } else {
+                    Ok(())
+                }
+            })
+        };
+        Terminal { child: command.spawn().expect("the binary starts"), master, seen: String::new() }
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.seen.clear();
+        self.master.write_all(text.as_bytes()).expect("written");
+    }
+
+    /// Reads until the text is there.
+    fn wait_for(&mut self, part: &str) {
+        let mut bytes = [0; 4096];
+        while !self.seen.contains(part) {
+            let read = self.master.read(&mut bytes).unwrap_or(0);
+            assert!(read > 0, "ended before `{part}`: {}", self.seen);
+            self.seen.push_str(&text(&bytes[..read]));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_person_logs_in_and_cancels() {
+    let server = Server::start(&["--listen", "127.0.0.1:0"], 1);
+    let mut shell = Terminal::start(&[&address(&server, false)]);
+    shell.wait_for("password of freestone: ");
+    shell.type_in(&format!("{}\n", server.password.as_deref().expect("a password")));
+    shell.wait_for("> ");
+    assert!(!shell.seen.contains(server.password.as_deref().expect("a password")), "the password is shown");
+    shell.type_in("create table t as select value as a from generate_series(1, 200000);\n");
+    shell.wait_for("CREATE TABLE 200000");
+    shell.type_in("select count(*) from t x, t y where x.a * y.a % 1000003 = -7;\n");
+    shell.wait_for("-7;");
+    sleep(Duration::from_millis(700));
+    let began = Instant::now();
+    shell.type_in("\x03");
+    shell.wait_for("error: cancelled");
+    // The server's threads are free again, too.
+    shell.type_in("select sum(a) as total from t;\n");
+    shell.wait_for("20000100000");
+    assert!(began.elapsed() < Duration::from_secs(10), "cancelling took {:?}", began.elapsed());
+    shell.type_in("\\q\n");
+    assert_eq!(shell.child.wait().expect("a status").code(), Some(0));
+}

@@ -1,47 +1,70 @@
 //! What a connection asks of the database behind it, wherever that is.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use freestone::{Database, Error, ErrorKind, Inputs, Options, Outcome, Result, Session, Statement};
+use freestone_wire::client::Prepared;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 
 use crate::remote::Remote;
 
-/// Addresses that begin so are servers; all others are folders.
-const REMOTE: &str = "freestone://";
-
-/// A database as one connection sees it. Statements of several threads run side by side.
+/// A database as one connection sees it. In this process, statements of several threads run side by side.
 pub trait Backend: Send + Sync {
     /// Another connection to the same database, with settings of its own, cancelled on its own.
     fn another(&self) -> Result<Arc<dyn Backend>>;
 
+    /// Whether the database is a server's.
+    fn is_remote(&self) -> bool;
+
     /// The tables that a statement names and the database does not have.
-    fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>>;
+    fn missing_tables(&self, statement: Statement) -> BoxFuture<'static, Result<Vec<String>>>;
 
-    /// The columns of a query's rows; nothing where the statement is no query, and is to be executed at once.
-    fn schema(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<SchemaRef>>>;
+    /// A query that was planned; nothing where the statement is no query, and is to be executed at once.
+    fn plan(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<Planned>>>;
 
-    /// Executes one statement. A query's rows are computed as they are read.
-    fn execute(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Answer>>;
+    /// Executes one statement, which may have been planned. A query's rows are computed as they are read.
+    fn execute(
+        &self,
+        statement: Arc<Statement>,
+        inputs: Inputs,
+        planned: Option<&Planned>,
+    ) -> BoxFuture<'static, Result<Answer>>;
 
     /// Cancels what the connection executes now.
     fn cancel(&self);
 }
 
+/// What is known of a query before it runs.
+#[derive(Clone)]
+pub struct Planned {
+    pub schema: SchemaRef,
+    /// The statement as the server keeps it.
+    pub prepared: Option<Arc<Prepared>>,
+}
+
+/// What a statement did, in SQL's words.
+pub type Verb = Cow<'static, str>;
+
 /// What a statement gives back.
 pub enum Answer {
     Rows { schema: SchemaRef, stream: BoxStream<'static, Result<RecordBatch>> },
-    Affected { verb: &'static str, rows: u64 },
-    Done { verb: &'static str },
+    Affected { verb: Verb, rows: u64 },
+    Done { verb: Verb },
+}
+
+/// Whether a text is the address of a server; all others are folders.
+pub fn is_address(text: &str) -> bool {
+    text.contains("://")
 }
 
 /// Opens the database at a path or an address.
 pub fn open(address: &str, options: Options) -> Result<Arc<dyn Backend>> {
-    if address.starts_with(REMOTE) {
+    if is_address(address) {
         return Ok(Arc::new(Remote::connect(address)?));
     }
     let database = match address {
@@ -65,16 +88,29 @@ impl Backend for Embedded {
         Ok(Arc::new(Embedded { session: Arc::new(self.session.database().session()) }))
     }
 
-    fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
-        self.session.missing_tables(statement)
+    fn is_remote(&self) -> bool {
+        false
     }
 
-    fn schema(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<SchemaRef>>> {
+    fn missing_tables(&self, statement: Statement) -> BoxFuture<'static, Result<Vec<String>>> {
         let session = self.session.clone();
-        Box::pin(async move { session.schema(&statement, inputs).await })
+        Box::pin(async move { session.missing_tables(&statement) })
     }
 
-    fn execute(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Answer>> {
+    fn plan(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<Planned>>> {
+        let session = self.session.clone();
+        Box::pin(async move {
+            let schema = session.schema(&statement, inputs).await?;
+            Ok(schema.map(|schema| Planned { schema, prepared: None }))
+        })
+    }
+
+    fn execute(
+        &self,
+        statement: Arc<Statement>,
+        inputs: Inputs,
+        _: Option<&Planned>,
+    ) -> BoxFuture<'static, Result<Answer>> {
         let session = self.session.clone();
         Box::pin(async move {
             Ok(match session.execute_given(&statement, inputs).await? {
@@ -82,8 +118,8 @@ impl Backend for Embedded {
                     let stream = stream.map(|batch| batch.map_err(Error::from)).boxed();
                     Answer::Rows { schema, stream }
                 }
-                Outcome::Affected { verb, rows } => Answer::Affected { verb, rows },
-                Outcome::Done { verb } => Answer::Done { verb },
+                Outcome::Affected { verb, rows } => Answer::Affected { verb: verb.into(), rows },
+                Outcome::Done { verb } => Answer::Done { verb: verb.into() },
             })
         })
     }

@@ -15,6 +15,9 @@ use crate::query::{Link, Query};
 use crate::results::{self, Started};
 use crate::workers::Workers;
 
+/// The table of the sets of parameters of one statement.
+const SETS: &str = "freestone$sets";
+
 /// A connection to a database. Threads may share it; each of its statements has a snapshot of its own.
 #[pyclass(frozen, module = "freestone._freestone")]
 pub struct Connection {
@@ -33,6 +36,11 @@ impl Connection {
         threads: Option<usize>,
         memory_limit: Option<&str>,
     ) -> PyResult<Self> {
+        if backend::is_address(address) && (read_only || threads.is_some() || memory_limit.is_some()) {
+            let message = "read_only, threads and memory_limit are for a database in this process";
+            let hint = "on a server they are options of `freestone serve`; users have roles";
+            return Err(raise(py, "ProgrammingError", message, Some(hint)));
+        }
         let options = options(read_only, threads, memory_limit).or_raise(py)?;
         let workers = Workers::start(options.threads).map_err(|error| {
             let error = Error::new(ErrorKind::Resource, format!("cannot start threads: {error}"));
@@ -72,6 +80,16 @@ impl Connection {
         Query::new(py, link, last, inputs::gather(values, tables))
     }
 
+    /// Runs an INSERT of one row of values once for all sets of parameters, in one commit. Nothing, and nothing was done,
+    /// where the statement is another one.
+    fn run_many(&self, py: Python<'_>, text: &str, sets: Bound<'_, PyAny>) -> PyResult<Option<Query>> {
+        let link = self.link(py)?;
+        let Ok([statement]) = <[Statement; 1]>::try_from(parse_script(text)) else { return Ok(None) };
+        let Some(insert) = statement.for_each_row_of(SETS) else { return Ok(None) };
+        let tables = HashMap::from([(SETS.to_owned(), inputs::sets(&statement, &sets)?)]);
+        Query::new(py, link, insert, inputs::gather(vec![], tables)).map(Some)
+    }
+
     /// Cancels the statements that run now.
     fn cancel(&self) {
         if let Some(link) = self.link.lock().as_ref() {
@@ -87,6 +105,12 @@ impl Connection {
             link.backend.cancel();
             py.detach(|| drop(link));
         }
+    }
+
+    /// Whether the database is a server's.
+    #[getter]
+    fn remote(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.link(py)?.backend.is_remote())
     }
 
     #[getter]
@@ -121,7 +145,7 @@ fn options(read_only: bool, threads: Option<usize>, memory_limit: Option<&str>) 
 /// Runs a statement whose result nobody sees, to its end.
 fn run_through(py: Python<'_>, link: &Link, statement: Statement, find: &Bound<'_, PyAny>) -> PyResult<()> {
     let tables = tables(py, link, &statement, find)?;
-    match link.start(py, &Arc::new(statement), &inputs::gather(vec![], tables))? {
+    match link.start(py, &Arc::new(statement), &inputs::gather(vec![], tables), None)? {
         Started::Done { .. } => Ok(()),
         Started::Rows(running) => {
             while running.next(py)?.is_some() {}
@@ -137,8 +161,7 @@ fn tables(
     statement: &Statement,
     find: &Bound<'_, PyAny>,
 ) -> PyResult<HashMap<String, freestone::ArrowTable>> {
-    let (backend, statement) = (link.backend.clone(), statement.clone());
-    let missing = async move { backend.missing_tables(&statement) };
+    let missing = link.backend.missing_tables(statement.clone());
     let names = results::wait_for(py, &link.workers, &link.backend, missing)?;
     if names.is_empty() { Ok(HashMap::new()) } else { inputs::tables(py, names, find) }
 }

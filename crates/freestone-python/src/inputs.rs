@@ -16,6 +16,7 @@ use pyo3::types::{
 
 use crate::capsule;
 use crate::error::{OrRaise, raise};
+use crate::nested;
 
 /// Digits of the longest decimal.
 const DECIMAL_DIGITS: usize = 38;
@@ -100,7 +101,35 @@ fn scalar(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
     if let Some(scalar) = date_or_time(value, place)? {
         return Ok(scalar);
     }
+    if let Some(scalar) = nested(value, place)? {
+        return Ok(scalar);
+    }
     foreign(value, place)
+}
+
+/// A list or tuple as a list, a dict as a struct.
+fn nested(value: &Bound<'_, PyAny>, place: &str) -> PyResult<Option<ScalarValue>> {
+    let built = if let Ok(dict) = value.cast::<PyDict>() {
+        let fields = dict.iter().map(|(name, value)| {
+            let named = name.cast::<PyString>().map_err(|_| refused(value.py(), place, "keys of a dict are text"))?;
+            Ok((named.to_string(), scalar(&value, place)?))
+        });
+        nested::structure(fields.collect::<PyResult<Vec<_>>>()?)
+    } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        let elements = value.try_iter()?.map(|element| scalar(&element?, place));
+        nested::list(elements.collect::<PyResult<Vec<_>>>()?)
+    } else {
+        return Ok(None);
+    };
+    let placed = |error: Error| Error::new(ErrorKind::Type, format!("{place}: {error}"));
+    built.map_err(placed).or_raise(value.py()).map(Some)
+}
+
+/// Sets of parameters, each a list, tuple or dict, as a table with a column for each parameter.
+pub fn sets(statement: &Statement, given: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
+    let width = statement.parameter_names().or_raise(given.py())?.count();
+    let sets = given.try_iter()?.map(|set| values(statement, Some(&set?)));
+    nested::table(sets.collect::<PyResult<Vec<_>>>()?, width).or_raise(given.py())
 }
 
 fn integer(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
@@ -191,10 +220,6 @@ fn foreign(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
                 false => scalar(&item, place),
             }
         }
-        _ if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() => {
-            let hint = "write one parameter for each element, or join with a DataFrame or Arrow table by its name";
-            Err(raise(py, "DataError", &format!("{place}: a list is not one value"), Some(hint)))
-        }
         _ => Err(refused(py, place, &format!("{module}.{name} has no SQL type"))),
     }
 }
@@ -220,7 +245,7 @@ fn decimal(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
 }
 
 fn refused(py: Python<'_>, place: &str, why: &str) -> PyErr {
-    let hint = "values are int, float, bool, str, bytes, Decimal, date, datetime, time, timedelta, UUID and None";
+    let hint = "values are int, float, bool, str, bytes, Decimal, date, datetime, time, timedelta, UUID, None, lists and dicts of them";
     raise(py, "DataError", &format!("{place}: {why}"), Some(hint))
 }
 

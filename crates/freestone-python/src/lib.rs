@@ -8,6 +8,7 @@ mod capsule;
 mod connection;
 mod error;
 mod inputs;
+mod nested;
 mod query;
 mod remote;
 mod results;

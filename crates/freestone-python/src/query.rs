@@ -9,7 +9,7 @@ use freestone::{Inputs, Statement, parse_script, type_name};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Planned, Verb};
 use crate::capsule;
 use crate::error::interface;
 use crate::results::{self, Batches, Source, Started};
@@ -32,9 +32,15 @@ impl Link {
         Ok(())
     }
 
-    pub fn start(&self, py: Python<'_>, statement: &Arc<Statement>, inputs: &Inputs) -> PyResult<Started> {
+    pub fn start(
+        &self,
+        py: Python<'_>,
+        statement: &Arc<Statement>,
+        inputs: &Inputs,
+        planned: Option<&Planned>,
+    ) -> PyResult<Started> {
         self.check_open(py)?;
-        let answer = self.backend.execute(statement.clone(), inputs.clone());
+        let answer = self.backend.execute(statement.clone(), inputs.clone(), planned);
         results::start(py, &self.workers, &self.backend, answer)
     }
 }
@@ -49,11 +55,11 @@ pub struct Query {
 
 enum State {
     /// Runs whenever its rows are asked for.
-    Lazy(SchemaRef),
+    Lazy(Planned),
     /// Has run, and gave rows.
     Rows(SchemaRef, Vec<RecordBatch>),
     /// Has run, and gave none.
-    Done { verb: &'static str, rows: Option<u64> },
+    Done { verb: Verb, rows: Option<u64> },
 }
 
 impl Query {
@@ -61,10 +67,10 @@ impl Query {
     pub fn new(py: Python<'_>, link: Link, statement: Statement, inputs: Inputs) -> PyResult<Query> {
         link.check_open(py)?;
         let statement = Arc::new(statement);
-        let planned = link.backend.schema(statement.clone(), inputs.clone());
+        let planned = link.backend.plan(statement.clone(), inputs.clone());
         let state = match results::wait_for(py, &link.workers, &link.backend, planned)? {
-            Some(schema) => State::Lazy(schema),
-            None => match link.start(py, &statement, &inputs)? {
+            Some(planned) => State::Lazy(planned),
+            None => match link.start(py, &statement, &inputs, None)? {
                 Started::Done { verb, rows } => State::Done { verb, rows },
                 Started::Rows(running) => {
                     let schema = running.schema.clone();
@@ -77,7 +83,7 @@ impl Query {
 
     fn schema(&self) -> Option<&SchemaRef> {
         match &self.state {
-            State::Lazy(schema) | State::Rows(schema, _) => Some(schema),
+            State::Lazy(Planned { schema, .. }) | State::Rows(schema, _) => Some(schema),
             State::Done { .. } => None,
         }
     }
@@ -91,7 +97,7 @@ impl Query {
                 let message = format!("{verb} gives no rows");
                 Err(interface(py, &message, "ask for rows with SELECT"))
             }
-            State::Lazy(_) => match self.link.start(py, &self.statement, &self.inputs)? {
+            State::Lazy(planned) => match self.link.start(py, &self.statement, &self.inputs, Some(planned))? {
                 Started::Rows(running) => Ok(Source::Running(running)),
                 Started::Done { verb, .. } => Err(interface(py, &format!("{verb} gives no rows"), "use SELECT")),
             },
@@ -126,6 +132,12 @@ impl Query {
         fields.into_iter().flatten().map(|field| field.is_nullable()).collect()
     }
 
+    /// Whether the database is a server's.
+    #[getter]
+    fn remote(&self) -> bool {
+        self.link.backend.is_remote()
+    }
+
     #[getter]
     fn gives_rows(&self) -> bool {
         self.schema().is_some()
@@ -133,7 +145,7 @@ impl Query {
 
     /// What a statement without rows did: its verb, and how many rows it wrote if it counts them.
     #[getter]
-    fn done(&self) -> Option<(&'static str, Option<u64>)> {
+    fn done(&self) -> Option<(&str, Option<u64>)> {
         match &self.state {
             State::Done { verb, rows } => Some((verb, *rows)),
             _ => None,

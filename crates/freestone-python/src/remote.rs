@@ -1,50 +1,100 @@
 //! A server as a connection's database, over Freestone wire.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use freestone::{Error, ErrorKind, Inputs, Result, Statement, StatementKind};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+use freestone::{ArrowTable, Error, ErrorKind, Inputs, Result, Statement, StatementKind};
+use freestone_wire::address::Address;
 use freestone_wire::blocking::Client;
-use freestone_wire::client::{CancelHandle, ResultStream};
+use freestone_wire::client::{Given, Input, Prepared, ResultStream};
 use freestone_wire::{SqlError, WireError};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
 
-use crate::backend::{Answer, Backend};
+use crate::backend::{Answer, Backend, Planned};
+
+/// The tables and views of a database.
+const NAMES: &str = "SELECT table_name FROM information_schema.tables WHERE table_schema <> 'information_schema'";
 
 /// A session on a server. It runs one statement at a time.
 pub struct Remote {
     address: String,
-    client: Arc<Connected>,
+    connected: Arc<Connected>,
 }
 
-/// The client, with the threads that read from the server. Those must not be waited for on a thread of another runtime.
-struct Connected(Option<Client>);
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        if let Some(client) = self.0.take() {
-            std::thread::spawn(move || drop(client));
-        }
-    }
+/// The connection, and what is known of the database.
+struct Connected {
+    client: Client,
+    /// Tables and views that the database was seen to have.
+    known: Mutex<HashSet<String>>,
 }
 
 impl Connected {
     fn client(&self) -> &freestone_wire::client::Client {
-        self.0.as_ref().expect("the client is there until the drop").client()
+        self.client.client()
+    }
+
+    /// Asks for the names only where a statement has one that was not seen.
+    async fn missing(&self, named: Vec<String>) -> Result<Vec<String>> {
+        let all_known = |named: &[String]| {
+            let known = self.known.lock();
+            named.iter().all(|name| known.contains(name))
+        };
+        if all_known(&named) {
+            return Ok(vec![]);
+        }
+        let mut rows = self.client().query(NAMES, None).await.map_err(error)?;
+        let mut names = HashSet::new();
+        while let Some(batch) = rows.next().await.map_err(error)? {
+            names.extend(batch.column(0).as_string_view().iter().flatten().map(str::to_owned));
+        }
+        let missing = named.into_iter().filter(|name| !names.contains(name)).collect();
+        *self.known.lock() = names;
+        Ok(missing)
+    }
+
+    /// An error of a statement; what was known may be the reason.
+    fn error(&self, wire: WireError) -> Error {
+        let error = error(wire);
+        if error.kind() == ErrorKind::NotFound {
+            self.known.lock().clear();
+        }
+        error
+    }
+
+    async fn execute(
+        self: Arc<Self>,
+        statement: Arc<Statement>,
+        given: Given,
+        prepared: Option<Arc<Prepared>>,
+    ) -> Result<Answer> {
+        let client = self.client();
+        let begun = match &prepared {
+            Some(prepared) => client.execute_given(prepared, given).await,
+            None => client.query_given(&statement.text, given).await,
+        };
+        let mut rows = begun.map_err(error)?;
+        let schema = rows.schema().await.map_err(|wire| self.error(wire))?;
+        if !schema.fields().is_empty() {
+            return Ok(Answer::Rows { schema, stream: stream(rows, self.clone()).boxed() });
+        }
+        while rows.next().await.map_err(|wire| self.error(wire))?.is_some() {}
+        let summary = rows.summary().ok_or_else(|| error(WireError::Closed("by the server")))?;
+        let (verb, rows) = (summary.tag.clone().into(), summary.rows);
+        Ok(if summary.counts_rows() { Answer::Affected { verb, rows } } else { Answer::Done { verb } })
     }
 }
 
 impl Remote {
     /// Connects to `freestone://user:password@host:port`.
     pub fn connect(address: &str) -> Result<Remote> {
-        let client = Client::connect(address).map_err(error)?;
-        Ok(Remote { address: address.to_owned(), client: Arc::new(Connected(Some(client))) })
-    }
-
-    fn cancel_handle(&self) -> CancelHandle {
-        self.client.client().cancel_handle()
+        let parsed = Address::parse(address).map_err(error)?.with_password_of_environment();
+        let client = Client::connect_to(parsed).map_err(error)?;
+        let connected = Connected { client, known: Mutex::default() };
+        Ok(Remote { address: address.to_owned(), connected: Arc::new(connected) })
     }
 }
 
@@ -53,43 +103,45 @@ impl Backend for Remote {
         Ok(Arc::new(Remote::connect(&self.address)?))
     }
 
-    /// Names mean what they mean on the server: what is missing there is its error.
-    fn missing_tables(&self, _: &Statement) -> Result<Vec<String>> {
-        Ok(vec![])
+    fn is_remote(&self) -> bool {
+        true
     }
 
-    fn schema(&self, statement: Arc<Statement>, _: Inputs) -> BoxFuture<'static, Result<Option<SchemaRef>>> {
-        let client = self.client.clone();
+    fn missing_tables(&self, statement: Statement) -> BoxFuture<'static, Result<Vec<String>>> {
+        let connected = self.connected.clone();
+        Box::pin(async move { connected.missing(statement.named_tables()?).await })
+    }
+
+    fn plan(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<Planned>>> {
+        let connected = self.connected.clone();
         Box::pin(async move {
             if statement.kind != StatementKind::Query {
                 return Ok(None);
             }
-            let prepared = client.client().prepare(&statement.text).await.map_err(error)?;
-            Ok(Some(prepared.columns().clone()))
+            let given = Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, false) };
+            let prepared = connected.client().prepare_given(&statement.text, given).await;
+            let prepared = prepared.map_err(|wire| connected.error(wire))?;
+            let schema = prepared.columns().clone();
+            let gives_rows = !schema.fields().is_empty();
+            Ok(gives_rows.then(|| Planned { schema, prepared: Some(Arc::new(prepared)) }))
         })
     }
 
-    fn execute(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Answer>> {
-        let client = self.client.clone();
+    fn execute(
+        &self,
+        statement: Arc<Statement>,
+        inputs: Inputs,
+        planned: Option<&Planned>,
+    ) -> BoxFuture<'static, Result<Answer>> {
+        let (connected, prepared) = (self.connected.clone(), planned.and_then(|planned| planned.prepared.clone()));
         Box::pin(async move {
-            let parameters = parameters(&inputs)?;
-            let mut rows = client.client().query(&statement.text, parameters.as_ref()).await.map_err(error)?;
-            let schema = rows.schema().await.map_err(error)?;
-            if !schema.fields().is_empty() {
-                return Ok(Answer::Rows { schema, stream: stream(rows, client).boxed() });
-            }
-            while rows.next().await.map_err(error)?.is_some() {}
-            let (tag, count) = rows.summary().map_or(("", 0), |summary| (summary.tag.as_str(), summary.rows));
-            let verb = verb(tag);
-            Ok(match verb {
-                "INSERT" | "UPDATE" | "DELETE" | "COPY" => Answer::Affected { verb, rows: count },
-                _ => Answer::Done { verb },
-            })
+            let given = Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, true) };
+            connected.execute(statement, given, prepared).await
         })
     }
 
     fn cancel(&self) {
-        let handle = self.cancel_handle();
+        let handle = self.connected.client().cancel_handle();
         // A connection of its own, made where nobody waits for it. If it fails, so has the server.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -99,52 +151,46 @@ impl Backend for Remote {
 }
 
 /// The rows of a result; it keeps the connection.
-fn stream(rows: ResultStream, client: Arc<Connected>) -> impl futures::Stream<Item = Result<RecordBatch>> {
-    stream::unfold((rows, client), |(mut rows, client)| async move {
+fn stream(rows: ResultStream, connected: Arc<Connected>) -> impl futures::Stream<Item = Result<RecordBatch>> {
+    stream::unfold((rows, connected), |(mut rows, connected)| async move {
         let next = rows.next().await.map_err(error).transpose()?;
-        Some((next, (rows, client)))
+        Some((next, (rows, connected)))
     })
 }
 
-/// Values of parameters as one row; tables of this process cannot be named on a server.
+/// Values of parameters as one row.
 fn parameters(inputs: &Inputs) -> Result<Option<RecordBatch>> {
-    if !inputs.tables.is_empty() {
-        return Err(Error::new(ErrorKind::Unsupported, "statements of a server cannot name tables of this process"));
-    }
     if inputs.values.is_empty() {
         return Ok(None);
     }
     let arrays = inputs.values.iter().map(|value| value.to_array().map_err(Error::from)).collect::<Result<Vec<_>>>()?;
-    let field = |(at, array): (usize, &arrow::array::ArrayRef)| {
-        Field::new(format!("${}", at + 1), array.data_type().clone(), true)
-    };
+    let field = |(at, array): (usize, &ArrayRef)| Field::new(format!("${}", at + 1), array.data_type().clone(), true);
     let schema = Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<_>>());
     let row = RecordBatch::try_new(Arc::new(schema), arrays);
     row.map(Some).map_err(|error| Error::new(ErrorKind::Type, error.to_string()))
 }
 
-/// What was done, by the server's word for it.
-fn verb(tag: &str) -> &'static str {
-    const VERBS: [&str; 17] = [
-        "INSERT",
-        "UPDATE",
-        "DELETE",
-        "COPY",
-        "CREATE TABLE",
-        "CREATE VIEW",
-        "DROP TABLE",
-        "DROP VIEW",
-        "DROP",
-        "TRUNCATE",
-        "ALTER TABLE",
-        "VACUUM",
-        "SET",
-        "RESET",
-        "PREPARE",
-        "DEALLOCATE",
-        "CREATE",
-    ];
-    VERBS.into_iter().find(|verb| *verb == tag).unwrap_or("STATEMENT")
+/// Tables of this process as those that go along with a statement; to plan it, their columns will do.
+fn inputs_of(inputs: &Inputs, with_rows: bool) -> Vec<Input> {
+    let input = |(name, table): (&String, &ArrowTable)| Input {
+        name: name.clone(),
+        schema: table.schema().clone(),
+        whole: table.is_held(),
+        batches: if with_rows { batches(table.clone()) } else { Box::new(std::iter::empty()) },
+    };
+    inputs.tables.iter().map(input).collect()
+}
+
+/// The rows of a table, which is not touched before the first of them is wanted.
+fn batches(table: ArrowTable) -> Box<dyn Iterator<Item = std::result::Result<RecordBatch, WireError>> + Send> {
+    let failed = |error: Error| WireError::Source(error.to_string());
+    let opened = std::iter::once_with(move || table.read());
+    Box::new(opened.flat_map(move |reader| -> Box<dyn Iterator<Item = _> + Send> {
+        match reader {
+            Ok(reader) => Box::new(reader.map(move |batch| batch.map_err(|error| failed(Error::from(error))))),
+            Err(error) => Box::new(std::iter::once(Err(failed(error)))),
+        }
+    }))
 }
 
 /// An error of the server or of the way to it, as the engine would give it.
@@ -153,6 +199,10 @@ fn error(error: WireError) -> Error {
         WireError::Sql(sql) => of_server(*sql),
         WireError::Authentication(reason) => Error::new(ErrorKind::Denied, reason),
         WireError::Cancelled => Error::cancelled(),
+        WireError::Source(reason) => Error::new(ErrorKind::Invalid, reason),
+        WireError::Config(reason) => Error::new(ErrorKind::Invalid, reason),
+        WireError::Busy => Error::new(ErrorKind::Invalid, "the connection is busy with another result")
+            .with_hint("read or drop that first, or use another connection: db.cursor()"),
         other => Error::new(ErrorKind::Io, other.to_string()),
     }
 }

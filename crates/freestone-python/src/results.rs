@@ -10,7 +10,7 @@ use futures::StreamExt;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::backend::{Answer, Backend};
+use crate::backend::{Answer, Backend, Verb};
 use crate::capsule;
 use crate::error::{OrRaise, interface};
 use crate::workers::{Inlet, Outlet, Workers};
@@ -22,14 +22,14 @@ const BATCHES_AHEAD: usize = 4;
 enum Message {
     Rows(SchemaRef),
     Batch(RecordBatch),
-    Affected { verb: &'static str, rows: Option<u64> },
+    Affected { verb: Verb, rows: Option<u64> },
     Failed(Error),
 }
 
 /// How a statement began: with rows, or done.
 pub enum Started {
     Rows(Running),
-    Done { verb: &'static str, rows: Option<u64> },
+    Done { verb: Verb, rows: Option<u64> },
 }
 
 /// A statement's rows while they are computed.

@@ -7,6 +7,8 @@ use crate::sender::Preference;
 
 /// The port of servers that do not say otherwise.
 pub const PORT: u16 = 5577;
+/// The user where an address names none: the one of a server without a file of users.
+pub const USER: &str = "freestone";
 /// The largest chunk that clients ask for by default, in bytes: the paper's section 3.2 finds no gain beyond.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
@@ -84,7 +86,7 @@ impl Address {
     }
 
     /// Reads `freestone://user:password@host:port?options` or `freestone+unix://user:password@/path?options`, where
-    /// `%xx` stands for any byte. The options are `tls` (`require` or `disable`), `tls_ca`, `chunk_size`, `threads`,
+    /// `%xx` stands for any byte. Without a user it is [`USER`]. The options are `tls` (`require` or `disable`), `tls_ca`, `chunk_size`, `threads`,
     /// `streams`, `ordered`, `shared_memory` and `connect_timeout`.
     ///
     /// ```
@@ -101,6 +103,7 @@ impl Address {
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (login, place) = place.rsplit_once('@').unwrap_or(("", place));
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        let user = if user.is_empty() { USER } else { user };
         let endpoint = match scheme {
             "freestone" => parse_host(place.trim_end_matches('/')).ok_or_else(|| wrong("no host or port"))?,
             "freestone+unix" if place.starts_with('/') => Endpoint::Unix(unescape(place)?.into()),
@@ -113,6 +116,14 @@ impl Address {
             address.set(name, &unescape(value)?)?;
         }
         Ok(address)
+    }
+
+    /// With the password in the environment variable `FREESTONE_PASSWORD`, where the address has none.
+    pub fn with_password_of_environment(mut self) -> Self {
+        if self.password.is_empty() {
+            self.password = std::env::var("FREESTONE_PASSWORD").unwrap_or_default();
+        }
+        self
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {

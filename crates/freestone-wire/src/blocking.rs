@@ -1,5 +1,6 @@
 //! The client for callers without a runtime: each connection has a small one of its own.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -11,12 +12,31 @@ use crate::chunk::Batch;
 use crate::client::{self, CancelHandle, Prepared, Summary};
 use crate::error::{Result, WireError};
 
+/// The threads of a client and its results. Whoever drops the last of them does not wait for the threads: that may be on a
+/// thread of another runtime, which must not.
+#[derive(Debug)]
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+impl Deref for Threads {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("they are there until the drop")
+    }
+}
+
 /// As [`client::Client`].
 #[derive(Debug)]
 pub struct Client {
     // Before the runtime, so that it ends first.
     client: client::Client,
-    runtime: Arc<Runtime>,
+    runtime: Arc<Threads>,
 }
 
 impl Client {
@@ -34,6 +54,7 @@ impl Client {
             .enable_all()
             .build()
             .map_err(WireError::io("cannot start threads"))?;
+        let runtime = Threads(Some(runtime));
         let client = runtime.block_on(client::Client::connect_to(address))?;
         Ok(Self { client, runtime: Arc::new(runtime) })
     }
@@ -99,7 +120,7 @@ impl Client {
 #[derive(Debug)]
 pub struct ResultStream {
     stream: Option<client::ResultStream>,
-    runtime: Arc<Runtime>,
+    runtime: Arc<Threads>,
 }
 
 impl ResultStream {

@@ -1,5 +1,7 @@
 //! The client: connects, runs statements, gives their rows as Arrow batches.
 
+mod given;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +12,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use freestone_store::memory::populate;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -27,6 +30,8 @@ use crate::sender::{ChunkSender, Context, RUN_CHUNKS};
 use crate::server::codecs;
 use crate::transport::{Reader, Stream, tls_client_config};
 use crate::types::{describe, schema_of, wire_schema};
+
+pub use given::{Given, Input};
 
 /// The largest message but chunks that a server may send.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -53,6 +58,8 @@ struct Link {
     readers: Vec<JoinHandle<()>>,
     /// Streams close when their sending sides are dropped, although nothing is sent on these.
     _attached: Vec<Outgoing>,
+    /// Where the tasks of the connection run: what is dropped elsewhere is told the server from there.
+    runtime: Handle,
 }
 
 impl Drop for Link {
@@ -95,6 +102,10 @@ struct Route {
     /// What an upload may send.
     credit: Arc<Semaphore>,
     cancel: watch::Sender<bool>,
+    /// Tables that go along with the statement.
+    inputs: Vec<given::InputRoute>,
+    /// Why one of them could not be sent to its end.
+    failure: Mutex<Option<WireError>>,
     state: Mutex<RouteState>,
 }
 
@@ -123,6 +134,13 @@ pub struct Summary {
     pub tag: String,
     /// Microseconds that the server took.
     pub server_us: u64,
+}
+
+impl Summary {
+    /// Whether the statement counts the rows that it has changed, be they none.
+    pub fn counts_rows(&self) -> bool {
+        self.rows > 0 || matches!(self.tag.as_str(), "INSERT" | "UPDATE" | "DELETE" | "TRUNCATE" | "COPY")
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -228,7 +246,7 @@ impl Client {
             address,
         });
         let readers = vec![tokio::spawn(inner.clone().read(reader))];
-        let mut link = Link { inner, readers, _attached: vec![] };
+        let mut link = Link { inner, readers, _attached: vec![], runtime: Handle::current() };
         for _ in 1..link.inner.address.streams {
             let (reader, outgoing) = link.inner.attach().await?;
             link.readers.push(tokio::spawn(link.inner.clone().read(reader)));
@@ -259,13 +277,26 @@ impl Client {
 
     /// Runs a statement. `parameters`: one row, a column for each parameter.
     pub async fn query(&self, sql: &str, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
-        let run = self.run(parameters)?;
-        self.start(message::Query { run, text: sql.into() }).await
+        self.query_given(sql, Given::parameters(parameters)).await
+    }
+
+    /// Runs a statement with all that it is given.
+    pub async fn query_given(&self, sql: &str, given: Given) -> Result<ResultStream> {
+        let run = self.run(given.parameters.as_ref())?;
+        self.start(message::Query { run, text: sql.into() }, given.inputs).await
     }
 
     /// Prepares a statement.
     pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
-        let mut stream = self.start(message::Prepare { text: sql.into() }).await?;
+        self.prepare_given(sql, Given::default()).await
+    }
+
+    /// Prepares a statement for what it will be given: types of parameters decide on those of the result, and tables are
+    /// known by their columns. No rows are sent.
+    pub async fn prepare_given(&self, sql: &str, given: Given) -> Result<Prepared> {
+        let Run { parameter_columns, parameters, .. } = self.run(given.parameters.as_ref())?;
+        let message = message::Prepare { text: sql.into(), parameter_columns, parameters };
+        let mut stream = self.start(message, given.inputs).await?;
         let event = stream.event().await?;
         stream.is_over = true;
         match event {
@@ -282,8 +313,13 @@ impl Client {
 
     /// Runs a prepared statement.
     pub async fn execute(&self, statement: &Prepared, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
-        let run = self.run(parameters)?;
-        self.start(message::Execute { run, statement: statement.id }).await
+        self.execute_given(statement, Given::parameters(parameters)).await
+    }
+
+    /// Runs a prepared statement with all that it is given.
+    pub async fn execute_given(&self, statement: &Prepared, given: Given) -> Result<ResultStream> {
+        let run = self.run(given.parameters.as_ref())?;
+        self.start(message::Execute { run, statement: statement.id }, given.inputs).await
     }
 
     fn run(&self, parameters: Option<&RecordBatch>) -> Result<Run> {
@@ -297,7 +333,7 @@ impl Client {
     /// Begins to write rows of `schema` to a target that the server knows, as a table.
     pub async fn upload(&self, target: &str, schema: &Schema) -> Result<Upload> {
         let columns = describe(schema)?;
-        let stream = self.start(message::Upload { target: target.into(), columns }).await?;
+        let stream = self.start(message::Upload { target: target.into(), columns }, vec![]).await?;
         let context = Context {
             id: stream.route.id,
             schema: wire_schema(schema),
@@ -330,8 +366,9 @@ impl Client {
         self.link.inner.main.lock().await.close().await;
     }
 
-    async fn start<M: Message>(&self, message: M) -> Result<ResultStream> {
+    async fn start<M: Message>(&self, message: M, inputs: Vec<Input>) -> Result<ResultStream> {
         let inner = &self.link.inner;
+        let declarations = given::declarations(&inputs)?;
         let permit = match inner.open.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
@@ -346,21 +383,22 @@ impl Client {
             return Err(WireError::Closed("by an error, which was reported then"));
         }
         let (events, receiver) = mpsc::unbounded_channel();
-        let id = inner.next_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| Some(id.wrapping_add(1).max(1)));
         let route = Arc::new(Route {
-            id: id.unwrap_or_else(|id| id),
+            id: inner.next_id(),
             events,
             schema: watch::channel(None).0,
             waiting: AtomicUsize::new(0),
             credit: Arc::new(Semaphore::new(0)),
             cancel: watch::channel(false).0,
+            inputs: inputs.iter().map(|_| given::InputRoute::new(inner.next_id())).collect(),
+            failure: Mutex::default(),
             state: Mutex::new(RouteState { rows: 0, total: None, permit: Some(permit) }),
         });
         inner.route.send_replace(Some(route.clone()));
-        inner.main.send(route.id, &message).await?;
-        Ok(ResultStream {
+        // Where sending fails, this ends the route.
+        let stream = ResultStream {
             link: self.link.clone(),
-            route,
+            route: route.clone(),
             events: receiver,
             schema: None,
             pending: BTreeMap::new(),
@@ -370,11 +408,24 @@ impl Client {
             due: 0,
             has_ended: false,
             is_over: false,
-        })
+        };
+        for (input, declaration) in route.inputs.iter().zip(&declarations) {
+            inner.main.send(input.id, declaration).await?;
+        }
+        inner.main.send(route.id, &message).await?;
+        if M::KIND != Kind::Prepare {
+            given::send(&self.link, &route, inputs);
+        }
+        Ok(stream)
     }
 }
 
 impl Inner {
+    fn next_id(&self) -> u32 {
+        let next = |id: u32| Some(id.wrapping_add(1).max(1));
+        self.next_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_else(|id| id)
+    }
+
     async fn attach(&self) -> Result<(Reader, Outgoing)> {
         let Inner { session, key, .. } = *self;
         let Stream { mut reader, writer, is_local } = open_stream(&self.address).await?;
@@ -394,7 +445,7 @@ impl Inner {
         };
         self.is_broken.store(true, Ordering::Release);
         if let Some(route) = self.route.send_replace(None) {
-            route.cancel.send_replace(true);
+            route.cancel();
             lock(&route.state).permit = None;
             _ = route.events.send(Event::Failed(error));
         }
@@ -408,7 +459,13 @@ impl Inner {
             return self.take_chunk(header.id, payload, incoming).await;
         }
         let payload = read_payload(reader, &header).await?;
-        let route = self.route.borrow().clone().filter(|route| route.id == header.id);
+        let current = self.route.borrow().clone();
+        if header.kind == Kind::Credit
+            && let Some(input) = current.as_ref().and_then(|route| route.input(header.id))
+        {
+            return add_credit(&input.credit, &payload);
+        }
+        let route = current.filter(|route| route.id == header.id);
         match (header.kind, route) {
             (Kind::Error, route) => {
                 let error = SqlError::from(message::Failure::parse(&payload)?).into();
@@ -436,13 +493,7 @@ impl Inner {
             }
             (Kind::Complete, Some(route)) => self.complete(&route, message::Complete::parse(&payload)?),
             (Kind::Prepared, Some(route)) => self.end(&route, Event::Prepared(message::Prepared::parse(&payload)?)),
-            (Kind::Credit, Some(route)) => {
-                let chunks = message::Credit::parse(&payload)?.chunks as usize;
-                if route.credit.available_permits() + chunks > 1 << 16 {
-                    return Err(WireError::malformed("credit", "more chunks than anybody can send"));
-                }
-                route.credit.add_permits(chunks);
-            }
+            (Kind::Credit, Some(route)) => add_credit(&route.credit, &payload)?,
             (Kind::Notice, _) => {
                 let notice = message::Notice::parse(&payload)?;
                 lock(&self.on_notice).iter().for_each(|f| f(&notice.text));
@@ -548,13 +599,18 @@ impl Inner {
     }
 
     fn end(&self, route: &Route, event: Event) {
-        route.cancel.send_replace(true);
         self.close(route);
+        // That the server gave up is then what came of it.
+        let event = match (event, lock(&route.failure).take()) {
+            (Event::Failed(_), Some(failure)) => Event::Failed(failure),
+            (event, _) => event,
+        };
         _ = route.events.send(event);
     }
 
     /// The result is over: the next may begin.
     fn close(&self, route: &Route) {
+        route.cancel();
         self.route.send_if_modified(|current| {
             let is_same = current.as_ref().is_some_and(|current| current.id == route.id);
             if is_same {
@@ -564,6 +620,27 @@ impl Inner {
         });
         lock(&route.state).permit = None;
     }
+}
+
+impl Route {
+    /// Nothing more is sent for the statement.
+    fn cancel(&self) {
+        self.cancel.send_replace(true);
+        self.inputs.iter().for_each(|input| _ = input.cancel.send_replace(true));
+    }
+
+    fn input(&self, id: u32) -> Option<&given::InputRoute> {
+        self.inputs.iter().find(|input| input.id == id)
+    }
+}
+
+fn add_credit(credit: &Semaphore, payload: &[u8]) -> Result<()> {
+    let chunks = message::Credit::parse(payload)?.chunks as usize;
+    if credit.available_permits() + chunks > 1 << 16 {
+        return Err(WireError::malformed("credit", "more chunks than anybody can send"));
+    }
+    credit.add_permits(chunks);
+    Ok(())
 }
 
 async fn receive_ring(ready: &message::Ready, chunk_bytes_max: usize) -> Option<Ring> {
@@ -689,11 +766,10 @@ impl Drop for ResultStream {
             self.link.inner.close(&self.route);
             return;
         }
+        self.route.cancel();
         let (link, id) = (self.link.clone(), self.route.id);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // Keeps the connection until the server has been told.
-            runtime.spawn(async move { link.inner.main.send(id, &message::Cancel {}).await });
-        }
+        // Keeps the connection until the server has been told.
+        self.link.runtime.spawn(async move { link.inner.main.send(id, &message::Cancel {}).await });
     }
 }
 
@@ -726,9 +802,7 @@ impl Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         let (link, id) = (self.link.clone(), self.id);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { link.inner.main.send(id, &message::CloseStatement {}).await });
-        }
+        self.link.runtime.spawn(async move { link.inner.main.send(id, &message::CloseStatement {}).await });
     }
 }
 
@@ -783,10 +857,8 @@ impl Drop for Upload {
             return;
         }
         let (link, id) = (self.stream.link.clone(), self.stream.route.id);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let end = message::UploadEnd { commit: false, rows: 0 };
-            runtime.spawn(async move { link.inner.main.send(id, &end).await });
-        }
+        let end = message::UploadEnd { commit: false, rows: 0 };
+        self.stream.link.runtime.spawn(async move { link.inner.main.send(id, &end).await });
     }
 }
 

@@ -84,6 +84,10 @@ pub enum WireError {
     #[error("{0}")]
     Config(String),
 
+    /// Rows that this side was to send, and whose source failed.
+    #[error("{0}")]
+    Source(String),
+
     /// Values that cannot be encoded.
     #[error("column {column}: {reason}")]
     Encode { column: String, reason: String },

@@ -46,6 +46,7 @@ pub enum Kind {
     Progress = 19,
     Upload = 20,
     UploadEnd = 21,
+    Input = 22,
     Ping = 23,
     Pong = 24,
     Terminate = 25,
@@ -54,7 +55,7 @@ pub enum Kind {
 impl Kind {
     fn of(id: u8) -> Option<Self> {
         use Kind::*;
-        const ALL: [Kind; 24] = [
+        const ALL: [Kind; 25] = [
             Hello,
             Challenge,
             Proof,
@@ -76,6 +77,7 @@ impl Kind {
             Progress,
             Upload,
             UploadEnd,
+            Input,
             Ping,
             Pong,
             Terminate,

@@ -53,6 +53,8 @@ pub fn exercise(bytes: &[u8]) {
     read::<Challenge>(bytes);
     read::<Ready>(bytes);
     read::<Query>(bytes);
+    read::<Prepare>(bytes);
+    read::<Input>(bytes);
     read::<Prepared>(bytes);
     read::<Execute>(bytes);
     read::<Credit>(bytes);

@@ -87,6 +87,9 @@ messages! {
     /// Prepares a statement, which is named by the frame's id.
     Prepare: Kind::Prepare => {
         text: String,
+        /// As in [`Run`]: values that it will be run with, for their types; both empty where these are not known.
+        parameter_columns: Vec<ColumnDescription>,
+        parameters: Blob,
     }
 
     /// A statement is prepared.
@@ -182,6 +185,17 @@ messages! {
         /// Whether the rows are to be kept. If not, the server drops them.
         commit: bool,
         rows: u64,
+    }
+
+    /// Declares a table that the next statement may name. The frame's id names its rows, which come as those of an upload
+    /// once the statement reads them.
+    Input: Kind::Input => {
+        /// As SQL folds it.
+        name: String,
+        /// Whether the server takes all rows before the statement begins, so that it may read them several times. If not,
+        /// it reads them once, while they come.
+        whole: bool,
+        columns: Vec<ColumnDescription>,
     }
 
     /// Asks for a [`Pong`] with the same number.

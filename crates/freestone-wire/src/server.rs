@@ -75,6 +75,9 @@ const UPLOAD_CREDIT: u32 = 4;
 const UPLOAD_AHEAD: usize = 1024;
 const UPLOAD_AHEAD_BYTES: usize = 4;
 
+/// Tables that a client may give to one statement.
+const INPUTS_MAX: usize = 256;
+
 /// All sessions of a server.
 pub struct Acceptor {
     users: Arc<dyn Authenticator>,
@@ -92,6 +95,8 @@ struct Session {
     attached: Mutex<Vec<Arc<Outgoing>>>,
     results: Mutex<HashMap<u32, Active>>,
     uploads: Mutex<HashMap<u32, UploadRoute>>,
+    /// Tables for the statement that comes next.
+    inputs: Mutex<Vec<Input>>,
     ring: Mutex<Option<Arc<Ring>>>,
     pool: Arc<Pool>,
     chunk_bytes_max: usize,
@@ -123,6 +128,9 @@ impl Session {
         self.is_gone.store(true, Ordering::Release);
         self.cancel_all();
         lock(&self.uploads).clear();
+        // Each removes itself from the uploads, so not while the lock is held.
+        let inputs = std::mem::take(&mut *lock(&self.inputs));
+        drop(inputs);
     }
 
     /// The next message's answer to a ping that waits.
@@ -224,6 +232,7 @@ impl Acceptor {
             attached: Mutex::default(),
             results: Mutex::default(),
             uploads: Mutex::default(),
+            inputs: Mutex::default(),
             ring: Mutex::default(),
             pool: Pool::new(2 * self.limits.threads + 2),
             chunk_bytes_max,
@@ -344,11 +353,12 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug)]
 pub enum Request {
     /// Run a statement; its parameters are one row.
-    Query { sql: String, parameters: Option<RecordBatch>, reply: Reply },
-    /// Prepare a statement, whose number is that of the reply.
-    Prepare { sql: String, reply: Reply },
+    Query { sql: String, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
+    /// Prepare a statement, whose number is that of the reply. Parameters and inputs are those that it will be run with, as far
+    /// as they are known; the rows of these inputs do not come.
+    Prepare { sql: String, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
     /// Run the prepared statement of that number.
-    Execute { statement: u32, parameters: Option<RecordBatch>, reply: Reply },
+    Execute { statement: u32, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
     /// Forget the prepared statement of that number. Needs no answer.
     Close { statement: u32 },
     /// Write rows to a target.
@@ -425,16 +435,20 @@ async fn read_request(
         Kind::Query => {
             let query = message::Query::parse(&payload)?;
             let (parameters, reply) = session.run(id, query.run)?;
-            Request::Query { sql: query.text, parameters, reply }
+            Request::Query { sql: query.text, parameters, inputs: session.take_inputs(), reply }
         }
         Kind::Execute => {
             let execute = message::Execute::parse(&payload)?;
             let (parameters, reply) = session.run(id, execute.run)?;
-            Request::Execute { statement: execute.statement, parameters, reply }
+            Request::Execute { statement: execute.statement, parameters, inputs: session.take_inputs(), reply }
         }
         Kind::Prepare => {
-            Request::Prepare { sql: message::Prepare::parse(&payload)?.text, reply: session.reply(id, 0)? }
+            let message::Prepare { text, parameter_columns, parameters } = message::Prepare::parse(&payload)?;
+            let parameters = session.parameters(&parameter_columns, parameters.0)?;
+            let inputs = session.take_inputs();
+            Request::Prepare { sql: text, parameters, inputs, reply: session.reply(id, 0)? }
         }
+        Kind::Input => return session.add_input(id, message::Input::parse(&payload)?).map(|()| true),
         Kind::CloseStatement => Request::Close { statement: id },
         Kind::Upload => {
             let upload = message::Upload::parse(&payload)?;
@@ -481,18 +495,38 @@ async fn read_request(
 
 impl Session {
     fn run(self: &Arc<Self>, id: u32, run: message::Run) -> Result<(Option<RecordBatch>, Reply)> {
-        let parameters = match run.parameter_columns.is_empty() {
-            true => None,
-            false => {
-                let schema = schema_of(&run.parameter_columns)?;
-                let row = chunk::decode_one(run.parameters.0, &schema, self.limits.request_bytes_max)?;
-                if row.num_rows() != 1 {
-                    return Err(WireError::malformed("query", format!("parameters of {} rows", row.num_rows())));
-                }
-                Some(row)
-            }
-        };
+        let parameters = self.parameters(&run.parameter_columns, run.parameters.0)?;
         Ok((parameters, self.reply(id, run.credit)?))
+    }
+
+    /// The values of parameters, one row of them.
+    fn parameters(&self, columns: &[message::ColumnDescription], row: Vec<u8>) -> Result<Option<RecordBatch>> {
+        if columns.is_empty() {
+            return Ok(None);
+        }
+        let row = chunk::decode_one(row, &schema_of(columns)?, self.limits.request_bytes_max)?;
+        if row.num_rows() != 1 {
+            return Err(WireError::malformed("query", format!("parameters of {} rows", row.num_rows())));
+        }
+        Ok(Some(row))
+    }
+
+    fn add_input(self: &Arc<Self>, id: u32, input: message::Input) -> Result<()> {
+        let message::Input { name, whole, columns } = input;
+        let schema = schema_of(&columns)?;
+        if id == 0 || lock(&self.uploads).contains_key(&id) || lock(&self.results).contains_key(&id) {
+            return Err(WireError::malformed("input", format!("id {id} is in use, or 0")));
+        }
+        if lock(&self.inputs).len() == INPUTS_MAX {
+            return Err(WireError::malformed("input", format!("a statement may have {INPUTS_MAX} inputs")));
+        }
+        let rows = self.upload(id, schema.clone());
+        lock(&self.inputs).push(Input { name, whole, schema, rows });
+        Ok(())
+    }
+
+    fn take_inputs(&self) -> Vec<Input> {
+        std::mem::take(&mut *lock(&self.inputs))
     }
 
     fn reply(self: &Arc<Self>, id: u32, credit: u32) -> Result<Reply> {
@@ -776,6 +810,18 @@ struct UploadRoute {
     waiting: Arc<AtomicUsize>,
 }
 
+/// A table that a client gives to a statement.
+#[derive(Debug)]
+pub struct Input {
+    /// As SQL folds it.
+    pub name: String,
+    /// Whether all rows are to be there before the statement begins; it may then read them several times.
+    pub whole: bool,
+    pub schema: SchemaRef,
+    /// Come once they are asked for.
+    pub rows: UploadStream,
+}
+
 /// The rows of an upload as they come.
 pub struct UploadStream {
     session: Arc<Session>,
@@ -791,6 +837,15 @@ pub struct UploadStream {
 impl std::fmt::Debug for UploadStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UploadStream").field("id", &self.id).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl Drop for UploadStream {
+    fn drop(&mut self) {
+        let mut uploads = lock(&self.session.uploads);
+        if uploads.get(&self.id).is_some_and(|route| Arc::ptr_eq(&route.waiting, &self.waiting)) {
+            uploads.remove(&self.id);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use arrow::array::*;
 use common::*;
 use freestone_wire::auth::Verifier;
 use freestone_wire::client::Client;
-use freestone_wire::frame::{HEADER_BYTES, frame};
+use freestone_wire::frame::{Blob, HEADER_BYTES, frame};
 use freestone_wire::message::{self, MAGIC, Purpose, VERSION};
 use freestone_wire::server::Limits;
 use freestone_wire::{Batch, WireError};
@@ -193,7 +193,7 @@ async fn the_handshake_is_short_and_small() {
         frame(0, &large),
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
         frame(0, &version),
-        frame(0, &message::Prepare { text: "x".into() }),
+        frame(0, &message::Prepare { text: "x".into(), parameter_columns: vec![], parameters: Blob(vec![]) }),
         vec![0; 64],
     ];
     for bytes in wrong {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use arrow::array::*;
 use arrow::datatypes::*;
 use common::*;
-use freestone_wire::client::Client;
+use freestone_wire::client::{Client, Given, Input};
 use freestone_wire::server::Limits;
 use freestone_wire::{Batch, WireError};
 
@@ -199,6 +199,32 @@ async fn uploads_arrive_or_leave_nothing() {
     drop(upload);
     assert_eq!(client.query("numbers", None).await.unwrap().collect().await.unwrap().len(), 2);
     assert!(tables.uploaded.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_go_along_with_statements() {
+    let client = connect("", Limits::default()).await;
+    let batch = every_type(20_000, 3, 1);
+    let input = |name: &str, batches: Vec<Result<RecordBatch, WireError>>| Input {
+        name: name.into(),
+        schema: batch.schema(),
+        whole: false,
+        batches: Box::new(batches.into_iter()),
+    };
+    let many = || (0..20).map(|_| Ok(batch.clone())).collect::<Vec<_>>();
+    let run = async |sql: &str, inputs| {
+        let mut result = client.query_given(sql, Given { parameters: None, inputs }).await?;
+        while result.next().await?.is_some() {}
+        Ok::<u64, WireError>(result.summary().unwrap().rows)
+    };
+    assert_eq!(run("all", vec![input("a", many()), input("b", vec![]), input("c", many())]).await.unwrap(), 800_000);
+    assert!(run("skip", vec![input("a", many()), input("b", many())]).await.unwrap() < 800_000);
+    let failing = vec![Ok(batch.clone()), Err(WireError::Source("the tap is dry".into())), Ok(batch.clone())];
+    let error = run("all", vec![input("a", many()), input("b", failing)]).await.unwrap_err();
+    assert_eq!(error.to_string(), "the tap is dry");
+    let prepared = client.prepare_given("numbers", Given { parameters: None, inputs: vec![input("a", many())] });
+    assert_eq!(prepared.await.unwrap().columns().field(0).name(), "n");
+    assert_eq!(run("all", vec![input("a", vec![Ok(batch.clone())])]).await.unwrap(), 20_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,18 +4,20 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, RecordBatchReader};
+use datafusion::arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::scalar::ScalarValue;
 
 use crate::error::{Error, Result};
+use crate::session::Session;
 
 /// Rows in one batch of a table that its owner holds in larger ones, so that all threads get a share.
 const BATCH_ROWS: usize = 64 << 10;
@@ -73,6 +75,22 @@ impl ArrowTable {
         &self.schema
     }
 
+    /// Whether the rows are there, to be read as often as one likes.
+    pub fn is_held(&self) -> bool {
+        matches!(self.rows, Rows::Held(_))
+    }
+
+    /// The rows from the first on. To be called, and read, on a thread that may block.
+    pub fn read(&self) -> Result<Box<dyn RecordBatchReader + Send>> {
+        match &self.rows {
+            Rows::Held(batches) => {
+                let batches: Vec<_> = batches.iter().cloned().map(Ok).collect();
+                Ok(Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
+            }
+            Rows::Read(open) => open(),
+        }
+    }
+
     pub(crate) fn provider(&self) -> Result<Arc<dyn TableProvider>> {
         let schema = self.schema.clone();
         Ok(match &self.rows {
@@ -82,6 +100,27 @@ impl ArrowTable {
                 Arc::new(StreamingTable::try_new(schema, vec![Arc::new(partition)])?)
             }
         })
+    }
+}
+
+/// Memory of a session, taken for tables that it is given, until this is dropped.
+#[derive(Debug)]
+pub struct Held(MemoryReservation);
+
+impl Held {
+    /// Takes so many bytes more, or says that there are no more.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        let error = |error| Error::from(error).with_hint("load the rows into a table, or ask for more memory");
+        self.0.try_grow(bytes).map_err(error)
+    }
+}
+
+impl Session {
+    /// Memory for tables that this session's statements are given, within the limits of the session and the database.
+    pub fn hold(&self) -> Held {
+        let planner = self.planner();
+        let pool = &planner.settings().runtime_env().memory_pool;
+        Held(MemoryConsumer::new("tables given to a statement").register(pool))
     }
 }
 

@@ -20,6 +20,8 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use freestone_store::Snapshot;
 
 use crate::provider::{AggregateInScan, FreestoneSource, PathPredicates};
+use crate::session::Cancellation;
+use crate::stoppable::Stoppable;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
@@ -89,13 +91,31 @@ impl KeptPlan {
     }
 
     /// The plan for one run, on the snapshot that it was made for.
-    pub fn start(&self, snapshot: &Arc<Snapshot>) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
-        let mut plan = with_sources(self.plan.clone(), |source| source.attached(snapshot))?;
+    pub fn start(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        cancellation: &Cancellation,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
+        let plan = with_sources(self.plan.clone(), |source| source.attached(snapshot))?;
+        let options = self.context.session_config().options();
+        let mut plan = Stoppable(cancellation.clone()).optimize(plan, options)?;
         for rule in &self.last_rules {
-            plan = rule.optimize(plan, self.context.session_config().options())?;
+            plan = rule.optimize(plan, options)?;
         }
         Ok((plan, self.context.clone()))
     }
+}
+
+/// Plans a query for one run, which ends when its statement is cancelled.
+pub(crate) async fn for_one_run(
+    state: &SessionState,
+    logical: &LogicalPlan,
+    cancellation: &Cancellation,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut rules = state.physical_optimizers().to_vec();
+    rules.insert(dynamic_filters_at(&rules), Arc::new(Stoppable(cancellation.clone())));
+    let state = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
+    state.create_physical_plan(logical).await
 }
 
 /// DataFusion's rules, with ours before those that each run applies: what they find is kept with the plan.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{DFSchema, TableReference};
+use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -16,7 +16,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream, execute_stream};
+use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SQLOptions;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
@@ -212,21 +212,12 @@ impl Session {
 
     /// The tables that a statement names and the database does not have, for callers that have tables of their own.
     pub fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
-        let sql = match statement.command()? {
-            Command::Sql(sql) => *sql,
-            Command::CopyTo(request) => ast::Statement::Query(request.query),
-            Command::Describe { table } => {
-                let scope = self.scope()?;
-                return Ok(Some(table).into_iter().filter(|table| !scope.knows(table)).collect());
-            }
-            _ => return Ok(vec![]),
-        };
+        let named = statement.named_tables()?;
+        if named.is_empty() {
+            return Ok(named);
+        }
         let scope = self.scope()?;
-        let sql = datafusion::sql::parser::Statement::Statement(Box::new(sql));
-        let named = self.planner().settings().resolve_table_references(&sql)?;
-        let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == catalog::SCHEMA);
-        let names = named.into_iter().filter(ours).map(|name| name.table().to_owned());
-        Ok(names.filter(|name| !scope.knows(name)).collect())
+        Ok(named.into_iter().filter(|name| !scope.knows(name)).collect())
     }
 
     /// A handle that cancels what this session executes, from any thread.
@@ -390,8 +381,9 @@ impl Session {
     }
 
     fn run_kept(&self, kept: &KeptPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
-        let (plan, context) = kept.start(snapshot)?;
-        let stream = CancellableStream::new(execute_stream(plan, context)?, self.cancellation());
+        let cancellation = self.cancellation();
+        let (plan, context) = kept.start(snapshot, &cancellation)?;
+        let stream = CancellableStream::of_query(execute_stream(plan, context)?, cancellation);
         Ok(Outcome::Rows { schema: stream.schema(), stream: Box::pin(stream) })
     }
 
@@ -466,10 +458,10 @@ impl Session {
     async fn stream(&self, state: &SessionState, plan: &LogicalPlan) -> Result<SendableRecordBatchStream> {
         let cancellation = self.cancellation();
         let physical = tokio::select! {
-            planned = state.create_physical_plan(plan) => planned?,
+            planned = plans::for_one_run(state, plan, &cancellation) => planned?,
             () = cancellation.cancelled() => return Err(Error::cancelled()),
         };
-        Ok(Box::pin(CancellableStream::new(execute_stream(physical, state.task_ctx())?, cancellation)))
+        Ok(Box::pin(CancellableStream::of_query(execute_stream(physical, state.task_ctx())?, cancellation)))
     }
 
     /// Runs a plan whose only result is how many rows it wrote.
@@ -687,7 +679,7 @@ impl WriteContext {
     /// Runs a plan in the background; the iterator waits for its batches.
     pub fn run(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Batches> {
         let _entered = self.runtime.enter();
-        let physical: Arc<dyn ExecutionPlan> = self.runtime.block_on(state.create_physical_plan(plan))?;
+        let physical = self.runtime.block_on(plans::for_one_run(state, plan, &self.cancellation))?;
         let stream = execute_stream(physical, state.task_ctx())?;
         // Scan and encoding overlap: the plan runs in a task of its own, a few batches ahead.
         let stream = datafusion::physical_plan::common::spawn_buffered(stream, 4);
@@ -724,7 +716,7 @@ impl CancelHandle {
 }
 
 /// Whether one statement was cancelled: by the handle, or because nobody waits for it any more.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cancellation {
     receiver: watch::Receiver<u64>,
     began: u64,
@@ -766,12 +758,22 @@ struct CancellableStream {
     schema: SchemaRef,
     cancelled: Pin<Box<dyn Future<Output = ()> + Send>>,
     cancellation: Cancellation,
+    /// Where the stream is all of the statement: that nobody reads it any more ends what still works for it.
+    _guard: Option<AbandonGuard>,
 }
 
 impl CancellableStream {
+    /// The rows of a query.
+    fn of_query(inner: SendableRecordBatchStream, cancellation: Cancellation) -> Self {
+        let guard = AbandonGuard(cancellation.abandoned.clone());
+        CancellableStream { _guard: Some(guard), ..Self::new(inner, cancellation) }
+    }
+
+    /// Rows within a statement, which goes on after them.
     fn new(inner: SendableRecordBatchStream, cancellation: Cancellation) -> Self {
         let schema = inner.schema();
-        CancellableStream { inner: Some(inner), schema, cancelled: Box::pin(cancellation.cancelled()), cancellation }
+        let cancelled = Box::pin(cancellation.cancelled());
+        CancellableStream { inner: Some(inner), schema, cancelled, cancellation, _guard: None }
     }
 }
 

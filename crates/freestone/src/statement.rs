@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -187,6 +188,21 @@ impl Statement {
     /// The names of the statement's parameters.
     pub fn parameter_names(&self) -> Result<ParameterNames> {
         parameter_names(&self.tokens)
+    }
+
+    /// The tables that the statement names, as SQL folds their names: those without a schema, or of the database's own.
+    /// Tables that a query defines itself (WITH) are not among them.
+    pub fn named_tables(&self) -> Result<Vec<String>> {
+        let sql = match self.command()? {
+            Command::Sql(sql) => *sql,
+            Command::CopyTo(request) => ast::Statement::Query(request.query),
+            Command::Describe { table } => return Ok(vec![table]),
+            _ => return Ok(vec![]),
+        };
+        let sql = datafusion::sql::parser::Statement::Statement(Box::new(sql));
+        let (named, _) = datafusion::sql::resolve::resolve_table_references(&sql, true)?;
+        let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == crate::catalog::SCHEMA);
+        Ok(named.into_iter().filter(ours).map(|name| name.table().to_owned()).collect())
     }
 
     /// The text of the statement from its first top-level `AS` on: a view's query as it was written.

@@ -2,16 +2,15 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use clap::ValueEnum;
-use freestone::Session;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
+use crate::backend::Backend;
 use crate::command::COMMANDS;
 use crate::output::Format;
 use crate::split::Splitter;
@@ -124,14 +123,14 @@ const KEYWORDS: &[&str] = &[
 
 pub struct Assistant {
     files: FilenameCompleter,
-    session: Arc<Session>,
+    backend: Backend,
     /// Tables, views and columns; read when first needed after a statement.
     names: RefCell<Option<Rc<Vec<String>>>>,
 }
 
 impl Assistant {
-    pub fn new(session: Arc<Session>) -> Self {
-        Assistant { files: FilenameCompleter::new(), session, names: RefCell::new(None) }
+    pub fn new(backend: Backend) -> Self {
+        Assistant { files: FilenameCompleter::new(), backend, names: RefCell::new(None) }
     }
 
     /// A statement may have changed the tables.
@@ -139,10 +138,9 @@ impl Assistant {
         self.names.replace(None);
     }
 
-    /// Completion has no place for errors: what cannot be read is not offered.
     fn names(&self) -> Rc<Vec<String>> {
         let mut names = self.names.borrow_mut();
-        names.get_or_insert_with(|| Rc::new(self.session.names().unwrap_or_default())).clone()
+        names.get_or_insert_with(|| Rc::new(self.backend.names())).clone()
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use freestone::{Error, Inputs, ScalarValue, Session, Statement, StoredColumn, StoredRows};
-use freestone_wire::server::{Connection, Reply, Request};
+use freestone::{Description, Error, Inputs, ScalarValue, Session, Statement, StoredColumn, StoredRows};
+use freestone_wire::server::{Connection, Input, Reply, Request};
 use freestone_wire::{Batch, Column, SqlError, StoredPiece, StoredShared, WireError};
 
+use super::inputs::{self, Given};
 use super::upload;
 use crate::pg::PgError;
 use crate::running::{self, Answer, Rows};
@@ -60,13 +61,13 @@ impl Client {
     /// Answers a request; an error is one of the connection, not of a statement.
     async fn answer(&mut self, request: Request) -> Result<(), WireError> {
         match request {
-            Request::Query { sql, parameters, reply } => {
+            Request::Query { sql, parameters, inputs, reply } => {
                 let statements = freestone::parse_script(&sql);
-                self.execute(&statements, parameters, reply).await
+                self.execute(&statements, parameters, inputs, reply).await
             }
-            Request::Prepare { sql, reply } => self.prepare(&sql, reply).await,
-            Request::Execute { statement, parameters, reply } => match self.prepared.get(&statement).cloned() {
-                Some(statement) => self.execute(&[statement], parameters, reply).await,
+            Request::Prepare { sql, parameters, inputs, reply } => self.prepare(&sql, parameters, &inputs, reply).await,
+            Request::Execute { statement, parameters, inputs, reply } => match self.prepared.get(&statement).cloned() {
+                Some(statement) => self.execute(&[statement], parameters, inputs, reply).await,
                 None => reply.fail(SqlError::new("26000", format!("there is no prepared statement {statement}"))).await,
             },
             Request::Close { statement } => {
@@ -82,15 +83,17 @@ impl Client {
         }
     }
 
-    async fn prepare(&mut self, sql: &str, reply: Reply) -> Result<(), WireError> {
+    async fn prepare(
+        &mut self,
+        sql: &str,
+        parameters: Option<RecordBatch>,
+        inputs: &[Input],
+        reply: Reply,
+    ) -> Result<(), WireError> {
         let [statement] = &freestone::parse_script(sql)[..] else {
             return reply.fail(SqlError::new("42601", "exactly one statement can be prepared at a time")).await;
         };
-        let described = {
-            let (session, statement) = (self.session.clone(), statement.clone());
-            running::on_workers(&self.shared, async move { session.describe_statement(&statement, &[]).await }).await
-        };
-        match described {
+        match self.describe(statement, parameters, inputs).await {
             Ok(description) => {
                 self.prepared.insert(reply.id(), statement.clone());
                 let columns = description.schema.map_or_else(Schema::empty, |schema| schema.as_ref().clone());
@@ -100,22 +103,50 @@ impl Client {
         }
     }
 
-    /// Executes statements one by one; the last answers.
+    /// What a statement takes and gives; what it will be given decides, where the client says so.
+    async fn describe(
+        &self,
+        statement: &Statement,
+        parameters: Option<RecordBatch>,
+        inputs: &[Input],
+    ) -> freestone::Result<Description> {
+        let (session, statement) = (self.session.clone(), statement.clone());
+        if parameters.is_none() && inputs.is_empty() {
+            let describing = async move { session.describe_statement(&statement, &[]).await };
+            return running::on_workers(&self.shared, describing).await;
+        }
+        let types = parameters.iter().flat_map(|row| row.columns()).map(|column| column.data_type().clone()).collect();
+        let given = Inputs { values: values(parameters)?, tables: inputs::columns(inputs)? };
+        let schema = running::on_workers(&self.shared, async move { session.schema(&statement, given).await }).await?;
+        Ok(Description { parameters: types, schema })
+    }
+
+    /// Executes statements one by one; the last answers, and has what was given.
     async fn execute(
         &self,
         statements: &[Statement],
         parameters: Option<RecordBatch>,
+        inputs: Vec<Input>,
         reply: Reply,
     ) -> Result<(), WireError> {
         let values = match values(parameters) {
             Ok(values) => values,
             Err(error) => return reply.fail(sql_error(error)).await,
         };
+        let received = tokio::select! {
+            received = inputs::receive(&self.session, inputs) => received,
+            () = reply.cancelled() => Err(Error::cancelled()),
+        };
+        // Kept until the last row is sent: what goes on bringing rows ends with it.
+        let given = match received {
+            Ok(given) => given,
+            Err(error) => return reply.fail(sql_error(error)).await,
+        };
         let Some((last, before)) = statements.split_last() else {
             return reply.fail(SqlError::new("42601", "there is no statement in the text")).await;
         };
         let answer = tokio::select! {
-            answer = self.run(before, last, values) => answer,
+            answer = self.run(before, last, values, &given) => answer,
             () = reply.cancelled() => {
                 self.session.cancel_handle().cancel();
                 Err(Error::cancelled())
@@ -129,7 +160,13 @@ impl Client {
         }
     }
 
-    async fn run(&self, before: &[Statement], last: &Statement, values: Vec<ScalarValue>) -> freestone::Result<Answer> {
+    async fn run(
+        &self,
+        before: &[Statement],
+        last: &Statement,
+        values: Vec<ScalarValue>,
+        given: &Given,
+    ) -> freestone::Result<Answer> {
         let limit = self.shared.limits.statement;
         for statement in before {
             let answer = running::execute(&self.shared, &self.session, statement, values.clone(), limit).await?;
@@ -137,7 +174,7 @@ impl Client {
                 while rows.next().await.transpose()?.is_some() {}
             }
         }
-        let inputs = Inputs { values, ..Inputs::default() };
+        let inputs = Inputs { values, tables: given.tables.clone() };
         running::execute_stored(&self.shared, &self.session, last, inputs, limit).await
     }
 }

@@ -2,6 +2,7 @@
 //! table are sent as they are stored.
 
 mod client;
+mod inputs;
 mod upload;
 
 use std::sync::Arc;

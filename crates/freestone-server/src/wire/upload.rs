@@ -15,8 +15,8 @@ use crate::shared::Shared;
 
 /// The name of the rows in the statement that inserts them.
 const ROWS: &str = "uploaded rows";
-/// Batches that wait to be inserted.
-const BATCHES_AHEAD: usize = 2;
+/// Batches that wait to be taken.
+pub const BATCHES_AHEAD: usize = 2;
 
 /// Inserts rows into the columns of a table that have their names; all of them or, after an error, none.
 pub async fn insert(
@@ -24,7 +24,7 @@ pub async fn insert(
     session: &Arc<Session>,
     target: &str,
     schema: SchemaRef,
-    mut rows: UploadStream,
+    rows: UploadStream,
 ) -> freestone::Result<u64> {
     let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
     let table = table(&schema, batches);
@@ -35,30 +35,38 @@ pub async fn insert(
         .map_err(|_| Error::new(ErrorKind::Invalid, format!("rows cannot be uploaded to {target:?}")))?;
     let inputs = Inputs { tables: Arc::new(HashMap::from([(ROWS.to_owned(), table)])), ..Inputs::default() };
     let inserting = running::execute_stored(shared, session, &statement, inputs, None);
-    let bringing = async move {
-        loop {
-            let next = rows.next().await.transpose();
-            let Some(next) = next else { return };
-            let ends = next.is_err();
-            let next = next.map_err(|error| ArrowError::ExternalError(Box::new(error)));
-            if sender.send(next).await.is_err() || ends {
-                return;
-            }
-        }
-    };
-    match tokio::join!(inserting, bringing).0? {
+    match tokio::join!(inserting, bring(rows, sender)).0? {
         Answer::Affected { rows, .. } => Ok(rows),
         _ => Err(Error::new(ErrorKind::Internal, "internal error: an upload gave rows")),
     }
 }
 
+/// Passes rows on as they come, for as long as somebody takes them.
+pub async fn bring(mut rows: UploadStream, sender: mpsc::Sender<Result<RecordBatch, ArrowError>>) {
+    loop {
+        let next = tokio::select! {
+            next = rows.next() => next.transpose(),
+            () = sender.closed() => return,
+        };
+        let Some(next) = next else { return };
+        let ends = next.is_err();
+        let next = next.map_err(|error| ArrowError::ExternalError(Box::new(error)));
+        if sender.send(next).await.is_err() || ends {
+            return;
+        }
+    }
+}
+
 /// A table that can be read once, while its rows come.
-fn table(schema: &Schema, batches: mpsc::Receiver<Result<RecordBatch, ArrowError>>) -> ArrowTable {
+pub fn table(schema: &Schema, batches: mpsc::Receiver<Result<RecordBatch, ArrowError>>) -> ArrowTable {
     let batches = Mutex::new(Some(batches));
     let own = Arc::new(schema.clone());
     ArrowTable::of_reader(schema, move || {
         let batches = batches.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let batches = batches.ok_or_else(|| Error::new(ErrorKind::Internal, "an upload can be read only once"))?;
+        let batches = batches.ok_or_else(|| {
+            Error::new(ErrorKind::Invalid, "rows that are sent with a statement can be read once, and were")
+                .with_hint("name them once in the statement, or load them into a table")
+        })?;
         Ok(Box::new(Uploaded { schema: own.clone(), batches }))
     })
 }

@@ -13,7 +13,7 @@ use arrow::datatypes::*;
 use freestone_codec::{ChooseOptions, choose, fit, prepare};
 use freestone_store::column::ColumnData;
 use freestone_wire::auth::Verifier;
-use freestone_wire::server::{Acceptor, Connection, Limits, Reply, Request};
+use freestone_wire::server::{Acceptor, Connection, Input, Limits, Reply, Request};
 use freestone_wire::transport::{Stream, is_tls};
 use freestone_wire::{
     Batch, ByteCodec, Column, Preference, SqlError, StoredColumn, StoredPiece, StoredShared, WireError, sqlstate,
@@ -88,8 +88,9 @@ pub async fn serve(mut connection: Connection, tables: Arc<Tables>) -> Result<()
     let mut statements = HashMap::new();
     while let Some(request) = connection.next().await? {
         match request {
-            Request::Query { sql, parameters, reply } => run(&sql, parameters, reply, &tables).await?,
-            Request::Prepare { sql, reply } => {
+            Request::Query { sql, inputs, reply, .. } if !inputs.is_empty() => given(&sql, inputs, reply).await?,
+            Request::Query { sql, parameters, reply, .. } => run(&sql, parameters, reply, &tables).await?,
+            Request::Prepare { sql, reply, .. } => {
                 let id = reply.id();
                 if sql == "error" {
                     reply.fail(SqlError::new("42601", "syntax")).await?;
@@ -99,7 +100,7 @@ pub async fn serve(mut connection: Connection, tables: Arc<Tables>) -> Result<()
                 reply.prepared(&Schema::new(vec![Field::new("$1", DataType::Int64, true)]), &columns).await?;
                 statements.insert(id, sql);
             }
-            Request::Execute { statement, parameters, reply } => match statements.get(&statement) {
+            Request::Execute { statement, parameters, reply, .. } => match statements.get(&statement) {
                 Some(sql) => run(sql, parameters, reply, &tables).await?,
                 None => reply.fail(SqlError::new(sqlstate::INVALID_STATEMENT_NAME, "no such statement")).await?,
             },
@@ -131,6 +132,24 @@ pub async fn serve(mut connection: Connection, tables: Arc<Tables>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Answers with the rows of all inputs; `skip` reads only the first chunk of each.
+async fn given(sql: &str, inputs: Vec<Input>, reply: Reply) -> Result<(), WireError> {
+    let mut rows = 0;
+    for mut input in inputs {
+        loop {
+            match input.rows.next().await {
+                Ok(Some(batch)) => rows += batch.num_rows() as u64,
+                Ok(None) => break,
+                Err(error) => return reply.fail(error.to_sql()).await,
+            }
+            if sql == "skip" {
+                break;
+            }
+        }
+    }
+    reply.complete(rows, "INSERT").await
 }
 
 fn preference(words: &[&str]) -> Preference {

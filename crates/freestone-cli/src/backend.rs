@@ -1,0 +1,116 @@
+//! The database that statements go to: the engine in this process, or a server.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use freestone::{Outcome, Session, Statement};
+use freestone_wire::WireError;
+use freestone_wire::blocking::Client;
+use futures::stream::{self, BoxStream, StreamExt};
+
+use crate::failure::{Failure, note};
+use crate::progress::Meter;
+
+/// Names that a shell may complete, of a server.
+const NAMES: &str = "SELECT table_name FROM information_schema.tables WHERE table_schema <> 'information_schema' \
+                     UNION SELECT column_name FROM information_schema.columns \
+                     WHERE table_schema <> 'information_schema' ORDER BY 1";
+
+/// A session of a database.
+#[derive(Clone)]
+pub enum Backend {
+    Embedded(Arc<Session>),
+    Remote(Arc<Client>),
+}
+
+/// What a statement gives back.
+pub enum Answer {
+    Rows { schema: SchemaRef, stream: BoxStream<'static, Result<RecordBatch, Failure>> },
+    Affected { verb: Cow<'static, str>, rows: u64 },
+    Done { verb: Cow<'static, str> },
+}
+
+impl Backend {
+    /// Executes one statement, on the workers' threads. Rows are computed, or come, as they are read.
+    pub async fn execute(&self, statement: &Statement) -> Result<Answer, Failure> {
+        match self {
+            Backend::Embedded(session) => Ok(match session.execute(statement).await? {
+                Outcome::Rows { schema, stream } => {
+                    let failure = |error| Failure::from(freestone::Error::from(error));
+                    Answer::Rows { schema, stream: stream.map(move |batch| batch.map_err(failure)).boxed() }
+                }
+                Outcome::Affected { verb, rows } => Answer::Affected { verb: verb.into(), rows },
+                Outcome::Done { verb } => Answer::Done { verb: verb.into() },
+            }),
+            Backend::Remote(client) => execute_remote(client, &statement.text).await,
+        }
+    }
+
+    /// Cancels what runs. Does not wait for it.
+    pub fn cancel(&self) {
+        match self {
+            Backend::Embedded(session) => session.cancel_handle().cancel(),
+            // Over a connection of its own, made where nobody waits for it. If that fails, so has the server.
+            Backend::Remote(client) => {
+                let client = client.clone();
+                std::thread::spawn(move || client.cancel());
+            }
+        }
+    }
+
+    /// Tables, views and columns. Whatever cannot be read is not among them.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Backend::Embedded(session) => session.names().unwrap_or_default(),
+            Backend::Remote(client) => remote_names(client).unwrap_or_default(),
+        }
+    }
+
+    /// Long statements say there how far they are; what a server wants to be shown is printed.
+    pub fn report_to(&self, meter: Arc<Meter>) {
+        match self {
+            Backend::Embedded(session) => session.set_progress(Some(meter)),
+            Backend::Remote(client) => {
+                let client = client.client();
+                client.on_notice(|notice| note(format_args!("notice: {notice}")));
+                client.on_progress(move |done, total| meter.show(done, total));
+            }
+        }
+    }
+
+    /// The line of the script, from 0, that messages about a statement count from: the engine knows the text around it, a
+    /// server does not.
+    pub fn first_line_of(&self, statement: &Statement) -> usize {
+        match self {
+            Backend::Embedded(_) => 0,
+            Backend::Remote(_) => statement.line.saturating_sub(1),
+        }
+    }
+}
+
+async fn execute_remote(client: &Arc<Client>, sql: &str) -> Result<Answer, Failure> {
+    let mut rows = client.client().query(sql, None).await?;
+    let schema = rows.schema().await?;
+    if !schema.fields().is_empty() {
+        let stream = stream::unfold((rows, client.clone()), |(mut rows, client)| async move {
+            let next = rows.next().await.map_err(Failure::from).transpose()?;
+            Some((next, (rows, client)))
+        });
+        return Ok(Answer::Rows { schema, stream: stream.boxed() });
+    }
+    while rows.next().await?.is_some() {}
+    let summary = rows.summary().ok_or(WireError::Closed("by the server"))?;
+    let (verb, rows) = (summary.tag.clone().into(), summary.rows);
+    Ok(if summary.counts_rows() { Answer::Affected { verb, rows } } else { Answer::Done { verb } })
+}
+
+fn remote_names(client: &Client) -> Result<Vec<String>, WireError> {
+    let mut names = vec![];
+    for batch in client.query(NAMES, None)? {
+        names.extend(batch?.column(0).as_string_view().iter().flatten().map(str::to_owned));
+    }
+    Ok(names)
+}

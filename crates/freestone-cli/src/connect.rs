@@ -1,0 +1,95 @@
+//! From what the command line names to a session of it: a folder, memory, or a server's address.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use freestone_wire::WireError;
+use freestone_wire::address::{Address, Endpoint};
+use freestone_wire::blocking::Client;
+use freestone_wire::sqlstate;
+
+use crate::args::{Cli, EngineArgs};
+use crate::backend::Backend;
+use crate::failure::Failure;
+use crate::user;
+
+/// A session, and what the shell calls its database.
+pub struct Connected {
+    pub backend: Backend,
+    pub name: String,
+    /// Threads that statements run on here.
+    pub threads: usize,
+}
+
+/// Opens a folder, memory where there is none, or connects to a server.
+pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failure> {
+    let Some(text) = db.and_then(address_text) else {
+        let database = crate::open(db, args)?;
+        let name = db.and_then(Path::file_name).map_or("memory".into(), |name| name.to_string_lossy().into_owned());
+        let threads = database.options().threads;
+        return Ok(Connected { backend: Backend::Embedded(Arc::new(database.session())), name, threads });
+    };
+    refuse_engine_options(args);
+    let address = Address::parse(text).unwrap_or_else(|error| wrong_usage(&error.to_string()));
+    let name = place(&address.endpoint);
+    let threads = address.threads;
+    let client = log_in(address.with_password_of_environment())?;
+    Ok(Connected { backend: Backend::Remote(Arc::new(client)), name, threads })
+}
+
+/// The text of an address: anything with a scheme, which no folder's path has.
+pub fn address_text(db: &Path) -> Option<&str> {
+    db.to_str().filter(|text| text.contains("://"))
+}
+
+/// Those are the server's to decide. Ends the process as any other wrong usage does.
+fn refuse_engine_options(args: &EngineArgs) {
+    let given = [
+        ("--read-only", args.read_only),
+        ("--memory-limit", args.memory_limit.is_some()),
+        ("--threads", args.threads.is_some()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        wrong_usage(&format!("{option} is for a database folder: on a server it is an option of `freestone serve`"));
+    }
+}
+
+fn wrong_usage(message: &str) -> ! {
+    Cli::command().error(ErrorKind::ArgumentConflict, message).exit()
+}
+
+fn place(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Tcp { host, port } => format!("{host}:{port}"),
+        Endpoint::Unix(path) => path.display().to_string(),
+    }
+}
+
+/// Connects; asks for the password where none is given and the server wants one.
+fn log_in(mut address: Address) -> Result<Client, Failure> {
+    let has_password = !address.password.is_empty();
+    match Client::connect_to(address.clone()) {
+        Err(error) if is_refusal(&error) && !has_password => {
+            if !io::stdin().is_terminal() {
+                return Err(Failure::with_hint(
+                    format!("{} wants a password for user {}", place(&address.endpoint), address.user),
+                    "put it into the address, freestone://user:password@host:port, or into FREESTONE_PASSWORD",
+                ));
+            }
+            address.password = user::ask(&format!("password of {}: ", address.user))?;
+            Client::connect_to(address).map_err(Failure::from)
+        }
+        connected => connected.map_err(Failure::from),
+    }
+}
+
+fn is_refusal(error: &WireError) -> bool {
+    match error {
+        WireError::Authentication(_) => true,
+        WireError::Sql(error) => error.sqlstate == sqlstate::INVALID_PASSWORD,
+        _ => false,
+    }
+}

@@ -1,0 +1,107 @@
+//! Values of Python beside each other: elements of a list, fields of a dict, one parameter of many executions. They become
+//! arrays of the type that they have in common.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, StructArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
+use freestone::{ArrowTable, Error, ErrorKind, Result, ScalarValue, type_name};
+
+/// Digits of the longest decimal.
+const DECIMAL_DIGITS: u8 = 38;
+
+/// A list as one value.
+pub fn list(elements: Vec<ScalarValue>) -> Result<ScalarValue> {
+    let offsets = OffsetBuffer::from_lengths([elements.len()]);
+    let values = array(elements)?;
+    let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    Ok(ScalarValue::List(Arc::new(ListArray::try_new(field, offsets, values, None)?)))
+}
+
+/// A dict as one value: a struct with a field for each key.
+pub fn structure(fields: Vec<(String, ScalarValue)>) -> Result<ScalarValue> {
+    let (mut named, mut arrays) = (vec![], vec![]);
+    for (name, value) in fields {
+        let array = value.to_array()?;
+        named.push(Field::new(name, array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    let structure = StructArray::try_new_with_length(Fields::from(named), arrays, None, 1)?;
+    Ok(ScalarValue::Struct(Arc::new(structure)))
+}
+
+/// Sets of parameters as a table whose columns are named by their numbers, from 1.
+pub fn table(sets: Vec<Vec<ScalarValue>>, width: usize) -> Result<ArrowTable> {
+    let rows = sets.len();
+    let mut columns: Vec<Vec<ScalarValue>> = (0..width).map(|_| Vec::with_capacity(rows)).collect();
+    for (at, set) in sets.into_iter().enumerate() {
+        if set.len() != width {
+            let message = format!("the statement has {width} parameters and set {} has {}", at + 1, set.len());
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        columns.iter_mut().zip(set).for_each(|(column, value)| column.push(value));
+    }
+    let (mut fields, mut arrays) = (vec![], vec![]);
+    for (at, column) in columns.into_iter().enumerate() {
+        let array = array(column).map_err(|error| {
+            let placed = Error::new(error.kind(), format!("parameter ${}: {error}", at + 1));
+            placed.with_hint("give values of one type, or call execute() for each set")
+        })?;
+        fields.push(Field::new((at + 1).to_string(), array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?;
+    ArrowTable::of_batches(&schema, [batch])
+}
+
+/// Values as one array of the type that they have in common.
+fn array(values: Vec<ScalarValue>) -> Result<ArrayRef> {
+    let mut common = DataType::Null;
+    for value in &values {
+        let data_type = value.data_type();
+        if common != data_type {
+            common = united(&common, &data_type).ok_or_else(|| {
+                let message = format!("{} and {} have no type in common", type_name(&common), type_name(&data_type));
+                Error::new(ErrorKind::Type, message)
+            })?;
+        }
+    }
+    if values.is_empty() {
+        return Ok(arrow::array::new_empty_array(&common));
+    }
+    let values = values.into_iter().map(|value| {
+        let same = value.data_type() == common;
+        if same { Ok(value) } else { value.cast_to(&common) }
+    });
+    Ok(ScalarValue::iter_to_array(values.collect::<std::result::Result<Vec<_>, _>>()?)?)
+}
+
+/// The type of which both are.
+fn united(a: &DataType, b: &DataType) -> Option<DataType> {
+    use DataType::{Decimal128, Float64, Int64, List, Null, Struct, Timestamp, UInt64};
+    Some(match (a, b) {
+        _ if a == b => a.clone(),
+        (Null, other) | (other, Null) => other.clone(),
+        (Int64, UInt64) | (UInt64, Int64) => Decimal128(DECIMAL_DIGITS, 0),
+        (Float64, Int64 | UInt64 | Decimal128(..)) | (Int64 | UInt64 | Decimal128(..), Float64) => Float64,
+        (Decimal128(_, scale), Int64 | UInt64) | (Int64 | UInt64, Decimal128(_, scale)) => {
+            Decimal128(DECIMAL_DIGITS, *scale)
+        }
+        (Decimal128(_, one), Decimal128(_, other)) => Decimal128(DECIMAL_DIGITS, *one.max(other)),
+        (Timestamp(_, one), Timestamp(_, other)) if one == other => Timestamp(TimeUnit::Nanosecond, one.clone()),
+        (List(one), List(other)) => List(Arc::new(united_field(one, other)?)),
+        (Struct(ones), Struct(others)) if ones.len() == others.len() => {
+            let pairs = ones.iter().zip(others).map(|(one, other)| united_field(one, other));
+            Struct(pairs.collect::<Option<Vec<_>>>()?.into())
+        }
+        _ => return None,
+    })
+}
+
+fn united_field(one: &Field, other: &Field) -> Option<Field> {
+    let same = one.name() == other.name();
+    same.then_some(Field::new(one.name(), united(one.data_type(), other.data_type())?, true))
+}

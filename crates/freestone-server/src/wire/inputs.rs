@@ -1,0 +1,66 @@
+//! Tables that a client gives to one statement.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use freestone::{ArrowTable, Error, ErrorKind, Held, Result, Session};
+use freestone_wire::WireError;
+use freestone_wire::server::{Input, UploadStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::upload::{BATCHES_AHEAD, bring, table};
+
+/// The tables of one statement, with what they need for as long as it runs.
+#[derive(Default)]
+pub struct Given {
+    pub tables: Arc<HashMap<String, ArrowTable>>,
+    /// Tasks that pass rows on; they end with this.
+    bringing: JoinSet<()>,
+    /// Memory of tables that are held here.
+    _held: Option<Held>,
+}
+
+/// Takes the rows of whole inputs, and begins to pass on those of the others.
+pub async fn receive(session: &Session, inputs: Vec<Input>) -> Result<Given> {
+    if inputs.is_empty() {
+        return Ok(Given::default());
+    }
+    let (mut tables, mut given, mut held) = (HashMap::new(), Given::default(), session.hold());
+    for Input { name, whole, schema, rows } in inputs {
+        let table = match whole {
+            true => collect(&schema, rows, &mut held).await?,
+            false => {
+                let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
+                given.bringing.spawn(bring(rows, sender));
+                table(&schema, batches)
+            }
+        };
+        tables.insert(name, table);
+    }
+    Ok(Given { tables: Arc::new(tables), _held: Some(held), ..given })
+}
+
+/// The same tables without rows, for planning.
+pub fn columns(inputs: &[Input]) -> Result<Arc<HashMap<String, ArrowTable>>> {
+    let table = |input: &Input| Ok((input.name.clone(), ArrowTable::of_batches(&input.schema, [])?));
+    inputs.iter().map(table).collect::<Result<_>>().map(Arc::new)
+}
+
+async fn collect(schema: &SchemaRef, mut rows: UploadStream, held: &mut Held) -> Result<ArrowTable> {
+    let mut batches = vec![];
+    while let Some(batch) = rows.next().await.map_err(lost)? {
+        held.grow(batch.get_array_memory_size())?;
+        batches.push(batch);
+    }
+    ArrowTable::of_batches(schema, batches)
+}
+
+/// The client does not go on.
+fn lost(error: WireError) -> Error {
+    match error {
+        WireError::Cancelled => Error::cancelled(),
+        other => Error::new(ErrorKind::Io, other.to_string()),
+    }
+}

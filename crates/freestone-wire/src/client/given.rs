@@ -1,0 +1,125 @@
+//! What goes along with a statement: values of parameters, and tables whose rows this side sends while the statement runs.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use tokio::sync::{Semaphore, watch};
+
+use super::{Link, Route, UPLOAD_BYTES, lock};
+use crate::error::{Result, WireError};
+use crate::message;
+use crate::sender::{ChunkSender, Context};
+use crate::server::codecs;
+use crate::types::{describe, wire_schema};
+
+/// What a statement is given.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// One row, a column for each parameter.
+    pub parameters: Option<RecordBatch>,
+    pub inputs: Vec<Input>,
+}
+
+impl Given {
+    /// Parameters alone.
+    pub fn parameters(row: Option<&RecordBatch>) -> Self {
+        Self { parameters: row.cloned(), inputs: vec![] }
+    }
+}
+
+/// A table that a statement may name.
+pub struct Input {
+    /// As SQL folds it. A table or view of the database with the same name wins.
+    pub name: String,
+    pub schema: SchemaRef,
+    /// Whether the server takes all rows before the statement begins, so that it may read them several times; they have to
+    /// fit what it holds for a client. If not, it reads them once, while they come.
+    pub whole: bool,
+    /// The rows, read on a thread that may block, as the server has room for them.
+    pub batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("name", &self.name).field("whole", &self.whole).finish_non_exhaustive()
+    }
+}
+
+/// What is known of an input while its statement runs.
+pub(super) struct InputRoute {
+    pub id: u32,
+    /// Chunks that may be sent.
+    pub credit: Arc<Semaphore>,
+    pub cancel: watch::Sender<bool>,
+}
+
+impl InputRoute {
+    pub fn new(id: u32) -> Self {
+        Self { id, credit: Arc::new(Semaphore::new(0)), cancel: watch::channel(false).0 }
+    }
+}
+
+/// What tells the server which tables the next statement may name.
+pub(super) fn declarations(inputs: &[Input]) -> Result<Vec<message::Input>> {
+    let declared = inputs.iter().map(|Input { name, schema, whole, .. }| {
+        Ok(message::Input { name: name.clone(), whole: *whole, columns: describe(schema)? })
+    });
+    declared.collect()
+}
+
+/// Sends the rows of inputs as the server asks for them.
+pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
+    let _runtime = link.runtime.enter();
+    for (input, InputRoute { id, credit, cancel }) in inputs.into_iter().zip(&route.inputs) {
+        let inner = &link.inner;
+        let context = Context {
+            id: *id,
+            schema: wire_schema(&input.schema),
+            chunk_bytes_max: inner.frame_bytes_max.min(UPLOAD_BYTES),
+            codecs: codecs(inner.capabilities),
+            stored: true,
+            threads: inner.address.threads,
+            pool: inner.pool.clone(),
+            credit: credit.clone(),
+            cancel: cancel.clone(),
+            ring: None,
+        };
+        let sender = ChunkSender::start(context, vec![inner.main.clone()], inner.address.upload, vec![]);
+        let (link, route, id) = (link.clone(), route.clone(), *id);
+        let mut cancelled = cancel.subscribe();
+        tokio::spawn(async move {
+            let sending = send_one(&link, id, sender, input.batches);
+            let sent = tokio::select! {
+                sent = sending => sent,
+                _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
+            };
+            // That the server wants no more rows is no failure.
+            if let Err(error) = sent
+                && !matches!(error, WireError::Cancelled)
+            {
+                lock(&route.failure).get_or_insert(error);
+                _ = link.inner.main.send(id, &message::UploadEnd { commit: false, rows: 0 }).await;
+            }
+        });
+    }
+}
+
+async fn send_one(
+    link: &Link,
+    id: u32,
+    mut sender: ChunkSender,
+    mut batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
+) -> Result<()> {
+    loop {
+        let read = tokio::task::spawn_blocking(move || (batches.next(), batches)).await;
+        let (next, rest) = read.map_err(|error| WireError::Source(format!("the source of rows failed: {error}")))?;
+        batches = rest;
+        match next {
+            Some(batch) => sender.send(batch?.into()).await?,
+            None => break,
+        }
+    }
+    sender.finish().await?;
+    link.inner.main.send(id, &message::UploadEnd { commit: true, rows: sender.rows() }).await
+}
