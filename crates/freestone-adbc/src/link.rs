@@ -99,7 +99,11 @@ impl Link {
     /// Plans a statement without executing it.
     pub async fn prepare(&self, mut parsed: Prepared) -> Result<Prepared> {
         let [statement] = &parsed.statements[..] else {
-            return Err(invalid("exactly one statement can be prepared at a time; send the others by themselves"));
+            // Callers that prepare whatever they execute go on without.
+            return Err(not_implemented(
+                "a script cannot be prepared",
+                "execute it, or prepare its statements one by one",
+            ));
         };
         match &self.backend {
             Backend::Embedded(session) => {

@@ -10,18 +10,20 @@ use freestone::ParameterNames;
 use crate::error::{engine, invalid};
 use crate::link::{Prepared, Reader};
 
-/// The names of a statement's parameters, where they have names.
-fn names(query: &Prepared) -> Result<Option<Vec<String>>> {
-    let [statement] = &query.statements[..] else { return Ok(None) };
-    Ok(match statement.parameter_names().map_err(engine)? {
-        ParameterNames::Names(names) => Some(names),
-        ParameterNames::Numbers(_) => None,
-    })
+/// A statement's parameters as its text has them.
+fn names(query: &Prepared) -> Result<ParameterNames> {
+    match &query.statements[..] {
+        [statement] => statement.parameter_names().map_err(engine),
+        _ => Err(invalid("parameters can be given to one statement at a time, not to a script")),
+    }
 }
 
 /// The parameters with their names, or `$1`, `$2`, …, and their types.
 pub fn schema(query: &Prepared, types: &Schema) -> Result<Schema> {
-    let names = names(query)?.unwrap_or_default();
+    let names = match names(query)? {
+        ParameterNames::Names(names) => names,
+        ParameterNames::Numbers(_) => vec![],
+    };
     let named = types.fields().iter().enumerate().map(|(at, field)| {
         let name = names.get(at).unwrap_or(field.name());
         Field::new(name, field.data_type().clone(), true)
@@ -33,9 +35,10 @@ pub fn schema(query: &Prepared, types: &Schema) -> Result<Schema> {
 /// statement's parameters have names and all of them are columns.
 pub fn arranged(query: &Prepared, reader: Reader, by_name: bool) -> Result<Reader> {
     let given = reader.schema();
-    let expected = query.description.as_ref().map_or(0, |description| description.parameters.fields().len());
-    let order = match names(query)? {
-        Some(names) => {
+    let parameters = names(query)?;
+    let expected = parameters.count();
+    let order = match parameters {
+        ParameterNames::Names(names) => {
             let places: Vec<_> = names.iter().map(|name| given.index_of(name).ok()).collect();
             match places.iter().position(Option::is_none) {
                 None => Some(places.into_iter().flatten().collect::<Vec<_>>()),
@@ -43,10 +46,10 @@ pub fn arranged(query: &Prepared, reader: Reader, by_name: bool) -> Result<Reade
                 Some(_) => None,
             }
         }
-        None if by_name && expected > 0 => {
+        ParameterNames::Numbers(_) if by_name && expected > 0 => {
             return Err(invalid("values are bound by name, and the statement's parameters have none; write $name"));
         }
-        None => None,
+        ParameterNames::Numbers(_) => None,
     };
     let given_count = given.fields().len();
     if order.is_none() && given_count != expected {
