@@ -15,7 +15,7 @@ use crate::database::{FreestoneDatabase, Place};
 use crate::error::{not_found, not_implemented, state, wire};
 use crate::link::{Backend, Link};
 use crate::options::{text, truth, unknown};
-use crate::running::{Cancel, Signals, plain_schema};
+use crate::running::{Cancel, Lane, Signals, plain_schema};
 use crate::statement::FreestoneStatement;
 use crate::{CATALOG, SCHEMA, info, objects, statistics};
 
@@ -51,7 +51,7 @@ impl FreestoneConnection {
                 _ => check(&key, &value)?,
             }
         }
-        let (threads, cancel) = (database.threads.clone(), Cancel::default());
+        let (lane, cancel) = (Lane::on(database.threads.clone()), Cancel::default());
         let backend = match &database.place {
             Place::Embedded(database) => {
                 let access = Access { write: !read_only, ..Access::default() };
@@ -66,10 +66,10 @@ impl FreestoneConnection {
             Place::Server(address) => {
                 let address = (**address).clone();
                 let connecting = async move { Client::connect_to(address).await.map_err(wire) };
-                Backend::Remote(threads.wait(Signals::of(&[&cancel]), connecting)?)
+                Backend::Remote(lane.wait(Signals::of(&[&cancel]), connecting)?)
             }
         };
-        Ok(FreestoneConnection { link: Arc::new(Link { backend, threads, cancel, plain }), read_only })
+        Ok(FreestoneConnection { link: Arc::new(Link { backend, lane, cancel, plain }), read_only })
     }
 
     fn reader(&self, batch: RecordBatch) -> Reader {

@@ -141,10 +141,9 @@ impl Undo {
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        let Some(table) = self.table.take() else { return };
-        let link = self.link.clone();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { link.command(&format!("DROP TABLE {}", quote(&table))).await });
+        if let Some(table) = self.table.take() {
+            let (link, text) = (self.link.clone(), format!("DROP TABLE {}", quote(&table)));
+            self.link.lane.leave(async move { link.undo(&text).await });
         }
     }
 }

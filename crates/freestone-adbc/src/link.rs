@@ -15,7 +15,7 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
 use crate::error::{engine, internal, invalid, not_implemented, wire};
-use crate::running::{Cancel, Message, Outlet, Signals, Threads};
+use crate::running::{Cancel, Lane, Message, Outlet, Signals};
 
 /// The name of the rows in the statement that ingests them.
 const ROWS: &str = "ingested rows";
@@ -29,7 +29,7 @@ pub type Reader = Box<dyn RecordBatchReader + Send>;
 /// What a connection, its statements and their results share.
 pub struct Link {
     pub backend: Backend,
-    pub threads: Arc<Threads>,
+    pub lane: Arc<Lane>,
     /// Cancels all that the connection does.
     pub cancel: Cancel,
     /// Whether strings are handed out with offsets instead of as views.
@@ -54,7 +54,7 @@ pub struct Prepared {
     pub description: Option<Description>,
     text: String,
     remote: Option<RemotePrepared>,
-    threads: Arc<Threads>,
+    lane: Arc<Lane>,
 }
 
 impl Prepared {
@@ -66,7 +66,7 @@ impl Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         // The server forgets it when it is told so, on the threads of its connection.
-        let _entered = self.threads.enter();
+        let _entered = self.lane.enter();
         self.remote = None;
     }
 }
@@ -83,7 +83,7 @@ impl Link {
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        self.threads.wait(Signals::of(&[&self.cancel]), work(self.clone()))
+        self.lane.wait(Signals::of(&[&self.cancel]), work(self.clone()))
     }
 
     /// Reads a statement without asking the database.
@@ -92,8 +92,8 @@ impl Link {
         if statements.is_empty() {
             return Err(invalid("there is no statement in the text"));
         }
-        let (text, threads) = (text.to_owned(), self.threads.clone());
-        Ok(Prepared { statements, description: None, text, remote: None, threads })
+        let (text, lane) = (text.to_owned(), self.lane.clone());
+        Ok(Prepared { statements, description: None, text, remote: None, lane })
     }
 
     /// Plans a statement without executing it.
@@ -114,6 +114,7 @@ impl Link {
                 parsed.description = Some(Description { parameters, columns: described.schema });
             }
             Backend::Remote(client) => {
+                self.lane.settled().await;
                 let prepared = client.prepare(&parsed.text).await.map_err(wire)?;
                 let (parameters, columns) = (prepared.parameters().as_ref().clone(), prepared.columns().clone());
                 let columns = (!columns.fields().is_empty()).then_some(columns);
@@ -190,6 +191,7 @@ impl Link {
                 answer(session.execute_given(last, inputs).await.map_err(engine)?)
             }
             Backend::Remote(client) => {
+                self.lane.settled().await;
                 let rows = match &prepared.remote {
                     Some(remote) => client.execute(remote, values.as_ref()).await,
                     None => client.query(&prepared.text, values.as_ref()).await,
@@ -233,6 +235,14 @@ impl Link {
         }
     }
 
+    /// Executes a command on a server although other work of the connection is being left.
+    pub async fn undo(&self, text: &str) {
+        let Backend::Remote(client) = &self.backend else { return };
+        if let Ok(mut rows) = client.query(text, None).await {
+            while let Ok(Some(_)) = rows.next().await {}
+        }
+    }
+
     /// Executes a statement that names the caller's rows, in this process; how many it wrote. `text` gets their name.
     pub async fn command_on(&self, reader: Reader, text: impl FnOnce(&str) -> String) -> Result<u64> {
         let Backend::Embedded(session) = &self.backend else {
@@ -261,6 +271,7 @@ impl Link {
         let Backend::Remote(client) = &self.backend else {
             return Err(internal("an upload needs a server"));
         };
+        self.lane.settled().await;
         let mut upload: Upload = client.upload(table, &reader.schema()).await.map_err(wire)?;
         while let (Some(batch), rest) = read(reader).await? {
             reader = rest;

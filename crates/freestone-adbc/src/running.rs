@@ -19,7 +19,7 @@ use arrow::error::ArrowError;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use crate::error::{cancelled, engine, internal, state};
 
@@ -45,10 +45,49 @@ impl Threads {
         let runtime = runtime.map_err(|error| internal(format!("cannot start threads: {error}")))?;
         Ok(Arc::new(Threads { runtime: Some(runtime), process: process::id() }))
     }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Waiting could be for ever, and a thread of the runtime's own may be the one that drops it.
+        match self.runtime.take() {
+            Some(runtime) if self.process == process::id() => runtime.shutdown_background(),
+            forked => std::mem::forget(forked),
+        }
+    }
+}
+
+/// One connection's work on the threads.
+pub struct Lane {
+    threads: Arc<Threads>,
+    /// Work that was left and may not have ended yet.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Lane {
+    pub fn on(threads: Arc<Threads>) -> Arc<Lane> {
+        Arc::new(Lane { threads, leaving: Mutex::default() })
+    }
 
     /// For things that end by telling a server so.
     pub fn enter(&self) -> Option<EnterGuard<'_>> {
-        self.runtime.as_ref().map(Runtime::enter)
+        self.threads.runtime.as_ref().map(Runtime::enter)
+    }
+
+    /// Starts work that nobody waits for but what comes next.
+    pub fn leave(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.threads.runtime {
+            self.leaving.lock().push(runtime.spawn(work));
+        }
+    }
+
+    /// Waits for the end of work that was left: a connection to a server does one thing at a time.
+    pub async fn settled(&self) {
+        let leaving = std::mem::take(&mut *self.leaving.lock());
+        for task in leaving {
+            // It was aborted, or panicked: in any case it is over.
+            _ = task.await;
+        }
     }
 
     /// Starts work that sends messages, while fewer than `ahead` of them wait.
@@ -62,7 +101,8 @@ impl Threads {
         T: Send + 'static,
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let runtime = self.runtime.as_ref().filter(|_| self.process == process::id()).ok_or_else(|| {
+        let threads = &self.threads;
+        let runtime = threads.runtime.as_ref().filter(|_| threads.process == process::id()).ok_or_else(|| {
             state("the database belongs to the process that this one was forked from; open it again in this one")
         })?;
         let (sender, receiver) = channel();
@@ -79,7 +119,7 @@ impl Threads {
                 _ = sender.send(Err(error));
             }
         });
-        Ok(Inlet { receiver, room, task: task.abort_handle(), signals, _threads: self.clone() })
+        Ok(Inlet { receiver, room, task: Some(task), signals, lane: self.clone() })
     }
 
     /// Runs work to its end and waits for what it gives.
@@ -94,16 +134,6 @@ impl Threads {
             Ok(())
         })?;
         inlet.receive()?.ok_or_else(|| internal("the work ended without a result"))
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        // Waiting could be for ever, and a thread of the runtime's own may be the one that drops it.
-        match self.runtime.take() {
-            Some(runtime) if self.process == process::id() => runtime.shutdown_background(),
-            forked => std::mem::forget(forked),
-        }
     }
 }
 
@@ -173,9 +203,9 @@ impl<T> Outlet<T> {
 pub struct Inlet<T> {
     receiver: Receiver<Result<T>>,
     room: Arc<Semaphore>,
-    task: AbortHandle,
+    task: Option<JoinHandle<()>>,
     signals: Signals,
-    _threads: Arc<Threads>,
+    lane: Arc<Lane>,
 }
 
 impl<T> Inlet<T> {
@@ -203,7 +233,11 @@ impl<T> Inlet<T> {
 impl<T> Drop for Inlet<T> {
     fn drop(&mut self) {
         self.room.close();
-        self.task.abort();
+        let Some(task) = self.task.take() else { return };
+        task.abort();
+        let mut leaving = self.lane.leaving.lock();
+        leaving.retain(|task| !task.is_finished());
+        leaving.push(task);
     }
 }
 
@@ -241,7 +275,7 @@ pub fn supersede(current: &Current) {
 
 /// Starts a statement and waits for its first rows, so that what is wrong with it is told now.
 pub fn start<F>(
-    threads: &Arc<Threads>,
+    lane: &Arc<Lane>,
     signals: Signals,
     plain: bool,
     work: impl FnOnce(Outlet<Message>) -> F,
@@ -249,7 +283,7 @@ pub fn start<F>(
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
-    let mut inlet = threads.spawn(BATCHES_AHEAD, signals, work)?;
+    let mut inlet = lane.spawn(BATCHES_AHEAD, signals, work)?;
     let schema = match inlet.receive()? {
         Some(Message::Schema(schema)) => schema,
         Some(Message::Changed(rows)) => return Ok(Started::Changed(rows)),

@@ -82,7 +82,7 @@ impl FreestoneStatement {
         self.end_current();
         let parsed = self.link.parse(query.text())?;
         let link = self.link.clone();
-        let prepared = self.link.threads.wait(self.signals(), async move { link.prepare(parsed).await })?;
+        let prepared = self.link.lane.wait(self.signals(), async move { link.prepare(parsed).await })?;
         let prepared = Arc::new(prepared);
         self.work = Some(Work::Query(prepared.clone()));
         Ok(prepared)
@@ -109,13 +109,13 @@ impl FreestoneStatement {
             None => return Err(nothing_to_execute()),
             Some(Work::Query(query)) => {
                 let query = query.clone();
-                start(&self.link.threads, signals, self.link.plain, |outlet| link.run(query, values, outlet))?
+                start(&self.link.lane, signals, self.link.plain, |outlet| link.run(query, values, outlet))?
             }
             Some(Work::Ingest) => {
                 let rows =
                     values.ok_or_else(|| state("there are no rows to ingest; bind a batch or a stream first"))?;
                 let ingestion = self.ingestion.clone();
-                start(&self.link.threads, signals, false, |outlet| async move {
+                start(&self.link.lane, signals, false, |outlet| async move {
                     let rows = ingest::run(&link, ingestion, rows).await?;
                     outlet.send(Message::Changed(Some(rows))).await;
                     Ok(())
