@@ -5,6 +5,7 @@ import datetime
 import decimal
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -160,7 +161,7 @@ def test_errors_in_the_middle_of_a_result_have_their_state(cursor):
 
 
 def test_transactions_are_not_there(place):
-    with pytest.warns(UserWarning, match="[Aa]utocommit"):
+    with pytest.warns(Warning, match="Cannot disable autocommit"):
         connection = manager.connect(freestone.adbc.driver_path(), place)
     connection.close()
 
@@ -254,3 +255,20 @@ def test_the_library_by_its_c_functions():
         assert b"null pointer" in error.message and error.sqlstate == b"22023"
         assert init(7, ctypes.addressof(table), ctypes.addressof(error)) == adbc_driver_manager.AdbcStatusCode.NOT_IMPLEMENTED
         assert b"1001000" in error.message
+
+
+def test_a_program_in_c(tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    headers = pathlib.Path(adbc_driver_manager.__file__).parent
+    source, program = pathlib.Path(__file__).with_name("adbc_program.c"), tmp_path / "program"
+    subprocess.run([compiler, "-Wall", "-Werror", f"-I{headers}", source, "-o", program, "-ldl"], check=True)
+    done = subprocess.run([program, LIBRARY], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "inserted 3",
+        "rows 2 of 2 columns, sum 5",
+        "status 3 state 42P01: no table or view u (hint: did you mean t?)",
+        "released twice: status 6",
+    ]
