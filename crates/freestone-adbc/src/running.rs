@@ -115,9 +115,8 @@ impl Lane {
                 () = watched.cancelled() => Err(cancelled()),
                 ended = work => ended,
             };
-            if let Err(error) = ended {
-                _ = sender.send(Err(error));
-            }
+            // Without this, the work panicked.
+            _ = sender.send(ended.map(|()| None));
         });
         Ok(Inlet { receiver, room, task: Some(task), signals, lane: self.clone() })
     }
@@ -184,7 +183,7 @@ impl Signals {
 
 /// Where work on the threads sends what it makes.
 pub struct Outlet<T> {
-    sender: Sender<Result<T>>,
+    sender: Sender<Result<Option<T>>>,
     room: Arc<Semaphore>,
 }
 
@@ -195,13 +194,13 @@ impl<T> Outlet<T> {
             Ok(permit) => permit.forget(),
             Err(_) => return false,
         }
-        self.sender.send(Ok(message)).is_ok()
+        self.sender.send(Ok(Some(message))).is_ok()
     }
 }
 
 /// The other end, with the work. Dropping it ends the work.
 pub struct Inlet<T> {
-    receiver: Receiver<Result<T>>,
+    receiver: Receiver<Result<Option<T>>>,
     room: Arc<Semaphore>,
     task: Option<JoinHandle<()>>,
     signals: Signals,
@@ -216,9 +215,9 @@ impl<T> Inlet<T> {
             match self.receiver.recv_timeout(LOOK) {
                 Ok(message) => {
                     self.room.add_permits(1);
-                    return message.map(Some);
+                    return message;
                 }
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => return Err(internal("a panic of the work")),
                 Err(RecvTimeoutError::Timeout) if self.signals.is_cancelled() => {
                     if noticed.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                         return Err(cancelled());
