@@ -1,16 +1,22 @@
 """The ADBC driver: a shared library with which programs in any language reach a Freestone database.
 
->>> import adbc_driver_manager.dbapi  # doctest: +SKIP
->>> connection = adbc_driver_manager.dbapi.connect(freestone.adbc.driver_path())  # doctest: +SKIP
+>>> import freestone.adbc
+>>> with freestone.adbc.connect(":memory:") as connection, connection.cursor() as cursor:  # doctest: +SKIP
+...     cursor.execute("SELECT 1 AS one").fetch_arrow_table()
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from .exceptions import NotSupportedError
+
+if TYPE_CHECKING:
+    import adbc_driver_manager.dbapi
 
 #: Names the driver's file where it is not in the package.
 VARIABLE = "FREESTONE_ADBC_DRIVER"
@@ -19,18 +25,59 @@ _FILES = {"darwin": "libfreestone_adbc.dylib", "win32": "freestone_adbc.dll"}
 
 
 def driver_path() -> str:
-    """The path of the driver's library, for ``adbc_driver_manager``.
+    """The path of a library with the driver, for ``adbc_driver_manager``.
 
-    The environment variable ``FREESTONE_ADBC_DRIVER`` comes first, then the package's folder.
+    The environment variable ``FREESTONE_ADBC_DRIVER`` comes first, then the driver's own library in the package's
+    folder, then the package's extension, which is the driver for Python, too. Programs in other languages need
+    the driver's own library: the extension asks for Python.
 
     Raises:
-        NotSupportedError: the driver is not there.
+        NotSupportedError: the variable names no file.
     """
     named = os.environ.get(VARIABLE)
-    file = Path(named) if named else Path(__file__).parent / _FILES.get(sys.platform, "libfreestone_adbc.so")
-    if file.is_file():
-        return str(file)
-    raise NotSupportedError(
-        f"the ADBC driver is not there: no file {file}",
-        f"name the file of the crate freestone-adbc in the environment variable {VARIABLE}",
-    )
+    if named:
+        if not Path(named).is_file():
+            raise NotSupportedError(
+                f"the ADBC driver is not there: no file {named}",
+                f"{VARIABLE} names the file of the crate freestone-adbc; unset it for the driver of the package",
+            )
+        return named
+    library = Path(__file__).parent / _FILES.get(sys.platform, "libfreestone_adbc.so")
+    if library.is_file():
+        return str(library)
+    extension = importlib.util.find_spec("freestone._freestone")
+    if extension is None or extension.origin is None:
+        raise NotSupportedError("the ADBC driver is not there: the package has no extension", "install it again")
+    return extension.origin
+
+
+def connect(
+    uri: str = ":memory:",
+    *,
+    db_kwargs: Optional[Mapping[str, Any]] = None,
+    conn_kwargs: Optional[Mapping[str, Any]] = None,
+) -> "adbc_driver_manager.dbapi.Connection":
+    """A DB-API connection of ``adbc_driver_manager``, through the driver.
+
+    Args:
+        uri: a database's folder, ``":memory:"``, or a server's address, ``freestone://user:password@host:port``.
+        db_kwargs: options of the database, such as ``{"freestone.threads": 2}``.
+        conn_kwargs: options of the connection.
+
+    Raises:
+        NotSupportedError: the package ``adbc-driver-manager`` is not installed.
+        adbc_driver_manager.Error: the database cannot be opened.
+    """
+    try:
+        from adbc_driver_manager import dbapi
+    except ImportError as error:
+        raise NotSupportedError(f"ADBC needs a package: {error}", "pip install adbc-driver-manager") from error
+    options = {name: _text(value) for name, value in (db_kwargs or {}).items()}
+    of_connection = {name: _text(value) for name, value in (conn_kwargs or {}).items()}
+    given = {**options, "uri": os.fspath(uri)}
+    # Each statement commits by itself: there is no other way, so nothing is asked for that would only warn.
+    return dbapi.connect(driver=driver_path(), db_kwargs=given, conn_kwargs=of_connection, autocommit=True)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each crate may depend on: the flow of data, from left to right.
-const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone", &["freestone-codec", "freestone-store"]),
     ("freestone-lab", &["freestone", "freestone-codec", "freestone-store"]),
     ("freestone-wire", &["freestone-codec", "freestone-store"]),
     ("freestone-server", &["freestone", "freestone-wire"]),
-    ("freestone-python", &["freestone", "freestone-wire"]),
+    ("freestone-adbc", &["freestone", "freestone-wire"]),
+    ("freestone-python", &["freestone", "freestone-adbc", "freestone-wire"]),
     ("freestone-cli", &["freestone", "freestone-lab", "freestone-server", "freestone-wire"]),
 ];
 

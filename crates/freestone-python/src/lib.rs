@@ -15,6 +15,8 @@ mod results;
 mod rows;
 mod workers;
 
+// Linked for the functions that it exports.
+use freestone_adbc as _;
 use pyo3::prelude::*;
 
 #[pymodule]

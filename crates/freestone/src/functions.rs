@@ -29,8 +29,10 @@ pub(crate) fn register(state: &mut SessionState, snapshot: &Arc<Snapshot>) {
 
 type Rows = fn(&Snapshot, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 7] = [
+const FUNCTIONS: [(&str, Rows); 9] = [
     ("freestone_tables", |snapshot, _| tables(snapshot)),
+    ("freestone_views", |snapshot, _| views(snapshot)),
+    ("freestone_keys", |snapshot, _| keys(snapshot)),
     ("freestone_design", |snapshot, argument| design(argument.table(snapshot)?)),
     ("freestone_segments", |snapshot, argument| segments(argument.table(snapshot)?)),
     ("freestone_columns", |snapshot, argument| columns(argument.table(snapshot)?)),
@@ -94,6 +96,45 @@ fn tables(snapshot: &Snapshot) -> Result<RecordBatch> {
         ("segments", false, numbers(tables.iter().map(|table| Some(table.segments.len() as u64)))),
         ("bytes", false, numbers(tables.iter().map(|table| Some(table.bytes())))),
         ("design", false, texts(tables.iter().map(|table| Some(table.design.to_string())))),
+    ])
+}
+
+/// `freestone_views()`: one row a view, with its query; also of views whose query fails.
+fn views(snapshot: &Snapshot) -> Result<RecordBatch> {
+    batch(vec![
+        ("name", false, texts(snapshot.views().keys().map(|name| Some(name.clone())))),
+        ("query", false, texts(snapshot.views().values().map(|query| Some(query.to_string())))),
+    ])
+}
+
+/// `freestone_keys()`: one row a column of a declared key. Keys of a table have numbers, the primary key's is 0.
+fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
+    type Row = (String, &'static str, u64, u64, String, Option<String>, Option<String>);
+    let mut rows: Vec<Row> = vec![];
+    for table in snapshot.tables() {
+        for (at, column) in table.schema.primary_key.iter().enumerate() {
+            rows.push((table.name.clone(), "PRIMARY KEY", 0, at as u64 + 1, column.clone(), None, None));
+        }
+        for (number, key) in table.schema.foreign_keys.iter().enumerate() {
+            // Without columns of its own, the reference is to the primary key.
+            let primary = || snapshot.table(&key.table).map(|table| table.schema.primary_key.clone());
+            let referenced =
+                if key.referenced.is_empty() { primary().unwrap_or_default() } else { key.referenced.clone() };
+            for (at, column) in key.columns.iter().enumerate() {
+                let (name, target) = (table.name.clone(), Some(key.table.clone()));
+                let (number, place) = (number as u64 + 1, at as u64 + 1);
+                rows.push((name, "FOREIGN KEY", number, place, column.clone(), target, referenced.get(at).cloned()));
+            }
+        }
+    }
+    batch(vec![
+        ("table", false, texts(rows.iter().map(|row| Some(row.0.clone())))),
+        ("kind", false, texts(rows.iter().map(|row| Some(row.1.to_owned())))),
+        ("key", false, numbers(rows.iter().map(|row| Some(row.2)))),
+        ("position", false, numbers(rows.iter().map(|row| Some(row.3)))),
+        ("column", false, texts(rows.iter().map(|row| Some(row.4.clone())))),
+        ("referenced_table", true, texts(rows.iter().map(|row| row.5.clone()))),
+        ("referenced_column", true, texts(rows.iter().map(|row| row.6.clone()))),
     ])
 }
 

@@ -114,9 +114,11 @@ const KEYWORDS: &[&str] = &[
     "WITH",
     "freestone_columns(",
     "freestone_design(",
+    "freestone_keys()",
     "freestone_profile()",
     "freestone_segments(",
     "freestone_tables()",
+    "freestone_views()",
     "freestone_workload()",
     "freestone_zones(",
 ];

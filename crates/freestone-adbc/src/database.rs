@@ -1,0 +1,92 @@
+//! Databases: a folder, memory, or a server.
+
+use std::sync::Arc;
+
+use adbc_core::Optionable;
+use adbc_core::error::Result;
+use adbc_core::options::{OptionConnection, OptionDatabase, OptionValue};
+use freestone::Database;
+use freestone_wire::address::Address;
+
+use crate::connection::FreestoneConnection;
+use crate::error::{engine, not_found, state};
+use crate::options::{DatabaseOptions, Target, known};
+use crate::running::Threads;
+
+/// A database, open in this process or on a server. Connections keep what they need of it.
+pub struct FreestoneDatabase {
+    pub(crate) place: Place,
+    pub(crate) threads: Arc<Threads>,
+    pub(crate) plain: bool,
+    options: DatabaseOptions,
+}
+
+pub(crate) enum Place {
+    Embedded(Arc<Database>),
+    Server(Box<Address>),
+}
+
+impl FreestoneDatabase {
+    pub(crate) fn open(given: impl IntoIterator<Item = (OptionDatabase, OptionValue)>) -> Result<Self> {
+        let options = DatabaseOptions::new(given)?;
+        let plain = options.plain()?;
+        let (place, threads) = match options.target()? {
+            Target::Memory(options) => {
+                let threads = options.threads;
+                (Place::Embedded(Database::in_memory(options).map_err(engine)?), threads)
+            }
+            Target::Folder(folder, options) => {
+                let threads = options.threads;
+                (Place::Embedded(Database::open(folder, options).map_err(engine)?), threads)
+            }
+            // Rows are decoded on threads of their own; these read and write.
+            Target::Server(address) => {
+                let threads = address.streams.min(4);
+                (Place::Server(address), threads)
+            }
+        };
+        Ok(FreestoneDatabase { place, threads: Threads::start(threads)?, plain, options })
+    }
+}
+
+impl Optionable for FreestoneDatabase {
+    type Option = OptionDatabase;
+
+    fn set_option(&mut self, key: OptionDatabase, _: OptionValue) -> Result<()> {
+        known(key.as_ref())?;
+        Err(state(format!("option {} cannot be changed: the database is open", key.as_ref())))
+    }
+
+    fn get_option_string(&self, key: OptionDatabase) -> Result<String> {
+        crate::options::text(key.as_ref(), self.options.get(key.as_ref())?)
+    }
+
+    fn get_option_bytes(&self, key: OptionDatabase) -> Result<Vec<u8>> {
+        self.get_option_string(key).map(String::into_bytes)
+    }
+
+    fn get_option_int(&self, key: OptionDatabase) -> Result<i64> {
+        let text = self.get_option_string(key.clone())?;
+        text.parse().map_err(|_| not_found(format!("option {} is no number", key.as_ref())))
+    }
+
+    fn get_option_double(&self, key: OptionDatabase) -> Result<f64> {
+        let text = self.get_option_string(key.clone())?;
+        text.parse().map_err(|_| not_found(format!("option {} is no number", key.as_ref())))
+    }
+}
+
+impl adbc_core::Database for FreestoneDatabase {
+    type ConnectionType = FreestoneConnection;
+
+    fn new_connection(&self) -> Result<FreestoneConnection> {
+        self.new_connection_with_opts([])
+    }
+
+    fn new_connection_with_opts(
+        &self,
+        options: impl IntoIterator<Item = (OptionConnection, OptionValue)>,
+    ) -> Result<FreestoneConnection> {
+        FreestoneConnection::open(self, options)
+    }
+}

@@ -1,0 +1,53 @@
+//! The ADBC driver: a library with C's calling convention through which programs in any language use Freestone.
+//!
+//! A database is a folder or memory of this process, or a server's address. Everything goes through [`Link`](link::Link),
+//! which has one form for each; what is above it does not know which. SQL and metadata are the engine's, the way to a server
+//! is freestone-wire's: here is only ADBC. The driver is synchronous and runs its work on threads of its own.
+//!
+//! Programs in Rust may use [`FreestoneDriver`] without the C interface, as `tests/driver.rs` does.
+
+mod connection;
+mod database;
+mod error;
+mod exported;
+mod info;
+mod ingest;
+mod link;
+mod objects;
+mod options;
+mod parameters;
+mod running;
+mod statement;
+mod statistics;
+
+use adbc_core::error::Result;
+use adbc_core::options::{OptionDatabase, OptionValue};
+
+pub use connection::FreestoneConnection;
+pub use database::FreestoneDatabase;
+pub use options::DATABASE_OPTIONS;
+pub use running::Rows;
+pub use statement::FreestoneStatement;
+
+/// The catalog and the schema of every table.
+const CATALOG: &str = "freestone";
+const SCHEMA: &str = "public";
+
+/// Where ADBC begins.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct FreestoneDriver;
+
+impl adbc_core::Driver for FreestoneDriver {
+    type DatabaseType = FreestoneDatabase;
+
+    fn new_database(&mut self) -> Result<FreestoneDatabase> {
+        self.new_database_with_opts([])
+    }
+
+    fn new_database_with_opts(
+        &mut self,
+        options: impl IntoIterator<Item = (OptionDatabase, OptionValue)>,
+    ) -> Result<FreestoneDatabase> {
+        FreestoneDatabase::open(options)
+    }
+}

@@ -1,0 +1,210 @@
+//! Options of databases: their names and values, and what they say of where the database is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use adbc_core::error::Result;
+use adbc_core::options::{OptionDatabase, OptionValue};
+use freestone::{Options, parse_size};
+use freestone_wire::address::Address;
+
+use crate::error::{engine, invalid, not_found, wire};
+
+/// Which databases an option is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum For {
+    Any,
+    Embedded,
+    Server,
+}
+
+/// The options of databases. Those of servers beyond the name are those of their addresses.
+pub const DATABASE_OPTIONS: [(&str, For); 17] = [
+    ("uri", For::Any),
+    ("path", For::Embedded),
+    ("username", For::Server),
+    ("password", For::Server),
+    ("freestone.read_only", For::Embedded),
+    ("freestone.threads", For::Any),
+    ("freestone.memory_limit", For::Embedded),
+    ("freestone.cache_size", For::Embedded),
+    ("freestone.spill_directory", For::Embedded),
+    ("freestone.string_views", For::Any),
+    ("freestone.tls", For::Server),
+    ("freestone.tls_ca", For::Server),
+    ("freestone.chunk_size", For::Server),
+    ("freestone.streams", For::Server),
+    ("freestone.ordered", For::Server),
+    ("freestone.shared_memory", For::Server),
+    ("freestone.connect_timeout", For::Server),
+];
+
+const PREFIX: &str = "freestone.";
+const MEMORY: &str = ":memory:";
+
+/// Where a database is, and how it is opened.
+pub enum Target {
+    Memory(Options),
+    Folder(PathBuf, Options),
+    Server(Box<Address>),
+}
+
+/// Options as they were given.
+pub struct DatabaseOptions {
+    values: BTreeMap<String, OptionValue>,
+}
+
+impl DatabaseOptions {
+    pub fn new(given: impl IntoIterator<Item = (OptionDatabase, OptionValue)>) -> Result<Self> {
+        let mut values = BTreeMap::new();
+        for (key, value) in given {
+            known(key.as_ref())?;
+            values.insert(key.as_ref().to_owned(), value);
+        }
+        Ok(DatabaseOptions { values })
+    }
+
+    /// The value that was given for an option. Passwords are not told.
+    pub fn get(&self, name: &str) -> Result<&OptionValue> {
+        known(name)?;
+        let value = self.values.get(name).filter(|_| name != "password");
+        value.ok_or_else(|| not_found(format!("option {name} was not given")))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>> {
+        self.values.get(name).map(|value| text(name, value)).transpose()
+    }
+
+    /// Whether strings are handed out with offsets instead of as views.
+    pub fn plain(&self) -> Result<bool> {
+        Ok(!self.truth("freestone.string_views")?.unwrap_or(true))
+    }
+
+    fn truth(&self, name: &str) -> Result<Option<bool>> {
+        self.values.get(name).map(|value| truth(name, value)).transpose()
+    }
+
+    pub fn target(&self) -> Result<Target> {
+        let place = match (self.text("uri")?, self.text("path")?) {
+            (Some(_), Some(_)) => return Err(invalid("uri and path both say where the database is; give one of them")),
+            (uri, path) => uri.or(path).unwrap_or_else(|| MEMORY.to_owned()),
+        };
+        let scheme = place.split_once("://").map(|(scheme, _)| scheme);
+        match scheme {
+            Some("freestone" | "freestone+unix") => {
+                self.server(&place).map(|address| Target::Server(Box::new(address)))
+            }
+            Some("file") => self.embedded(place.strip_prefix("file://").unwrap_or(&place)),
+            Some(other) => Err(invalid(format!(
+                "uri: unknown scheme {other}; give a folder, {MEMORY}, freestone://user:password@host:port or \
+                 freestone+unix://user:password@/path"
+            ))),
+            None => self.embedded(&place),
+        }
+    }
+
+    fn embedded(&self, place: &str) -> Result<Target> {
+        self.refuse(For::Server, "servers, and this database is in this process")?;
+        let mut options = Options::default();
+        if let Some(value) = self.values.get("freestone.threads") {
+            options.threads = number("freestone.threads", value, 1, 1024)?;
+        }
+        if let Some(limit) = self.size("freestone.memory_limit")? {
+            options.memory_limit = Some(limit);
+        }
+        if let Some(bytes) = self.size("freestone.cache_size")? {
+            options.cache_bytes = bytes;
+        }
+        options.spill_directory = self.text("freestone.spill_directory")?.map(PathBuf::from);
+        options.read_only = self.truth("freestone.read_only")?.unwrap_or(false);
+        match place {
+            MEMORY if options.read_only => {
+                Err(invalid("a database in memory starts empty, so it cannot be read-only; name a folder"))
+            }
+            MEMORY => Ok(Target::Memory(options)),
+            "" => Err(invalid(format!("the database's path is empty; name a folder, or give {MEMORY}"))),
+            folder => Ok(Target::Folder(folder.into(), options)),
+        }
+    }
+
+    fn size(&self, name: &str) -> Result<Option<usize>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        parse_size(&text).map(Some).map_err(|error| invalid(format!("{name}: {}", engine(error).message)))
+    }
+
+    /// A server's address: the text's, and the options that are given beside it.
+    fn server(&self, place: &str) -> Result<Address> {
+        self.refuse(For::Embedded, "databases in this process, and this one is a server's")?;
+        let mut text = place.to_owned();
+        let options = DATABASE_OPTIONS.iter().filter_map(|(name, _)| Some((*name, name.strip_prefix(PREFIX)?)));
+        for (name, short) in options.filter(|(name, _)| *name != "freestone.string_views") {
+            if let Some(value) = self.text(name)? {
+                let mark = if text.contains('?') { '&' } else { '?' };
+                text.push_str(&format!("{mark}{short}={}", escape(&value)));
+            }
+        }
+        let mut address = Address::parse(&text).map_err(wire)?;
+        if let Some(user) = self.text("username")? {
+            address.user = user;
+        }
+        if let Some(password) = self.text("password")? {
+            address.password = password;
+        }
+        address.client = concat!("freestone-adbc ", env!("CARGO_PKG_VERSION")).into();
+        Ok(address)
+    }
+
+    fn refuse(&self, whose: For, of: &str) -> Result<()> {
+        let wrong = DATABASE_OPTIONS.iter().find(|(name, who)| *who == whose && self.values.contains_key(*name));
+        match wrong {
+            Some((name, _)) => Err(invalid(format!("option {name} is one of {of}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An error where a database has no option of this name.
+pub fn known(name: &str) -> Result<()> {
+    match DATABASE_OPTIONS.iter().any(|(known, _)| *known == name) {
+        true => Ok(()),
+        false => Err(unknown("a database", name, DATABASE_OPTIONS.iter().map(|(known, _)| *known))),
+    }
+}
+
+/// The error of an option that there is not.
+pub fn unknown<'a>(whose: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> adbc_core::error::Error {
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    not_found(format!("{whose} has no option {name}; the options are {names}"))
+}
+
+/// A value as text: numbers may come as numbers.
+pub fn text(name: &str, value: &OptionValue) -> Result<String> {
+    match value {
+        OptionValue::String(text) => Ok(text.clone()),
+        OptionValue::Int(number) => Ok(number.to_string()),
+        _ => Err(invalid(format!("option {name} takes text"))),
+    }
+}
+
+pub fn truth(name: &str, value: &OptionValue) -> Result<bool> {
+    match text(name, value)?.as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        other => Err(invalid(format!("option {name} is true or false, not {other:?}"))),
+    }
+}
+
+fn number(name: &str, value: &OptionValue, least: usize, most: usize) -> Result<usize> {
+    let text = text(name, value)?;
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| invalid(format!("option {name} is a number from {least} to {most}, not {text:?}")))
+}
+
+/// A value in an address: everything but letters and digits as `%xx`.
+fn escape(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        other => format!("%{other:02x}"),
+    };
+    text.bytes().map(byte).collect()
+}

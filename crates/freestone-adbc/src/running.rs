@@ -1,0 +1,411 @@
+//! The driver's threads, work on them, and how a caller waits for it.
+//!
+//! Callers may be anywhere, also on a thread of somebody's asynchronous runtime, so they wait without one. Work that is
+//! cancelled ends at once as far as its caller is concerned, also where the engine takes longer to notice.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use adbc_core::CancelHandle;
+use adbc_core::error::{Error, Result};
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, EnterGuard, Runtime};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::error::{cancelled, engine, internal, state};
+
+/// Batches that are computed ahead of those who read them.
+const BATCHES_AHEAD: usize = 4;
+
+/// How often a waiting thread looks whether its work was cancelled, and how long that work then may go on.
+const LOOK: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Worker threads. They end with the last database, connection, statement or result that uses them.
+pub struct Threads {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    /// The process that started them: a fork has no threads of its parent's.
+    process: u32,
+}
+
+impl Threads {
+    pub fn start(threads: usize) -> Result<Arc<Threads>> {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(threads.max(1)).thread_name("freestone-adbc").enable_all().build();
+        let runtime = runtime.map_err(|error| internal(format!("cannot start threads: {error}")))?;
+        Ok(Arc::new(Threads { runtime: Some(runtime), process: process::id() }))
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Waiting could be for ever, and a thread of the runtime's own may be the one that drops it.
+        match self.runtime.take() {
+            Some(runtime) if self.process == process::id() => runtime.shutdown_background(),
+            forked => std::mem::forget(forked),
+        }
+    }
+}
+
+/// One connection's work on the threads.
+pub struct Lane {
+    threads: Arc<Threads>,
+    /// Work that was left and may not have ended yet.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Lane {
+    pub fn on(threads: Arc<Threads>) -> Arc<Lane> {
+        Arc::new(Lane { threads, leaving: Mutex::default() })
+    }
+
+    /// For things that end by telling a server so.
+    pub fn enter(&self) -> Option<EnterGuard<'_>> {
+        self.threads.runtime.as_ref().map(Runtime::enter)
+    }
+
+    /// Starts work that nobody waits for but what comes next.
+    pub fn leave(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.threads.runtime {
+            self.leaving.lock().push(runtime.spawn(work));
+        }
+    }
+
+    /// Waits for the end of work that was left: a connection to a server does one thing at a time.
+    pub async fn settled(&self) {
+        let leaving = std::mem::take(&mut *self.leaving.lock());
+        for task in leaving {
+            // It was aborted, or panicked: in any case it is over.
+            _ = task.await;
+        }
+    }
+
+    /// Starts work that sends messages, while fewer than `ahead` of them wait.
+    pub fn spawn<T, F>(
+        self: &Arc<Self>,
+        ahead: usize,
+        signals: Signals,
+        work: impl FnOnce(Outlet<T>) -> F,
+    ) -> Result<Inlet<T>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let threads = &self.threads;
+        let runtime = threads.runtime.as_ref().filter(|_| threads.process == process::id()).ok_or_else(|| {
+            state("the database belongs to the process that this one was forked from; open it again in this one")
+        })?;
+        let (sender, receiver) = channel();
+        let room = Arc::new(Semaphore::new(ahead));
+        let work = work(Outlet { sender: sender.clone(), room: room.clone() });
+        let mut watched = signals.clone();
+        let task = runtime.spawn(async move {
+            let ended = tokio::select! {
+                biased;
+                () = watched.cancelled() => Err(cancelled()),
+                ended = work => ended,
+            };
+            // Without this, the work panicked.
+            _ = sender.send(ended.map(|()| None));
+        });
+        Ok(Inlet { receiver, room, task: Some(task), signals, lane: self.clone() })
+    }
+
+    /// Runs work to its end and waits for what it gives.
+    pub fn wait<T: Send + 'static>(
+        self: &Arc<Self>,
+        signals: Signals,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let mut inlet = self.spawn(1, signals, |outlet| async move {
+            let value = work.await?;
+            outlet.send(value).await;
+            Ok(())
+        })?;
+        inlet.receive()?.ok_or_else(|| internal("the work ended without a result"))
+    }
+}
+
+/// Cancels the work that watches it. Work that begins later runs.
+#[derive(Clone)]
+pub struct Cancel(Arc<watch::Sender<u64>>);
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Cancel(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl CancelHandle for Cancel {
+    fn try_cancel(&self) -> Result<()> {
+        self.0.send_modify(|generation| *generation += 1);
+        Ok(())
+    }
+}
+
+/// What cancels one piece of work, from when it began: its connection's signal, and its statement's.
+#[derive(Clone)]
+pub struct Signals {
+    cancels: Vec<(Cancel, u64)>,
+}
+
+impl Signals {
+    pub fn of(cancels: &[&Cancel]) -> Self {
+        let now = |cancel: &Cancel| *cancel.0.borrow();
+        Signals { cancels: cancels.iter().map(|cancel| ((*cancel).clone(), now(cancel))).collect() }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancels.iter().any(|(cancel, began)| *cancel.0.borrow() != *began)
+    }
+
+    async fn cancelled(&mut self) {
+        let waits = self.cancels.iter().map(|(cancel, began)| {
+            let (mut receiver, began) = (cancel.0.subscribe(), *began);
+            Box::pin(async move {
+                // The sender lives as long as these signals.
+                _ = receiver.wait_for(|generation| *generation != began).await;
+            })
+        });
+        futures::future::select_all(waits).await;
+    }
+}
+
+/// Where work on the threads sends what it makes.
+pub struct Outlet<T> {
+    sender: Sender<Result<Option<T>>>,
+    room: Arc<Semaphore>,
+}
+
+impl<T> Outlet<T> {
+    /// Waits for room. False if nobody wants more.
+    pub async fn send(&self, message: T) -> bool {
+        match self.room.acquire().await {
+            Ok(permit) => permit.forget(),
+            Err(_) => return false,
+        }
+        self.sender.send(Ok(Some(message))).is_ok()
+    }
+}
+
+/// The other end, with the work. Dropping it ends the work.
+pub struct Inlet<T> {
+    receiver: Receiver<Result<Option<T>>>,
+    room: Arc<Semaphore>,
+    task: Option<JoinHandle<()>>,
+    signals: Signals,
+    lane: Arc<Lane>,
+}
+
+impl<T> Inlet<T> {
+    /// Waits for the next message; nothing at the end.
+    pub fn receive(&mut self) -> Result<Option<T>> {
+        let mut noticed = None;
+        loop {
+            match self.receiver.recv_timeout(LOOK) {
+                Ok(message) => {
+                    self.room.add_permits(1);
+                    return message;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(internal("a panic of the work")),
+                Err(RecvTimeoutError::Timeout) if self.signals.is_cancelled() => {
+                    if noticed.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                        return Err(cancelled());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+impl<T> Drop for Inlet<T> {
+    fn drop(&mut self) {
+        self.room.close();
+        let Some(task) = self.task.take() else { return };
+        task.abort();
+        let mut leaving = self.lane.leaving.lock();
+        leaving.retain(|task| !task.is_finished());
+        leaving.push(task);
+    }
+}
+
+/// What a running statement sends: first the columns of its rows, or how many rows it changed where that is known.
+pub enum Message {
+    Schema(SchemaRef),
+    Batch(RecordBatch),
+    Changed(Option<u64>),
+}
+
+/// What a statement that began has given.
+pub enum Started {
+    Rows(Rows),
+    Changed(Option<u64>),
+}
+
+/// Where a result's rows come from.
+pub enum Source {
+    Running(Inlet<Message>),
+    Ended,
+    /// Its statement was executed again.
+    Superseded,
+}
+
+/// The source of a statement's last result, which ends when the statement is executed again.
+pub type Current = Arc<Mutex<Source>>;
+
+/// Ends a result whose statement is executed again.
+pub fn supersede(current: &Current) {
+    let mut source = current.lock();
+    if matches!(*source, Source::Running(_)) {
+        *source = Source::Superseded;
+    }
+}
+
+/// Starts a statement and waits for its first rows, so that what is wrong with it is told now.
+pub fn start<F>(
+    lane: &Arc<Lane>,
+    signals: Signals,
+    plain: bool,
+    work: impl FnOnce(Outlet<Message>) -> F,
+) -> Result<Started>
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let mut inlet = lane.spawn(BATCHES_AHEAD, signals, work)?;
+    let schema = match inlet.receive()? {
+        Some(Message::Schema(schema)) => schema,
+        Some(Message::Changed(rows)) => return Ok(Started::Changed(rows)),
+        Some(Message::Batch(_)) | None => return Err(internal("the statement ended without a result")),
+    };
+    let schema = if plain { Arc::new(plain_schema(&schema)) } else { schema };
+    let current = Arc::new(Mutex::new(Source::Running(inlet)));
+    let mut rows = Rows { schema, ready: VecDeque::new(), current, failure: Failure::default() };
+    if let Some(batch) = rows.receive()? {
+        rows.ready.push_back(batch);
+    }
+    Ok(Started::Rows(rows))
+}
+
+/// Why a result ended early, for those who hold only its stream.
+pub type Failure = Arc<Mutex<Option<Error>>>;
+
+/// The rows of a statement, computed while they are read, a few batches ahead. Dropping them ends the statement.
+pub struct Rows {
+    schema: SchemaRef,
+    ready: VecDeque<RecordBatch>,
+    current: Current,
+    failure: Failure,
+}
+
+impl Rows {
+    /// No rows of no columns.
+    pub fn none() -> Rows {
+        Rows {
+            schema: Arc::new(Schema::empty()),
+            ready: VecDeque::new(),
+            current: Arc::new(Mutex::new(Source::Ended)),
+            failure: Failure::default(),
+        }
+    }
+
+    /// What ends these rows from outside.
+    pub fn current(&self) -> Current {
+        self.current.clone()
+    }
+
+    pub fn failure(&self) -> Failure {
+        self.failure.clone()
+    }
+
+    /// The next batch that has rows.
+    fn receive(&mut self) -> Result<Option<RecordBatch>> {
+        let current = self.current.clone();
+        let mut source = current.lock();
+        let ended = loop {
+            let inlet = match &mut *source {
+                Source::Running(inlet) => inlet,
+                Source::Ended => return Ok(None),
+                Source::Superseded => {
+                    return Err(state("the rows ended when their statement was executed again; use two statements"));
+                }
+            };
+            match inlet.receive() {
+                Ok(Some(Message::Batch(batch))) if batch.num_rows() > 0 => return self.conform(batch).map(Some),
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(None),
+                Err(error) => break Err(error),
+            }
+        };
+        *source = Source::Ended;
+        ended
+    }
+
+    fn conform(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        if *batch.schema() == *self.schema {
+            return Ok(batch);
+        }
+        if batch.num_columns() != self.schema.fields().len() {
+            return Err(state("the statement's columns have changed since it began"));
+        }
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(array, field)| cast(array, field.data_type()).map_err(engine));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(engine)
+    }
+}
+
+impl Iterator for Rows {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(batch) = self.ready.pop_front() {
+            return Some(Ok(batch));
+        }
+        // The caller may be C, past which nothing may unwind.
+        let next = catch_unwind(AssertUnwindSafe(|| self.receive()));
+        let next = next.unwrap_or_else(|_| Err(internal("a panic while rows were read")));
+        next.transpose().map(|next| {
+            next.map_err(|error| {
+                *self.failure.lock() = Some(error.clone());
+                ArrowError::ExternalError(Box::new(error))
+            })
+        })
+    }
+}
+
+impl RecordBatchReader for Rows {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// The columns with types that every Arrow library has had for long: strings with offsets instead of views.
+pub fn plain_schema(schema: &Schema) -> Schema {
+    let field = |field: &Arc<arrow::datatypes::Field>| {
+        let plain = plain_type(field.data_type());
+        field.as_ref().clone().with_data_type(plain)
+    };
+    Schema::new_with_metadata(schema.fields().iter().map(field).collect::<Vec<_>>(), schema.metadata().clone())
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::List(field) => {
+            DataType::List(Arc::new(field.as_ref().clone().with_data_type(plain_type(field.data_type()))))
+        }
+        other => other.clone(),
+    }
+}
