@@ -92,7 +92,8 @@ pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
             let sending = send_one(&link, id, sender, input.batches);
             let sent = tokio::select! {
                 sent = sending => sent,
-                _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => return,
+                // What waiting gives holds the channel's lock, which ending the sender takes: it must be gone by then.
+                () = async move { _ = cancelled.wait_for(|is_cancelled| *is_cancelled).await } => return,
             };
             // That the server wants no more rows is no failure.
             if let Err(error) = sent
