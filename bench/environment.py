@@ -16,11 +16,12 @@ TABLES = ("region", "nation", "part", "supplier", "partsupp", "customer", "order
 SSB_TABLES = ("date", "part", "supplier", "customer", "lineorder")
 
 
-def environment_python() -> Path:
-    """The interpreter of bench/.venv, which is made on the first call and updated when requirements.txt changed."""
-    folder = BENCH / ".venv"
+def environment_python(name: str = "") -> Path:
+    """The interpreter of bench/.venv, which is made on the first call and updated when requirements.txt changed; with a
+    name, that of .venv-NAME and requirements-NAME.txt."""
+    folder = BENCH / (f".venv-{name}" if name else ".venv")
     python, stamp = folder / "bin" / "python", folder / "requirements.sha256"
-    requirements = BENCH / "requirements.txt"
+    requirements = BENCH / (f"requirements-{name}.txt" if name else "requirements.txt")
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if not stamp.exists() or stamp.read_text() != wanted:
         print(f"installing {requirements.name} into {folder}", file=sys.stderr)
