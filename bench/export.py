@@ -21,6 +21,12 @@ from typing import Any
 from environment import BENCH, CACHE, default_freestone, environment_python, hardware
 
 INSIDE = "FREESTONE_EXPORT_NAMESPACE"
+#: What the network of `freestone lab link` is like. Delays are one-way.
+NETWORKS = {
+    "lan": ("1gbit", "0.3ms", "0%"),
+    "wan": ("100mbit", "25ms", "0%"),
+    "wan-loss": ("100mbit", "25ms", "1%"),
+}
 #: Once an engine has taken this many seconds, its repetitions end; at least one is measured.
 BUDGET_SECONDS = 60.0
 CLIENT_SECONDS = 1200
@@ -293,36 +299,76 @@ def table(outcomes: dict[str, Outcome], gigabytes: float) -> list[str]:
     return ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in lines]
 
 
-def verdicts(outcomes: dict[str, Outcome]) -> list[str]:
+@dataclass(frozen=True)
+class Claim:
+    """`ours` takes at most a `least`-th of what the best of `theirs` takes of `what`: seconds, or bytes on the wire."""
+
+    ours: tuple[str, ...]
+    least: float
+    theirs: tuple[str, ...]
+    words: str
+    what: str = "seconds"
+
+
+ONE, SEVERAL = ("freestone",), ("freestone:2", "freestone:4", "freestone:8", "freestone:unordered")
+CSV = ("csv", "csv:drained")
+#: What is claimed on each kind of network.
+CLAIMS = {
+    "local": (
+        Claim(ONE, 2, FLIGHTS, "Arrow Flight, tuned, C++ and Rust"),
+        Claim(ONE, 25, ("postgres:text",), "PostgreSQL's text rows"),
+        Claim(ONE, 10, ("postgres:copy-binary", "postgres:adbc"), "PostgreSQL's binary COPY"),
+        Claim(("freestone:memory",), 1.5, ONE, "our own TCP"),
+    ),
+    "lan": (Claim(ONE, 2, tuple(name for name in FLIGHTS if "lz4" in name), "Arrow Flight with LZ4"),),
+    "wan": (
+        Claim(ONE, 4, CSV, "fewer bytes than CSV", "wire"),
+        Claim(ONE, 1.3, tuple(name for name in FLIGHTS if "zstd" in name), "Arrow Flight with Zstandard"),
+    ),
+    "wan-loss": (
+        Claim(SEVERAL, 2, ONE, "one stream"),
+        Claim(SEVERAL, 1.3, tuple(name for name in FLIGHTS if "zstd" in name), "Arrow Flight with Zstandard"),
+    ),
+}
+
+
+def verdicts(outcomes: dict[str, Outcome], network: str) -> list[str]:
     """What Freestone claims, with the figures, won or lost."""
     seconds = {name: value for name, outcome in outcomes.items() if (value := outcome.median("seconds"))}
     lines = []
-
-    def claim(ours: str, least: float, theirs: Sequence[str], words: str) -> None:
-        known = [name for name in theirs if name in seconds]
-        if ours not in seconds or not known:
-            return
-        best = min(known, key=lambda name: seconds[name])
-        ratio = seconds[best] / seconds[ours]
-        lines.append(f"- {'won ' if ratio >= least else 'LOST'}: {ours} at least {least:g} × {words} ({best}): {ratio:.2f} ×")
-
-    claim("freestone", 2, FLIGHTS, "Arrow Flight, tuned, C++ and Rust")
-    claim("freestone", 25, ["postgres:text", "postgres:copy-text"], "PostgreSQL text")
-    claim("freestone", 10, ["postgres:copy-binary", "postgres:adbc"], "PostgreSQL binary COPY")
-    claim("freestone:memory", 1.5, ["freestone"], "our own TCP")
+    for claim in CLAIMS.get(network, ()):
+        taken = {name: outcomes[name].median(claim.what) for name in seconds}
+        ours, theirs = ([name for name in names if name in taken] for names in (claim.ours, claim.theirs))
+        if not ours or not theirs:
+            continue
+        mine, best = (min(names, key=lambda name: taken[name]) for names in (ours, theirs))  # noqa: B023
+        ratio = taken[best] / taken[mine]
+        won = "won " if ratio >= claim.least else "LOST"
+        lines.append(f"- {won}: {mine} at least {claim.least:g} × {claim.words} ({best}): {ratio:.2f} ×")
+    if "freestone" not in seconds:
+        return lines
     for ceiling in ("socket", "socket:fresh"):
-        if ceiling in seconds and "freestone" in seconds:
+        if ceiling in seconds:
             share = seconds[ceiling] / seconds["freestone"]
             lines.append(f"- freestone reaches {100 * share:.0f} % of the rate of {ceiling}")
-    ours = [name for name in seconds if name.startswith("freestone")]
-    if "freestone" in seconds:
-        faster = [
-            f"{name} ({seconds['freestone'] / seconds[name]:.2f} ×)"
-            for name in sorted(seconds, key=lambda name: seconds[name])
-            if name not in ours and not name.startswith("socket") and seconds[name] < seconds["freestone"]
-        ]
-        lines.append(f"- faster than freestone over TCP: {', '.join(faster) or 'nothing'}")
+    faster = [
+        f"{name} ({seconds['freestone'] / seconds[name]:.2f} ×)"
+        for name in sorted(seconds, key=lambda name: seconds[name])
+        if not name.startswith(("freestone", "socket")) and seconds[name] < seconds["freestone"]
+    ]
+    lines.append(f"- faster than freestone over one TCP stream: {', '.join(faster) or 'nothing'}")
     return lines
+
+
+def bound_by(outcome: Outcome, gigabytes: float, megabits: float) -> str:
+    """How much of the link and of a core a transfer used."""
+    seconds = outcome.median("seconds")
+    wire, server, client = (outcome.median(what) for what in ("wire", "server_cpu", "client_cpu"))
+    assert None not in (seconds, wire, server, client)
+    return (
+        f"{100 * wire * 8 / seconds / 1e6 / megabits:.0f} % of the link's {megabits:.0f} Mbit/s, "
+        f"{100 * server / seconds:.0f} % of a core at the server, {100 * client / seconds:.0f} % at the client"
+    )
 
 
 def parse() -> argparse.Namespace:
@@ -332,6 +378,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="measured repetitions, behind one that warms up")
     parser.add_argument("--budget", type=float, default=BUDGET_SECONDS, help="seconds after which an engine is not repeated")
     parser.add_argument("--engines", type=lambda text: text.split(","), help="names, or the part before the colon")
+    parser.add_argument(
+        "--network", default="local", help=f"local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS as 10mbit:5ms:0%%; a link needs root"
+    )
     parser.add_argument("--forms", type=lambda text: text.split(","), default=["stored", "computed"], help="stored, computed")
     parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
     parser.add_argument("--package", type=Path, help="folder that holds the package freestone, when it is not installed")
@@ -340,6 +389,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="writes every run here")
     options = parser.parse_args()
     options.names = chosen(parser, options.engines)
+    if options.network not in ("local", *NETWORKS) and options.network.count(":") != 2:
+        parser.error(f"--network {options.network}: it is local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS")
     options.client_prefix = []
     if options.work is None:
         # Servers that refuse to be root cannot enter root's home.
@@ -359,15 +410,37 @@ def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[st
     return [name for name in ENGINES if name in wanted or name.partition(":")[0] in wanted]
 
 
-def enter_namespace() -> None:
-    """Starts this program again in a network namespace of its own, so that its interface counts no other traffic."""
-    if os.environ.get(INSIDE) or os.geteuid() != 0 or not shutil.which("unshare"):
-        if not os.environ.get(INSIDE):
-            print("note: without root, bytes on the wire include other traffic of the loopback interface", file=sys.stderr)
+def enter_namespace(options: argparse.Namespace) -> None:
+    """Starts this program again in a network namespace of its own, so that its interface counts no other traffic; behind
+    a link, on the clients' side of that."""
+    if os.environ.get(INSIDE):
         return
+    words = [sys.executable, *sys.argv]
     os.environ[INSIDE] = "1"
-    up = 'ip link set lo up && exec "$@"'
-    os.execvp("unshare", ["unshare", "--net", "--", "sh", "-c", up, "sh", sys.executable, *sys.argv])
+    if options.network != "local":
+        rate, delay, loss = NETWORKS.get(options.network) or options.network.split(":")
+        link = [str(options.freestone), "lab", "link", "--rate", rate, "--delay", delay, "--loss", loss, "--", *words]
+        os.execvp(link[0], link)
+    if os.geteuid() == 0 and shutil.which("unshare"):
+        up = 'ip link set lo up && exec "$@"'
+        os.execvp("unshare", ["unshare", "--net", "--", "sh", "-c", up, "sh", *words])
+    print("note: without root, bytes on the wire include other traffic of the loopback interface", file=sys.stderr)
+
+
+def server_place() -> Any:
+    """Where servers run: beside the clients, or at the other end of the link."""
+    from export_servers import Place
+
+    namespace = os.environ.get("FREESTONE_LINK_NAMESPACE")
+    if namespace is None:
+        return Place()
+    return Place(["nsenter", f"--net={namespace}"], os.environ["FREESTONE_LINK_SERVER"])
+
+
+def link_measured() -> dict[str, Any] | None:
+    """What `freestone lab link` measured of its link before it started this program."""
+    text = os.environ.get("FREESTONE_LINK_MEASURED")
+    return json.loads(text) if text else None
 
 
 def fetch_packages(options: argparse.Namespace) -> None:
@@ -382,14 +455,14 @@ def fetch_packages(options: argparse.Namespace) -> None:
 @contextmanager
 def running(names: Sequence[str], dataset: Any, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The servers of these engines; in the place of one that cannot be had, the reason."""
-    from export_servers import SERVERS, NotAvailable, Place
+    from export_servers import SERVERS, NotAvailable
 
     settings = {"freestone": str(options.freestone), "forms": options.forms, "work": options.work}
     with ExitStack() as stack:
         servers: dict[str, Any] = {}
         for kind in dict.fromkeys(ENGINES[name].server for name in names):
             try:
-                servers[kind] = SERVERS[kind](dataset, Place(), options.work, settings)
+                servers[kind] = SERVERS[kind](dataset, server_place(), options.work, settings)
                 stack.callback(servers[kind].stop)
             except (NotAvailable, OSError, subprocess.CalledProcessError) as error:
                 servers[kind] = f"{kind} cannot be had: {error}"
@@ -404,7 +477,7 @@ def main() -> None:
         os.execv(python, [str(python), *sys.argv])
     if not os.environ.get(INSIDE):
         fetch_packages(options)
-    enter_namespace()
+    enter_namespace(options)
     import export_data as data
 
     options.work.mkdir(parents=True, exist_ok=True)
@@ -424,6 +497,8 @@ def main() -> None:
             "scale": options.scale,
             "rows": dataset.rows,
             "bytes": dataset.bytes,
+            "network": options.network,
+            "link": link_measured(),
             "servers": notes,
             "engines": {name: ENGINES[name].what for name in options.names},
             "results": {form: {name: asdict(outcome) for name, outcome in found.items()} for form, found in results.items()},
@@ -440,9 +515,18 @@ def report(options: argparse.Namespace, dataset: Any, results: dict[str, dict[st
         "the result as an Arrow table; wire: bytes that the client's network interface received; peak: the client's memory",
         f"above what it held before. Machine: {hardware()}.",
     ]
+    link = link_measured()
+    if link:
+        lines += [
+            f"Network {options.network}: measured round trip {link['ping_ms']:.2f} ms, {link['rate_mbit']:.1f} Mbit/s, "
+            f"{link['loss_percent']:.2f} % lost,",
+            f"{link['tcp_mbit']:.1f} Mbit/s by one TCP stream; packets of at most 1500 bytes; Freestone alone is behind TLS.",
+        ]
     for form, outcomes in results.items():
         gigabytes = dataset.bytes[form] / 1e9
-        lines += ["", f"## {form} ({gigabytes:.2f} GB)", "", *table(outcomes, gigabytes), "", *verdicts(outcomes)]
+        lines += ["", f"## {form} ({gigabytes:.2f} GB)", "", *table(outcomes, gigabytes), "", *verdicts(outcomes, options.network)]
+        if link and outcomes.get("freestone", Outcome()).runs:
+            lines.append(f"- freestone uses {bound_by(outcomes['freestone'], gigabytes, link['rate_mbit'])}")
     lines += ["", "## Engines", "", *(f"- {name}: {ENGINES[name].what}" for name in options.names)]
     lines += ["", "## Servers", "", *(f"- {kind}: {note}" for kind, note in notes.items())]
     return "\n".join(lines)
