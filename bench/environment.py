@@ -18,8 +18,9 @@ SSB_TABLES = ("date", "part", "supplier", "customer", "lineorder")
 
 def environment_python(name: str = "") -> Path:
     """The interpreter of bench/.venv, which is made on the first call and updated when requirements.txt changed; with a
-    name, that of .venv-NAME and requirements-NAME.txt."""
-    folder = BENCH / (f".venv-{name}" if name else ".venv")
+    name, that of requirements-NAME.txt,
+    which is in the cache, since experiments run copies of the scripts."""
+    folder = CACHE / f"venv-{name}" if name else BENCH / ".venv"
     python, stamp = folder / "bin" / "python", folder / "requirements.sha256"
     requirements = BENCH / (f"requirements-{name}.txt" if name else "requirements.txt")
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -377,7 +377,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="scale factor: lineitem has 6 million rows at 1, the others 1 million")
     parser.add_argument("--runs", type=int, default=5, help="measured repetitions, behind one that warms up")
     parser.add_argument("--budget", type=float, default=BUDGET_SECONDS, help="seconds after which an engine is not repeated")
-    parser.add_argument("--engines", type=lambda text: text.split(","), help="names, or the part before the colon")
+    parser.add_argument("--engines", type=lambda text: text.split(","), help="names, or the part before the colon, or NAME+option=value")
     parser.add_argument(
         "--network", default="local", help=f"local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS as 10mbit:5ms:0%%; a link needs root"
     )
@@ -396,7 +396,7 @@ def parse() -> argparse.Namespace:
         # Servers that refuse to be root cannot enter root's home.
         options.work = Path("/var/tmp/freestone-export") if os.geteuid() == 0 else CACHE / "export"
     if options.package is None:
-        built = default_freestone().parent.parent / "python"
+        built = options.freestone.parent.parent / "python"
         options.package = built if built.exists() else None
     return options
 
@@ -404,10 +404,24 @@ def parse() -> argparse.Namespace:
 def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
     if wanted is None:
         return list(ENGINES)
+    for word in wanted:
+        if "+" in word:
+            varied(parser, word)
     unknown = [word for word in wanted if not any(word in (name, name.partition(":")[0]) for name in ENGINES)]
     if unknown:
         parser.error(f"unknown engine {', '.join(unknown)}; there are {', '.join(ENGINES)}")
     return [name for name in ENGINES if name in wanted or name.partition(":")[0] in wanted]
+
+
+def varied(parser: argparse.ArgumentParser, word: str) -> None:
+    """Makes an engine of `NAME+option=value+…`: another one with more options."""
+    name, *options = word.split("+")
+    if name not in ENGINES or not all("=" in option for option in options):
+        parser.error(f"engine {word}: it is NAME+option=value, with a name of {', '.join(ENGINES)}")
+    engine = ENGINES[name]
+    given = dict(option.split("=", 1) for option in options)
+    given = {key: int(value) if value.isdigit() else value for key, value in given.items()}
+    ENGINES[word] = replace(engine, what=f"{engine.what}; {', '.join(options)}", options=engine.options | given)
 
 
 def enter_namespace(options: argparse.Namespace) -> None:

@@ -182,7 +182,12 @@ def column_sum(column: pa.ChunkedArray) -> list[int]:
     total, nulls = 0, 0
     for chunk in column.chunks:
         nulls += chunk.null_count
-        values = chunk.drop_null() if chunk.null_count else chunk
+        if chunk.null_count:
+            # Views have no filter in Arrow.
+            plain_texts = chunk.cast(pa.large_string()) if pa.types.is_string_view(chunk.type) else chunk
+            values = plain_texts.drop_null()
+        else:
+            values = chunk
         with np.errstate(over="ignore"):
             total += int(hashes(values).sum(dtype=np.uint64)) if len(values) else 0
     return [len(column), nulls, total % 2**64]
