@@ -104,6 +104,13 @@ ENGINES: dict[str, Engine] = {
     "socket:drained": Engine("peers", "socket", "Arrow's bytes into one megabyte: no table is made", {"into": "drain"}),
 }
 
+#: Freestone with one way of encoding for all columns, by the name that `serve --wire-forms` has for it.
+FIXED = tuple(f"{form}{codec}" for form in ("plain", "encoded") for codec in ("", "-lz4", "-zstd", "-snappy"))
+ENGINES |= {
+    f"fixed:{forms}": Engine(f"freestone/{forms}", "freestone", f"Freestone, all columns {forms}", {"shared_memory": "false"})
+    for forms in FIXED
+}
+
 #: What the claims compare with: the best of these is "tuned Flight".
 FLIGHTS = tuple(name for name in ENGINES if name.startswith("flight-"))
 
@@ -310,6 +317,8 @@ class Claim:
     what: str = "seconds"
 
 
+#: At most 5 % slower.
+NEVER_SLOWER = Claim(("freestone",), 0.952, tuple(f"fixed:{forms}" for forms in FIXED), "as fast as the best fixed codec")
 ONE, SEVERAL = ("freestone",), ("freestone:2", "freestone:4", "freestone:8", "freestone:unordered")
 CSV = ("csv", "csv:drained")
 #: What is claimed on each kind of network.
@@ -336,7 +345,7 @@ def verdicts(outcomes: dict[str, Outcome], network: str) -> list[str]:
     """What Freestone claims, with the figures, won or lost."""
     seconds = {name: value for name, outcome in outcomes.items() if (value := outcome.median("seconds"))}
     lines = []
-    for claim in CLAIMS.get(network, ()):
+    for claim in (*CLAIMS.get(network, ()), NEVER_SLOWER):
         taken = {name: outcomes[name].median(claim.what) for name in seconds}
         ours, theirs = ([name for name in names if name in taken] for names in (claim.ours, claim.theirs))
         if not ours or not theirs:
@@ -403,7 +412,7 @@ def parse() -> argparse.Namespace:
 
 def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
     if wanted is None:
-        return list(ENGINES)
+        return [name for name in ENGINES if not name.startswith("fixed:")]
     for word in wanted:
         if "+" in word:
             varied(parser, word)
@@ -461,7 +470,7 @@ def fetch_packages(options: argparse.Namespace) -> None:
     """What servers are made of, while there is still a network to fetch it from. A failure is told where it is used."""
     from export_servers import SERVERS, NotAvailable
 
-    for kind in {ENGINES[name].server for name in options.names}:
+    for kind in {ENGINES[name].server.partition("/")[0] for name in options.names}:
         with suppress(NotAvailable):
             SERVERS[kind].fetch(options.work)
 
@@ -476,7 +485,9 @@ def running(names: Sequence[str], dataset: Any, options: argparse.Namespace) -> 
         servers: dict[str, Any] = {}
         for kind in dict.fromkeys(ENGINES[name].server for name in names):
             try:
-                servers[kind] = SERVERS[kind](dataset, server_place(), options.work, settings)
+                name, _, variant = kind.partition("/")
+                given = settings | ({"variant": variant} if variant else {})
+                servers[kind] = SERVERS[name](dataset, server_place(), options.work, given)
                 stack.callback(servers[kind].stop)
             except (NotAvailable, OSError, subprocess.CalledProcessError) as error:
                 servers[kind] = f"{kind} cannot be had: {error}"

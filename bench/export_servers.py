@@ -108,13 +108,16 @@ class Freestone(Server):
     kind = "freestone"
     dialect = "freestone"
     note = (
-        "freestone serve, design auto, loaded by CREATE TABLE AS from Parquet, defaults; behind TLS where clients are in "
+        "freestone serve, design auto, loaded by INSERT from Parquet, defaults; behind TLS where clients are in "
         "another network namespace, since it refuses plain connections from other machines"
     )
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        binary, database = self.options["freestone"], self.folder / "db"
+        binary, database, forms = self.options["freestone"], self.folder / "db", self.options.get("variant", "measured")
+        # Several servers may serve one database, each with files of its own.
+        self.own = self.folder / forms
+        self.own.mkdir(exist_ok=True)
 
         def load() -> None:
             shutil.rmtree(database, ignore_errors=True)
@@ -125,19 +128,20 @@ class Freestone(Server):
         self.loaded(load)
         address = f"{self.place.host}:0"
         command = [binary, "serve", database, "--listen", address, "--pg", address, "--flight", address]
+        command += ["--wire-forms", forms] if "variant" in self.options else []
         command += self.user(binary) if self.place.is_local else [*self.user(binary), *self.certificate()]
-        log = open(self.folder / "log", "w+")  # noqa: SIM115: it lives as long as the server
+        log = open(self.own / "log", "w+")  # noqa: SIM115: it lives as long as the server
         self.spawn(command, stderr=log, stdout=subprocess.DEVNULL)
-        text = wait_for(lambda: listening(log, 3), self.processes[-1], self.folder / "log")
+        text = wait_for(lambda: listening(log, 3), self.processes[-1], self.own / "log")
         for line in text.splitlines():
             scheme, _, rest = line.removeprefix("listening: ").partition("://")
             self.endpoint[{"freestone": "wire", "postgres": "pg"}.get(scheme, scheme)] = int(rest.rpartition(":")[2])
         self.endpoint |= {"user": "ann", "password": PASSWORD, "dbname": "freestone"}
         if not self.place.is_local:
-            self.endpoint |= {"ca": str(self.folder / "cert.pem")}
+            self.endpoint |= {"ca": str(self.own / "cert.pem")}
 
     def user(self, binary: str) -> list[str]:
-        users = self.folder / "users"
+        users = self.own / "users"
         users.unlink(missing_ok=True)
         add = [binary, "user", "add", "ann", "--role", "admin", "--users", users]
         subprocess.run(add, input=PASSWORD, text=True, check=True, capture_output=True)
@@ -145,7 +149,7 @@ class Freestone(Server):
 
     def certificate(self) -> list[str]:
         """One of our own: what the server demands for other addresses than loopback ones."""
-        certificate, key = self.folder / "cert.pem", self.folder / "key.pem"
+        certificate, key = self.own / "cert.pem", self.own / "key.pem"
         if not shutil.which("openssl"):
             raise NotAvailable("openssl is missing, which makes the certificate; install it")
         subject = ["-subj", "/CN=export", "-addext", f"subjectAltName=IP:{self.place.host}"]

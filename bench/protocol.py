@@ -31,7 +31,7 @@ RATES_MBIT = (10, 100, 1000)
 COMPARED = (
     "csv", "csv:gzip", "csv:lz4", "csv:zstd", "mariadb", "mariadb:compressed", "postgres:text", "postgres:copy-binary",
     "postgres:adbc", "clickhouse", "clickhouse:lz4", "flight-cpp:16k", "flight-cpp:lz4", "flight-cpp:zstd", "flight-rust",
-    "flight-rust:lz4", "flight-rust:zstd", "freestone", "freestone:2", "freestone:4", "freestone:8", "freestone:memory",
+    "flight-rust:lz4", "flight-rust:zstd", "fixed", "freestone", "freestone:2", "freestone:4", "freestone:8", "freestone:memory",
 )  # fmt: skip
 DATASETS = ("lineitem", "acs", "ontime")
 NETWORKS = ("local", "lan", "wan", "wan-loss")
@@ -279,7 +279,7 @@ def networks(lab: Laboratory) -> None:
             run = lab.export(network, COMPARED, dataset)
             lab.link(network, run["link"])
             found[network] = run["results"]["stored"]
-        known = [name for name in COMPARED if any(found[network].get(name, {"runs": []})["runs"] for network in NETWORKS)]
+        known = [name for name in found["wan"] if any(found[network][name]["runs"] for network in NETWORKS)]
         order = sorted(known, key=lambda name: median(found["wan"][name], "seconds") or math.inf)
         rows = []
         for name in order:
@@ -297,13 +297,18 @@ def standing(found: dict[str, Any]) -> str:
     for network, outcomes in found.items():
         times = {name: value for name, outcome in outcomes.items() if (value := median(outcome, "seconds"))}
         ours = {name: value for name, value in times.items() if name.startswith("freestone")}
-        theirs = {name: value for name, value in times.items() if name not in ours}
+        fixed = {name: value for name, value in times.items() if name.startswith("fixed:")}
+        theirs = {name: value for name, value in times.items() if name not in ours and name not in fixed}
         if not ours or not theirs:
             lines.append(f"{network}: no comparison")
             continue
         mine, best = min(ours, key=lambda name: ours[name]), min(theirs, key=lambda name: theirs[name])
         ratio = theirs[best] / ours[mine]
         word = "wins" if ratio >= 1 else "LOSES"
+        if fixed and "freestone" in times:
+            codec = min(fixed, key=lambda name: fixed[name])
+            share = times["freestone"] / fixed[codec]
+            lines.append(f"{network}: the measured choice takes {share:.2f} times what {codec} takes, the best fixed one")
         lines.append(f"{network}: {mine} {word} against {best}: {ours[mine]:.3f} s, {theirs[best]:.3f} s, {ratio:.2f} ×")
     return "\n".join(lines)
 

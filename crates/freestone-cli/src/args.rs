@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use freestone_server::Role;
+use freestone_server::{ByteCodec, Preference, Role};
 
 use crate::output::Format;
 
@@ -209,6 +209,10 @@ pub struct ServeArgs {
     /// Memory that the queries of one connection may hold, within --memory-limit
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub query_memory: Option<usize>,
+
+    /// How results go over Freestone wire: measured, or for experiments plain or encoded, with lz4, zstd or snappy
+    #[arg(long, hide = true, default_value = "measured", value_parser = parse_forms)]
+    pub wire_forms: Preference,
 
     /// The form of log lines on standard error
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
@@ -466,6 +470,23 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_forms(text: &str) -> Result<Preference, String> {
+    let (form, codec) = text.split_once('-').unwrap_or((text, "none"));
+    let codec = match codec {
+        "none" => ByteCodec::None,
+        "lz4" => ByteCodec::Lz4,
+        "zstd" => ByteCodec::Zstd,
+        "snappy" => ByteCodec::Snappy,
+        _ => return Err("a codec is none, lz4, zstd or snappy".into()),
+    };
+    match form {
+        "measured" if codec == ByteCodec::None => Ok(Preference::Measured),
+        "plain" => Ok(Preference::Plain(codec)),
+        "encoded" => Ok(Preference::Encoded(codec)),
+        _ => Err("forms are measured, plain or encoded, the last two with a codec, as plain-lz4".into()),
+    }
+}
+
 fn parse_named_file(text: &str) -> Result<(String, PathBuf), String> {
     let (name, file) = text.split_once('=').ok_or("a name, = and a file")?;
     Ok((name.into(), file.into()))
@@ -474,6 +495,14 @@ fn parse_named_file(text: &str) -> Result<(String, PathBuf), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forms_have_codecs() {
+        assert_eq!(parse_forms("measured"), Ok(Preference::Measured));
+        assert_eq!(parse_forms("plain-zstd"), Ok(Preference::Plain(ByteCodec::Zstd)));
+        assert_eq!(parse_forms("encoded"), Ok(Preference::Encoded(ByteCodec::None)));
+        assert!(["", "measured-lz4", "plain-gzip", "stored"].iter().all(|text| parse_forms(text).is_err()));
+    }
 
     #[test]
     fn links_have_units() {
