@@ -72,12 +72,13 @@ ENGINES: dict[str, Engine] = {
     "flight-cpp:lz4": Engine("peers", "flight", "batches of 16 Ki rows, LZ4", {"rows": 16384, "codec": "lz4"}),
     "flight-cpp:zstd": Engine("peers", "flight", "batches of 16 Ki rows, Zstandard", {"rows": 16384, "codec": "zstd"}),
     "flight-rust": Engine("flight-rust", "flight", "Arrow Flight Rust (arrow-flight), its default messages of 2 MB"),
-    "flight-rust:4m": Engine("flight-rust", "flight", "messages of 4 MB, large windows", {"message": 4 << 20}),
+    "flight-rust:4m": Engine("flight-rust", "flight", "messages of 4 MB", {"message": 4 << 20}),
+    "flight-rust:ahead": Engine("flight-rust", "flight", "four messages encoded ahead, batches of 8 Ki rows", {"rows": 8192, "ahead": 4}),
     "flight-rust:dict": Engine(
         "flight-rust", "flight", "messages of 2 MB, dictionaries resent", {"dictionaries": True}
     ),
-    "flight-rust:lz4": Engine("flight-rust", "flight", "messages of 2 MB, LZ4", {"codec": "lz4"}),
-    "flight-rust:zstd": Engine("flight-rust", "flight", "messages of 2 MB, Zstandard", {"codec": "zstd"}),
+    "flight-rust:lz4": Engine("flight-rust", "flight", "messages of 2 MB, LZ4, encoded ahead", {"codec": "lz4", "ahead": 4}),
+    "flight-rust:zstd": Engine("flight-rust", "flight", "messages of 2 MB, Zstandard, encoded ahead", {"codec": "zstd", "ahead": 4}),
     "postgres:text": Engine("postgres", "psycopg", "psycopg 3, text, rows made into columns", {"how": "rows"}),
     "postgres:copy-text": Engine("postgres", "psycopg", "COPY as text by psycopg, parsed by Arrow", {"how": "copy-text"}),
     "postgres:copy-binary": Engine(

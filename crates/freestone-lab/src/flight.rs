@@ -136,7 +136,8 @@ fn with_dictionaries(table: &[RecordBatch]) -> Vec<RecordBatch> {
                 .is_some_and(|column| column.as_any_dictionary().values().len() <= FEW)
         })
         .collect();
-    let fields = first.schema().fields().iter().zip(&few).map(|(field, few)| match few {
+    let plain = first.schema();
+    let fields = plain.fields().iter().zip(&few).map(|(field, few)| match few {
         true => Field::new(field.name(), kind.clone(), field.is_nullable()),
         false => field.as_ref().clone(),
     });
@@ -172,7 +173,8 @@ fn messages(batches: Vec<RecordBatch>, asked: &Asked) -> std::result::Result<Ans
     }
     let stream = encoder.build(stream::iter(batches.into_iter().map(Ok::<_, FlightError>)));
     let stream = stream.map_err(|error| Status::internal(error.to_string()));
-    Ok(if asked.ahead == 0 { Box::pin(stream) } else { ahead(stream, asked.ahead) })
+    let answer: Answer<FlightData> = if asked.ahead == 0 { Box::pin(stream) } else { ahead(stream, asked.ahead) };
+    Ok(answer)
 }
 
 /// The same messages, encoded on another thread.

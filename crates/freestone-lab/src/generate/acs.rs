@@ -37,6 +37,8 @@ enum Who {
     /// Who speaks another language at home.
     Speaker,
     Woman,
+    /// Whom the question concerns, one in eight.
+    Few,
 }
 
 /// Answers by who has them, with the largest value; all begin with 1, but for those from 0, marked by a minus.
@@ -46,24 +48,24 @@ const ANSWERS: [(&str, Who, i32); 92] = [
     ("adjinc", Who::All, 1), ("agep", Who::All, -94), ("cit", Who::All, 5), ("citwp", Who::Speaker, 90),
     ("cow", Who::Adult, 9), ("ddrs", Who::All, 2), ("dear", Who::All, 2), ("deye", Who::All, 2),
     ("dout", Who::Adult, 2), ("dphy", Who::All, 2), ("drat", Who::Veteran, 6), ("dratx", Who::Veteran, 2),
-    ("drem", Who::All, 2), ("eng", Who::Speaker, 4), ("fer", Who::Woman, 2), ("gcl", Who::Adult, 2),
+    ("drem", Who::All, 2), ("eng", Who::Speaker, 4), ("fer", Who::Woman, 2), ("gcl", Who::Few, 2),
     ("gcm", Who::Veteran, 5), ("gcr", Who::Veteran, 2), ("hins1", Who::All, 2), ("hins2", Who::All, 2),
-    ("hins3", Who::All, 2), ("hins4", Who::All, 2), ("hins5", Who::All, 2), ("hins6", Who::All, 2),
-    ("hins7", Who::All, 2), ("intp", Who::Adult, -20_000), ("jwmnp", Who::Worker, 120), ("jwrip", Who::Worker, 4),
-    ("jwtr", Who::Worker, 12), ("lanx", Who::All, 2), ("mar", Who::All, 5), ("marhd", Who::Adult, 2),
-    ("marhm", Who::Adult, 2), ("marht", Who::Adult, 3), ("marhw", Who::Adult, 2), ("marhyp", Who::Adult, 70),
+    ("hins3", Who::All, 2), ("hins4", Who::All, 2), ("hins5", Who::Few, 2), ("hins6", Who::Few, 2),
+    ("hins7", Who::Few, 2), ("intp", Who::Adult, -20_000), ("jwmnp", Who::Worker, 120), ("jwrip", Who::Worker, 4),
+    ("jwtr", Who::Worker, 12), ("lanx", Who::All, 2), ("mar", Who::All, 5), ("marhd", Who::Few, 2),
+    ("marhm", Who::Few, 2), ("marht", Who::Few, 3), ("marhw", Who::Few, 2), ("marhyp", Who::Adult, 70),
     ("mig", Who::All, 3), ("mil", Who::Adult, 4), ("mlpa", Who::Veteran, -1), ("mlpb", Who::Veteran, -1),
     ("mlpcd", Who::Veteran, -1), ("mlpe", Who::Veteran, -1), ("mlpfg", Who::Veteran, -1), ("mlph", Who::Veteran, -1),
     ("nwab", Who::Adult, 3), ("nwav", Who::Adult, 5), ("nwla", Who::Adult, 3), ("nwlk", Who::Adult, 3),
-    ("nwre", Who::Adult, 3), ("oip", Who::Adult, -9_000), ("pap", Who::Adult, -5_000), ("relp", Who::All, -17),
-    ("retp", Who::Adult, -40_000), ("sch", Who::All, 3), ("schg", Who::Mover, 16), ("schl", Who::All, 24),
-    ("semp", Who::Adult, -30_000), ("sex", Who::All, 2), ("ssip", Who::Adult, -9_000), ("ssp", Who::Adult, -20_000),
+    ("nwre", Who::Few, 3), ("oip", Who::Few, -9_000), ("pap", Who::Few, -5_000), ("relp", Who::All, -17),
+    ("retp", Who::Few, -40_000), ("sch", Who::All, 3), ("schg", Who::Mover, 16), ("schl", Who::All, 24),
+    ("semp", Who::Few, -30_000), ("sex", Who::All, 2), ("ssip", Who::Few, -9_000), ("ssp", Who::Adult, -20_000),
     ("wagp", Who::Adult, -120_000), ("wkhp", Who::Worker, 60), ("wkl", Who::Adult, 3), ("wkw", Who::Worker, 6),
     ("wrk", Who::Adult, 2), ("yoep", Who::Speaker, 90), ("anc", Who::All, 4), ("anc1p", Who::All, 999),
-    ("anc2p", Who::All, 999), ("decade", Who::Speaker, 7), ("dis", Who::All, 2), ("drivesp", Who::Worker, 6),
+    ("anc2p", Who::Few, 999), ("decade", Who::Speaker, 7), ("dis", Who::All, 2), ("drivesp", Who::Worker, 6),
     ("esp", Who::Mover, 8), ("esr", Who::Adult, 6), ("hicov", Who::All, 2), ("hisp", Who::All, 24),
     ("indp", Who::Adult, 9_920), ("jwap", Who::Worker, 285), ("jwdp", Who::Worker, 150), ("lanp", Who::Speaker, 999),
-    ("msp", Who::Adult, 6), ("nativity", Who::All, 2), ("oc", Who::All, -1), ("occp", Who::Adult, 9_920),
+    ("msp", Who::Adult, 6), ("nativity", Who::All, 2), ("oc", Who::Few, -1), ("occp", Who::Adult, 9_920),
     ("pincp", Who::Adult, -150_000), ("pobp", Who::All, 554), ("povpip", Who::All, -501), ("rac1p", Who::All, 9),
 ];
 
@@ -88,6 +90,7 @@ struct Person {
     is_veteran: bool,
     is_speaker: bool,
     is_woman: bool,
+    is_concerned: bool,
     weight: u32,
 }
 
@@ -95,7 +98,7 @@ impl Person {
     fn draw(random: &mut Random) -> Person {
         let mut chance = |percent: u32| random.below(100) < percent;
         let (is_worker, is_mover, is_veteran) = (chance(60), chance(15), chance(9));
-        let (is_speaker, is_woman) = (chance(20), chance(51));
+        let (is_speaker, is_woman, is_concerned) = (chance(20), chance(51), chance(12));
         // Two draws make old age rarer than youth.
         let age = random.below(95).min(random.below(120)) as i32;
         Person {
@@ -105,6 +108,7 @@ impl Person {
             is_veteran: is_veteran && age >= 17,
             is_speaker,
             is_woman,
+            is_concerned,
             weight: 20 + random.below(100),
         }
     }
@@ -118,6 +122,7 @@ impl Person {
             Who::Veteran => self.is_veteran,
             Who::Speaker => self.is_speaker,
             Who::Woman => self.is_woman && (15..50).contains(&self.age),
+            Who::Few => self.is_concerned,
         }
     }
 }
