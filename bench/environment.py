@@ -16,11 +16,13 @@ TABLES = ("region", "nation", "part", "supplier", "partsupp", "customer", "order
 SSB_TABLES = ("date", "part", "supplier", "customer", "lineorder")
 
 
-def environment_python() -> Path:
-    """The interpreter of bench/.venv, which is made on the first call and updated when requirements.txt changed."""
-    folder = BENCH / ".venv"
+def environment_python(name: str = "") -> Path:
+    """The interpreter of bench/.venv, which is made on the first call and updated when requirements.txt changed; with a
+    name, that of requirements-NAME.txt,
+    which is in the cache, since experiments run copies of the scripts."""
+    folder = CACHE / f"venv-{name}" if name else BENCH / ".venv"
     python, stamp = folder / "bin" / "python", folder / "requirements.sha256"
-    requirements = BENCH / "requirements.txt"
+    requirements = BENCH / (f"requirements-{name}.txt" if name else "requirements.txt")
     wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if not stamp.exists() or stamp.read_text() != wanted:
         print(f"installing {requirements.name} into {folder}", file=sys.stderr)

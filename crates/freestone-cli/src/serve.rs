@@ -49,6 +49,7 @@ fn options(args: &ServeArgs) -> ServerOptions {
         statement: args.statement_timeout,
         idle: args.idle_timeout,
         query_memory: args.query_memory,
+        forms: args.wire_forms,
         ..defaults
     };
     ServerOptions {

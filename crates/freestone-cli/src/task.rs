@@ -5,9 +5,9 @@ use std::path::Path;
 
 use freestone_lab::demo::DemoOptions;
 use freestone_lab::experiments::{self, RunOptions};
-use freestone_lab::generate::ssb;
+use freestone_lab::generate::{acs, ontime, ssb};
 
-use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs, LabCommand};
+use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs, LabCommand, LinkArgs};
 use crate::failure::{Failure, note};
 use crate::{serve, user};
 
@@ -38,6 +38,10 @@ fn lab(command: &LabCommand) -> Result<(), Failure> {
         }
         LabCommand::Report { output } => print(&experiments::report(output)?.display().to_string()),
         LabCommand::Generate { name, scale, output } => generate(name, *scale, output),
+        LabCommand::Link(args) => link(args),
+        LabCommand::FlightServer { listen, files } => {
+            Ok(freestone_lab::flight::serve(listen, files, |address| println!("listening: flight://{address}"))?)
+        }
     }
 }
 
@@ -83,11 +87,52 @@ fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
     match name {
         "tpch" => freestone_lab::generate::tpch::write_parquet(output, scale),
         "ssb" => ssb::write_parquet(output, scale, ssb::SEED),
+        "acs" => acs::write_parquet(output, scale, acs::SEED),
+        "ontime" => ontime::write_parquet(output, scale, ontime::SEED),
         other => return Err(Failure::error(format!("there is no generator {other}"))),
     }
     .map_err(|error| Failure::error(error.to_string()))?;
     note(format_args!("{name} at scale {scale} is in {}", output.display()));
     Ok(())
+}
+
+/// Ends the process with the status of the command.
+#[cfg(target_os = "linux")]
+fn link(args: &LinkArgs) -> Result<(), Failure> {
+    use freestone_lab::link::{self, Link};
+    let link = Link {
+        bits_per_second: args.rate,
+        delay: args.delay,
+        loss: args.loss,
+        queue_bytes: args.queue,
+        seed: args.seed,
+    };
+    let ended = link::run(&link, &args.command, |measured| {
+        let mbit = link.bits_per_second as f64 / 1e6;
+        let round_trip = 2000.0 * link.delay.as_secs_f64();
+        note(format_args!(
+            "link: round trip {:.2} ms (asked {round_trip:.2}), {:.1} Mbit/s (asked {mbit:.1}), {:.2} % lost (asked {:.2}), \
+             one TCP stream {:.1} Mbit/s",
+            measured.ping_ms,
+            measured.rate_mbit,
+            measured.loss_percent,
+            100.0 * link.loss,
+            measured.tcp_mbit
+        ));
+    })?;
+    for (way, traffic) in [("server", ended.to_server), ("client", ended.to_client)] {
+        let (delivered, lost, full) = (traffic.delivered, traffic.lost, traffic.overflowed);
+        note(format_args!("link: to the {way} {delivered} packets, {lost} lost, {full} dropped by a full queue"));
+    }
+    match ended.status.code() {
+        Some(0) => Ok(()),
+        code => std::process::exit(code.unwrap_or(1)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &LinkArgs) -> Result<(), Failure> {
+    Err(Failure::error("a link is made of Linux' network namespaces; this is another system"))
 }
 
 /// Opens for reading, so that a running writer does not matter, and reads every byte.

@@ -29,6 +29,9 @@ pub enum LabError {
     /// `lab report` found nothing to report.
     #[error("{} holds no results; run `freestone lab run` first", path.display())]
     NoResults { path: PathBuf },
+    /// A network, or a program on it, is not what an experiment needs.
+    #[error("{0}")]
+    Network(String),
     /// An option's value makes no sense.
     #[error("{0}")]
     Usage(String),

@@ -6,6 +6,7 @@
 //! | [`generate`], [`queries`] | tables and SQL |
 //! | [`demo`] | the main job on generated data, with a report |
 //! | [`experiments`] | the papers' experiments, each a name, a run and [`findings::Findings`] |
+//! | [`link`], [`flight`] | a slow network between two namespaces; a peer of the export benchmark |
 //! | [`findings`] | what was found, as data: tables, charts, checks |
 //! | [`page`], [`terminal`] | findings as one HTML page, and as text |
 
@@ -15,8 +16,11 @@ mod engine;
 mod error;
 pub mod experiments;
 pub mod findings;
+pub mod flight;
 pub mod generate;
 mod host;
+#[cfg(target_os = "linux")]
+pub mod link;
 pub mod page;
 pub mod queries;
 pub mod terminal;

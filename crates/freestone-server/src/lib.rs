@@ -22,6 +22,8 @@ mod tls;
 mod users;
 mod wire;
 
+pub use freestone_wire::{ByteCodec, Preference};
+
 pub use error::{Result, ServerError};
 pub use options::{Limits, ServerOptions};
 pub use server::{Plan, Server};

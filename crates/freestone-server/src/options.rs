@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use freestone_wire::Preference;
+
 use crate::error::{Result, ServerError};
 
 /// What `freestone serve` is told.
@@ -36,6 +38,8 @@ pub struct Limits {
     pub startup: Duration,
     /// How long running statements may go on once the server is told to stop.
     pub grace: Duration,
+    /// How Freestone wire encodes results: as is measured to be the fastest, but for experiments.
+    pub forms: Preference,
 }
 
 impl Default for Limits {
@@ -47,6 +51,7 @@ impl Default for Limits {
             query_memory: None,
             startup: Duration::from_secs(30),
             grace: Duration::from_secs(10),
+            forms: Preference::Measured,
         }
     }
 }

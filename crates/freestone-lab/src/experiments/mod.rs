@@ -3,6 +3,7 @@
 mod codecs;
 mod crossover;
 mod holloway_size;
+mod protocol;
 mod scaling;
 mod ssb;
 mod tpch;
@@ -28,13 +29,16 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 6] = [
+pub const EXPERIMENTS: [Experiment; 9] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     crossover::EXPERIMENT,
     tpch::EXPERIMENT,
     ssb::EXPERIMENT,
     scaling::EXPERIMENT,
+    protocol::SURVEY,
+    protocol::DESIGN,
+    protocol::NETWORKS,
 ];
 
 /// How large a run is, and where its results go.

@@ -10,6 +10,7 @@
 //! | [`holloway`] | Narrow-E, Narrow-S, Wide-E, Narrow-U, Strings | Holloway and DeWitt 2008, section 4.1 |
 //! | [`halverson`] | Gen_a_b_c | Halverson et al. 2006, section 3.1 |
 //! | [`wide`] | fifty equal integer columns | for the crossover of rows and columns |
+//! | [`acs`], [`ontime`] | tables as wide as census and flight records, most values small or missing | Raasveldt and Mühleisen 2017, section 3 |
 
 use std::fmt;
 use std::fs::File;
@@ -23,14 +24,18 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
+pub mod acs;
 pub mod halverson;
 pub mod holloway;
+pub mod ontime;
 mod parallel;
 mod random;
+mod shaped;
 pub mod ssb;
 pub mod tpch;
 pub mod wide;
 
+pub(crate) use random::Random;
 pub use tpch::{tables, tpch_schema, tpch_table};
 
 /// Rows in every batch but the last.

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use freestone::{Description, Error, Inputs, ScalarValue, Session, Statement, StoredColumn, StoredRows};
 use freestone_wire::server::{Connection, Input, Reply, Request};
-use freestone_wire::{Batch, Column, SqlError, StoredPiece, StoredShared, WireError};
+use freestone_wire::{Batch, Column, Preference, SqlError, StoredPiece, StoredShared, WireError};
 
 use super::inputs::{self, Given};
 use super::upload;
@@ -153,7 +153,7 @@ impl Client {
             }
         };
         match answer {
-            Ok(Answer::Rows(rows)) => send(rows, reply).await,
+            Ok(Answer::Rows(rows)) => send(rows, reply, self.shared.limits.forms).await,
             Ok(Answer::Affected { verb, rows }) => reply.complete(rows, verb).await,
             Ok(Answer::Done { verb }) => reply.complete(0, verb).await,
             Err(error) => reply.fail(sql_error(error)).await,
@@ -180,8 +180,8 @@ impl Client {
 }
 
 /// Sends the rows of a statement, for as long as the client takes them.
-async fn send(mut rows: Rows, reply: Reply) -> Result<(), WireError> {
-    let mut sender = reply.rows(&rows.schema)?;
+async fn send(mut rows: Rows, reply: Reply, forms: Preference) -> Result<(), WireError> {
+    let mut sender = reply.rows_as(&rows.schema, forms)?;
     let cancelled = sender.cancelled();
     tokio::pin!(cancelled);
     loop {

@@ -1,0 +1,562 @@
+"""Export of whole results, side by side: what a client waits, sends, computes and holds until it has a complete, checked
+Arrow table.
+
+python bench/export.py --scale 1 --runs 5 --json result.json
+python bench/export.py --engines freestone,flight-cpp,flight-cpp:lz4 --forms stored
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from environment import BENCH, CACHE, default_freestone, environment_python, hardware
+
+INSIDE = "FREESTONE_EXPORT_NAMESPACE"
+#: What the network of `freestone lab link` is like. Delays are one-way.
+NETWORKS = {
+    "lan": ("1gbit", "0.3ms", "0%"),
+    "wan": ("100mbit", "25ms", "0%"),
+    "wan-loss": ("100mbit", "25ms", "1%"),
+}
+#: Once an engine has taken this many seconds, its repetitions end; at least one is measured.
+BUDGET_SECONDS = 60.0
+CLIENT_SECONDS = 1200
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A server and a client of it. `what` says what is measured, in the words of the table's legend."""
+
+    server: str
+    client: str
+    what: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+#: Rows in a batch of about 1, 2 and 4 MB of lineitem.
+ENGINES: dict[str, Engine] = {
+    "freestone": Engine("freestone", "freestone", "Freestone wire over TCP, one stream", {"shared_memory": "false"}),
+    "freestone:2": Engine(
+        "freestone", "freestone", "the same, two streams, ordered", {"shared_memory": "false", "streams": 2}
+    ),
+    "freestone:4": Engine(
+        "freestone", "freestone", "the same, four streams, ordered", {"shared_memory": "false", "streams": 4}
+    ),
+    "freestone:8": Engine(
+        "freestone", "freestone", "the same, eight streams, ordered", {"shared_memory": "false", "streams": 8}
+    ),
+    "freestone:unordered": Engine(
+        "freestone", "freestone", "four streams, in any order", {"shared_memory": "false", "streams": 4, "ordered": "false"}
+    ),
+    "freestone:memory": Engine("freestone", "freestone", "Freestone wire over shared memory (what local clients get)"),
+    "freestone:flight": Engine("freestone", "flight-sql", "Freestone's Flight SQL by Apache's ADBC driver"),
+    "freestone:pg-adbc": Engine("freestone", "adbc-postgres", "Freestone's PostgreSQL protocol by Apache's ADBC driver"),
+    "freestone:pg-text": Engine(
+        "freestone", "psycopg", "Freestone's COPY as text by psycopg, parsed by Arrow", {"how": "copy-text"}
+    ),
+    "flight-cpp": Engine("peers", "flight", "Arrow Flight C++ (pyarrow), batches of 64 Ki rows"),
+    "flight-cpp:8k": Engine("peers", "flight", "batches of 8 Ki rows", {"rows": 8192}),
+    "flight-cpp:16k": Engine("peers", "flight", "batches of 16 Ki rows", {"rows": 16384}),
+    "flight-cpp:dict": Engine(
+        "peers", "flight", "batches of 8 Ki rows, texts of few values as dictionaries", {"rows": 8192, "dictionaries": True}
+    ),
+    "flight-cpp:lz4": Engine("peers", "flight", "batches of 16 Ki rows, LZ4", {"rows": 16384, "codec": "lz4"}),
+    "flight-cpp:zstd": Engine("peers", "flight", "batches of 16 Ki rows, Zstandard", {"rows": 16384, "codec": "zstd"}),
+    "flight-rust": Engine("flight-rust", "flight", "Arrow Flight Rust (arrow-flight), its default messages of 2 MB"),
+    "flight-rust:4m": Engine("flight-rust", "flight", "messages of 4 MB", {"message": 4 << 20}),
+    "flight-rust:ahead": Engine("flight-rust", "flight", "four messages encoded ahead, batches of 8 Ki rows", {"rows": 8192, "ahead": 4}),
+    "flight-rust:dict": Engine(
+        "flight-rust", "flight", "messages of 2 MB, dictionaries resent", {"dictionaries": True}
+    ),
+    "flight-rust:lz4": Engine("flight-rust", "flight", "messages of 2 MB, LZ4, encoded ahead", {"codec": "lz4", "ahead": 4}),
+    "flight-rust:zstd": Engine("flight-rust", "flight", "messages of 2 MB, Zstandard, encoded ahead", {"codec": "zstd", "ahead": 4}),
+    "postgres:text": Engine("postgres", "psycopg", "psycopg 3, text, rows made into columns", {"how": "rows"}),
+    "postgres:copy-text": Engine("postgres", "psycopg", "COPY as text by psycopg, parsed by Arrow", {"how": "copy-text"}),
+    "postgres:copy-binary": Engine(
+        "postgres", "psycopg", "binary COPY by psycopg, thrown away: no table is made", {"how": "copy-binary"}
+    ),
+    "postgres:adbc": Engine("postgres", "adbc-postgres", "binary COPY by Apache's ADBC driver"),
+    "postgres:connectorx": Engine("postgres", "connectorx", "binary rows by ConnectorX"),
+    "mariadb": Engine("mariadb", "connectorx", "text rows by ConnectorX", {"protocol": "text", "prefer_socket": "false"}),
+    "mariadb:compressed": Engine(
+        "mariadb",
+        "connectorx",
+        "the same, compressed protocol",
+        {"protocol": "text", "prefer_socket": "false", "compress": "true"},
+    ),
+    "clickhouse": Engine("clickhouse", "clickhouse", "native protocol by clickhouse-driver"),
+    "clickhouse:lz4": Engine("clickhouse", "clickhouse", "native protocol, LZ4", {"compression": "lz4"}),
+    "csv": Engine("peers", "csv", "CSV over a socket, parsed by Arrow"),
+    "csv:gzip": Engine("peers", "csv", "the same, gzip while sending", {"codec": "gzip"}),
+    "csv:lz4": Engine("peers", "csv", "the same, LZ4 while sending", {"codec": "lz4"}),
+    "csv:zstd": Engine("peers", "csv", "the same, Zstandard 1 while sending", {"codec": "zstd"}),
+    "csv:drained": Engine("peers", "csv", "CSV over a socket, thrown away: no table is made", {"drain": True}),
+    "socket": Engine("peers", "socket", "the ceiling: Arrow's bytes into memory that is warm already", {"into": "warm"}),
+    "socket:fresh": Engine("peers", "socket", "Arrow's bytes into fresh memory", {"into": "fresh"}),
+    "socket:drained": Engine("peers", "socket", "Arrow's bytes into one megabyte: no table is made", {"into": "drain"}),
+}
+
+#: Freestone with one way of encoding for all columns, by the name that `serve --wire-forms` has for it.
+FIXED = tuple(f"{form}{codec}" for form in ("plain", "encoded") for codec in ("", "-lz4", "-zstd", "-snappy"))
+ENGINES |= {
+    f"fixed:{forms}": Engine(f"freestone/{forms}", "freestone", f"Freestone, all columns {forms}", {"shared_memory": "false"})
+    for forms in FIXED
+}
+
+#: What the claims compare with: the best of these is "tuned Flight".
+FLIGHTS = tuple(name for name in ENGINES if name.startswith("flight-"))
+
+
+@dataclass
+class Run:
+    """One measured fetch. Seconds, bytes."""
+
+    seconds: float
+    first: float | None
+    wire: int
+    server_cpu: float
+    client_cpu: float
+    peak: int
+
+
+@dataclass
+class Outcome:
+    """What one engine did with one form of one data set."""
+
+    runs: list[Run] = field(default_factory=list)
+    error: str = ""
+    spent: float = 0.0
+    #: Whether a table was made, and whether its checksums were right.
+    checked: str = ""
+
+    def median(self, name: str) -> float | None:
+        values = [value for run in self.runs if (value := getattr(run, name)) is not None]
+        return statistics.median(values) if values else None
+
+
+def tree_cpu(roots: Sequence[int]) -> float:
+    """CPU seconds of processes and all their descendants, those that have ended and were waited for included."""
+    ticks, parents = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        pid = int(path.parent.name)
+        parents[pid] = int(fields[1])
+        ticks[pid] = sum(map(int, fields[11:15]))
+    chosen = set(roots)
+    while more := {pid for pid, parent in parents.items() if parent in chosen} - chosen:
+        chosen |= more
+    return sum(ticks.get(pid, 0) for pid in chosen) / os.sysconf("SC_CLK_TCK")
+
+
+def received_bytes(pid: int) -> int:
+    """Bytes that the network interfaces of a process' namespace have received, headers included."""
+    lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    return sum(int(line.partition(":")[2].split()[0]) for line in lines)
+
+
+class ClientProcess:
+    """`export_client.py` in a process of its own."""
+
+    def __init__(self, job: dict[str, Any], prefix: Sequence[str]) -> None:
+        pipe = subprocess.PIPE
+        command = [*prefix, sys.executable, str(BENCH / "export_client.py"), json.dumps(job)]
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1)
+
+    def line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        self.process.kill()
+        said = self.process.communicate()[1].strip().splitlines()
+        raise ClientError(" ".join(said[-3:]) if said else f"the client ended with status {self.process.returncode}")
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class ClientError(Exception):
+    """A client could not fetch; its last words."""
+
+
+def fetch(engine: Engine, server: Any, form: str, outcome: Outcome, options: argparse.Namespace, seconds_max: float) -> Run:
+    """One run: a client's process from its start to its end."""
+    import export_data as data
+
+    dataset = server.dataset
+    job = {
+        "client": engine.client,
+        "options": engine.options,
+        "endpoint": server.endpoint,
+        "form": form,
+        "schema": dataset.schema.serialize().to_pybytes().hex(),
+        "query": data.query(dataset, form, server.dialect),
+        "warm_query": data.query(dataset, form, server.dialect, 100),
+        "bytes": dataset.bytes[form],
+        "package": str(options.package or ""),
+        "check": True,
+    }
+    client = ClientProcess(job, options.client_prefix)
+    try:
+        client.line()
+        roots = [process.pid for process in server.processes]
+        wire, server_cpu = received_bytes(client.process.pid), tree_cpu(roots)
+        client.go()
+        measured = client.line()
+        wire, server_cpu = received_bytes(client.process.pid) - wire, tree_cpu(roots) - server_cpu
+        client.go()
+        checked = client.line()
+        outcome.checked = verdict(dataset.sums[form], checked["sums"])
+    finally:
+        client.end()
+    return Run(
+        measured["seconds"], measured.get("first"), wire, server_cpu, measured["cpu"], int(measured["peak"])
+    )
+
+
+def verdict(expected: dict[str, list[int]], found: dict[str, list[int]] | None) -> str:
+    """`yes`, `no table`, or what is wrong; a result that is wrong is never measured as if it were right."""
+    import export_data as data
+
+    if found is None:
+        return "no table"
+    wrong = data.differences(expected, found)
+    if wrong:
+        raise ClientError(f"WRONG RESULT: {'; '.join(wrong[:3])}")
+    return "yes"
+
+
+def measure(names: Sequence[str], servers: dict[str, Any], form: str, options: argparse.Namespace) -> dict[str, Outcome]:
+    """A run that warms up, then repetitions round-robin, so that a noisy moment hits all engines."""
+    outcomes = {name: Outcome() for name in names}
+    for repetition in range(options.runs + 1):
+        for name, outcome in outcomes.items():
+            engine = ENGINES[name]
+            server = servers[engine.server]
+            if isinstance(server, str):
+                outcome.error = server
+            if outcome.error or (outcome.runs and outcome.spent > options.budget):
+                continue
+            try:
+                run = fetch(engine, server, form, outcome, options, CLIENT_SECONDS)
+            except ClientError as error:
+                outcome.error = str(error)
+                print(f"{name}, {form}: {outcome.error}", file=sys.stderr)
+                continue
+            outcome.spent += run.seconds
+            # What already takes long is not run twice for its caches' sake.
+            if repetition > 0 or run.seconds > options.budget:
+                outcome.runs.append(run)
+            print(f"{form} {repetition} {name}: {run.seconds:.3f} s", file=sys.stderr)
+    return outcomes
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def rows_of(outcomes: dict[str, Outcome], gigabytes: float) -> Iterator[list[str]]:
+    """The table's rows: the fastest first, failures last."""
+    order = sorted(outcomes.items(), key=lambda item: item[1].median("seconds") or 1e9)
+    for name, outcome in order:
+        if not outcome.runs:
+            yield [name, *["–"] * 8, f"failed: {outcome.error[:160]}"]
+            continue
+        seconds, wire = outcome.median("seconds"), outcome.median("wire")
+        server, client, peak = (outcome.median(what) for what in ("server_cpu", "client_cpu", "peak"))
+        assert None not in (seconds, wire, server, client, peak)
+        yield [
+            name,
+            number(seconds, 3),
+            number(gigabytes / seconds),
+            number(outcome.median("first"), 4),
+            number(wire / 1e6, 1),
+            number(server / gigabytes),
+            number(client / gigabytes),
+            number(peak / 1e6, 0),
+            str(len(outcome.runs)),
+            outcome.checked,
+        ]
+
+
+HEADER = ["", "s", "GB/s", "first, s", "wire, MB", "server CPU, s/GB", "client CPU, s/GB", "peak, MB", "runs", "checked"]
+
+
+def table(outcomes: dict[str, Outcome], gigabytes: float) -> list[str]:
+    """Markdown."""
+    lines = [HEADER, ["---", *["---:"] * 8, "---"], *rows_of(outcomes, gigabytes)]
+    widths = [max(len(row[at]) for row in lines) for at in range(len(HEADER))]
+    return ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in lines]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`ours` takes at most a `least`-th of what the best of `theirs` takes of `what`: seconds, or bytes on the wire."""
+
+    ours: tuple[str, ...]
+    least: float
+    theirs: tuple[str, ...]
+    words: str
+    what: str = "seconds"
+
+
+#: At most 5 % slower.
+NEVER_SLOWER = Claim(("freestone",), 0.952, tuple(f"fixed:{forms}" for forms in FIXED), "as fast as the best fixed codec")
+ONE, SEVERAL = ("freestone",), ("freestone:2", "freestone:4", "freestone:8", "freestone:unordered")
+CSV = ("csv", "csv:drained")
+#: What is claimed on each kind of network.
+CLAIMS = {
+    "local": (
+        Claim(ONE, 2, FLIGHTS, "Arrow Flight, tuned, C++ and Rust"),
+        Claim(ONE, 25, ("postgres:text",), "PostgreSQL's text rows"),
+        Claim(ONE, 10, ("postgres:copy-binary", "postgres:adbc"), "PostgreSQL's binary COPY"),
+        Claim(("freestone:memory",), 1.5, ONE, "our own TCP"),
+    ),
+    "lan": (Claim(ONE, 2, tuple(name for name in FLIGHTS if "lz4" in name), "Arrow Flight with LZ4"),),
+    "wan": (
+        Claim(ONE, 4, CSV, "fewer bytes than CSV", "wire"),
+        Claim(ONE, 1.3, tuple(name for name in FLIGHTS if "zstd" in name), "Arrow Flight with Zstandard"),
+    ),
+    "wan-loss": (
+        Claim(SEVERAL, 2, ONE, "one stream"),
+        Claim(SEVERAL, 1.3, tuple(name for name in FLIGHTS if "zstd" in name), "Arrow Flight with Zstandard"),
+    ),
+}
+
+
+def verdicts(outcomes: dict[str, Outcome], network: str) -> list[str]:
+    """What Freestone claims, with the figures, won or lost."""
+    seconds = {name: value for name, outcome in outcomes.items() if (value := outcome.median("seconds"))}
+    lines = []
+    for claim in (*CLAIMS.get(network, ()), NEVER_SLOWER):
+        taken = {name: outcomes[name].median(claim.what) for name in seconds}
+        ours, theirs = ([name for name in names if name in taken] for names in (claim.ours, claim.theirs))
+        if not ours or not theirs:
+            continue
+        mine, best = (min(names, key=lambda name: taken[name]) for names in (ours, theirs))  # noqa: B023
+        ratio = taken[best] / taken[mine]
+        won = "won " if ratio >= claim.least else "LOST"
+        lines.append(f"- {won}: {mine} at least {claim.least:g} × {claim.words} ({best}): {ratio:.2f} ×")
+    if "freestone" not in seconds:
+        return lines
+    for ceiling in ("socket", "socket:fresh"):
+        if ceiling in seconds:
+            share = seconds[ceiling] / seconds["freestone"]
+            lines.append(f"- freestone reaches {100 * share:.0f} % of the rate of {ceiling}")
+    faster = [
+        f"{name} ({seconds['freestone'] / seconds[name]:.2f} ×)"
+        for name in sorted(seconds, key=lambda name: seconds[name])
+        if not name.startswith(("freestone", "socket")) and seconds[name] < seconds["freestone"]
+    ]
+    lines.append(f"- faster than freestone over one TCP stream: {', '.join(faster) or 'nothing'}")
+    return lines
+
+
+def bound_by(outcome: Outcome, gigabytes: float, megabits: float) -> str:
+    """How much of the link and of a core a transfer used."""
+    seconds = outcome.median("seconds")
+    wire, server, client = (outcome.median(what) for what in ("wire", "server_cpu", "client_cpu"))
+    assert None not in (seconds, wire, server, client)
+    return (
+        f"{100 * wire * 8 / seconds / 1e6 / megabits:.0f} % of the link's {megabits:.0f} Mbit/s, "
+        f"{100 * server / seconds:.0f} % of a core at the server, {100 * client / seconds:.0f} % at the client"
+    )
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", default="lineitem", help="lineitem, acs or ontime")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale factor: lineitem has 6 million rows at 1, the others 1 million")
+    parser.add_argument("--runs", type=int, default=5, help="measured repetitions, behind one that warms up")
+    parser.add_argument("--budget", type=float, default=BUDGET_SECONDS, help="seconds after which an engine is not repeated")
+    parser.add_argument("--engines", type=lambda text: text.split(","), help="names, or the part before the colon, or NAME+option=value")
+    parser.add_argument(
+        "--network", default="local", help=f"local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS as 10mbit:5ms:0%%; a link needs root"
+    )
+    parser.add_argument("--forms", type=lambda text: text.split(","), default=["stored", "computed"], help="stored, computed")
+    parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
+    parser.add_argument("--package", type=Path, help="folder that holds the package freestone, when it is not installed")
+    parser.add_argument("--data", type=Path, default=CACHE / "bench", help="folder of the Parquet files; made when missing")
+    parser.add_argument("--work", type=Path, help="folder for the servers' files; kept, and used again")
+    parser.add_argument("--json", type=Path, help="writes every run here")
+    options = parser.parse_args()
+    options.names = chosen(parser, options.engines)
+    if options.network not in ("local", *NETWORKS) and options.network.count(":") != 2:
+        parser.error(f"--network {options.network}: it is local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS")
+    options.client_prefix = []
+    if options.work is None:
+        # Servers that refuse to be root cannot enter root's home.
+        options.work = Path("/var/tmp/freestone-export") if os.geteuid() == 0 else CACHE / "export"
+    if options.package is None:
+        built = options.freestone.parent.parent / "python"
+        options.package = built if built.exists() else None
+    return options
+
+
+def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
+    if wanted is None:
+        return [name for name in ENGINES if not name.startswith("fixed:")]
+    for word in wanted:
+        if "+" in word:
+            varied(parser, word)
+    unknown = [word for word in wanted if not any(word in (name, name.partition(":")[0]) for name in ENGINES)]
+    if unknown:
+        parser.error(f"unknown engine {', '.join(unknown)}; there are {', '.join(ENGINES)}")
+    return [name for name in ENGINES if name in wanted or name.partition(":")[0] in wanted]
+
+
+def varied(parser: argparse.ArgumentParser, word: str) -> None:
+    """Makes an engine of `NAME+option=value+…`: another one with more options."""
+    name, *options = word.split("+")
+    if name not in ENGINES or not all("=" in option for option in options):
+        parser.error(f"engine {word}: it is NAME+option=value, with a name of {', '.join(ENGINES)}")
+    engine = ENGINES[name]
+    given = dict(option.split("=", 1) for option in options)
+    given = {key: int(value) if value.isdigit() else value for key, value in given.items()}
+    ENGINES[word] = replace(engine, what=f"{engine.what}; {', '.join(options)}", options=engine.options | given)
+
+
+def enter_namespace(options: argparse.Namespace) -> None:
+    """Starts this program again in a network namespace of its own, so that its interface counts no other traffic; behind
+    a link, on the clients' side of that."""
+    if os.environ.get(INSIDE):
+        return
+    words = [sys.executable, *sys.argv]
+    os.environ[INSIDE] = "1"
+    if options.network != "local":
+        rate, delay, loss = NETWORKS.get(options.network) or options.network.split(":")
+        link = [str(options.freestone), "lab", "link", "--rate", rate, "--delay", delay, "--loss", loss, "--", *words]
+        os.execvp(link[0], link)
+    if os.geteuid() == 0 and shutil.which("unshare"):
+        up = 'ip link set lo up && exec "$@"'
+        os.execvp("unshare", ["unshare", "--net", "--", "sh", "-c", up, "sh", *words])
+    print("note: without root, bytes on the wire include other traffic of the loopback interface", file=sys.stderr)
+
+
+def server_place() -> Any:
+    """Where servers run: beside the clients, or at the other end of the link."""
+    from export_servers import Place
+
+    namespace = os.environ.get("FREESTONE_LINK_NAMESPACE")
+    if namespace is None:
+        return Place()
+    return Place(["nsenter", f"--net={namespace}"], os.environ["FREESTONE_LINK_SERVER"])
+
+
+def link_measured() -> dict[str, Any] | None:
+    """What `freestone lab link` measured of its link before it started this program."""
+    text = os.environ.get("FREESTONE_LINK_MEASURED")
+    return json.loads(text) if text else None
+
+
+def fetch_packages(options: argparse.Namespace) -> None:
+    """What servers are made of, while there is still a network to fetch it from. A failure is told where it is used."""
+    from export_servers import SERVERS, NotAvailable
+
+    for kind in {ENGINES[name].server.partition("/")[0] for name in options.names}:
+        with suppress(NotAvailable):
+            SERVERS[kind].fetch(options.work)
+
+
+@contextmanager
+def running(names: Sequence[str], dataset: Any, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The servers of these engines; in the place of one that cannot be had, the reason."""
+    from export_servers import SERVERS, NotAvailable
+
+    settings = {"freestone": str(options.freestone), "forms": options.forms, "work": options.work}
+    with ExitStack() as stack:
+        servers: dict[str, Any] = {}
+        for kind in dict.fromkeys(ENGINES[name].server for name in names):
+            try:
+                name, _, variant = kind.partition("/")
+                given = settings | ({"variant": variant} if variant else {})
+                servers[kind] = SERVERS[name](dataset, server_place(), options.work, given)
+                stack.callback(servers[kind].stop)
+            except (NotAvailable, OSError, subprocess.CalledProcessError) as error:
+                servers[kind] = f"{kind} cannot be had: {error}"
+                print(servers[kind], file=sys.stderr)
+        yield servers
+
+
+def main() -> None:
+    options = parse()
+    python = environment_python("export")
+    if Path(sys.prefix).resolve() != python.parent.parent:
+        os.execv(python, [str(python), *sys.argv])
+    if not os.environ.get(INSIDE):
+        fetch_packages(options)
+    enter_namespace(options)
+    import export_data as data
+
+    options.work.mkdir(parents=True, exist_ok=True)
+    file = data.generate(options.dataset, options.scale, options.freestone, options.data)
+    dataset = data.prepare(options.dataset, options.scale, file, options.work)
+    results, notes = {}, {}
+    with running(options.names, dataset, options) as servers:
+        for form in options.forms:
+            results[form] = measure(options.names, servers, form, options)
+        for kind, server in servers.items():
+            notes[kind] = server if isinstance(server, str) else f"{server.version()}: {server.note}".removeprefix(": ")
+    print(report(options, dataset, results, notes))
+    if options.json:
+        document = {
+            "machine": hardware(),
+            "dataset": options.dataset,
+            "scale": options.scale,
+            "rows": dataset.rows,
+            "bytes": dataset.bytes,
+            "network": options.network,
+            "link": link_measured(),
+            "servers": notes,
+            "engines": {name: ENGINES[name].what for name in options.names},
+            "results": {form: {name: asdict(outcome) for name, outcome in found.items()} for form, found in results.items()},
+        }
+        options.json.write_text(json.dumps(document, indent=1))
+    if any(outcome.error.startswith("WRONG") for found in results.values() for outcome in found.values()):
+        sys.exit(1)
+
+
+def report(options: argparse.Namespace, dataset: Any, results: dict[str, dict[str, Outcome]], notes: dict[str, str]) -> str:
+    lines = [
+        f"{options.dataset}, {dataset.rows:,} rows, to a complete Arrow table in Python; medians of up to {options.runs} runs",
+        "behind one that warms up; every client in a process of its own, connected before the clock starts. GB are those of",
+        "the result as an Arrow table; wire: bytes that the client's network interface received; peak: the client's memory",
+        f"above what it held before. Machine: {hardware()}.",
+    ]
+    link = link_measured()
+    if link:
+        lines += [
+            f"Network {options.network}: measured round trip {link['ping_ms']:.2f} ms, {link['rate_mbit']:.1f} Mbit/s, "
+            f"{link['loss_percent']:.2f} % lost,",
+            f"{link['tcp_mbit']:.1f} Mbit/s by one TCP stream; packets of at most 1500 bytes; Freestone alone is behind TLS.",
+        ]
+    for form, outcomes in results.items():
+        gigabytes = dataset.bytes[form] / 1e9
+        lines += ["", f"## {form} ({gigabytes:.2f} GB)", "", *table(outcomes, gigabytes), "", *verdicts(outcomes, options.network)]
+        if link and outcomes.get("freestone", Outcome()).runs:
+            lines.append(f"- freestone uses {bound_by(outcomes['freestone'], gigabytes, link['rate_mbit'])}")
+    lines += ["", "## Engines", "", *(f"- {name}: {ENGINES[name].what}" for name in options.names)]
+    lines += ["", "## Servers", "", *(f"- {kind}: {note}" for kind, note in notes.items())]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

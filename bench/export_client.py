@@ -1,0 +1,421 @@
+"""One client: connects, fetches one result into a complete Arrow table, and says what that took.
+
+`python export_client.py JOB` connects, fetches a few rows so that no library is loaded later, prints `{"ready": …}`, waits for
+a line, fetches, and prints what it measured; then it checks the columns' sums, prints them, and waits for the end of its
+input, so that the server's process for it lives while its CPU time is read.
+"""
+
+import io
+import json
+import resource
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as csv
+
+import export_data as data
+
+WARM_ROWS = 100
+#: Called when the first rows have arrived.
+First = Callable[[], None]
+
+
+class Client:
+    """One way to fetch a table. `fetch` gives a complete table, or None where no table is made of what was received."""
+
+    def __init__(self, job: dict[str, Any], schema: pa.Schema) -> None:
+        self.job, self.schema, self.endpoint, self.options = job, schema, job["endpoint"], job["options"]
+        self.connect()
+
+    def connect(self) -> None:
+        raise NotImplementedError
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table | None:
+        raise NotImplementedError
+
+
+class Freestone(Client):
+    """The package `freestone`."""
+
+    def connect(self) -> None:
+        import freestone
+
+        end = self.endpoint
+        options = dict(self.options)
+        if end.get("ca"):
+            options |= {"tls": "require", "tls_ca": end["ca"]}
+        words = "&".join(f"{name}={value}" for name, value in options.items() if value is not None)
+        login = f"{end['user']}:{end['password'].replace(' ', '%20')}"
+        self.database = freestone.connect(f"freestone://{login}@{end['host']}:{end['wire']}?{words}")
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        return collected(self.database.sql(query).batches(), first)
+
+
+def collected(reader: pa.RecordBatchReader, first: First) -> pa.Table:
+    """All batches of a reader; the moment of the first one."""
+    batches = []
+    for batch in reader:
+        if not batches:
+            first()
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+class FlightSql(Client):
+    """Apache's ADBC driver of Arrow Flight SQL."""
+
+    def connect(self) -> None:
+        import adbc_driver_flightsql.dbapi as driver
+
+        end = self.endpoint
+        options = {"username": end["user"], "password": end["password"]}
+        if end.get("ca"):
+            options["adbc.flight.sql.client_option.tls_root_certs"] = Path(end["ca"]).read_text()
+        scheme = "grpc+tls" if end.get("ca") else "grpc"
+        self.connection = driver.connect(f"{scheme}://{end['host']}:{end['flight']}", db_kwargs=options, autocommit=True)
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query)
+            return collected(cursor.fetch_record_batch(), first)
+
+
+class Flight(Client):
+    """pyarrow.flight, `DoGet` of one ticket."""
+
+    def connect(self) -> None:
+        import pyarrow.flight as flight
+
+        self.flight = flight.connect(f"grpc://{self.endpoint['host']}:{self.endpoint['flight']}", **self.channel())
+
+    def channel(self) -> dict[str, Any]:
+        window = self.options.get("window")
+        return {"generic_options": [("grpc.http2.lookahead_bytes", window)]} if window else {}
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        import pyarrow.flight as flight
+
+        ticket = {name: value for name, value in self.options.items() if name != "window"}
+        ticket |= {"form": self.job["form"], "limit": limit}
+        reader = self.flight.do_get(flight.Ticket(json.dumps(ticket).encode()))
+        batches = []
+        while True:
+            try:
+                batch = reader.read_chunk().data
+            except StopIteration:
+                break
+            if not batches:
+                first()
+            batches.append(batch)
+        return pa.Table.from_batches(batches, reader.schema)
+
+
+class AdbcPostgres(Client):
+    """Apache's ADBC driver of PostgreSQL, which reads binary COPY."""
+
+    def connect(self) -> None:
+        import adbc_driver_postgresql.dbapi as driver
+
+        self.connection = driver.connect(libpq(self.endpoint), autocommit=True)
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query)
+            return data.conform(collected(cursor.fetch_record_batch(), first), self.schema)
+
+
+class Psycopg(Client):
+    """psycopg 3. `how` is rows (text, fetched and turned into columns), copy-text (parsed by Arrow's CSV reader) or
+    copy-binary (received and thrown away)."""
+
+    def connect(self) -> None:
+        import psycopg
+
+        self.connection = psycopg.connect(libpq(self.endpoint), autocommit=True)
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table | None:
+        return {"rows": self.rows, "copy-text": self.copy_text, "copy-binary": self.copy_binary}[self.options["how"]](query, first)
+
+    def rows(self, query: str, first: First) -> pa.Table:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query)
+            return rows_to_table(lambda: cursor.fetchmany(65_536), self.schema, first)
+
+    def copy_text(self, query: str, first: First) -> pa.Table:
+        with self.connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT") as copy:
+            return parse_csv(Pieces(iter(copy), first), self.schema, "\t", "\\N")
+
+    def copy_binary(self, query: str, first: First) -> None:
+        with self.connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT binary)") as copy:
+            for at, _ in enumerate(copy):
+                if at == 0:
+                    first()
+
+
+def rows_to_table(more: Callable[[], list[tuple[Any, ...]]], schema: pa.Schema, first: First) -> pa.Table:
+    """Rows as Python's tuples → batches, so that the tuples of one batch alone are in memory."""
+    batches = []
+    while rows := more():
+        if not batches:
+            first()
+        columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
+        batches.append(pa.record_batch(columns, schema=schema))
+    return pa.Table.from_batches(batches, schema)
+
+
+class Pieces(io.RawIOBase):
+    """Pieces of bytes as a file."""
+
+    def __init__(self, pieces: Iterator[Any], first: First) -> None:
+        self.pieces, self.first, self.rest, self.begun = pieces, first, b"", False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        parts, found = [self.rest], len(self.rest)
+        while size < 0 or found < size:
+            piece = next(self.pieces, None)
+            if piece is None:
+                break
+            if not self.begun:
+                self.begun = True
+                self.first()
+            parts.append(bytes(piece) if not isinstance(piece, bytes) else piece)
+            found += len(parts[-1])
+        whole = b"".join(parts)
+        self.rest = whole[size:] if size >= 0 else b""
+        return whole[:size] if size >= 0 else whole
+
+
+def parse_csv(source: Any, schema: pa.Schema, delimiter: str, null: str) -> pa.Table:
+    convert = csv.ConvertOptions(
+        column_types=schema, null_values=[null], strings_can_be_null=True, include_columns=schema.names
+    )
+    read = csv.ReadOptions(column_names=schema.names, block_size=1 << 22)
+    parse = csv.ParseOptions(delimiter=delimiter, quote_char=False)
+    return csv.read_csv(source, read, parse, convert)
+
+
+class ConnectorX(Client):
+    """ConnectorX, Rust; it connects inside of its one call."""
+
+    def connect(self) -> None:
+        import connectorx
+
+        self.library, end = connectorx, self.endpoint
+        scheme, port = ("mysql", end["mysql"]) if "mysql" in end else ("postgresql", end["pg"])
+        words = "&".join(f"{name}={value}" for name, value in self.options.items() if name != "protocol")
+        self.address = f"{scheme}://{end['user']}:{end['password'] or 'x'}@{end['host']}:{port}/{end['dbname']}?{words}"
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        protocol = self.options.get("protocol", "binary")
+        return self.library.read_sql(self.address, query, return_type="arrow", protocol=protocol)
+
+
+class PyMySQL(Client):
+    """PyMySQL, unbuffered, pure Python."""
+
+    def connect(self) -> None:
+        import pymysql
+        import pymysql.cursors
+
+        end = self.endpoint
+        where = {"host": end["host"], "port": end["mysql"], "user": end["user"], "database": end["dbname"]}
+        self.connection = pymysql.connect(**where, cursorclass=pymysql.cursors.SSCursor)
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        with self.connection.cursor() as cursor:
+            cursor.execute(query)
+            return rows_to_table(lambda: list(cursor.fetchmany(65_536)), self.schema, first)
+
+
+class ClickHouse(Client):
+    """clickhouse-driver: the native protocol, columns of blocks as numpy arrays or lists."""
+
+    def connect(self) -> None:
+        import clickhouse_driver.client as library
+
+        self.library, end = library, self.endpoint
+        compression = self.options.get("compression", False)
+        settings = {"max_block_size": 65_536, "use_numpy": self.options.get("numpy", False)}
+        self.client = library.Client(end["host"], end["clickhouse"], compression=compression, settings=settings)
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        batches = []
+        for columns in self.blocks(query):
+            if not batches:
+                first()
+            arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
+            batches.append(pa.record_batch(arrays, schema=self.schema))
+        return pa.Table.from_batches(batches, self.schema)
+
+    def blocks(self, query: str) -> Iterator[list[Any]]:
+        self.client.connection.force_connect()
+        self.client.last_query = self.library.QueryInfo()
+        self.client.connection.send_query(query)
+        self.client.connection.send_external_tables([])
+        while packet := self.client.receive_packet():
+            block = getattr(packet, "block", None)
+            if block is not None and block.num_rows:
+                yield block.get_columns()
+
+
+class Csv(Client):
+    """A socket with CSV on it, as `nc` gives; parsed by Arrow, or thrown away where `drain` says so."""
+
+    port = "csv"
+
+    def connect(self) -> None:
+        self.socket = self.dial()
+
+    def dial(self) -> socket.socket:
+        connection = socket.create_connection((self.endpoint["host"], self.endpoint[self.port]))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def ask(self, limit: int | None) -> int:
+        """Sends the request, and gives the bytes of the answer before compression."""
+        codec = None if limit else self.options.get("codec")
+        self.codec = codec
+        request = {"form": self.job["form"], "codec": codec, "limit": limit}
+        self.socket.sendall(json.dumps(request).encode() + b"\n")
+        return int.from_bytes(self.socket.recv(8, socket.MSG_WAITALL), "little")
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table | None:
+        size = self.ask(limit)
+        source = Pieces(self.pieces(size), first)
+        if self.options.get("drain"):
+            while source.read(1 << 20):
+                pass
+            return None
+        return parse_csv(source, self.schema, "|", "")
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        if self.codec:
+            yield from decompressed(self.codec, iter(lambda: self.socket.recv(1 << 20), b""))
+            return
+        while size:
+            piece = self.socket.recv(min(size, 1 << 20))
+            size -= len(piece)
+            yield piece
+
+
+def decompressed(codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    import zlib
+
+    import lz4.frame
+    import zstandard
+
+    decoder: Any = {
+        "gzip": lambda: zlib.decompressobj(31),
+        "lz4": lz4.frame.LZ4FrameDecompressor,
+        "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    }[codec]()
+    for piece in pieces:
+        if out := decoder.decompress(piece):
+            yield out
+
+
+class Socket(Csv):
+    """The bytes of an Arrow stream, received into memory: `drain` into one warm megabyte, `warm` into a buffer that was
+    touched before the clock started, otherwise into fresh memory. The last two give tables on those bytes."""
+
+    port = "socket"
+
+    def connect(self) -> None:
+        super().connect()
+        self.buffer = bytearray(self.job["bytes"] + (64 << 20)) if self.options["into"] == "warm" else bytearray()
+        for at in range(0, len(self.buffer), 4096):
+            self.buffer[at] = 1
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table | None:
+        size = self.ask(limit)
+        if self.options["into"] == "drain" or limit:
+            window = memoryview(bytearray(1 << 20))
+            while size:
+                size -= self.socket.recv_into(window[: min(size, len(window))])
+                first()
+            return None
+        buffer = pa.py_buffer(self.buffer) if self.buffer else pa.allocate_buffer(size)
+        window, at = memoryview(buffer).cast("B"), 0
+        if window.readonly:
+            window = memoryview(self.buffer)
+        while at < size:
+            at += self.socket.recv_into(window[at : min(size, at + (1 << 20))])
+            first()
+        return pa.ipc.open_stream(buffer.slice(0, size)).read_all()
+
+
+def libpq(end: dict[str, Any]) -> str:
+    tls = "verify-full" if end.get("ca") else "disable"
+    root = f" sslrootcert={end['ca']}" if end.get("ca") else ""
+    password = f" password='{end['password']}'" if end["password"] else ""
+    return f"host={end['host']} port={end['pg']} user={end['user']} dbname={end['dbname']} sslmode={tls}{root}{password}"
+
+
+CLIENTS: dict[str, type[Client]] = {
+    "freestone": Freestone,
+    "flight-sql": FlightSql,
+    "flight": Flight,
+    "adbc-postgres": AdbcPostgres,
+    "psycopg": Psycopg,
+    "connectorx": ConnectorX,
+    "pymysql": PyMySQL,
+    "clickhouse": ClickHouse,
+    "csv": Csv,
+    "socket": Socket,
+}
+
+
+def memory(field: str) -> int:
+    """Bytes of a line of /proc/self/status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+def cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(client: Client, query: str) -> tuple[dict[str, float], pa.Table | None]:
+    """Fetches once, by the clock."""
+    first: list[float] = []
+    # A new high-water mark: what connecting took is not the result's.
+    Path("/proc/self/clear_refs").write_text("5")
+    memory_before, cpu, start = memory("VmRSS"), cpu_seconds(), time.perf_counter()
+    table = client.fetch(query, lambda: first.append(time.perf_counter()) if not first else None, None)
+    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+    measured = {"seconds": seconds, "cpu": cpu, "peak": memory("VmHWM") - memory_before}
+    if first:
+        measured["first"] = first[0] - start
+    return measured, table
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    if job.get("package"):
+        sys.path.insert(0, job["package"])
+    schema = pa.ipc.read_schema(pa.BufferReader(bytes.fromhex(job["schema"])))
+    client = CLIENTS[job["client"]](job, schema)
+    client.fetch(job["warm_query"], lambda: None, WARM_ROWS)
+    print(json.dumps({"ready": True}), flush=True)
+    sys.stdin.readline()
+    measured, table = measure(client, job["query"])
+    print(json.dumps(measured), flush=True)
+    # The server's CPU time is read now.
+    sys.stdin.readline()
+    sums = None if table is None or not job["check"] else data.sums(data.recover(table, schema))
+    print(json.dumps({"sums": sums, "bytes": table.nbytes if table is not None else 0}), flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The tables that are exported, what they are called in each engine, and checksums of results.
+
+A data set becomes files that every server loads from: Parquet, Arrow IPC and CSV. `stored` is the table as it is;
+`computed` is the same shape with every value made anew by an expression: numbers negated, a day added to dates and
+times, an exclamation mark appended to texts. Servers that cannot compute get that result as a table.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.parquet as parquet
+
+#: Rows in a record batch of the Arrow files: what servers that hold the result in memory start from.
+BATCH_ROWS = 65_536
+DAY_US = 86_400_000_000
+FORMS = ("stored", "computed")
+DATASETS = ("lineitem", "acs", "ontime")
+#: As dbgen writes: no text of a data set has a bar, a quote or a line break, and none is empty.
+CSV = csv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One table in the folder that `prepare` made."""
+
+    name: str
+    folder: Path
+    schema: pa.Schema
+    rows: int
+    #: Bytes of the result as an Arrow table, by form: what rates and CPU per gigabyte refer to.
+    bytes: dict[str, int]
+    #: Sums of columns, by form.
+    sums: dict[str, dict[str, list[int]]]
+
+    def path(self, form: str, kind: str) -> Path:
+        return self.folder / f"{form}.{kind}"
+
+
+def prepare(name: str, size: float, parquet_file: Path, work: Path) -> Dataset:
+    """Makes the files of a data set from its Parquet file, unless they are there."""
+    folder = work / f"{name}-{size:g}"
+    about = folder / "about.json"
+    if not about.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        table = plain(parquet.read_table(parquet_file))
+        described: dict[str, Any] = {"rows": table.num_rows, "bytes": {}, "sums": {}}
+        for form in FORMS:
+            result = table if form == "stored" else compute(table)
+            print(f"preparing {name}, {form}: {result.num_rows} rows, {result.nbytes / 1e6:.0f} MB", file=sys.stderr)
+            described["bytes"][form] = result.nbytes
+            described["sums"][form] = sums(result)
+            write_arrow(result, folder / f"{form}.arrow")
+            csv.write_csv(result, folder / f"{form}.csv", CSV)
+        parquet.write_table(table, folder / "stored.parquet", row_group_size=122_880)
+        about.write_text(json.dumps(described))
+    described = json.loads(about.read_text())
+    schema = parquet.read_schema(folder / "stored.parquet")
+    return Dataset(name, folder, schema, described["rows"], described["bytes"], described["sums"])
+
+
+def generate(name: str, size: float, freestone: Path, cache: Path) -> Path:
+    """The Parquet file of a data set, made by `freestone lab generate` when it is missing."""
+    generator = "tpch" if name == "lineitem" else name
+    folder = cache / f"{generator}-sf{size:g}"
+    file = folder / f"{name}.parquet"
+    if not file.exists():
+        command = [freestone, "lab", "generate", generator, "--scale", f"{size:g}", "--output", folder]
+        try:
+            subprocess.run(command, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            sys.exit(f"error: no {file} and {freestone} cannot make it: {error}\nhint: name the binary by --freestone")
+    return file
+
+
+def write_arrow(table: pa.Table, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=BATCH_ROWS)
+
+
+def read_arrow(path: Path) -> pa.Table:
+    """The table, in this process' own memory."""
+    with pa.OSFile(str(path), "rb") as source:
+        return pa.ipc.open_stream(source.read_buffer()).read_all()
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """With 32-bit strings, and the columns without NULLs that the file declares so."""
+    fields = []
+    for field in table.schema:
+        kind = pa.string() if is_text(field.type) else field.type
+        fields.append(pa.field(field.name, kind, field.nullable))
+    return table.cast(pa.schema(fields))
+
+
+def compute(table: pa.Table) -> pa.Table:
+    """What `computed_sql` gives, computed by Arrow."""
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if is_text(field.type):
+            columns.append(pc.binary_join_element_wise(column, "!", ""))
+        elif pa.types.is_date32(field.type):
+            columns.append(pc.add(column.cast(pa.int32()), pa.scalar(1, pa.int32())).cast(pa.date32()))
+        elif pa.types.is_timestamp(field.type):
+            columns.append(pc.add(column.cast(pa.int64()), DAY_US).cast(field.type))
+        else:
+            columns.append(pc.negate(column).cast(field.type))
+    return pa.table(columns, schema=table.schema)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def query(dataset: Dataset, form: str, dialect: str, rows: int | None = None) -> str:
+    """The query of a form in an engine's SQL; at most `rows` rows."""
+    table = dataset.name
+    limit = "" if rows is None else f" LIMIT {rows}"
+    if form == "stored":
+        return f"SELECT * FROM {table}{limit}"
+    columns = ", ".join(f"{expression(field, dialect)} AS {field.name}" for field in dataset.schema)
+    return f"SELECT {columns} FROM {table}{limit}"
+
+
+def expression(field: pa.Field, dialect: str) -> str:
+    name, kind = field.name, field.type
+    if is_text(kind):
+        return f"concat({name}, '!')" if dialect != "postgres" else f"{name} || '!'"
+    if pa.types.is_date32(kind):
+        day = {"postgres": "1", "clickhouse": "1", "mariadb": "INTERVAL 1 DAY"}.get(dialect, "INTERVAL '1 day'")
+        return f"{name} + {day}"
+    if pa.types.is_timestamp(kind):
+        return f"{name} + INTERVAL '1 day'" if dialect != "mariadb" else f"{name} + INTERVAL 1 DAY"
+    if dialect == "clickhouse" and pa.types.is_int32(kind):
+        return f"toInt32(-{name})"
+    return f"-{name}"
+
+
+def create_table(dataset: Dataset, dialect: str) -> str:
+    """CREATE TABLE without what follows the columns."""
+    columns = []
+    for field in dataset.schema:
+        kind = sql_type(field.type, dialect)
+        if dialect == "clickhouse":
+            columns.append(f"{field.name} Nullable({kind})" if field.nullable else f"{field.name} {kind}")
+        else:
+            columns.append(f"{field.name} {kind}{'' if field.nullable else ' NOT NULL'}")
+    return f"CREATE TABLE {dataset.name} ({', '.join(columns)})"
+
+
+def sql_type(kind: pa.DataType, dialect: str) -> str:
+    clickhouse = dialect == "clickhouse"
+    if pa.types.is_decimal(kind):
+        return f"Decimal({kind.precision}, {kind.scale})"
+    if is_text(kind):
+        return {"clickhouse": "String", "mariadb": "VARCHAR(255)"}.get(dialect, "VARCHAR")
+    names = {
+        "int16": ("Int16", "SMALLINT"),
+        "int32": ("Int32", "INT"),
+        "int64": ("Int64", "BIGINT"),
+        "double": ("Float64", "DOUBLE PRECISION"),
+        "date32[day]": ("Date", "DATE"),
+        "timestamp[us]": ("DateTime", "TIMESTAMP"),
+    }
+    return names[str(kind)][0 if clickhouse else 1]
+
+
+def sums(table: pa.Table) -> dict[str, list[int]]:
+    """Per column: rows, NULLs, and the sum modulo 2^64 of a hash of every value. The order of rows does not matter."""
+    return {name: column_sum(table.column(name)) for name in table.column_names}
+
+
+def column_sum(column: pa.ChunkedArray) -> list[int]:
+    import numpy as np
+
+    total, nulls = 0, 0
+    for chunk in column.chunks:
+        nulls += chunk.null_count
+        if chunk.null_count:
+            # Views have no filter in Arrow.
+            plain_texts = chunk.cast(pa.large_string()) if pa.types.is_string_view(chunk.type) else chunk
+            values = plain_texts.drop_null()
+        else:
+            values = chunk
+        with np.errstate(over="ignore"):
+            total += int(hashes(values).sum(dtype=np.uint64)) if len(values) else 0
+    return [len(column), nulls, total % 2**64]
+
+
+def hashes(values: pa.Array) -> Any:
+    """A 64-bit hash of each value of an array without NULLs; equal for equal values of different Arrow types."""
+    import numpy as np
+
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return hashes(values.cast(kind.value_type))
+    if is_text(kind):
+        import polars
+
+        return polars.from_arrow(values).hash(seed=1).to_numpy()
+    if pa.types.is_decimal(kind):
+        # The low word of the 128 bits: every value here fits into 64.
+        values = values.cast(pa.decimal128(38, kind.scale))
+        words = np.frombuffer(values.buffers()[1], dtype=np.int64)
+        return mix(words[2 * values.offset : 2 * (values.offset + len(values)) : 2])
+    if pa.types.is_floating(kind):
+        return mix(values.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.int64))
+    if pa.types.is_date32(kind):
+        return mix(values.cast(pa.int32()).cast(pa.int64()).to_numpy(zero_copy_only=False))
+    if pa.types.is_timestamp(kind):
+        return mix(values.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy(zero_copy_only=False))
+    return mix(values.cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
+def mix(values: Any) -> Any:
+    """The finalizer of SplitMix64, which spreads every bit of a value over all bits of the hash."""
+    import numpy as np
+
+    bits = values.astype(np.int64, copy=False).view(np.uint64)
+    with np.errstate(over="ignore"):
+        bits = bits + np.uint64(0x9E37_79B9_7F4A_7C15)
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+        return bits ^ (bits >> np.uint64(31))
+
+
+def differences(expected: dict[str, list[int]], found: dict[str, list[int]]) -> list[str]:
+    """What is wrong with a result, column by column; nothing when it is right."""
+    if list(expected) != list(found):
+        return [f"columns {', '.join(found)} instead of {', '.join(expected)}"]
+    words = ("rows", "NULLs", "sum of hashes")
+    return [
+        f"{name}: {what} {theirs} instead of {ours}"
+        for name in expected
+        for what, ours, theirs in zip(words, expected[name], found[name], strict=True)
+        if ours != theirs
+    ]
+
+
+def recover(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Decimals with another scale as those of `schema`; doubles that stand for decimals as whole numbers of the last
+    place, which have the decimals' hashes."""
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
+        if pa.types.is_decimal(field.type) and pa.types.is_floating(column.type):
+            column = pc.round(pc.multiply(column, 10.0**field.type.scale)).cast(pa.int64())
+        elif pa.types.is_decimal(field.type) and pa.types.is_decimal(column.type):
+            column = column.cast(pa.decimal128(38, field.type.scale))
+        columns.append(column)
+    return pa.table(columns, names=schema.names)
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Types of `schema` for columns that came as text or as doubles. A client that needs this does it while timed."""
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
+        if isinstance(column.type, pa.BaseExtensionType):
+            column = column.cast(column.type.storage_type)
+        columns.append(column.cast(field.type) if pa.types.is_decimal(field.type) and is_text(column.type) else column)
+    return pa.table(columns, names=schema.names)
+
+

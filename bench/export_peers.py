@@ -1,0 +1,143 @@
+"""Servers that hold a result in memory and send it: Arrow Flight (C++), CSV text, and the bare bytes.
+
+`python export_peers.py JOB` prints one line of JSON with the ports, and serves until it is killed. A client of the CSV
+and socket servers sends one line that names the form and how to send it.
+"""
+
+import json
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.flight as flight
+
+import export_data as data
+
+#: Bytes given to the kernel, or to a compressor, at a time.
+PIECE = 1 << 20
+
+
+class FlightServer(flight.FlightServerBase):
+    """`DoGet` of a ticket that names the form, rows in a batch, codec, and whether few texts go as a dictionary."""
+
+    def __init__(self, host: str, tables: dict[str, pa.Table]) -> None:
+        super().__init__(f"grpc://{host}:0")
+        self.tables = tables
+        self.made: dict[tuple[str, int, bool], pa.Table] = {}
+
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.RecordBatchStream:
+        asked = json.loads(ticket.ticket)
+        rows, codec, dictionaries = asked.get("rows", 0), asked.get("codec"), asked.get("dictionaries", False)
+        table = self.table(asked["form"], rows, dictionaries)
+        if asked.get("limit"):
+            table = table.slice(0, asked["limit"])
+        return flight.RecordBatchStream(table, pa.ipc.IpcWriteOptions(compression=codec))
+
+    def table(self, form: str, rows: int, dictionaries: bool) -> pa.Table:
+        """Cut and encoded before it is asked for in earnest: the warm-up pays for it."""
+        key = (form, rows, dictionaries)
+        if key not in self.made:
+            table = encoded(self.tables[form]) if dictionaries else self.tables[form]
+            cut = pa.Table.from_batches(table.to_batches(max_chunksize=rows), table.schema) if rows else table
+            self.made[key] = cut
+        return self.made[key]
+
+
+def encoded(table: pa.Table) -> pa.Table:
+    """With dictionaries for texts of few distinct values, one for the whole table."""
+    columns = []
+    for column in table.columns:
+        few = data.is_text(column.type) and pc.count_distinct(column.slice(0, 100_000)).as_py() <= 1000
+        columns.append(column.dictionary_encode().unify_dictionaries() if few else column)
+    return pa.table(columns, names=table.column_names)
+
+
+def compressors() -> dict[str, Callable[[Iterator[memoryview]], Iterator[bytes | memoryview]]]:
+    """How the CSV server compresses while it sends, as a pipe through the tool of that name would."""
+
+    def zlib_stream(pieces: Iterator[memoryview]) -> Iterator[bytes]:
+        import zlib
+
+        # gzip's own default level and frame.
+        encoder = zlib.compressobj(6, zlib.DEFLATED, 31)
+        for piece in pieces:
+            yield encoder.compress(piece)
+        yield encoder.flush()
+
+    def lz4_stream(pieces: Iterator[memoryview]) -> Iterator[bytes]:
+        import lz4.frame
+
+        encoder = lz4.frame.LZ4FrameCompressor()
+        yield encoder.begin()
+        for piece in pieces:
+            yield encoder.compress(piece)
+        yield encoder.flush()
+
+    def zstd_stream(pieces: Iterator[memoryview]) -> Iterator[bytes]:
+        import zstandard
+
+        encoder = zstandard.ZstdCompressor(level=1).compressobj()
+        for piece in pieces:
+            yield encoder.compress(piece)
+        yield encoder.flush()
+
+    return {"": lambda pieces: pieces, "gzip": zlib_stream, "lz4": lz4_stream, "zstd": zstd_stream}
+
+
+def serve_bytes(host: str, contents: Callable[[dict[str, Any]], memoryview]) -> int:
+    """Sends what `contents` gives for a client's request, then closes; gives the port."""
+    listener = socket.create_server((host, 0))
+    codecs = compressors()
+
+    def answer(client: socket.socket) -> None:
+        with client, client.makefile("r") as lines:
+            for line in lines:
+                asked = json.loads(line)
+                whole = contents(asked)
+                pieces = (whole[at : at + PIECE] for at in range(0, len(whole), PIECE))
+                client.sendall(len(whole).to_bytes(8, "little"))
+                if not asked.get("codec"):
+                    client.sendall(whole)
+                    continue
+                for piece in codecs[asked["codec"]](pieces):
+                    client.sendall(piece)
+                return
+
+    def accept() -> None:
+        while True:
+            client, _ = listener.accept()
+            threading.Thread(target=answer, args=(client,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    forms = [form for form in data.FORMS if form in job]
+    streams = {form: pa.OSFile(job[form]["arrow"]).read_buffer() for form in forms}
+    tables = {form: pa.ipc.open_stream(buffer).read_all() for form, buffer in streams.items()}
+    texts = {form: memoryview(Path(job[form]["csv"]).read_bytes()) for form in forms}
+
+    def csv_text(asked: dict[str, Any]) -> memoryview:
+        limit = asked.get("limit")
+        return texts[asked["form"]] if not limit else memoryview(bytes(texts[asked["form"]][:100_000]).rpartition(b"\n")[0])
+
+    def arrow_bytes(asked: dict[str, Any]) -> memoryview:
+        if asked.get("limit"):
+            return memoryview(tables[asked["form"]].slice(0, asked["limit"]).to_batches()[0].serialize())
+        return memoryview(streams[asked["form"]])
+
+    server = FlightServer(job["host"], tables)
+    ports = {"flight": server.port, "csv": serve_bytes(job["host"], csv_text), "socket": serve_bytes(job["host"], arrow_bytes)}
+    print(json.dumps(ports), flush=True)
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,334 @@
+"""The experiments of Raasveldt and Mühleisen (2017) as findings of the laboratory: what `freestone lab run protocol-…` runs.
+
+python bench/protocol.py survey|design|networks --scale 0.05 --freestone BINARY --parts parts.json
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from environment import BENCH, CACHE, default_freestone, environment_python
+
+Part = dict[str, Any]
+
+#: The paper's systems, as far as they can be had, and what came since.
+SURVEY = (
+    "csv", "csv:gzip", "csv:lz4", "csv:zstd", "csv:drained", "mariadb", "mariadb:compressed", "postgres", "clickhouse",
+    "flight-cpp", "flight-cpp:lz4", "flight-rust", "flight-rust:lz4", "freestone", "freestone:memory", "freestone:flight",
+    "socket", "socket:fresh",
+)  # fmt: skip
+#: What Figures 3 and 4 plot.
+PLOTTED = ("csv", "mariadb", "mariadb:compressed", "postgres:copy-text", "flight-cpp:16k", "flight-cpp:lz4", "freestone")
+DELAYS_MS = (0, 1, 5, 10, 25, 50)
+RATES_MBIT = (10, 100, 1000)
+#: What Tables 10 to 12 compare.
+COMPARED = (
+    "csv", "csv:gzip", "csv:lz4", "csv:zstd", "mariadb", "mariadb:compressed", "postgres:text", "postgres:copy-binary",
+    "postgres:adbc", "clickhouse", "clickhouse:lz4", "flight-cpp:16k", "flight-cpp:lz4", "flight-cpp:zstd", "flight-rust",
+    "flight-rust:lz4", "flight-rust:zstd", "fixed", "freestone", "freestone:2", "freestone:4", "freestone:8", "freestone:memory",
+)  # fmt: skip
+DATASETS = ("lineitem", "acs", "ontime")
+NETWORKS = ("local", "lan", "wan", "wan-loss")
+#: Table 3's sizes; a chunk of Freestone's protocol has at least 2 KiB and at most 1 GiB.
+CHUNKS = ("2048", "10240", "102400", "1048576", "10485760", "104857600")
+TEN_MBIT = "10mbit:0ms:0%"
+
+
+class Laboratory:
+    """What all experiments share: how they are run, and what they have found."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.python = environment_python("export")
+        self.work = Path("/var/tmp/freestone-export") if os.geteuid() == 0 else CACHE / "export"
+        self.parts: list[Part] = []
+        self.checks: list[Part] = []
+
+    def export(self, network: str, engines: Sequence[str], dataset: str = "lineitem", forms: str = "stored") -> dict[str, Any]:
+        """One run of export.py."""
+        print(f"{dataset}, {network}", file=sys.stderr)
+        file = self.options.parts.with_suffix(".run")
+        file.unlink(missing_ok=True)
+        options = self.options
+        command = [self.python, BENCH / "export.py", "--network", network, "--engines", ",".join(engines), "--json", file]
+        command += ["--dataset", dataset, "--scale", f"{options.scale:g}", "--forms", forms, "--runs", str(options.runs)]
+        command += ["--budget", str(options.budget), "--freestone", options.freestone]
+        if options.package:
+            command += ["--package", options.package]
+        done = subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL)
+        if not file.exists():
+            sys.exit(f"error: export.py ended with status {done.returncode} on network {network}; see above")
+        run = json.loads(file.read_text())
+        file.unlink()
+        self.check(f"{dataset} over {network}: every result is complete and right", *wrong(run))
+        return run
+
+    def design(self, network: str, tables: str) -> dict[str, Any]:
+        """One run of protocol_design.py, on the files that `prepare` made."""
+        print(f"tables {tables}, {network}", file=sys.stderr)
+        file = self.options.parts.with_suffix(".run")
+        command = [self.python, BENCH / "protocol_design.py", "--folder", self.work / "design", "--tables", tables]
+        command += ["--json", file]
+        if network != "local":
+            rate, delay, loss = {"lan": ("1gbit", "0.3ms", "0%"), "wan": ("100mbit", "25ms", "0%")}.get(
+                network, network.split(":")
+            )
+            link = [self.options.freestone, "lab", "link", "--rate", rate, "--delay", delay, "--loss", loss, "--"]
+            command = [*link, *command]
+        subprocess.run([str(word) for word in command], check=True)
+        found = json.loads(file.read_text())
+        file.unlink()
+        return found
+
+    def section(self, title: str, text: str) -> None:
+        self.parts.append({"kind": "section", "title": title, "text": text})
+
+    def table(self, title: str, header: Sequence[str], rows: Iterable[Sequence[Any]], text_columns: int = 1) -> None:
+        cells = [[{"text": show(cell)} for cell in row] for row in rows]
+        self.parts.append(
+            {"kind": "table", "title": title, "header": list(header), "text_columns": text_columns, "rows": cells}
+        )
+
+    def lines(self, title: str, x_label: str, x: Sequence[float], series: dict[str, list[float]]) -> None:
+        """A line for each engine that has a time everywhere."""
+        whole = [{"label": name, "values": values} for name, values in series.items() if len(values) == len(x)]
+        chart = {"kind": "lines", "title": title, "x_label": x_label, "y_label": "s", "x": list(x), "series": whole}
+        self.parts.append(chart | {"mark": None})
+
+    def check(self, statement: str, holds: bool, detail: str) -> None:
+        self.checks.append({"statement": statement, "holds": holds, "detail": detail})
+
+    def link(self, network: str, measured: dict[str, Any] | None) -> None:
+        """That an emulated network is what it was asked to be."""
+        if measured is None:
+            return
+        asked = measured["link"]
+        mbit = asked["bits_per_second"] / 1e6
+        trip = 2000 * (asked["delay"]["secs"] + asked["delay"]["nanos"] / 1e9)
+        detail = (
+            f"asked {trip:.2f} ms, {mbit:g} Mbit/s, {100 * asked['loss']:g} % lost; measured {measured['ping_ms']:.2f} ms, "
+            f"{measured['rate_mbit']:.1f} Mbit/s, {measured['loss_percent']:.2f} %; one TCP stream {measured['tcp_mbit']:.1f} Mbit/s"
+        )
+        near = abs(measured["ping_ms"] - trip) <= 0.1 * trip + 1.0 and abs(measured["rate_mbit"] - mbit) <= 0.1 * mbit
+        self.check(f"the link {network} is as asked, to a tenth", near, detail)
+
+
+def show(cell: Any) -> str:
+    if not isinstance(cell, float):
+        return "–" if cell is None else str(cell)
+    return f"{cell:.3g}" if abs(cell) < 100 else f"{cell:,.0f}"
+
+
+def median(outcome: dict[str, Any], what: str) -> float | None:
+    values = sorted(run[what] for run in outcome["runs"] if run[what] is not None)
+    middle = len(values) // 2
+    if not values:
+        return None
+    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+
+
+def wrong(run: dict[str, Any]) -> tuple[bool, str]:
+    """Whether no engine gave a wrong result; those that gave none are named."""
+    outcomes = {name: outcome for found in run["results"].values() for name, outcome in found.items()}
+    bad = [name for name, outcome in outcomes.items() if outcome["error"].startswith("WRONG")]
+    absent = [f"{name}: {outcome['error'][:120]}" for name, outcome in outcomes.items() if not outcome["runs"]]
+    right = sum(1 for outcome in outcomes.values() if outcome["checked"] == "yes")
+    drained = sum(1 for outcome in outcomes.values() if outcome["checked"] == "no table")
+    detail = f"{right} tables right, {drained} without a table"
+    return not bad, "; ".join([detail, *(f"WRONG: {name}" for name in bad), *(f"none by {text}" for text in absent)])
+
+
+def survey(lab: Laboratory) -> None:
+    """Table 1, Figures 3 and 4."""
+    run = lab.export("local", SURVEY)
+    gigabytes = run["bytes"]["stored"] / 1e9
+    outcomes = sorted(run["results"]["stored"].items(), key=lambda item: median(item[1], "seconds") or math.inf)
+    lab.section(
+        "Table 1: the whole of lineitem over the loopback interface",
+        f"{run['rows']:,} rows, {gigabytes:.3f} GB as an Arrow table in Python, from the statement to the complete table. "
+        "Servers: " + " ".join(f"{kind}: {note}." for kind, note in run["servers"].items()),
+    )
+    rows = [
+        [
+            name,
+            run["engines"][name],
+            median(outcome, "seconds"),
+            median(outcome, "first"),
+            (median(outcome, "wire") or 0.0) / 1e6,
+            (median(outcome, "server_cpu") or 0.0) / gigabytes,
+            (median(outcome, "client_cpu") or 0.0) / gigabytes,
+            (median(outcome, "peak") or 0.0) / 1e6,
+        ]
+        for name, outcome in outcomes
+        if outcome["runs"]
+    ]
+    header = ["", "what", "s", "first rows, s", "wire, MB", "server CPU, s/GB", "client CPU, s/GB", "client memory, MB"]
+    lab.table("Table 1", header, rows, text_columns=2)
+    delays = {f"{delay} ms": f"1gbit:{delay}ms:0%" for delay in DELAYS_MS}
+    rates = {f"{rate} Mbit/s": f"{rate}mbit:0ms:0%" for rate in RATES_MBIT}
+    sweep(lab, "Figure 3: time as the delay grows", "one-way delay, ms, at 1 Gbit/s", DELAYS_MS, delays)
+    sweep(lab, "Figure 4: time as the rate falls", "Mbit/s, without delay", RATES_MBIT, rates)
+
+
+def sweep(lab: Laboratory, title: str, label: str, x: Sequence[float], networks: dict[str, str]) -> None:
+    seconds: dict[str, list[float]] = {name: [] for name in PLOTTED}
+    for network in networks.values():
+        run = lab.export(network, PLOTTED)
+        lab.link(network, run["link"])
+        for name, outcome in run["results"]["stored"].items():
+            value = median(outcome, "seconds")
+            if value is not None:
+                seconds[name].append(value)
+    lab.lines(title, label, x, seconds)
+    complete = {name: values for name, values in seconds.items() if len(values) == len(x)}
+    lab.table(f"{title}, seconds", ["", *networks], [[name, *values] for name, values in complete.items()])
+
+
+def design(lab: Laboratory) -> None:
+    """Tables 3 to 9."""
+    prepare_design(lab)
+    lab.section(
+        "Table 3: chunk sizes",
+        "Freestone's own protocol, where the client sets the largest chunk; on this machine nothing is compressed beyond what "
+        "the table is stored as, over 1000 Mbit/s what is measured to be fastest.",
+    )
+    engines = [f"freestone+chunk_size={size}" for size in CHUNKS]
+    rows = []
+    for dataset in DATASETS:
+        local, lan = (lab.export(network, engines, dataset)["results"]["stored"] for network in ("local", "lan"))
+        for size, name in zip(CHUNKS, engines, strict=True):
+            here, there = (median(found[name], "wire") for found in (local, lan))
+            megabytes = [None if value is None else value / 1e6 for value in (here, there)]
+            seconds = [median(found[name], "seconds") for found in (local, lan)]
+            rows.append([dataset, f"{int(size):,}", seconds[0], megabytes[0], seconds[1], megabytes[1]])
+    lab.table("Table 3", ["", "chunk, bytes", "local, s", "MB", "LAN, s", "MB"], rows, text_columns=2)
+    lab.section(
+        "Tables 4 to 9: the paper's own messages",
+        "Chunks of 1 MB; packing is by numpy, so its times are an upper bound; protobuf is Google's package for Python.",
+    )
+    local, lan, wan = (lab.design(network, "4,5,6,7,8,9" if network == "local" else "5,6,7") for network in ("local", "lan", "wan"))
+    slow = lab.design(TEN_MBIT, "5")
+    for network, found in (("lan", lan), ("wan", wan), (TEN_MBIT, slow)):
+        lab.link(network, found["link"])
+    design_tables(lab, local, lan, wan, slow)
+
+
+def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) -> None:
+    mega = lambda entry: entry["bytes"] / 1e6  # noqa: E731
+    rows = [
+        [codec, layout, mega(entry), entry["ratio"]] for codec, layouts in local["4"].items() for layout, entry in layouts.items()
+    ]
+    lab.table("Table 4: one message of all rows, by columns and by rows", ["", "", "MB", "ratio"], rows, text_columns=2)
+    smaller = [codec for codec, found in local["4"].items() if codec != "None" and found["column"]["bytes"] < found["row"]["bytes"]]
+    expected = len(local["4"]) - 1
+    lab.check("every codec packs columns better than rows", len(smaller) == expected, f"{len(smaller)} of {expected}")
+    seconds = lambda table, name: [found[table][name]["seconds"] for found in (local, lan, wan)]  # noqa: E731
+    rows = [[name, *seconds("5", name), slow["5"][name]["seconds"], mega(local["5"][name])] for name in local["5"]]
+    lab.table("Table 5: codecs on each network", ["", "local, s", "1000 Mbit/s", "100 Mbit/s", "10 Mbit/s", "MB"], rows)
+    best = min(local["5"], key=lambda name: local["5"][name]["seconds"])
+    lab.check("on one machine no codec is the fastest", best == "None", f"the fastest is {best}")
+    best = min(slow["5"], key=lambda name: slow["5"][name]["seconds"])
+    lab.check("at 10 Mbit/s a codec is the fastest", best != "None", f"the fastest is {best}")
+    rows = [
+        [dataset, name, *(found["6"][dataset][name]["seconds"] for found in (local, lan, wan)), mega(local["6"][dataset][name])]
+        for dataset in DATASETS
+        for name in local["6"][dataset]
+    ]
+    lab.table("Table 6: the integer columns", ["", "", "local, s", "LAN, s", "WAN, s", "MB"], rows, text_columns=2)
+    rows = [[name, *seconds("7", name), mega(local["7"][name])] for name in local["7"]]
+    lab.table("Table 7: the paper's format and protobuf", ["", "local, s", "LAN, s", "WAN, s", "MB"], rows)
+    custom, protobuf = local["7"]["Custom"]["seconds"], local["7"]["Protobuf"]["seconds"]
+    lab.check("a format of its own is faster than protobuf", custom < protobuf, f"{protobuf / custom:.1f} ×")
+    for table, column in (("8", "l_returnflag"), ("9", "l_comment")):
+        rows = [
+            [name, found["None"]["seconds"], found["Snappy"]["seconds"], mega(found["None"]), mega(found["Snappy"])]
+            for name, found in local[table].items()
+        ]
+        lab.table(f"Table {table}: forms of texts, {column}", ["", "s", "s, Snappy", "MB", "MB, Snappy"], rows)
+
+
+def prepare_design(lab: Laboratory) -> None:
+    """The Arrow files of all data sets, where protocol_design.py looks for them."""
+    folder = lab.work / "design"
+    folder.mkdir(parents=True, exist_ok=True)
+    for dataset in DATASETS:
+        made = lab.work / f"{dataset}-{lab.options.scale:g}" / "stored.arrow"
+        if not made.exists():
+            lab.export("local", ["freestone"], dataset)
+        link = folder / f"{dataset}.arrow"
+        link.unlink(missing_ok=True)
+        link.symlink_to(made)
+
+
+def networks(lab: Laboratory) -> None:
+    """Tables 10 to 12."""
+    lab.section(
+        "Tables 10 to 12: three tables over four networks",
+        "LAN: 1000 Mbit/s and 0.3 ms; WAN: 100 Mbit/s and 25 ms, and the same with 1 % of the packets lost; delays are one-way. "
+        "ACS and ontime are synthetic tables of the published shapes. On links Freestone alone is behind TLS.",
+    )
+    for number, dataset in enumerate(DATASETS, 10):
+        found = {}
+        for network in NETWORKS:
+            run = lab.export(network, COMPARED, dataset)
+            lab.link(network, run["link"])
+            found[network] = run["results"]["stored"]
+        known = [name for name in found["wan"] if any(found[network][name]["runs"] for network in NETWORKS)]
+        order = sorted(known, key=lambda name: median(found["wan"][name], "seconds") or math.inf)
+        rows = []
+        for name in order:
+            times = [median(found[network][name], "seconds") for network in NETWORKS]
+            megabytes = [median(found[network][name], "wire") for network in ("local", "wan")]
+            rows.append([name, *times, *(None if value is None else value / 1e6 for value in megabytes)])
+        header = ["", *(f"{network}, s" for network in NETWORKS), "MB local", "MB WAN"]
+        lab.table(f"Table {number}: {dataset}, {run['rows']:,} rows", header, rows)
+        lab.parts.append({"kind": "code", "caption": f"{dataset}: where Freestone wins and loses", "text": standing(found)})
+
+
+def standing(found: dict[str, Any]) -> str:
+    """Freestone's best against the best peer on each network."""
+    lines = []
+    for network, outcomes in found.items():
+        times = {name: value for name, outcome in outcomes.items() if (value := median(outcome, "seconds"))}
+        ours = {name: value for name, value in times.items() if name.startswith("freestone")}
+        fixed = {name: value for name, value in times.items() if name.startswith("fixed:")}
+        theirs = {name: value for name, value in times.items() if name not in ours and name not in fixed}
+        if not ours or not theirs:
+            lines.append(f"{network}: no comparison")
+            continue
+        mine, best = min(ours, key=lambda name: ours[name]), min(theirs, key=lambda name: theirs[name])
+        ratio = theirs[best] / ours[mine]
+        word = "wins" if ratio >= 1 else "LOSES"
+        if fixed and "freestone" in times:
+            codec = min(fixed, key=lambda name: fixed[name])
+            share = times["freestone"] / fixed[codec]
+            lines.append(f"{network}: the measured choice takes {share:.2f} times what {codec} takes, the best fixed one")
+        lines.append(f"{network}: {mine} {word} against {best}: {ours[mine]:.3f} s, {theirs[best]:.3f} s, {ratio:.2f} ×")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    made = {"survey": survey, "design": design, "networks": networks}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiment", choices=made)
+    parser.add_argument("--scale", type=float, default=0.02, help="1 is 6 million rows of lineitem, a million of the others")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds after which an engine is not repeated")
+    parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
+    parser.add_argument("--package", type=Path, help="folder that holds the package freestone, when it is not installed")
+    parser.add_argument("--parts", type=Path, required=True, help="writes the findings here")
+    options = parser.parse_args()
+    lab = Laboratory(options)
+    made[options.experiment](lab)
+    lab.parts.append({"kind": "checks", "checks": lab.checks})
+    options.parts.write_text(json.dumps(lab.parts))
+
+
+if __name__ == "__main__":
+    main()

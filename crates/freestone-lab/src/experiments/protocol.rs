@@ -1,0 +1,131 @@
+//! The experiments on client protocols: what is measured is many servers with clients in Python, so each is a script of
+//! `bench/`, which this program carries with it, runs by the `python3` that it finds, and whose findings it takes over.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Experiment, RunOptions};
+use crate::Notify;
+use crate::error::{LabError, Result};
+use crate::findings::Part;
+
+pub const SURVEY: Experiment = Experiment {
+    name: "protocol-survey",
+    title: "How long clients wait for a whole table",
+    shows: "lineitem to a complete Arrow table in Python from every server that can be had; the same as delay grows and the rate falls.",
+    source: "Raasveldt and Mühleisen, Don't Hold My Data Hostage, VLDB 2017, sections 2.1 and 2.2, Table 1, Figures 3 and 4",
+    size: "--scale 0.02 of TPC-H; needs root for network namespaces, and Python with its packages' registry",
+    run: |options, notify| script("survey", options, notify),
+};
+
+pub const DESIGN: Experiment = Experiment {
+    name: "protocol-design",
+    title: "The design of a result set",
+    shows: "Sizes and times of chunks, of columns and rows, of codecs, of packed integers, of protobuf and of the forms of texts.",
+    source: "Raasveldt and Mühleisen, Don't Hold My Data Hostage, VLDB 2017, section 3, Tables 3 to 9",
+    size: "--scale 0.02; needs root for network namespaces, and Python with its packages' registry",
+    run: |options, notify| script("design", options, notify),
+};
+
+pub const NETWORKS: Experiment = Experiment {
+    name: "protocol-networks",
+    title: "Client protocols on four networks",
+    shows: "lineitem, and tables of the shapes of ACS and ontime, on one machine, over LAN and WAN, without and with lost packets.",
+    source: "Raasveldt and Mühleisen, Don't Hold My Data Hostage, VLDB 2017, section 4.3, Tables 10 to 12; synthetic data",
+    size: "--scale 0.02; needs root for network namespaces, and Python with its packages' registry",
+    run: |options, notify| script("networks", options, notify),
+};
+
+const SCALE: f64 = 0.02;
+
+/// The scripts, with what they import.
+const FILES: [(&str, &str); 9] = [
+    ("environment.py", include_str!("../../../../bench/environment.py")),
+    ("export.py", include_str!("../../../../bench/export.py")),
+    ("export_client.py", include_str!("../../../../bench/export_client.py")),
+    ("export_data.py", include_str!("../../../../bench/export_data.py")),
+    ("export_peers.py", include_str!("../../../../bench/export_peers.py")),
+    ("export_servers.py", include_str!("../../../../bench/export_servers.py")),
+    ("protocol.py", include_str!("../../../../bench/protocol.py")),
+    ("protocol_design.py", include_str!("../../../../bench/protocol_design.py")),
+    ("requirements-export.txt", include_str!("../../../../bench/requirements-export.txt")),
+];
+
+fn script(experiment: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
+    let workspace = options.workspace(&format!("protocol-{experiment}"))?;
+    for (name, text) in FILES {
+        let path = workspace.path(name);
+        std::fs::write(&path, text).map_err(LabError::file(&path))?;
+    }
+    let parts = workspace.path("parts.json");
+    let mut command = command(&workspace.path("protocol.py"), experiment, options, &parts)?;
+    notify(&format!("bench/protocol.py {experiment}; it says what it does"));
+    let status = command.status();
+    let status = status.map_err(|error| {
+        LabError::Network(format!("python3 does not start: {error}; install Python 3.11 or later with its venv module"))
+    })?;
+    if !status.success() {
+        return Err(LabError::Network(format!(
+            "bench/protocol.py {experiment} failed ({status}); its own words are above"
+        )));
+    }
+    read(&parts)
+}
+
+fn command(script: &Path, experiment: &str, options: &RunOptions, parts: &Path) -> Result<Command> {
+    let program = std::env::current_exe().map_err(LabError::file("this program".as_ref()))?;
+    let scale = options.scale.unwrap_or(SCALE).to_string();
+    let mut command = Command::new("python3");
+    command.arg(script).arg(experiment).args(["--scale", &scale]).arg("--freestone").arg(program);
+    command.arg("--parts").arg(absolute(parts)?);
+    if let Some(package) = std::env::var_os("FREESTONE_PYTHON_PACKAGE") {
+        command.arg("--package").arg(package);
+    }
+    Ok(command)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(LabError::file(path))
+}
+
+fn read(path: &Path) -> Result<Vec<Part>> {
+    let json = std::fs::read(path).map_err(LabError::file(path))?;
+    serde_json::from_slice(&json).map_err(|source| LabError::Result { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_bring_all_that_they_import() {
+        let brought: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        for (name, text) in FILES.iter().filter(|(name, _)| name.ends_with(".py")) {
+            for word in ["environment", "export", "export_client", "export_data", "export_peers", "export_servers"] {
+                let imports = text.lines().any(|line| {
+                    let line = line.trim();
+                    line == format!("import {word}")
+                        || line.starts_with(&format!("import {word} as"))
+                        || line.starts_with(&format!("from {word} import"))
+                });
+                assert!(!imports || brought.contains(&format!("{word}.py").as_str()), "{name} imports {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn findings_of_scripts_are_parts() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("parts.json");
+        let json = r#"[{"kind": "section", "title": "t", "text": "x"},
+            {"kind": "table", "title": "t", "header": ["", "s"], "text_columns": 1, "rows": [[{"text": "a"}, {"text": "1"}]]},
+            {"kind": "lines", "title": "t", "x_label": "x", "y_label": "s", "x": [1, 2], "mark": null,
+             "series": [{"label": "a", "values": [1.5, 2]}]},
+            {"kind": "code", "caption": "c", "text": "t"},
+            {"kind": "checks", "checks": [{"statement": "s", "holds": true, "detail": "d"}]}]"#;
+        std::fs::write(&path, json).expect("the folder is writable");
+        assert_eq!(read(&path).expect("the file is right").len(), 5);
+        std::fs::write(&path, "[{}]").expect("the folder is writable");
+        assert!(matches!(read(&path), Err(LabError::Result { .. })));
+    }
+}

@@ -1,0 +1,218 @@
+//! A slow network on one machine: two network namespaces, a TUN device in each, and a relay in user space between them
+//! that has a rate, a delay, a loss and a queue.
+//!
+//! Packets are at most 1500 bytes: TUN devices without a virtio header segment and coalesce nothing. Each direction of the
+//! link is alike: a packet waits until those before it have been sent at the link's rate, is dropped where the queue
+//! before it is full or chance says so, and arrives `delay` after it was sent. The namespaces belong to threads of this process;
+//! the kernel removes them, and the devices in them, when it ends, however it ends.
+
+mod relay;
+mod tun;
+mod validate;
+
+use std::ffi::OsString;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use validate::Measured;
+
+use crate::error::{LabError, Result};
+use relay::Counters;
+use tun::Namespace;
+
+/// The server's address; the client has the one before it.
+pub const SERVER: &str = "10.77.0.2";
+const CLIENT: &str = "10.77.0.1";
+/// The environment of a command: the file of the server's namespace, its address, and what was measured, as JSON.
+pub const NAMESPACE_VARIABLE: &str = "FREESTONE_LINK_NAMESPACE";
+pub const SERVER_VARIABLE: &str = "FREESTONE_LINK_SERVER";
+pub const MEASURED_VARIABLE: &str = "FREESTONE_LINK_MEASURED";
+
+/// What a link is like, in each direction.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    pub bits_per_second: u64,
+    /// From the end of a packet's sending to its arrival; a round trip takes it twice.
+    pub delay: Duration,
+    /// The share of packets that get lost, each by itself.
+    pub loss: f64,
+    /// Bytes that may wait to be sent; `None` takes [`Link::default_queue_bytes`].
+    pub queue_bytes: Option<usize>,
+    /// Of the losses.
+    pub seed: u64,
+}
+
+impl Link {
+    /// Four times the product of rate and round trip, and at least 256 KiB, so that the queue is never what limits.
+    pub fn default_queue_bytes(&self) -> usize {
+        let in_flight = self.bits_per_second as f64 / 8.0 * 2.0 * self.delay.as_secs_f64();
+        ((4.0 * in_flight) as usize).max(256 << 10)
+    }
+
+    fn queue_bytes(&self) -> usize {
+        self.queue_bytes.unwrap_or_else(|| self.default_queue_bytes())
+    }
+
+    fn validate(&self) -> Result<()> {
+        let wrong = |what: &str| Err(LabError::Usage(format!("{what}; see `freestone lab link --help`")));
+        match self {
+            link if !(10_000..=10_000_000_000).contains(&link.bits_per_second) => {
+                wrong("a link's rate is between 10 kbit and 10 gbit")
+            }
+            link if link.delay > Duration::from_secs(10) => wrong("a link's delay is at most 10 s"),
+            link if !(0.0..=0.9).contains(&link.loss) => wrong("a link's loss is between 0 and 90 %"),
+            link if link.queue_bytes() < 3000 => wrong("a link's queue holds at least 3000 bytes"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Packets of one direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Traffic {
+    pub delivered: u64,
+    /// By chance.
+    pub lost: u64,
+    /// Because the queue was full.
+    pub overflowed: u64,
+}
+
+/// How a command ended, and what went over the link meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub to_server: Traffic,
+    pub to_client: Traffic,
+}
+
+/// Sets the link up, measures it, and runs `command` in the client's namespace until it ends.
+///
+/// The command finds the server's namespace and address in its environment; `nsenter --net=$FREESTONE_LINK_NAMESPACE` runs
+/// programs there. `told` gets what was measured before the command starts.
+///
+/// # Errors
+/// Without the rights of root, when the devices cannot be made, or when the command does not start.
+pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> Result<Ended> {
+    let up = Up::new(link)?;
+    let measured = validate::measure(link, &up.client, &up.server)?;
+    let before = up.traffic();
+    told(&measured);
+    let json = serde_json::to_string(&measured).expect("numbers are JSON");
+    let server = up.server.file.clone();
+    let command = command.to_vec();
+    let status = up.client.run(move || {
+        let (program, arguments) = command.split_first().ok_or_else(|| LabError::Usage("no command to run".into()))?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env(NAMESPACE_VARIABLE, server)
+            .env(SERVER_VARIABLE, SERVER)
+            .env(MEASURED_VARIABLE, json);
+        command.status().map_err(|error| LabError::Network(format!("{} does not start: {error}", program.display())))
+    })?;
+    let [to_server, to_client] = up.traffic();
+    Ok(Ended { status, to_server: to_server.since(before[0]), to_client: to_client.since(before[1]) })
+}
+
+/// Measures a link without running anything on it.
+///
+/// # Errors
+/// As [`run`].
+pub fn measure(link: &Link) -> Result<Measured> {
+    let up = Up::new(link)?;
+    validate::measure(link, &up.client, &up.server)
+}
+
+/// Whether this process may make namespaces and devices; otherwise why not.
+pub fn available() -> std::result::Result<(), String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(Namespace::enter("10.77.0.5").map(drop));
+    });
+    match receiver.recv() {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the thread that tried ended".into()),
+    }
+}
+
+/// A link that works: two sides, packets relayed between them by four threads.
+struct Up {
+    client: tun::Side,
+    server: tun::Side,
+    counters: [Arc<Counters>; 2],
+}
+
+impl Up {
+    fn new(link: &Link) -> Result<Up> {
+        link.validate()?;
+        let (client, at_client) = tun::Side::new(CLIENT)?;
+        let (server, at_server) = tun::Side::new(SERVER)?;
+        let failed = |error| LabError::Network(format!("the relay does not start: {error}"));
+        let there = relay::direction(&at_client, &at_server, link, link.seed).map_err(failed)?;
+        let back = relay::direction(&at_server, &at_client, link, link.seed ^ 0x5EED).map_err(failed)?;
+        Ok(Up { client, server, counters: [there, back] })
+    }
+
+    /// To the server, and to the client.
+    fn traffic(&self) -> [Traffic; 2] {
+        [self.counters[0].traffic(), self.counters[1].traffic()]
+    }
+}
+
+impl Traffic {
+    fn since(self, before: Traffic) -> Traffic {
+        Traffic {
+            delivered: self.delivered - before.delivered,
+            lost: self.lost - before.lost,
+            overflowed: self.overflowed - before.overflowed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(bits_per_second: u64, delay_ms: u64, loss: f64) -> Link {
+        Link { bits_per_second, delay: Duration::from_millis(delay_ms), loss, queue_bytes: None, seed: 7 }
+    }
+
+    #[test]
+    fn a_link_has_the_rate_the_delay_and_the_loss_that_it_is_given() {
+        if let Err(why) = available() {
+            println!("SKIPPED: no link can be made here: {why}");
+            return;
+        }
+        let measured = measure(&link(20_000_000, 10, 0.05)).expect("the link works");
+        assert!((20.0..26.0).contains(&measured.ping_ms), "{measured:?}");
+        assert!((17.0..=20.2).contains(&measured.rate_mbit), "{measured:?}");
+        assert!((2.5..8.0).contains(&measured.loss_percent), "{measured:?}");
+        let clean = measure(&link(20_000_000, 2, 0.0)).expect("the link works");
+        assert!(clean.loss_percent == 0.0 && clean.tcp_mbit > 14.0 && clean.tcp_mbit < 20.0, "{clean:?}");
+    }
+
+    #[test]
+    fn a_command_runs_on_the_clients_side() {
+        if let Err(why) = available() {
+            println!("SKIPPED: no link can be made here: {why}");
+            return;
+        }
+        let script = "ip addr show dev link0 | grep -q 10.77.0.1 && nsenter --net=$FREESTONE_LINK_NAMESPACE ip addr show \
+                      dev link0 | grep -q $FREESTONE_LINK_SERVER && test -n \"$FREESTONE_LINK_MEASURED\" && exit 7";
+        let command = ["sh", "-c", script].map(OsString::from);
+        let ended = run(&link(50_000_000, 1, 0.0), &command, |measured| assert!(measured.ping_ms >= 2.0));
+        assert_eq!(ended.expect("the command starts").status.code(), Some(7));
+    }
+
+    #[test]
+    fn senseless_links_are_refused() {
+        for wrong in [link(1, 1, 0.0), link(1_000_000, 60_000, 0.0), link(1_000_000, 1, 1.5)] {
+            assert!(measure(&wrong).expect_err("refused").to_string().contains("link"), "{wrong:?}");
+        }
+        assert_eq!(link(100_000_000, 25, 0.0).default_queue_bytes(), 4 * 625_000);
+    }
+}

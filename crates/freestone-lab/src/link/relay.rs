@@ -1,0 +1,160 @@
+//! One direction of a link: what one device sends arrives at the other one, later, slower, or not at all.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use super::tun::MTU;
+use super::{Link, Traffic};
+use crate::generate::Random;
+
+/// What happened to packets so far.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    delivered: AtomicU64,
+    lost: AtomicU64,
+    overflowed: AtomicU64,
+}
+
+impl Counters {
+    pub fn traffic(&self) -> Traffic {
+        let [delivered, lost, overflowed] = [&self.delivered, &self.lost, &self.overflowed].map(|n| n.load(Relaxed));
+        Traffic { delivered, lost, overflowed }
+    }
+}
+
+/// A packet on its way.
+struct Packet {
+    due: Instant,
+    bytes: Vec<u8>,
+}
+
+/// Relays packets until the process ends: one thread takes them and decides when they arrive, another one waits for that.
+pub(super) fn direction(from: &File, to: &File, link: &Link, seed: u64) -> io::Result<Arc<Counters>> {
+    let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
+    let counters = Arc::new(Counters::default());
+    let (sender, receiver) = mpsc::channel::<Packet>();
+    let mut line = Line::new(link, seed);
+    let (taken, delivered) = (counters.clone(), counters.clone());
+    std::thread::Builder::new().name("link-take".into()).spawn(move || {
+        let mut buffer = vec![0; MTU];
+        loop {
+            let Ok(length) = from.read(&mut buffer) else { return };
+            let due = match line.send(Instant::now(), length) {
+                Fate::Arrives(due) => due,
+                Fate::Lost => {
+                    taken.lost.fetch_add(1, Relaxed);
+                    continue;
+                }
+                Fate::Overflows => {
+                    taken.overflowed.fetch_add(1, Relaxed);
+                    continue;
+                }
+            };
+            if sender.send(Packet { due, bytes: buffer[..length].to_vec() }).is_err() {
+                return;
+            }
+        }
+    })?;
+    std::thread::Builder::new().name("link-give".into()).spawn(move || {
+        for packet in receiver {
+            let wait = packet.due.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                std::thread::sleep(wait);
+            }
+            // A device that is down takes nothing: the packet is lost, as on a cable that is unplugged.
+            if to.write(&packet.bytes).is_ok() {
+                delivered.delivered.fetch_add(1, Relaxed);
+            }
+        }
+    })?;
+    Ok(counters)
+}
+
+/// Rate, delay, queue and loss, as arithmetic on instants.
+struct Line {
+    seconds_per_byte: f64,
+    delay: Duration,
+    loss: f64,
+    /// The longest that a packet may wait to be sent: what the queue holds, in time.
+    wait_max: Duration,
+    /// When the line is free again.
+    free: Option<Instant>,
+    random: Random,
+}
+
+#[derive(Debug, PartialEq)]
+enum Fate {
+    Arrives(Instant),
+    Lost,
+    Overflows,
+}
+
+impl Line {
+    fn new(link: &Link, seed: u64) -> Line {
+        let seconds_per_byte = 8.0 / link.bits_per_second as f64;
+        Line {
+            seconds_per_byte,
+            delay: link.delay,
+            loss: link.loss,
+            wait_max: Duration::from_secs_f64(link.queue_bytes() as f64 * seconds_per_byte),
+            free: None,
+            random: Random::new(seed),
+        }
+    }
+
+    /// A packet of `bytes` comes at `now`. One that gets lost has been sent, and has taken its time on the line.
+    fn send(&mut self, now: Instant, bytes: usize) -> Fate {
+        let start = self.free.map_or(now, |free| free.max(now));
+        if start - now > self.wait_max {
+            return Fate::Overflows;
+        }
+        let sent = start + Duration::from_secs_f64(bytes as f64 * self.seconds_per_byte);
+        self.free = Some(sent);
+        match self.random.fraction() < self.loss {
+            true => Fate::Lost,
+            false => Fate::Arrives(sent + self.delay),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(loss: f64, queue_bytes: usize) -> Line {
+        let delay = Duration::from_millis(10);
+        Line::new(&Link { bits_per_second: 8_000_000, delay, loss, queue_bytes: Some(queue_bytes), seed: 1 }, 1)
+    }
+
+    #[test]
+    fn packets_queue_for_the_line_and_arrive_after_the_delay() {
+        let (mut line, now, ms) = (line(0.0, 3000), Instant::now(), Duration::from_millis);
+        assert_eq!(line.send(now, 1000), Fate::Arrives(now + ms(11)));
+        assert_eq!(line.send(now, 1000), Fate::Arrives(now + ms(12)));
+        // The line was idle from 2 to 20.
+        assert_eq!(line.send(now + ms(20), 500), Fate::Arrives(now + ms(30) + Duration::from_micros(500)));
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_queue_is_dropped() {
+        let (mut line, now) = (line(0.0, 3000), Instant::now());
+        let sent = (0..10).filter(|_| matches!(line.send(now, 1000), Fate::Arrives(_))).count();
+        // One on the line and three behind it.
+        assert_eq!(sent, 4);
+        assert!(matches!(line.send(now + Duration::from_millis(2), 1000), Fate::Arrives(_)));
+    }
+
+    #[test]
+    fn the_share_of_losses_is_the_one_asked_for_and_the_same_each_time() {
+        let losses = || {
+            let (mut line, now) = (line(0.02, 1 << 30), Instant::now());
+            (0..50_000).filter(|_| line.send(now, 100) == Fate::Lost).count()
+        };
+        assert_eq!(losses(), losses());
+        assert!((900..1100).contains(&losses()), "{}", losses());
+    }
+}

@@ -1,0 +1,96 @@
+"""The checksums by which bench/export.py tells right results from wrong ones, and the messages of its experiments."""
+
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+if not BENCH.exists():
+    pytest.skip("the tree's bench folder is not here", allow_module_level=True)
+sys.path.insert(0, str(BENCH))
+
+import export_data as data  # noqa: E402
+
+
+def table():
+    return pa.table(
+        {
+            "i": pa.array([1, -2, None, 2**31 - 1], pa.int32()),
+            "d": pa.array([Decimal("1.50"), Decimal("-0.01"), None, Decimal("9999999.99")], pa.decimal128(15, 2)),
+            "t": pa.array(["a", "", None, "größer"], pa.string()),
+            "day": pa.array([date(1970, 1, 1), date(1998, 12, 1), None, date(2024, 2, 29)], pa.date32()),
+            "at": pa.array([datetime(2024, 1, 1, 12), None, None, datetime(1969, 1, 1)], pa.timestamp("us")),
+            "x": pa.array([1.5, -0.25, None, 1e300], pa.float64()),
+        }
+    )
+
+
+def test_sums_do_not_depend_on_order_chunks_or_representation():
+    whole, expected = table(), data.sums(table())
+    assert data.differences(expected, data.sums(whole.take([3, 1, 0, 2]))) == []
+    cut = pa.concat_tables([whole.slice(2), whole.slice(0, 1), whole.slice(1, 1)])
+    assert data.differences(expected, data.sums(cut)) == []
+    other = whole.set_column(0, "i", whole["i"].cast(pa.int64()))
+    other = other.set_column(2, "t", whole["t"].cast(pa.string_view()))
+    other = other.set_column(1, "d", whole["d"].cast(pa.decimal128(38, 2)))
+    assert data.differences(expected, data.sums(other)) == []
+    dictionaries = whole.set_column(2, "t", whole["t"].dictionary_encode())
+    assert data.differences(expected, data.sums(dictionaries)) == []
+
+
+@pytest.mark.parametrize("column", range(6))
+def test_one_wrong_value_is_noticed(column):
+    whole, name = table(), table().column_names[column]
+    values = whole[name].to_pylist()
+    wrong = whole.set_column(column, name, pa.array([values[1], values[1], values[2], values[3]], whole[name].type))
+    assert any(name in text for text in data.differences(data.sums(whole), data.sums(wrong)))
+    missing = whole.set_column(column, name, pa.array([None, *values[1:]], whole[name].type))
+    assert any("NULL" in text for text in data.differences(data.sums(whole), data.sums(missing)))
+
+
+def test_rows_that_are_lost_or_doubled_are_noticed():
+    whole = table()
+    for wrong in (whole.slice(1), pa.concat_tables([whole, whole.slice(0, 1)])):
+        assert any("rows" in text for text in data.differences(data.sums(whole), data.sums(wrong)))
+    assert data.differences(data.sums(whole), data.sums(whole.drop_columns(["x"])))
+
+
+def test_decimals_come_back_from_doubles_and_other_scales():
+    whole, expected = table().drop_columns(["x"]), data.sums(table().drop_columns(["x"]))
+    doubles = whole.set_column(1, "d", whole["d"].cast(pa.float64()))
+    assert data.differences(expected, data.sums(data.recover(doubles, whole.schema))) == []
+    scaled = whole.set_column(1, "d", whole["d"].cast(pa.decimal128(38, 10)))
+    assert data.differences(expected, data.sums(data.recover(scaled, whole.schema))) == []
+
+
+def test_computed_values_are_others_of_the_same_types():
+    whole = table()
+    made = data.compute(whole)
+    assert made.schema == whole.schema
+    assert made["i"].to_pylist() == [-1, 2, None, -(2**31) + 1]
+    assert made["t"].to_pylist() == ["a!", "!", None, "größer!"]
+    assert made["day"].to_pylist()[1] == date(1998, 12, 2)
+
+
+def test_packed_integers_have_the_bits_that_they_need():
+    numpy = pytest.importorskip("numpy")
+    design = pytest.importorskip("protocol_design")
+    numbers = numpy.arange(1000, 1000 + 4096, dtype=numpy.int32)
+    # Thirteen bits for values below 8192; seven for the differences within a block of 128.
+    assert len(design.packed(numbers, "binpack")) == 1 + 4096 * 13 // 8
+    assert len(design.packed(numbers, "pfor")) == 32 * 4 + 32 + 4096 * 7 // 8
+    bits = numpy.unpackbits(numpy.frombuffer(design.packed(numbers, "binpack")[1:], numpy.uint8), bitorder="little")
+    assert (bits.reshape(-1, 13) @ (1 << numpy.arange(13))).tolist() == numbers.tolist()
+
+
+def test_messages_hold_the_values_in_the_papers_forms():
+    design = pytest.importorskip("protocol_design")
+    batch = pa.record_batch({"n": pa.array([1, 2], pa.int32()), "t": pa.array(["ab", "c"])})
+    assert design.by_rows(batch) == b"\1\0\0\0ab\0\2\0\0\0c\0"
+    assert design.by_columns(batch, "nul", "none") == b"\2" + bytes(7) + b"\1\0\0\0\2\0\0\0" + b"\5" + bytes(7) + b"ab\0c\0"
+    assert design.texts(batch["t"], "prefix") == b"\2ab\1c"
+    assert design.texts(batch["t"], "fixed:3") == b"ab\0c\0\0"
