@@ -65,7 +65,7 @@ pub fn wire(error: WireError) -> Error {
         WireError::Busy => "55006",
         WireError::Cancelled => "57014",
         WireError::Config(_) => "22023",
-        WireError::Encode { .. } => "22000",
+        WireError::Encode { .. } | WireError::Source(_) => "22000",
     };
     make(state, &error.to_string(), None)
 }
