@@ -14,7 +14,7 @@ use arrow_schema::{DataType, TimeUnit};
 use freestone_codec::{BytesSlice, Kind, Values, Views, f32_key, f64_key};
 
 use crate::bitmap;
-use crate::memory::room;
+use crate::memory::populate;
 use crate::schema::kind;
 
 /// A column's physical values: what [`freestone_codec::Values`] borrows.
@@ -343,21 +343,34 @@ impl ColumnBuffer {
     pub fn with_capacity(data_type: &DataType, rows: usize) -> Self {
         use DataType::*;
         let decoded = match data_type {
-            Boolean => Decoded::Boolean(room(rows)),
-            Int8 => Decoded::I8(room(rows)),
-            Int16 => Decoded::I16(room(rows)),
-            Int32 | Date32 | Time32(_) => Decoded::I32(room(rows)),
-            UInt8 => Decoded::U8(room(rows)),
-            UInt16 => Decoded::U16(room(rows)),
-            UInt32 => Decoded::U32(room(rows)),
-            UInt64 => Decoded::U64(room(rows)),
-            Decimal128(_, _) => Decoded::I128(room(rows)),
-            Float64 => Decoded::F64(room(rows)),
-            Float32 => Decoded::F32(room(rows)),
-            Utf8View | BinaryView => Decoded::Views(Views { views: room(rows), ..Views::default() }),
-            _ => Decoded::I64(room(rows)),
+            Boolean => Decoded::Boolean(Vec::with_capacity(rows)),
+            Int8 => Decoded::I8(Vec::with_capacity(rows)),
+            Int16 => Decoded::I16(Vec::with_capacity(rows)),
+            Int32 | Date32 | Time32(_) => Decoded::I32(Vec::with_capacity(rows)),
+            UInt8 => Decoded::U8(Vec::with_capacity(rows)),
+            UInt16 => Decoded::U16(Vec::with_capacity(rows)),
+            UInt32 => Decoded::U32(Vec::with_capacity(rows)),
+            UInt64 => Decoded::U64(Vec::with_capacity(rows)),
+            Decimal128(_, _) => Decoded::I128(Vec::with_capacity(rows)),
+            Float64 => Decoded::F64(Vec::with_capacity(rows)),
+            Float32 => Decoded::F32(Vec::with_capacity(rows)),
+            Utf8View | BinaryView => Decoded::Views(Views { views: Vec::with_capacity(rows), ..Views::default() }),
+            _ => Decoded::I64(Vec::with_capacity(rows)),
         };
         ColumnBuffer { data_type: data_type.clone(), decoded, validity: vec![] }
+    }
+
+    /// Has the system give the pages of what rows there is room for, if they are many: see [`populate`].
+    pub fn populate(&mut self) {
+        macro_rules! each {
+            ($($kind:ident),*) => {
+                match &mut self.decoded {
+                    $(Decoded::$kind(values) => populate(values),)*
+                    Decoded::Views(values) => populate(&mut values.views),
+                }
+            };
+        }
+        each!(Boolean, I8, I16, I32, I64, U8, U16, U32, U64, I128, F64, F32, Codes);
     }
 
     /// A buffer of stored values: integers of 64 bits for all types that are kept as such, codes for texts of a segment

@@ -3,8 +3,8 @@
 //! The system gives pages when they are first written, one at a time, and each time costs more than filling the page. A
 //! large result is all new pages: asking for those of a buffer together halves what they cost.
 
-/// Buffers up to this size come from memory that the allocator has had before, more often than not.
-const SMALL_BYTES: usize = 128 << 10;
+/// Below this, asking costs about what it saves.
+const SMALL_BYTES: usize = 32 << 10;
 
 /// An empty vector with room for `len` values, whose pages are there when it is large.
 pub fn room<T>(len: usize) -> Vec<T> {

@@ -27,7 +27,8 @@ use freestone_codec::Shared;
 use freestone_store::column::ColumnBuffer;
 
 use crate::column::{
-    self, Body, ByteCodec, Choice, Form, SharedState, SharedStates, Span, bytes, codec_of, form_of, nulls_of, pad,
+    self, Body, ByteCodec, Choice, Decoder, Form, SharedState, SharedStates, Span, bytes, codec_of, form_of, nulls_of,
+    pad,
 };
 use crate::error::{Result, WireError};
 use crate::frame::HEADER_BYTES;
@@ -223,9 +224,10 @@ fn decode_stored(stored: &StoredColumn) -> Result<ArrayRef, String> {
     let shared = u32::from(stored.shared.is_some());
     states.extend(stored.shared.iter().map(|s| (1, SharedState::Codec(s.shared.clone()))));
     let mut column = ColumnBuffer::new(&stored.data_type);
+    let mut decoder = Decoder::new(&states, usize::MAX);
     for piece in &stored.pieces {
         let span = Span { skip: piece.skip, rows: piece.rows };
-        column::append_chunk(piece.bytes(), shared, span, &stored.data_type, &states, usize::MAX, &mut column)?;
+        column::append_chunk(piece.bytes(), shared, span, &stored.data_type, &mut decoder, &mut column)?;
     }
     column::finish(column)
 }
@@ -539,11 +541,11 @@ pub(crate) fn decode(
     states: &SharedStates,
     chunk_bytes_max: usize,
 ) -> Result<RecordBatch> {
-    let text_bytes_max = chunk_bytes_max.saturating_mul(DECODED_RATIO);
+    let mut decoder = Decoder::new(states, chunk_bytes_max.saturating_mul(DECODED_RATIO));
     let columns = schema.fields().iter().enumerate().map(|(at, field)| {
         let from = chunk.pieces.partition_point(|(column, ..)| *column < at);
         let to = chunk.pieces.partition_point(|(column, ..)| *column <= at);
-        decode_column(&chunk.pieces[from..to], field.data_type(), chunk.rows, states, text_bytes_max)
+        decode_column(&chunk.pieces[from..to], field.data_type(), chunk.rows, &mut decoder)
             .map_err(|e| WireError::malformed("chunk", format!("column {}: {e}", field.name())))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -555,24 +557,22 @@ fn decode_column(
     pieces: &[(usize, Piece, Buffer)],
     data_type: &DataType,
     rows: usize,
-    states: &SharedStates,
-    text_bytes_max: usize,
+    decoder: &mut Decoder<'_>,
 ) -> Result<ArrayRef, String> {
     let body = |(_, piece, bytes): &(usize, Piece, Buffer)| bytes::decompress(piece.codec, bytes, piece.raw_bytes);
     if let [only] = pieces {
-        return column::decode(&body(only)?, only.1.body, only.1.span, data_type, states, text_bytes_max);
+        return column::decode(&body(only)?, only.1.body, only.1.span, data_type, decoder);
     }
     if pieces.iter().all(|(_, piece, _)| piece.body.form == Form::Chunk) && crate::types::is_native(data_type) {
-        let mut column = ColumnBuffer::with_capacity(data_type, rows);
+        let mut column = column::room_for(data_type, rows);
         for piece in pieces {
             let (about, span) = (piece.1.body, piece.1.span);
-            column::append_chunk(&body(piece)?, about.shared, span, data_type, states, text_bytes_max, &mut column)?;
+            column::append_chunk(&body(piece)?, about.shared, span, data_type, decoder, &mut column)?;
         }
         return column::finish(column);
     }
-    let parts = pieces
-        .iter()
-        .map(|piece| column::decode(&body(piece)?, piece.1.body, piece.1.span, data_type, states, text_bytes_max));
+    let parts =
+        pieces.iter().map(|piece| column::decode(&body(piece)?, piece.1.body, piece.1.span, data_type, decoder));
     let parts = parts.collect::<Result<Vec<_>, String>>()?;
     concat(&parts.iter().map(|part| &**part as &dyn Array).collect::<Vec<_>>()).map_err(|e| e.to_string())
 }

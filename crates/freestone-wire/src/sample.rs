@@ -8,7 +8,7 @@ use freestone_store::column::ColumnData;
 
 use crate::adapt::{Candidate, Cost};
 use crate::chunk::StoredColumn;
-use crate::column::{self, ByteCodec, Choice, Form, Plan, SharedState, SharedStates, Span, bytes};
+use crate::column::{self, ByteCodec, Choice, Decoder, Form, Plan, SharedState, SharedStates, Span, bytes};
 use crate::types::is_native;
 
 /// Rows that are looked at.
@@ -146,7 +146,7 @@ fn squeezed(
     let small = Buffer::from(small);
     let before = clock();
     let raw = bytes::decompress(codec, &small, body.len()).ok()?;
-    column::decode(&raw, about, span, data_type, states, usize::MAX).ok()?;
+    column::decode(&raw, about, span, data_type, &mut Decoder::new(states, usize::MAX)).ok()?;
     let decode_ns = (clock() - before) as f64;
     Some((codec, Cost { bytes: small.len() as f64, encode_ns: encode_ns + compress_ns, decode_ns }))
 }
@@ -178,7 +178,8 @@ fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<Tried> {
     let states = SharedStates::from([(1, SharedState::Entries(received))]);
     let before = clock();
     let span = Span { skip: 0, rows: sample.len() };
-    column::decode(&Buffer::from(&body[..]), about, span, sample.data_type(), &states, usize::MAX).ok()?;
+    column::decode(&Buffer::from(&body[..]), about, span, sample.data_type(), &mut Decoder::new(&states, usize::MAX))
+        .ok()?;
     let decode_ns = (clock() - before) as f64;
     let cost =
         scaled(Cost { bytes: body.len() as f64, encode_ns, decode_ns }, ROWS as f64 / sample.len().max(1) as f64);

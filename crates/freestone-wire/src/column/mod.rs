@@ -210,14 +210,36 @@ pub(crate) struct Span {
     pub rows: usize,
 }
 
-/// Reads rows of a body. `text_bytes_max`: how many bytes of text a chunk may decompress to.
+/// What decoding needs besides bodies, and the memory that it uses again from one to the next.
+pub(crate) struct Decoder<'s> {
+    states: &'s SharedStates,
+    /// How many bytes of text a body may decompress to.
+    text_bytes_max: usize,
+    scratch: Scratch,
+    /// Bodies so far: the scratch tells their texts apart by it.
+    bodies: u64,
+}
+
+impl<'s> Decoder<'s> {
+    pub fn new(states: &'s SharedStates, text_bytes_max: usize) -> Self {
+        Self { states, text_bytes_max, scratch: Scratch::default(), bodies: 0 }
+    }
+}
+
+/// An empty column for so many rows, in pages of its own.
+pub(crate) fn room_for(data_type: &DataType, rows: usize) -> ColumnBuffer {
+    let mut column = ColumnBuffer::with_capacity(data_type, rows);
+    column.populate();
+    column
+}
+
+/// Reads rows of a body.
 pub(crate) fn decode(
     body: &Buffer,
     about: Body,
     span: Span,
     data_type: &DataType,
-    states: &SharedStates,
-    text_bytes_max: usize,
+    decoder: &mut Decoder<'_>,
 ) -> Result<ArrayRef, String> {
     let rows = span.rows;
     let is_text = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
@@ -230,18 +252,18 @@ pub(crate) fn decode(
             strings::decode(body, data_type, about.form, about.nulls, about.width, rows)
         }
         Form::Chunk => {
-            let mut column = ColumnBuffer::with_capacity(data_type, rows);
-            append_chunk(body, about.shared, span, data_type, states, text_bytes_max, &mut column)?;
+            let mut column = room_for(data_type, rows);
+            append_chunk(body, about.shared, span, data_type, decoder, &mut column)?;
             finish(column)
         }
         Form::Dictionary if is_text => {
-            let Some(SharedState::Entries(entries)) = states.get(&about.shared) else {
+            let Some(SharedState::Entries(entries)) = decoder.states.get(&about.shared) else {
                 return Err(format!("dictionary {} has not been sent", about.shared));
             };
             let chunk = Chunk::parse(body, freestone_codec::Kind::Int, None).map_err(|e| e.to_string())?;
             let mut codes: Vec<u32> = Vec::with_capacity(rows);
             let range = Rows::Range { start: span.skip, len: rows };
-            chunk.ints(range, &mut codes, &mut Scratch::default()).map_err(|e| e.to_string())?;
+            chunk.ints(range, &mut codes, &mut decoder.scratch).map_err(|e| e.to_string())?;
             entries.decode(&codes, validity(&chunk, range), data_type)
         }
         form => Err(format!("{form:?} cannot hold {data_type}")),
@@ -262,21 +284,21 @@ pub(crate) fn append_chunk(
     shared: u32,
     span: Span,
     data_type: &DataType,
-    states: &SharedStates,
-    text_bytes_max: usize,
+    decoder: &mut Decoder<'_>,
     column: &mut ColumnBuffer,
 ) -> Result<(), String> {
-    let shared = match states.get(&shared) {
+    let shared = match decoder.states.get(&shared) {
         Some(SharedState::Codec(shared)) => Some(shared),
         None if shared == 0 => None,
         _ => return Err(format!("shared state {shared} has not been sent, or is of another kind")),
     };
     let chunk = Chunk::parse(body, kind(data_type), shared).map_err(|e| e.to_string())?;
-    if chunk.block_bytes() > text_bytes_max {
-        return Err(format!("{} bytes of text where {text_bytes_max} are allowed", chunk.block_bytes()));
+    if chunk.block_bytes() > decoder.text_bytes_max {
+        return Err(format!("{} bytes of text where {} are allowed", chunk.block_bytes(), decoder.text_bytes_max));
     }
     let range = Rows::Range { start: span.skip, len: span.rows };
-    freestone_store::format::append_chunk(&chunk, range, column, &mut Scratch::default(), 0)
+    decoder.bodies += 1;
+    freestone_store::format::append_chunk(&chunk, range, column, &mut decoder.scratch, decoder.bodies)
 }
 
 /// The array of a column that was decoded from chunks.
