@@ -46,7 +46,8 @@ test-engine:
 test-python: build
 	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
 	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
-	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	PATH='$(PYTHON_VENV)/bin':"$$PATH" '$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+		--no-deps --force-reinstall .
 	'$(PYTHON_VENV)/bin/python' -B -m pytest
 
 lint: format-check python-check clippy

@@ -332,11 +332,11 @@ fn the_shell_works_on_a_server_as_on_a_folder() {
     check_shell(&[db, "-c", "select * from t order by a", csv[0], csv[1]], "", "a,s\n1,x\n2,\n");
     check_shell(
         &[db, csv[0], csv[1]],
-        "select a from t\nwhere a > 1;\n.mode json\nselect 7 as b;",
-        "a\n2\n[{\"b\":7}]\n",
+        "select a from t\nwhere a > 1;\n.mode ndjson\nselect 7 as b;",
+        "a\n2\n{\"b\":7}\n",
     );
     let listed = text(&freestone(&[db, "-c", "\\d", "-c", "\\d t", "-c", "\\dv"], "").stdout);
-    for part in ["t", "v", "int32", "varchar"] {
+    for part in ["│ t ", "│ v ", "│ a ", "VARCHAR"] {
         assert!(listed.contains(part), "`{part}` is missing in: {listed}");
     }
     let script = folder.path().join("load.sql");

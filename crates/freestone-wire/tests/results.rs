@@ -222,6 +222,14 @@ async fn tables_go_along_with_statements() {
     let failing = vec![Ok(batch.clone()), Err(WireError::Source("the tap is dry".into())), Ok(batch.clone())];
     let error = run("all", vec![input("a", many()), input("b", failing)]).await.unwrap_err();
     assert_eq!(error.to_string(), "the tap is dry");
+    // A statement that ends while its input's source is still being waited for.
+    let row = batch.clone();
+    let rows = std::iter::repeat_with(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        Ok(row.clone())
+    });
+    let slow = Input { batches: Box::new(rows), ..input("a", vec![]) };
+    assert_eq!(run("drop", vec![slow]).await.unwrap(), 0);
     let prepared = client.prepare_given("numbers", Given { parameters: None, inputs: vec![input("a", many())] });
     assert_eq!(prepared.await.unwrap().columns().field(0).name(), "n");
     assert_eq!(run("all", vec![input("a", vec![Ok(batch.clone())])]).await.unwrap(), 20_000);

@@ -153,7 +153,7 @@ impl Client {
             }
         };
         match answer {
-            Ok(Answer::Rows(rows)) => send(rows, reply, self.shared.limits.forms).await,
+            Ok(Answer::Rows(rows)) => send(rows, reply, self.shared.limits.forms, &self.session).await,
             Ok(Answer::Affected { verb, rows }) => reply.complete(rows, verb).await,
             Ok(Answer::Done { verb }) => reply.complete(0, verb).await,
             Err(error) => reply.fail(sql_error(error)).await,
@@ -180,14 +180,18 @@ impl Client {
 }
 
 /// Sends the rows of a statement, for as long as the client takes them.
-async fn send(mut rows: Rows, reply: Reply, forms: Preference) -> Result<(), WireError> {
+async fn send(mut rows: Rows, reply: Reply, forms: Preference, session: &Session) -> Result<(), WireError> {
     let mut sender = reply.rows_as(&rows.schema, forms)?;
     let cancelled = sender.cancelled();
     tokio::pin!(cancelled);
     loop {
         let part = tokio::select! {
             part = rows.next_part() => part,
-            () = &mut cancelled => Some(Err(Error::cancelled())),
+            () = &mut cancelled => {
+                // Work that does not yield would not notice that nobody waits for it.
+                session.cancel_handle().cancel();
+                Some(Err(Error::cancelled()))
+            }
         };
         let sent = match part {
             None => return sender.finish("SELECT").await.map(drop),

@@ -90,10 +90,11 @@ pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
         let mut cancelled = cancel.subscribe();
         tokio::spawn(async move {
             let sending = send_one(&link, id, sender, input.batches);
+            // What it gives holds the channel's lock, which the sender takes when it is dropped: so it ends in here.
+            let ended = async { _ = cancelled.wait_for(|is_cancelled| *is_cancelled).await };
             let sent = tokio::select! {
                 sent = sending => sent,
-                // What waiting gives holds the channel's lock, which ending the sender takes: it must be gone by then.
-                () = async move { _ = cancelled.wait_for(|is_cancelled| *is_cancelled).await } => return,
+                () = ended => return,
             };
             // That the server wants no more rows is no failure.
             if let Err(error) = sent
