@@ -17,7 +17,8 @@ import pytest
 
 import freestone
 import freestone.adbc
-from test_server import ROWS, TARGET, server  # noqa: F401 - a fixture
+from conftest import TARGET
+from test_server import ROWS, server  # noqa: F401 - a fixture
 
 LIBRARY = TARGET / "release" / ("libfreestone_adbc.dylib" if sys.platform == "darwin" else "libfreestone_adbc.so")
 
@@ -156,7 +157,7 @@ def test_errors_in_the_middle_of_a_result_have_their_state(cursor):
     # The first batches are fine.
     sql = "SELECT 1000000 / (900000 - value) FROM generate_series(1, 1000000)"
     with pytest.raises(manager.DataError, match="zero") as raised:
-        cursor.execute(sql).fetch_record_batch().read_all()
+        cursor.execute(sql).fetchall()
     assert raised.value.sqlstate == "22012"
 
 
