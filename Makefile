@@ -80,6 +80,7 @@ fuzz:
 		export FREESTONE_TEST_ALL=1 FREESTONE_TEST_ROUNDS=100000 FREESTONE_TEST_SECONDS=60 FREESTONE_TEST_SEED=$$round; \
 		cargo test --quiet -p freestone-codec -p freestone-store || exit 1; \
 		cargo test --quiet --release --workspace --test fuzz --test faults || exit 1; \
+		cargo test --quiet --release --workspace --test suite -- fuzz || exit 1; \
 	done
 
 clean:
