@@ -80,6 +80,7 @@ fuzz:
 		cargo test --quiet -p freestone-codec -p freestone-store || exit 1; \
 		cargo test --quiet --release -p freestone --test suite fuzz || exit 1; \
 		cargo test --quiet --release --workspace --test fuzz --test faults || exit 1; \
+		cargo test --quiet --release --workspace --test suite -- fuzz || exit 1; \
 	done
 
 clean:

@@ -208,25 +208,7 @@ fn error(error: WireError) -> Error {
 }
 
 fn of_server(error: SqlError) -> Error {
-    let kind = match error.sqlstate.as_str() {
-        "42601" => ErrorKind::Syntax,
-        "42P01" | "42703" | "42883" | "26000" | "42704" | "3F000" | "58P01" => ErrorKind::NotFound,
-        "42P05" | "42P07" => ErrorKind::Exists,
-        "0A000" => ErrorKind::Unsupported,
-        "25006" => ErrorKind::ReadOnly,
-        "42501" | "28P01" | "28000" => ErrorKind::Denied,
-        "42804" => ErrorKind::Type,
-        "57014" => ErrorKind::Cancelled,
-        "58030" => ErrorKind::Io,
-        "XX001" => ErrorKind::Corrupt,
-        state if state.starts_with("23") => ErrorKind::Constraint,
-        "22023" => ErrorKind::Invalid,
-        state if state.starts_with("22") => ErrorKind::Type,
-        state if state.starts_with("42") => ErrorKind::Invalid,
-        state if state.starts_with("53") || state.starts_with("54") => ErrorKind::Resource,
-        _ => ErrorKind::Internal,
-    };
-    let given = Error::new(kind, error.message);
+    let given = Error::new(ErrorKind::of_sqlstate(&error.sqlstate), error.message);
     match error.hint {
         Some(hint) => given.with_hint(hint),
         None => given,

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use freestone::{CancelHandle, Database, Session};
-use freestone_wire::auth::Verifier;
+use freestone_wire::auth::{Verifier, random};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 use crate::options::Limits;
-use crate::scram;
 use crate::users::{Role, User, Users};
 
 pub(crate) struct Shared {
@@ -44,7 +43,7 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub fn new(users: Option<Users>) -> Self {
-        Authority { users, secret: scram::random() }
+        Authority { users, secret: random() }
     }
 
     pub fn admits_anybody(&self) -> bool {
@@ -129,7 +128,7 @@ impl Shared {
 
     /// Makes a session known, to be cancelled by number and key.
     pub fn register(&self, visit: &Visit, session: &Session) -> Registered {
-        let key = scram::random();
+        let key = random();
         let number = visit.number;
         self.sessions().insert(number, Open { key, cancel: session.cancel_handle() });
         Registered { shared: visit.shared.clone(), number, key }
@@ -137,7 +136,7 @@ impl Shared {
 
     /// As [`Shared::register`], for a session of its own that no connection has.
     pub fn register_new(self: &Arc<Self>, session: &Session) -> Registered {
-        let (key, number) = (scram::random(), self.numbers.fetch_add(1, Ordering::Relaxed));
+        let (key, number) = (random(), self.numbers.fetch_add(1, Ordering::Relaxed));
         self.sessions().insert(number, Open { key, cancel: session.cancel_handle() });
         Registered { shared: self.clone(), number, key }
     }

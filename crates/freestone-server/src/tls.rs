@@ -4,30 +4,18 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use freestone_wire::transport::tls_server_config;
 
 use crate::error::{Result, ServerError};
 
 /// A TLS configuration from PEM files. The key must be of the certificate.
 pub fn load(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>> {
-    let read = |what: &str, path: &Path| fs::read(path).map_err(|error| ServerError::file(what, path, error));
-    let (certificate_text, key_text) = (read("certificate", certificate)?, read("key", key)?);
     warn_if_public(key);
-    let chain = CertificateDer::pem_slice_iter(&certificate_text).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(|error| ServerError::file("certificate", certificate, error))?;
-    if chain.is_empty() {
-        return Err(ServerError::file("certificate", certificate, "holds no PEM certificate"));
-    }
-    let private = PrivateKeyDer::from_pem_slice(&key_text).map_err(|error| ServerError::file("key", key, error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| ServerError::new(format!("TLS: {error}")))?;
-    let config = builder.with_no_client_auth().with_single_cert(chain, private).map_err(|error| {
-        ServerError::new(format!("{} and {} do not go together: {error}", certificate.display(), key.display()))
-            .with_hint("the certificate comes first in its file, then its chain; the key is the certificate's")
-    })?;
-    Ok(Arc::new(config))
+    tls_server_config(certificate, key).map_err(|error| {
+        ServerError::new(error.to_string()).with_hint(
+            "both files are PEM: the certificate comes first in its file, then its chain; the key is the certificate's",
+        )
+    })
 }
 
 /// Keys come from many tools with many modes: the owner is told, and decides.

@@ -19,7 +19,7 @@ pub const ITERATIONS: u32 = 4096;
 const ITERATIONS_MAX: u32 = 1 << 22;
 const SALT_BYTES: usize = 16;
 /// GS2 header without channel binding.
-const GS2: &str = "n,,";
+pub const UNBOUND: &str = "n,,";
 
 type Key = [u8; 32];
 
@@ -68,8 +68,14 @@ impl Verifier {
         Self { iterations, salt: salt.to_vec(), stored_key: Sha256::digest(client_key).into(), server_key }
     }
 
-    /// Nobody's verifier: its challenge is the same whenever the user is asked for, and no proof satisfies it.
-    fn nobody(user: &str, secret: &[u8; 32]) -> Self {
+    /// Whether a password is the one that this was made of. Computes for milliseconds.
+    pub fn fits(&self, password: &str) -> bool {
+        let made = Self::derive(password, &self.salt, self.iterations);
+        made.stored_key.ct_eq(&self.stored_key).into()
+    }
+
+    /// Nobody's verifier: its challenge is the same whenever the user is asked for, and no proof and no password fits it.
+    pub fn nobody(user: &str, secret: &[u8; 32]) -> Self {
         let salt = hmac(secret, user.as_bytes())[..SALT_BYTES].to_vec();
         Self { iterations: ITERATIONS, salt, stored_key: random(), server_key: random() }
     }
@@ -118,7 +124,7 @@ fn xor(a: &Key, b: &Key) -> Key {
 }
 
 /// Bytes that nobody can guess.
-pub(crate) fn random<const N: usize>() -> [u8; N] {
+pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).expect("a system that runs programs gives them random bytes");
     bytes
@@ -154,7 +160,7 @@ impl ClientScram {
     }
 
     pub fn first(&self) -> String {
-        format!("{GS2}{}", self.first_bare)
+        format!("{UNBOUND}{}", self.first_bare)
     }
 
     /// The proof for the server's challenge.
@@ -172,7 +178,7 @@ impl ClientScram {
         let salted = salted_password(&self.password, &salt, iterations);
         let client_key = hmac(&salted, b"Client Key");
         let stored_key: Key = Sha256::digest(client_key).into();
-        let without_proof = format!("c={},r={nonce}", BASE64.encode(GS2));
+        let without_proof = format!("c={},r={nonce}", BASE64.encode(UNBOUND));
         let message = format!("{},{server_first},{without_proof}", self.first_bare);
         let proof = xor(&client_key, &hmac(&stored_key, message.as_bytes()));
         self.server_signature = hmac(&hmac(&salted, b"Server Key"), message.as_bytes());
@@ -191,59 +197,83 @@ impl ClientScram {
     }
 }
 
+/// The name of the user in a client's first message; empty where the client has named itself elsewhere, as PostgreSQL's do.
+pub fn user_of(client_first: &str) -> Result<String> {
+    let bare = client_first.splitn(3, ',').nth(2).unwrap_or_default();
+    let (name, _) = attribute(bare, "n")?;
+    Ok(name.replace("=2C", ",").replace("=3D", "="))
+}
+
 /// The server's side: [`ServerScram::challenge`], then [`ServerScram::check`].
-pub(crate) struct ServerScram {
-    pub user: String,
+#[derive(Debug)]
+pub struct ServerScram {
+    user: String,
     verifier: Verifier,
     exists: bool,
+    gs2: String,
     nonce: String,
     first_bare: String,
     server_first: String,
 }
 
 impl ServerScram {
-    /// Answers the client's first message. Users that do not exist are challenged like those that do.
-    pub fn challenge(client_first: &str, users: &dyn Authenticator, secret: &[u8; 32]) -> Result<(Self, String)> {
-        Self::with_nonce(client_first, users, secret, &nonce())
+    /// Answers the client's first message, which begins with one of the GS2 `headers`: `n,,`, `y,,` or
+    /// `p=tls-server-end-point,,` (RFC 5802, section 7). Users without a verifier are challenged like those that have one,
+    /// from the server's `secret`.
+    pub fn challenge(
+        client_first: &str,
+        headers: &[&str],
+        user: &str,
+        verifier: Option<Verifier>,
+        secret: &[u8; 32],
+    ) -> Result<(Self, String)> {
+        Self::with_nonce(client_first, headers, user, verifier, secret, &nonce())
     }
 
     fn with_nonce(
         client_first: &str,
-        users: &dyn Authenticator,
+        headers: &[&str],
+        user: &str,
+        verifier: Option<Verifier>,
         secret: &[u8; 32],
         nonce: &str,
     ) -> Result<(Self, String)> {
-        let first_bare = client_first.strip_prefix(GS2).ok_or_else(|| {
-            WireError::malformed("authentication", "channel binding and authorization identities are not supported")
+        let header = headers.iter().find(|header| client_first.starts_with(**header)).ok_or_else(|| {
+            let reason = "this channel binding is not supported here, and neither are authorization identities";
+            WireError::malformed("authentication", reason)
         })?;
-        let (name, rest) = attribute(first_bare, "n")?;
+        let first_bare = &client_first[header.len()..];
+        let (_, rest) = attribute(first_bare, "n")?;
         let (client_nonce, _) = attribute(rest, "r")?;
-        let user = name.replace("=2C", ",").replace("=3D", "=");
-        let known = users.verifier(&user);
-        let exists = known.is_some();
-        let verifier = known.unwrap_or_else(|| Verifier::nobody(&user, secret));
+        let exists = verifier.is_some();
+        let verifier = verifier.unwrap_or_else(|| Verifier::nobody(user, secret));
         let nonce = format!("{client_nonce}{nonce}");
         let server_first = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
-        let first_bare = first_bare.to_owned();
-        let scram = Self { user, verifier, exists, nonce, first_bare, server_first: server_first.clone() };
-        Ok((scram, server_first))
+        let (gs2, first_bare, user) = ((*header).to_owned(), first_bare.to_owned(), user.to_owned());
+        Ok((Self { user, verifier, exists, gs2, nonce, first_bare, server_first: server_first.clone() }, server_first))
     }
 
-    /// Checks the client's proof and gives the server's own.
-    pub fn check(&self, client_final: &str) -> Result<String> {
+    /// Checks the client's proof and gives the server's own. `binding`: what the channel is bound to; empty where the header
+    /// names no binding.
+    pub fn check(&self, client_final: &str, binding: &[u8]) -> Result<String> {
         let wrong = || WireError::Authentication(format!("user {:?} or the password is not right", self.user));
         let (without_proof, proof) = client_final.rsplit_once(",p=").ok_or_else(wrong)?;
-        let (binding, rest) = attribute(without_proof, "c")?;
+        let (bound, rest) = attribute(without_proof, "c")?;
         let (nonce, _) = attribute(rest, "r")?;
         let proof: Key = BASE64.decode(proof).ok().and_then(|p| p.try_into().ok()).ok_or_else(wrong)?;
         let message = format!("{},{},{without_proof}", self.first_bare, self.server_first);
         let client_key = xor(&proof, &hmac(&self.verifier.stored_key, message.as_bytes()));
         let key_is_right = Sha256::digest(client_key).ct_eq(&self.verifier.stored_key);
         let is_right = bool::from(key_is_right) && self.exists && nonce == self.nonce;
-        if !is_right || binding != BASE64.encode(GS2) {
+        if !is_right || bound != BASE64.encode([self.gs2.as_bytes(), binding].concat()) {
             return Err(wrong());
         }
         Ok(format!("v={}", BASE64.encode(hmac(&self.verifier.server_key, message.as_bytes()))))
+    }
+
+    /// Whom the client says to be.
+    pub fn user(&self) -> &str {
+        &self.user
     }
 }
 
@@ -257,16 +287,16 @@ mod tests {
     fn test_vector_of_rfc_7677() {
         let salt = BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
         let verifier = Verifier::derive("pencil", &salt, 4096);
-        let users = move |user: &str| (user == "user").then(|| verifier.clone());
         let mut client = ClientScram::with_nonce("user", "pencil", "rOprNGfwEbeRWgbNEkqO".into());
         assert_eq!(client.first(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
         let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-        let (server, challenge) = ServerScram::with_nonce(&client.first(), &users, &SECRET, nonce).unwrap();
+        let (server, challenge) =
+            ServerScram::with_nonce(&client.first(), &[UNBOUND], "user", Some(verifier), &SECRET, nonce).unwrap();
         let expected = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
         assert_eq!(challenge, expected);
         let proof = client.answer(&challenge).unwrap();
         assert!(proof.ends_with("p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="));
-        let end = server.check(&proof).unwrap();
+        let end = server.check(&proof, &[]).unwrap();
         assert_eq!(end, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
         client.finish(&end).unwrap();
         assert!(client.finish("v=AAAA").is_err());
@@ -274,9 +304,12 @@ mod tests {
 
     fn log_in(name: &str, password: &str, users: &dyn Authenticator) -> (String, Result<String>) {
         let mut client = ClientScram::new(name, password);
-        let (server, challenge) = ServerScram::challenge(&client.first(), users, &SECRET).unwrap();
+        let first = client.first();
+        let user = user_of(&first).unwrap();
+        let verifier = users.verifier(&user);
+        let (server, challenge) = ServerScram::challenge(&first, &[UNBOUND], &user, verifier, &SECRET).unwrap();
         let proof = client.answer(&challenge).unwrap();
-        (challenge, server.check(&proof))
+        (challenge, server.check(&proof, &[]))
     }
 
     #[test]
@@ -307,17 +340,59 @@ mod tests {
 
     #[test]
     fn garbage_is_an_error() {
-        let users = |_: &str| None;
-        for first in ["", "p=tls,,n=a,r=b", "n,,", "n,,n=a", "y,,n=a,r=b"] {
-            assert!(ServerScram::challenge(first, &users, &SECRET).is_err(), "{first}");
+        for first in ["", "p=tls,,n=a,r=b", "n,,", "n,,n=a", "y,,n=a,r=b", "n,a=b,n=,r=c"] {
+            assert!(ServerScram::challenge(first, &[UNBOUND], "a", None, &SECRET).is_err(), "{first}");
+        }
+        for first in ["", "n,", "n,,", "n,,x=a"] {
+            assert!(user_of(first).is_err(), "{first}");
         }
         let mut client = ClientScram::new("a", "b");
         for challenge in ["", "r=x,s=AA==,i=1", "r=,s=,i=0", "r=a,s=*,i=9"] {
             assert!(client.answer(challenge).is_err(), "{challenge}");
         }
-        let (server, _) = ServerScram::challenge("n,,n=a,r=b", &users, &SECRET).unwrap();
-        for proof in ["", "c=biws,r=b,p=", "p=AAAA"] {
-            assert!(server.check(proof).is_err(), "{proof}");
+        let (server, _) = ServerScram::challenge("n,,n=a,r=b", &[UNBOUND], "a", None, &SECRET).unwrap();
+        for proof in ["", "c=biws,r=b,p=", "c=biws,p=AAAA", "p=AAAA"] {
+            assert!(server.check(proof, &[]).is_err(), "{proof}");
         }
+    }
+
+    /// The client's last message for any header and binding, as libpq makes it: with no name in its first.
+    fn proof(password: &str, gs2: &str, binding: &[u8], challenge: &str) -> String {
+        let (nonce, rest) = attribute(challenge, "r").unwrap();
+        let (salt, rest) = attribute(rest, "s").unwrap();
+        let count = attribute(rest, "i").unwrap().0.parse().unwrap();
+        let salted = salted_password(password, &BASE64.decode(salt).unwrap(), count);
+        let client_key = hmac(&salted, b"Client Key");
+        let stored_key: Key = Sha256::digest(client_key).into();
+        let without_proof = format!("c={},r={nonce}", BASE64.encode([gs2.as_bytes(), binding].concat()));
+        let message = format!("n=,r=abc,{challenge},{without_proof}");
+        format!("{without_proof},p={}", BASE64.encode(xor(&client_key, &hmac(&stored_key, message.as_bytes()))))
+    }
+
+    #[test]
+    fn headers_and_bindings_are_part_of_the_proof() {
+        let verifier = Verifier::new("secret");
+        let plus = "p=tls-server-end-point,,";
+        for (gs2, bound, binding, passes) in [
+            ("n,,", &b""[..], &b""[..], true),
+            ("y,,", b"", b"", true),
+            (plus, b"hash", b"hash", true),
+            (plus, b"hash", b"another", false),
+            (plus, b"", b"hash", false),
+        ] {
+            let first = format!("{gs2}n=,r=abc");
+            let (server, challenge) =
+                ServerScram::challenge(&first, &["n,,", "y,,", plus], "ann", Some(verifier.clone()), &SECRET).unwrap();
+            let checked = server.check(&proof("secret", gs2, bound, &challenge), binding);
+            assert_eq!(checked.is_ok(), passes, "{gs2} {bound:?} {binding:?}");
+            // A header that was not the first message's.
+            assert!(server.check(&proof("secret", "x,,", bound, &challenge), binding).is_err());
+        }
+    }
+
+    #[test]
+    fn passwords_are_checked_without_an_exchange() {
+        assert!(Verifier::new("secret").fits("secret") && !Verifier::new("secret").fits("Secret"));
+        assert!(!Verifier::nobody("x", &SECRET).fits(""));
     }
 }

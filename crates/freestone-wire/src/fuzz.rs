@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use crate::auth::{ServerScram, Verifier};
+use crate::auth::{ServerScram, UNBOUND, Verifier, user_of};
 use crate::chunk::decode;
 use crate::frame::{HEADER_BYTES, Header, Message};
 use crate::incoming::Incoming;
@@ -72,8 +72,9 @@ pub fn exercise(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         _ = text.parse::<Verifier>();
         _ = crate::address::Address::parse(text);
-        let nobody = |_: &str| None;
-        _ = ServerScram::challenge(text, &nobody, &[0; 32]).map(|(server, _)| server.check(text));
+        _ = user_of(text);
+        let server = ServerScram::challenge(text, &[UNBOUND], "nobody", None, &[0; 32]);
+        _ = server.map(|(server, _)| server.check(text, &[]));
     }
 }
 

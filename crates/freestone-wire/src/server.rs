@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::auth::{Authenticator, ServerScram, random};
+use crate::auth::{self, Authenticator, ServerScram, random};
 use crate::chunk::{self, Batch};
 use crate::column::ByteCodec;
 use crate::error::{Result, SqlError, WireError, sqlstate};
@@ -200,13 +200,16 @@ impl Acceptor {
                 self.attach(self.session(*session, key)?, outgoing).await.map(|()| None)
             }
             Purpose::Session { client_first } => {
-                let (scram, server_first) = ServerScram::challenge(client_first, &*self.users, &self.secret)?;
+                let user = auth::user_of(client_first)?;
+                let verifier = self.users.verifier(&user);
+                let (scram, server_first) =
+                    ServerScram::challenge(client_first, &[auth::UNBOUND], &user, verifier, &self.secret)?;
                 outgoing.send(0, &message::Challenge { version: VERSION, server_first }).await?;
                 let proof: message::Proof = expect(reader).await?;
-                let server_final = scram.check(&proof.client_final)?;
+                let server_final = scram.check(&proof.client_final, &[])?;
                 let session = self.new_session(&hello, outgoing);
                 outgoing.send(0, &self.ready(&session, server_final).await).await?;
-                Ok(Some((session, scram.user, hello.client)))
+                Ok(Some((session, user, hello.client)))
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::error::{Result, WireError};
 /// Headers and small messages are read through this; payloads go around it.
 const READ_BYTES: usize = 8 << 10;
 /// The protocol's name in TLS.
-const ALPN: &[u8] = b"freestone/1";
+pub const ALPN: &[u8] = b"freestone/1";
 /// Where systems keep the certificates that they trust.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
@@ -112,13 +112,16 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// A server's TLS from PEM files with its certificate chain and its private key.
+/// A server's TLS from PEM files with its certificate chain, its own certificate first, and its private key.
 pub fn tls_server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let wrong = |e: &dyn std::fmt::Display| WireError::Config(format!("TLS key {}: {e}", key.display()));
     let private = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(&e))?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let config = builder.map_err(|e| wrong(&e))?.with_no_client_auth();
-    let mut config = config.with_single_cert(certificates(certificate)?, private).map_err(|e| wrong(&e))?;
+    let apart = |e: rustls::Error| {
+        WireError::Config(format!("{} and {} do not go together: {e}", certificate.display(), key.display()))
+    };
+    let mut config = config.with_single_cert(certificates(certificate)?, private).map_err(apart)?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(Arc::new(config))
 }

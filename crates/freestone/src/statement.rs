@@ -345,7 +345,7 @@ enum Source {
 }
 
 /// A name as a quoted SQL identifier.
-pub(crate) fn quote(name: &str) -> String {
+pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

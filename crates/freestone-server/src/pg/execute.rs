@@ -237,7 +237,7 @@ impl Connection {
             }
             Utility::Deallocate(Some(name)) => {
                 if self.prepared.remove(name).is_none() {
-                    self.engine(&format!("DEALLOCATE {}", super::utility::quote(name))).await?;
+                    self.engine(&format!("DEALLOCATE {}", freestone::quote(name))).await?;
                 }
                 self.replies.complete("DEALLOCATE");
             }
@@ -280,7 +280,7 @@ impl Connection {
             self.changed(changed);
             return Ok(());
         }
-        let name = name.split('.').map(super::utility::quote).collect::<Vec<_>>().join(".");
+        let name = name.split('.').map(freestone::quote).collect::<Vec<_>>().join(".");
         match value {
             Some(value) => self.engine(&format!("SET {name} = '{}'", value.replace('\'', "''"))).await,
             None => self.engine(&format!("RESET {name}")).await,
@@ -326,7 +326,7 @@ impl Connection {
         if let Some((name, value)) = self.settings.show(name) {
             return Ok(texts(&[name], vec![vec![value.to_owned()]]));
         }
-        let sql = format!("SHOW {}", name.split('.').map(super::utility::quote).collect::<Vec<_>>().join("."));
+        let sql = format!("SHOW {}", name.split('.').map(freestone::quote).collect::<Vec<_>>().join("."));
         let sql = if name == "all" { "SHOW ALL" } else { &sql };
         let mut found: Vec<(String, String)> = vec![];
         for statement in self.session.parse(sql)? {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use freestone_wire::WireError;
+use freestone_wire::auth::ServerScram;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -13,13 +15,15 @@ use super::error::PgError;
 use super::frame::{self, FrameError, Message, Startup};
 use super::reply::Replies;
 use crate::options::is_loopback;
-use crate::scram::{self, Exchange};
 use crate::shared::{Shared, Visit};
 use crate::tls;
 use crate::users::Role;
 
 /// The first byte of a TLS client that does not ask before.
 const TLS_HANDSHAKE: u8 = 0x16;
+const MECHANISM: &str = "SCRAM-SHA-256";
+/// GS2 headers without channel binding. Over TLS clients say `y` where the server offers none.
+const UNBOUND: [&str; 2] = ["n,,", "y,,"];
 /// What a wrong password costs the client.
 const PENALTY: Duration = Duration::from_millis(250);
 
@@ -155,25 +159,26 @@ async fn authenticate(
     user: &str,
     replies: &mut Replies,
 ) -> Result<()> {
-    replies.authentication(10, format!("{}\0\0", scram::MECHANISM).as_bytes());
+    replies.authentication(10, format!("{MECHANISM}\0\0").as_bytes());
     send(stream, replies).await?;
     let initial = password(stream).await?;
     let mut parts = initial.splitn(2, |byte| *byte == 0);
     let (mechanism, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let first = rest.get(4..).and_then(|first| std::str::from_utf8(first).ok());
-    let Some(first) = first.filter(|_| mechanism == scram::MECHANISM.as_bytes()) else {
+    let Some(first) = first.filter(|_| mechanism == MECHANISM.as_bytes()) else {
         return Err(PgError::fatal("28000", "the client does not authenticate by SCRAM-SHA-256").into());
     };
-    let verifier = shared.authority.verifier(user);
-    let failed = |error: scram::ScramError| match error {
-        scram::ScramError::Wrong => wrong(),
+    let verifier = shared.authority.verifier(user).cloned();
+    let failed = |error: WireError| match error {
+        WireError::Authentication(_) => wrong(),
         other => PgError::fatal("08P01", other.to_string()),
     };
-    let (exchange, challenge) = Exchange::challenge(first, user, verifier, &shared.authority.secret).map_err(failed)?;
+    let secret = &shared.authority.secret;
+    let (exchange, challenge) = ServerScram::challenge(first, &UNBOUND, user, verifier, secret).map_err(failed)?;
     replies.authentication(11, challenge.as_bytes());
     send(stream, replies).await?;
     let last = password(stream).await?;
-    let checked = exchange.check(&String::from_utf8_lossy(&last));
+    let checked = exchange.check(&String::from_utf8_lossy(&last), &[]);
     match checked {
         Ok(proof) => {
             replies.authentication(12, proof.as_bytes());

@@ -3,6 +3,7 @@
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use freestone::quote;
 
 use super::error::PgError;
 
@@ -220,10 +221,6 @@ fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
         Some([byte]) => Ok(*byte),
         _ => Err(PgError::new("22023", format!("{option} of COPY is one byte"))),
     }
-}
-
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The tokens still to read.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use freestone_wire::auth::{Authenticator, Verifier};
 use freestone_wire::server::{Acceptor, Limits};
-use freestone_wire::transport::{Stream, is_tls};
+use freestone_wire::transport::{ALPN, Stream, is_tls};
 use freestone_wire::{Result, WireError};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -79,7 +79,7 @@ async fn handle(acceptor: Arc<Acceptor>, stream: TcpStream, visit: Option<Visit>
 async fn enter(stream: TcpStream, shared: &Shared) -> Result<Stream> {
     let Some(config) = &shared.tls else { return Stream::tcp(stream) };
     if is_tls(&stream).await? {
-        return Stream::tls_server(stream, tls::with_protocols(config, &[b"freestone"])).await;
+        return Stream::tls_server(stream, tls::with_protocols(config, &[ALPN])).await;
     }
     let is_local = stream.peer_addr().is_ok_and(|peer| crate::options::is_loopback(peer.ip()));
     if is_local { Stream::tcp(stream) } else { Err(WireError::Config("this server wants TLS".into())) }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
-use freestone::{ArrowTable, Error, ErrorKind, Inputs, Session};
+use freestone::{ArrowTable, Error, ErrorKind, Inputs, Session, quote};
 use freestone_wire::server::UploadStream;
 use tokio::sync::mpsc;
 
@@ -88,8 +88,4 @@ impl RecordBatchReader for Uploaded {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
-}
-
-fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

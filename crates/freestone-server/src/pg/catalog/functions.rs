@@ -17,7 +17,7 @@ use super::Catalog;
 use super::data::{DATABASE, Data, Numbered, PG_CATALOG};
 use crate::pg::settings::{Settings, VERSION};
 use crate::pg::types::Type;
-use crate::pg::utility::quote;
+use freestone::quote;
 
 /// An argument or a result.
 #[derive(Debug, Clone, PartialEq)]

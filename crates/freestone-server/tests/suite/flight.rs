@@ -1,15 +1,13 @@
 //! Arrow Flight SQL as its own client speaks it.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::server::{PASSWORD, TestServer};
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::util::display::array_value_to_string;
 use arrow_flight::FlightInfo;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables, CommandGetXdbcTypeInfo, SqlInfo};
-use common::{PASSWORD, TestServer};
 use freestone_server::ServerOptions;
 use futures::TryStreamExt;
 use tonic::transport::{Channel, Endpoint};

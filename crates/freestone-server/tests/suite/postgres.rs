@@ -1,11 +1,9 @@
 //! PostgreSQL's protocol as a client in the field speaks it: tokio-postgres.
 
-mod common;
-
 use std::time::{Duration, SystemTime};
 
+use crate::server::{PASSWORD, TestServer};
 use bytes::Bytes;
-use common::{PASSWORD, TestServer};
 use freestone_server::ServerOptions;
 use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::types::Type;

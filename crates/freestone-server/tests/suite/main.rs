@@ -1,0 +1,6 @@
+//! The server's tests over sockets, in one binary: linking it is most of their time.
+
+mod flight;
+mod fuzz;
+mod postgres;
+mod server;

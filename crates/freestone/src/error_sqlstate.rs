@@ -1,0 +1,116 @@
+//! SQLSTATEs of errors, as in the SQL standard and PostgreSQL's appendix A: what servers tell of a kind, and what clients
+//! make of it.
+
+use crate::error::{Error, ErrorKind};
+
+impl Error {
+    /// The SQLSTATE of the error: of its kind, finer where its message tells.
+    pub fn sqlstate(&self) -> &'static str {
+        sqlstate(self.kind(), &self.to_string())
+    }
+}
+
+impl ErrorKind {
+    /// The kind of an error that a server gave this SQLSTATE. States of other servers have the kind that is closest.
+    pub fn of_sqlstate(state: &str) -> ErrorKind {
+        match state {
+            "42601" => ErrorKind::Syntax,
+            "42P01" | "42703" | "42883" | "26000" | "42704" | "3F000" | "58P01" => ErrorKind::NotFound,
+            "42P05" | "42P07" => ErrorKind::Exists,
+            "0A000" => ErrorKind::Unsupported,
+            "25006" => ErrorKind::ReadOnly,
+            "42501" | "28P01" | "28000" => ErrorKind::Denied,
+            "42804" => ErrorKind::Type,
+            "57014" => ErrorKind::Cancelled,
+            "58030" => ErrorKind::Io,
+            "XX001" => ErrorKind::Corrupt,
+            state if state.starts_with("23") => ErrorKind::Constraint,
+            "22023" => ErrorKind::Invalid,
+            state if state.starts_with("22") => ErrorKind::Type,
+            state if state.starts_with("42") => ErrorKind::Invalid,
+            state if state.starts_with("53") || state.starts_with("54") => ErrorKind::Resource,
+            _ => ErrorKind::Internal,
+        }
+    }
+}
+
+fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
+    let says = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
+    match kind {
+        ErrorKind::Syntax => "42601",
+        ErrorKind::NotFound if says(&["no column", "No field"]) => "42703",
+        ErrorKind::NotFound if says(&["function"]) => "42883",
+        ErrorKind::NotFound if says(&["prepared statement"]) => "26000",
+        ErrorKind::NotFound if says(&["no setting"]) => "42704",
+        ErrorKind::NotFound if says(&["no schema"]) => "3F000",
+        ErrorKind::NotFound if says(&["no file"]) => "58P01",
+        ErrorKind::NotFound => "42P01",
+        ErrorKind::Exists if says(&["prepared statement"]) => "42P05",
+        ErrorKind::Exists => "42P07",
+        ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
+        ErrorKind::Invalid if says(&["appears twice"]) => "42701",
+        ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
+        ErrorKind::Invalid => "22023",
+        ErrorKind::Constraint if says(&["NOT NULL"]) => "23502",
+        ErrorKind::Constraint => "23000",
+        ErrorKind::Type if says(&["division by zero", "Divide by zero"]) => "22012",
+        ErrorKind::Type if says(&["verflow", "out of range", "too large"]) => "22003",
+        ErrorKind::Type if says(&["Cannot cast string", "parsing", "Can't cast value", "Cannot parse"]) => "22P02",
+        ErrorKind::Type => "42804",
+        ErrorKind::Unsupported => "0A000",
+        ErrorKind::Io => "58030",
+        ErrorKind::Corrupt => "XX001",
+        ErrorKind::Resource => "53200",
+        ErrorKind::Cancelled => "57014",
+        ErrorKind::ReadOnly => "25006",
+        ErrorKind::Denied => "42501",
+        ErrorKind::Internal => "XX000",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds, with what messages of theirs say.
+    const KINDS: [(ErrorKind, &[&str]); 14] = [
+        (ErrorKind::Syntax, &[]),
+        (
+            ErrorKind::NotFound,
+            &[
+                "no column x",
+                "No field x",
+                "no function x",
+                "no prepared statement x",
+                "no setting x",
+                "no schema x",
+                "no file x",
+            ],
+        ),
+        (ErrorKind::Exists, &["prepared statement x exists"]),
+        (ErrorKind::Invalid, &["x could come from several tables", "x appears twice", "must be in GROUP BY"]),
+        (ErrorKind::Constraint, &["x is NOT NULL"]),
+        (ErrorKind::Type, &["division by zero", "Overflow", "Cannot cast string 'x'"]),
+        (ErrorKind::Unsupported, &[]),
+        (ErrorKind::Io, &[]),
+        (ErrorKind::Corrupt, &[]),
+        (ErrorKind::Resource, &[]),
+        (ErrorKind::Cancelled, &[]),
+        (ErrorKind::ReadOnly, &[]),
+        (ErrorKind::Denied, &[]),
+        (ErrorKind::Internal, &[]),
+    ];
+
+    #[test]
+    fn a_kind_survives_its_sqlstate() {
+        let mut states = std::collections::BTreeSet::new();
+        for (kind, messages) in KINDS {
+            for message in messages.iter().chain([&"something else"]) {
+                let state = Error::new(kind, *message).sqlstate();
+                assert_eq!(ErrorKind::of_sqlstate(state), kind, "{message}: {state}");
+                assert!(states.insert(state), "{message}: {state} is another's");
+            }
+        }
+        assert_eq!(ErrorKind::of_sqlstate("40001"), ErrorKind::Internal);
+    }
+}
