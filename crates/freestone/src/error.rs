@@ -72,41 +72,6 @@ impl Error {
         self.hint.as_deref()
     }
 
-    /// The SQLSTATE, as in the SQL standard and PostgreSQL: that of the kind, finer where the message tells.
-    pub fn sqlstate(&self) -> &'static str {
-        let says = |parts: &[&str]| parts.iter().any(|part| self.message.contains(part));
-        match self.kind {
-            ErrorKind::Syntax => "42601",
-            ErrorKind::NotFound if says(&["no column", "No field"]) => "42703",
-            ErrorKind::NotFound if says(&["function"]) => "42883",
-            ErrorKind::NotFound if says(&["prepared statement"]) => "26000",
-            ErrorKind::NotFound if says(&["no setting"]) => "42704",
-            ErrorKind::NotFound if says(&["no schema"]) => "3F000",
-            ErrorKind::NotFound if says(&["no file"]) => "58P01",
-            ErrorKind::NotFound => "42P01",
-            ErrorKind::Exists if says(&["prepared statement"]) => "42P05",
-            ErrorKind::Exists => "42P07",
-            ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
-            ErrorKind::Invalid if says(&["appears twice"]) => "42701",
-            ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
-            ErrorKind::Invalid => "22023",
-            ErrorKind::Constraint if says(&["NOT NULL"]) => "23502",
-            ErrorKind::Constraint => "23000",
-            ErrorKind::Type if says(&["division by zero", "Divide by zero"]) => "22012",
-            ErrorKind::Type if says(&["verflow", "out of range", "too large"]) => "22003",
-            ErrorKind::Type if says(&["Cannot cast string", "parsing", "Can't cast value", "Cannot parse"]) => "22P02",
-            ErrorKind::Type => "42804",
-            ErrorKind::Unsupported => "0A000",
-            ErrorKind::Io => "58030",
-            ErrorKind::Corrupt => "XX001",
-            ErrorKind::Resource => "53200",
-            ErrorKind::Cancelled => "57014",
-            ErrorKind::ReadOnly => "25006",
-            ErrorKind::Denied => "42501",
-            ErrorKind::Internal => "XX000",
-        }
-    }
-
     pub(crate) fn syntax(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Syntax, message)
     }
