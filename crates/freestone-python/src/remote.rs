@@ -118,6 +118,12 @@ impl Backend for Remote {
             if statement.kind != StatementKind::Query {
                 return Ok(None);
             }
+            let expected = statement.parameter_names()?.count();
+            if inputs.values.is_empty() && expected > 0 {
+                // The server would take it for a statement whose values come later.
+                let message = format!("the statement has {expected} parameters and was given 0");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
             let given = Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, false) };
             let prepared = connected.client().prepare_given(&statement.text, given).await;
             let prepared = prepared.map_err(|wire| connected.error(wire))?;
