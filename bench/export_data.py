@@ -264,5 +264,3 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
             column = column.cast(column.type.storage_type)
         columns.append(column.cast(field.type) if pa.types.is_decimal(field.type) and is_text(column.type) else column)
     return pa.table(columns, names=schema.names)
-
-
