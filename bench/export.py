@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -559,6 +560,8 @@ def main() -> None:
     enter_namespace(options)
     import export_data as data
 
+    # So that servers are stopped as at any other end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.work.mkdir(parents=True, exist_ok=True)
     file = data.generate(options.dataset, options.scale, options.freestone, options.data)
     dataset = data.prepare(options.dataset, options.scale, file, options.work)
