@@ -1,5 +1,5 @@
-"""Export of whole results, side by side: what a client waits, sends, computes and holds until it has a complete, checked
-Arrow table.
+"""Export of whole results, side by side: what a client waits, sends, computes and holds until it has a complete,
+checked Arrow table.
 
 python bench/export.py --scale 1 --runs 5 --json result.json
 python bench/export.py --engines freestone,flight-cpp,flight-cpp:lz4 --forms stored
@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -55,11 +56,16 @@ ENGINES: dict[str, Engine] = {
         "freestone", "freestone", "the same, eight streams, ordered", {"shared_memory": "false", "streams": 8}
     ),
     "freestone:unordered": Engine(
-        "freestone", "freestone", "four streams, in any order", {"shared_memory": "false", "streams": 4, "ordered": "false"}
+        "freestone",
+        "freestone",
+        "four streams, in any order",
+        {"shared_memory": "false", "streams": 4, "ordered": "false"},
     ),
     "freestone:memory": Engine("freestone", "freestone", "Freestone wire over shared memory (what local clients get)"),
     "freestone:flight": Engine("freestone", "flight-sql", "Freestone's Flight SQL by Apache's ADBC driver"),
-    "freestone:pg-adbc": Engine("freestone", "adbc-postgres", "Freestone's PostgreSQL protocol by Apache's ADBC driver"),
+    "freestone:pg-adbc": Engine(
+        "freestone", "adbc-postgres", "Freestone's PostgreSQL protocol by Apache's ADBC driver"
+    ),
     "freestone:pg-text": Engine(
         "freestone", "psycopg", "Freestone's COPY as text by psycopg, parsed by Arrow", {"how": "copy-text"}
     ),
@@ -67,26 +73,39 @@ ENGINES: dict[str, Engine] = {
     "flight-cpp:8k": Engine("peers", "flight", "batches of 8 Ki rows", {"rows": 8192}),
     "flight-cpp:16k": Engine("peers", "flight", "batches of 16 Ki rows", {"rows": 16384}),
     "flight-cpp:dict": Engine(
-        "peers", "flight", "batches of 8 Ki rows, texts of few values as dictionaries", {"rows": 8192, "dictionaries": True}
+        "peers",
+        "flight",
+        "batches of 8 Ki rows, texts of few values as dictionaries",
+        {"rows": 8192, "dictionaries": True},
     ),
     "flight-cpp:lz4": Engine("peers", "flight", "batches of 16 Ki rows, LZ4", {"rows": 16384, "codec": "lz4"}),
     "flight-cpp:zstd": Engine("peers", "flight", "batches of 16 Ki rows, Zstandard", {"rows": 16384, "codec": "zstd"}),
     "flight-rust": Engine("flight-rust", "flight", "Arrow Flight Rust (arrow-flight), its default messages of 2 MB"),
     "flight-rust:4m": Engine("flight-rust", "flight", "messages of 4 MB", {"message": 4 << 20}),
-    "flight-rust:ahead": Engine("flight-rust", "flight", "four messages encoded ahead, batches of 8 Ki rows", {"rows": 8192, "ahead": 4}),
+    "flight-rust:ahead": Engine(
+        "flight-rust", "flight", "four messages encoded ahead, batches of 8 Ki rows", {"rows": 8192, "ahead": 4}
+    ),
     "flight-rust:dict": Engine(
         "flight-rust", "flight", "messages of 2 MB, dictionaries resent", {"dictionaries": True}
     ),
-    "flight-rust:lz4": Engine("flight-rust", "flight", "messages of 2 MB, LZ4, encoded ahead", {"codec": "lz4", "ahead": 4}),
-    "flight-rust:zstd": Engine("flight-rust", "flight", "messages of 2 MB, Zstandard, encoded ahead", {"codec": "zstd", "ahead": 4}),
+    "flight-rust:lz4": Engine(
+        "flight-rust", "flight", "messages of 2 MB, LZ4, encoded ahead", {"codec": "lz4", "ahead": 4}
+    ),
+    "flight-rust:zstd": Engine(
+        "flight-rust", "flight", "messages of 2 MB, Zstandard, encoded ahead", {"codec": "zstd", "ahead": 4}
+    ),
     "postgres:text": Engine("postgres", "psycopg", "psycopg 3, text, rows made into columns", {"how": "rows"}),
-    "postgres:copy-text": Engine("postgres", "psycopg", "COPY as text by psycopg, parsed by Arrow", {"how": "copy-text"}),
+    "postgres:copy-text": Engine(
+        "postgres", "psycopg", "COPY as text by psycopg, parsed by Arrow", {"how": "copy-text"}
+    ),
     "postgres:copy-binary": Engine(
         "postgres", "psycopg", "binary COPY by psycopg, thrown away: no table is made", {"how": "copy-binary"}
     ),
     "postgres:adbc": Engine("postgres", "adbc-postgres", "binary COPY by Apache's ADBC driver"),
     "postgres:connectorx": Engine("postgres", "connectorx", "binary rows by ConnectorX"),
-    "mariadb": Engine("mariadb", "connectorx", "text rows by ConnectorX", {"protocol": "text", "prefer_socket": "false"}),
+    "mariadb": Engine(
+        "mariadb", "connectorx", "text rows by ConnectorX", {"protocol": "text", "prefer_socket": "false"}
+    ),
     "mariadb:compressed": Engine(
         "mariadb",
         "connectorx",
@@ -100,7 +119,9 @@ ENGINES: dict[str, Engine] = {
     "csv:lz4": Engine("peers", "csv", "the same, LZ4 while sending", {"codec": "lz4"}),
     "csv:zstd": Engine("peers", "csv", "the same, Zstandard 1 while sending", {"codec": "zstd"}),
     "csv:drained": Engine("peers", "csv", "CSV over a socket, thrown away: no table is made", {"drain": True}),
-    "socket": Engine("peers", "socket", "the ceiling: Arrow's bytes into memory that is warm already", {"into": "warm"}),
+    "socket": Engine(
+        "peers", "socket", "the ceiling: Arrow's bytes into memory that is warm already", {"into": "warm"}
+    ),
     "socket:fresh": Engine("peers", "socket", "Arrow's bytes into fresh memory", {"into": "fresh"}),
     "socket:drained": Engine("peers", "socket", "Arrow's bytes into one megabyte: no table is made", {"into": "drain"}),
 }
@@ -108,7 +129,9 @@ ENGINES: dict[str, Engine] = {
 #: Freestone with one way of encoding for all columns, by the name that `serve --wire-forms` has for it.
 FIXED = tuple(f"{form}{codec}" for form in ("plain", "encoded") for codec in ("", "-lz4", "-zstd", "-snappy"))
 ENGINES |= {
-    f"fixed:{forms}": Engine(f"freestone/{forms}", "freestone", f"Freestone, all columns {forms}", {"shared_memory": "false"})
+    f"fixed:{forms}": Engine(
+        f"freestone/{forms}", "freestone", f"Freestone, all columns {forms}", {"shared_memory": "false"}
+    )
     for forms in FIXED
 }
 
@@ -197,7 +220,9 @@ class ClientError(Exception):
     """A client could not fetch; its last words."""
 
 
-def fetch(engine: Engine, server: Any, form: str, outcome: Outcome, options: argparse.Namespace, seconds_max: float) -> Run:
+def fetch(
+    engine: Engine, server: Any, form: str, outcome: Outcome, options: argparse.Namespace, seconds_max: float
+) -> Run:
     """One run: a client's process from its start to its end."""
     import export_data as data
 
@@ -227,9 +252,7 @@ def fetch(engine: Engine, server: Any, form: str, outcome: Outcome, options: arg
         outcome.checked = verdict(dataset.sums[form], checked["sums"])
     finally:
         client.end()
-    return Run(
-        measured["seconds"], measured.get("first"), wire, server_cpu, measured["cpu"], int(measured["peak"])
-    )
+    return Run(measured["seconds"], measured.get("first"), wire, server_cpu, measured["cpu"], int(measured["peak"]))
 
 
 def verdict(expected: dict[str, list[int]], found: dict[str, list[int]] | None) -> str:
@@ -244,7 +267,9 @@ def verdict(expected: dict[str, list[int]], found: dict[str, list[int]] | None) 
     return "yes"
 
 
-def measure(names: Sequence[str], servers: dict[str, Any], form: str, options: argparse.Namespace) -> dict[str, Outcome]:
+def measure(
+    names: Sequence[str], servers: dict[str, Any], form: str, options: argparse.Namespace
+) -> dict[str, Outcome]:
     """A run that warms up, then repetitions round-robin, so that a noisy moment hits all engines."""
     outcomes = {name: Outcome() for name in names}
     for repetition in range(options.runs + 1):
@@ -297,14 +322,27 @@ def rows_of(outcomes: dict[str, Outcome], gigabytes: float) -> Iterator[list[str
         ]
 
 
-HEADER = ["", "s", "GB/s", "first, s", "wire, MB", "server CPU, s/GB", "client CPU, s/GB", "peak, MB", "runs", "checked"]
+HEADER = [
+    "",
+    "s",
+    "GB/s",
+    "first, s",
+    "wire, MB",
+    "server CPU, s/GB",
+    "client CPU, s/GB",
+    "peak, MB",
+    "runs",
+    "checked",
+]
 
 
 def table(outcomes: dict[str, Outcome], gigabytes: float) -> list[str]:
     """Markdown."""
     lines = [HEADER, ["---", *["---:"] * 8, "---"], *rows_of(outcomes, gigabytes)]
     widths = [max(len(row[at]) for row in lines) for at in range(len(HEADER))]
-    return ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in lines]
+    return [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in lines
+    ]
 
 
 @dataclass(frozen=True)
@@ -319,7 +357,9 @@ class Claim:
 
 
 #: At most 5 % slower.
-NEVER_SLOWER = Claim(("freestone",), 0.952, tuple(f"fixed:{forms}" for forms in FIXED), "as fast as the best fixed codec")
+NEVER_SLOWER = Claim(
+    ("freestone",), 0.952, tuple(f"fixed:{forms}" for forms in FIXED), "as fast as the best fixed codec"
+)
 ONE, SEVERAL = ("freestone",), ("freestone:2", "freestone:4", "freestone:8", "freestone:unordered")
 CSV = ("csv", "csv:drained")
 #: What is claimed on each kind of network.
@@ -351,7 +391,7 @@ def verdicts(outcomes: dict[str, Outcome], network: str) -> list[str]:
         ours, theirs = ([name for name in names if name in taken] for names in (claim.ours, claim.theirs))
         if not ours or not theirs:
             continue
-        mine, best = (min(names, key=lambda name: taken[name]) for names in (ours, theirs))  # noqa: B023
+        mine, best = (min(names, key=lambda name: taken[name]) for names in (ours, theirs))
         ratio = taken[best] / taken[mine]
         won = "won " if ratio >= claim.least else "LOST"
         lines.append(f"- {won}: {mine} at least {claim.least:g} × {claim.words} ({best}): {ratio:.2f} ×")
@@ -384,17 +424,31 @@ def bound_by(outcome: Outcome, gigabytes: float, megabits: float) -> str:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="lineitem", help="lineitem, acs or ontime")
-    parser.add_argument("--scale", type=float, default=1.0, help="scale factor: lineitem has 6 million rows at 1, the others 1 million")
-    parser.add_argument("--runs", type=int, default=5, help="measured repetitions, behind one that warms up")
-    parser.add_argument("--budget", type=float, default=BUDGET_SECONDS, help="seconds after which an engine is not repeated")
-    parser.add_argument("--engines", type=lambda text: text.split(","), help="names, or the part before the colon, or NAME+option=value")
     parser.add_argument(
-        "--network", default="local", help=f"local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS as 10mbit:5ms:0%%; a link needs root"
+        "--scale", type=float, default=1.0, help="scale factor: lineitem has 6 million rows at 1, the others 1 million"
     )
-    parser.add_argument("--forms", type=lambda text: text.split(","), default=["stored", "computed"], help="stored, computed")
+    parser.add_argument("--runs", type=int, default=5, help="measured repetitions, behind one that warms up")
+    parser.add_argument(
+        "--budget", type=float, default=BUDGET_SECONDS, help="seconds after which an engine is not repeated"
+    )
+    parser.add_argument(
+        "--engines", type=lambda text: text.split(","), help="names, or the part before the colon, or NAME+option=value"
+    )
+    parser.add_argument(
+        "--network",
+        default="local",
+        help=f"local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS as 10mbit:5ms:0%%; a link needs root",
+    )
+    parser.add_argument(
+        "--forms", type=lambda text: text.split(","), default=["stored", "computed"], help="stored, computed"
+    )
     parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
-    parser.add_argument("--package", type=Path, help="folder that holds the package freestone, when it is not installed")
-    parser.add_argument("--data", type=Path, default=CACHE / "bench", help="folder of the Parquet files; made when missing")
+    parser.add_argument(
+        "--package", type=Path, help="folder that holds the package freestone, when it is not installed"
+    )
+    parser.add_argument(
+        "--data", type=Path, default=CACHE / "bench", help="folder of the Parquet files; made when missing"
+    )
     parser.add_argument("--work", type=Path, help="folder for the servers' files; kept, and used again")
     parser.add_argument("--json", type=Path, help="writes every run here")
     options = parser.parse_args()
@@ -435,8 +489,8 @@ def varied(parser: argparse.ArgumentParser, word: str) -> None:
 
 
 def enter_namespace(options: argparse.Namespace) -> None:
-    """Starts this program again in a network namespace of its own, so that its interface counts no other traffic; behind
-    a link, on the clients' side of that."""
+    """Starts this program again in a network namespace of its own, so that its interface counts no other traffic;
+    behind a link, on the clients' side of that."""
     if os.environ.get(INSIDE):
         return
     words = [sys.executable, *sys.argv]
@@ -506,6 +560,8 @@ def main() -> None:
     enter_namespace(options)
     import export_data as data
 
+    # So that servers are stopped as at any other end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.work.mkdir(parents=True, exist_ok=True)
     file = data.generate(options.dataset, options.scale, options.freestone, options.data)
     dataset = data.prepare(options.dataset, options.scale, file, options.work)
@@ -527,14 +583,18 @@ def main() -> None:
             "link": link_measured(),
             "servers": notes,
             "engines": {name: ENGINES[name].what for name in options.names},
-            "results": {form: {name: asdict(outcome) for name, outcome in found.items()} for form, found in results.items()},
+            "results": {
+                form: {name: asdict(outcome) for name, outcome in found.items()} for form, found in results.items()
+            },
         }
         options.json.write_text(json.dumps(document, indent=1))
     if any(outcome.error.startswith("WRONG") for found in results.values() for outcome in found.values()):
         sys.exit(1)
 
 
-def report(options: argparse.Namespace, dataset: Any, results: dict[str, dict[str, Outcome]], notes: dict[str, str]) -> str:
+def report(
+    options: argparse.Namespace, dataset: Any, results: dict[str, dict[str, Outcome]], notes: dict[str, str]
+) -> str:
     lines = [
         f"{options.dataset}, {dataset.rows:,} rows, to a complete Arrow table in Python; medians of up to {options.runs} runs",
         "behind one that warms up; every client in a process of its own, connected before the clock starts. GB are those of",
@@ -550,7 +610,14 @@ def report(options: argparse.Namespace, dataset: Any, results: dict[str, dict[st
         ]
     for form, outcomes in results.items():
         gigabytes = dataset.bytes[form] / 1e9
-        lines += ["", f"## {form} ({gigabytes:.2f} GB)", "", *table(outcomes, gigabytes), "", *verdicts(outcomes, options.network)]
+        lines += [
+            "",
+            f"## {form} ({gigabytes:.2f} GB)",
+            "",
+            *table(outcomes, gigabytes),
+            "",
+            *verdicts(outcomes, options.network),
+        ]
         if link and outcomes.get("freestone", Outcome()).runs:
             lines.append(f"- freestone uses {bound_by(outcomes['freestone'], gigabytes, link['rate_mbit'])}")
     lines += ["", "## Engines", "", *(f"- {name}: {ENGINES[name].what}" for name in options.names)]

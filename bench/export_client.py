@@ -1,8 +1,8 @@
 """One client: connects, fetches one result into a complete Arrow table, and says what that took.
 
-`python export_client.py JOB` connects, fetches a few rows so that no library is loaded later, prints `{"ready": …}`, waits for
-a line, fetches, and prints what it measured; then it checks the columns' sums, prints them, and waits for the end of its
-input, so that the server's process for it lives while its CPU time is read.
+`python export_client.py JOB` connects, fetches a few rows so that no library is loaded later, prints `{"ready": …}`,
+waits for a line, fetches, and prints what it measured; then it checks the columns' sums, prints them, and waits for
+the end of its input, so that the server's process for it lives while its CPU time is read.
 """
 
 import io
@@ -78,7 +78,9 @@ class FlightSql(Client):
         if end.get("ca"):
             options["adbc.flight.sql.client_option.tls_root_certs"] = Path(end["ca"]).read_text()
         scheme = "grpc+tls" if end.get("ca") else "grpc"
-        self.connection = driver.connect(f"{scheme}://{end['host']}:{end['flight']}", db_kwargs=options, autocommit=True)
+        self.connection = driver.connect(
+            f"{scheme}://{end['host']}:{end['flight']}", db_kwargs=options, autocommit=True
+        )
 
     def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
         with self.connection.cursor() as cursor:
@@ -140,7 +142,9 @@ class Psycopg(Client):
         self.connection = psycopg.connect(libpq(self.endpoint), autocommit=True)
 
     def fetch(self, query: str, first: First, limit: int | None) -> pa.Table | None:
-        return {"rows": self.rows, "copy-text": self.copy_text, "copy-binary": self.copy_binary}[self.options["how"]](query, first)
+        return {"rows": self.rows, "copy-text": self.copy_text, "copy-binary": self.copy_binary}[self.options["how"]](
+            query, first
+        )
 
     def rows(self, query: str, first: First) -> pa.Table:
         with self.connection.cursor() as cursor:
@@ -357,7 +361,9 @@ def libpq(end: dict[str, Any]) -> str:
     tls = "verify-full" if end.get("ca") else "disable"
     root = f" sslrootcert={end['ca']}" if end.get("ca") else ""
     password = f" password='{end['password']}'" if end["password"] else ""
-    return f"host={end['host']} port={end['pg']} user={end['user']} dbname={end['dbname']} sslmode={tls}{root}{password}"
+    return (
+        f"host={end['host']} port={end['pg']} user={end['user']} dbname={end['dbname']} sslmode={tls}{root}{password}"
+    )
 
 
 CLIENTS: dict[str, type[Client]] = {

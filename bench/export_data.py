@@ -159,7 +159,7 @@ def sql_type(kind: pa.DataType, dialect: str) -> str:
     if pa.types.is_decimal(kind):
         return f"Decimal({kind.precision}, {kind.scale})"
     if is_text(kind):
-        return {"clickhouse": "String", "mariadb": "VARCHAR(255)"}.get(dialect, "VARCHAR")
+        return {"clickhouse": "String", "mariadb": "VARCHAR(64)"}.get(dialect, "VARCHAR")
     names = {
         "int16": ("Int16", "SMALLINT"),
         "int32": ("Int32", "INT"),
@@ -264,5 +264,3 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
             column = column.cast(column.type.storage_type)
         columns.append(column.cast(field.type) if pa.types.is_decimal(field.type) and is_text(column.type) else column)
     return pa.table(columns, names=schema.names)
-
-

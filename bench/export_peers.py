@@ -126,7 +126,11 @@ def main() -> None:
 
     def csv_text(asked: dict[str, Any]) -> memoryview:
         limit = asked.get("limit")
-        return texts[asked["form"]] if not limit else memoryview(bytes(texts[asked["form"]][:100_000]).rpartition(b"\n")[0])
+        return (
+            texts[asked["form"]]
+            if not limit
+            else memoryview(bytes(texts[asked["form"]][:100_000]).rpartition(b"\n")[0])
+        )
 
     def arrow_bytes(asked: dict[str, Any]) -> memoryview:
         if asked.get("limit"):
@@ -134,7 +138,11 @@ def main() -> None:
         return memoryview(streams[asked["form"]])
 
     server = FlightServer(job["host"], tables)
-    ports = {"flight": server.port, "csv": serve_bytes(job["host"], csv_text), "socket": serve_bytes(job["host"], arrow_bytes)}
+    ports = {
+        "flight": server.port,
+        "csv": serve_bytes(job["host"], csv_text),
+        "socket": serve_bytes(job["host"], arrow_bytes),
+    }
     print(json.dumps(ports), flush=True)
     server.serve()
 

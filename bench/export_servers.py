@@ -1,7 +1,7 @@
 """The servers whose results are exported: set up, loaded, started, and stopped, all in temporary folders.
 
-A server's `processes` are the roots of its process trees, whose CPU time is the server's. What Debian's packages or PyPI
-provide is fetched by their own tools into the work folder; nothing is installed into the system.
+A server's `processes` are the roots of its process trees, whose CPU time is the server's. What Debian's packages or
+PyPI provide is fetched by their own tools into the work folder; nothing is installed into the system.
 """
 
 import json
@@ -153,13 +153,26 @@ class Freestone(Server):
         if not shutil.which("openssl"):
             raise NotAvailable("openssl is missing, which makes the certificate; install it")
         subject = ["-subj", "/CN=export", "-addext", f"subjectAltName=IP:{self.place.host}"]
-        make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]
+        make = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "30",
+        ]
         subprocess.run([*make, *subject, "-keyout", key, "-out", certificate], check=True, capture_output=True)
         os.chmod(key, 0o600)
         return ["--tls-cert", str(certificate), "--tls-key", str(key)]
 
     def version(self) -> str:
-        return subprocess.run([self.options["freestone"], "--version"], capture_output=True, text=True).stdout.split("\n")[0]
+        return subprocess.run([self.options["freestone"], "--version"], capture_output=True, text=True).stdout.split(
+            "\n"
+        )[0]
 
 
 PASSWORD = "a password for this run"
@@ -179,7 +192,8 @@ class Peers(Server):
 
     def start(self) -> None:
         job = {"host": self.place.host} | {
-            form: {kind: str(self.dataset.path(form, kind)) for kind in ("arrow", "csv")} for form in self.options["forms"]
+            form: {kind: str(self.dataset.path(form, kind)) for kind in ("arrow", "csv")}
+            for form in self.options["forms"]
         }
         command = [sys.executable, HERE / "export_peers.py", json.dumps(job)]
         process = self.spawn(command, stdout=subprocess.PIPE)
@@ -228,7 +242,8 @@ class Postgres(Server):
         "password_encryption": "scram-sha-256",
     }
     note = (
-        "Debian's package; " + ", ".join(f"{name}={value}" for name, value in SETTINGS.items() if "password" not in name)
+        "Debian's package; "
+        + ", ".join(f"{name}={value}" for name, value in SETTINGS.items() if "password" not in name)
         + "; loaded by COPY, VACUUM FREEZE ANALYZE; trust authentication, no TLS"
     )
 
@@ -250,7 +265,18 @@ class Postgres(Server):
         self.endpoint |= {"pg": port, "user": "export", "password": "", "dbname": "postgres"}
         if not (self.folder / "loaded").exists():
             shutil.rmtree(cluster, ignore_errors=True)
-            command = [self.binaries / "initdb", "-D", cluster, "-U", "export", "-A", "trust", "-E", "UTF8", "--locale=C"]
+            command = [
+                self.binaries / "initdb",
+                "-D",
+                cluster,
+                "-U",
+                "export",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C",
+            ]
             subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, **self.identity())
             with open(cluster / "pg_hba.conf", "a") as rules:
                 rules.write("host all all 0.0.0.0/0 trust\n")
@@ -326,13 +352,22 @@ class MariaDB(Server):
         if not (self.folder / "loaded").exists():
             self.bootstrap(root, common, libraries, identity)
         tuned = ["--innodb-buffer-pool-size=3G", "--innodb-flush-method=O_DIRECT", "--innodb-flush-log-at-trx-commit=0"]
-        tuned += ["--innodb-log-file-size=2G", "--skip-log-bin", "--net-buffer-length=1048576", "--max-allowed-packet=1G"]
+        tuned += [
+            "--innodb-log-file-size=2G",
+            "--skip-log-bin",
+            "--net-buffer-length=1048576",
+            "--max-allowed-packet=1G",
+        ]
         where = [f"--bind-address={self.place.host}", f"--port={port}", "--skip-grant-tables", "--skip-networking=0"]
         where += ["--secure-file-priv=", "--net-write-timeout=3600", "--plugin-dir=/nonexistent"]
         self.spawn([*common, *tuned, *where], env=libraries, cwd="/", **identity)
         self.endpoint |= {"mysql": port, "user": "root", "password": "", "dbname": "export"}
         local = str(self.folder / "socket")
-        wait_for(lambda: "yes" if os.path.exists(local) and self.query("SELECT 1") else "", self.processes[-1], self.folder / "log")
+        wait_for(
+            lambda: "yes" if os.path.exists(local) and self.query("SELECT 1") else "",
+            self.processes[-1],
+            self.folder / "log",
+        )
         self.loaded(self.load)
 
     def bootstrap(self, root: Path, common: Sequence[Any], env: dict[str, str], identity: dict[str, Any]) -> None:
@@ -372,7 +407,11 @@ class MariaDB(Server):
 
     def version(self) -> str:
         command = [self.binary, "--version"]
-        return subprocess.run(command, env=self.libraries, capture_output=True, text=True).stdout.partition(" Ver ")[2].strip()
+        return (
+            subprocess.run(command, env=self.libraries, capture_output=True, text=True)
+            .stdout.partition(" Ver ")[2]
+            .strip()
+        )
 
 
 class ClickHouse(Server):
@@ -396,12 +435,21 @@ class ClickHouse(Server):
         if not (self.folder / "loaded").exists():
             shutil.rmtree(state, ignore_errors=True)
         config = self.folder / "config.xml"
-        config.write_text(CLICKHOUSE_CONFIG.format(host=self.place.host, port=port, http=http, state=state, log=self.folder))
+        config.write_text(
+            CLICKHOUSE_CONFIG.format(host=self.place.host, port=port, http=http, state=state, log=self.folder)
+        )
         (self.folder / "users.xml").write_text(CLICKHOUSE_USERS)
         command = [root / "usr/sbin/clickhouse-server", f"--config-file={config}"]
         self.spawn(command, env=libraries, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.endpoint |= {"clickhouse": port, "user": "default", "password": "", "dbname": "default"}
-        client = [*self.place.prefix, str(root / "usr/bin/clickhouse-client"), "--host", self.place.host, "--port", str(port)]
+        client = [
+            *self.place.prefix,
+            str(root / "usr/bin/clickhouse-client"),
+            "--host",
+            self.place.host,
+            "--port",
+            str(port),
+        ]
 
         def query(sql: str, **settings: Any) -> bool:
             command = [*client, "--query", sql]
@@ -498,11 +546,15 @@ def debian(packages: Sequence[str], name: str, work: Path) -> Path:
         plan = ["apt-get", "install", "--print-uris", "--yes", "-qq", "--no-install-recommends", *packages]
         lines = subprocess.run(plan, check=True, capture_output=True, text=True).stdout.splitlines()
         wanted = [line.split()[1].partition("_")[0] for line in lines if line.startswith("'")] or list(packages)
-        subprocess.run(["apt-get", "download", "-qq", *wanted], check=True, cwd=archives, capture_output=True, text=True)
+        subprocess.run(
+            ["apt-get", "download", "-qq", *wanted], check=True, cwd=archives, capture_output=True, text=True
+        )
         for archive in sorted(archives.glob("*.deb")):
             subprocess.run(["dpkg-deb", "-x", archive, root], check=True)
     except subprocess.CalledProcessError as error:
-        raise NotAvailable(f"apt-get does not give {', '.join(packages)}: {(error.stderr or '').strip()[-300:]}") from error
+        raise NotAvailable(
+            f"apt-get does not give {', '.join(packages)}: {(error.stderr or '').strip()[-300:]}"
+        ) from error
     done.touch()
     return root
 

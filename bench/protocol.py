@@ -1,4 +1,5 @@
-"""The experiments of Raasveldt and Mühleisen (2017) as findings of the laboratory: what `freestone lab run protocol-…` runs.
+"""The experiments of Raasveldt and Mühleisen (2017) as findings of the laboratory: what `freestone lab run protocol-…`
+runs.
 
 python bench/protocol.py survey|design|networks --scale 0.05 --freestone BINARY --parts parts.json
 """
@@ -24,7 +25,15 @@ SURVEY = (
     "socket", "socket:fresh",
 )  # fmt: skip
 #: What Figures 3 and 4 plot.
-PLOTTED = ("csv", "mariadb", "mariadb:compressed", "postgres:copy-text", "flight-cpp:16k", "flight-cpp:lz4", "freestone")
+PLOTTED = (
+    "csv",
+    "mariadb",
+    "mariadb:compressed",
+    "postgres:copy-text",
+    "flight-cpp:16k",
+    "flight-cpp:lz4",
+    "freestone",
+)
 DELAYS_MS = (0, 1, 5, 10, 25, 50)
 RATES_MBIT = (10, 100, 1000)
 #: What Tables 10 to 12 compare.
@@ -50,14 +59,34 @@ class Laboratory:
         self.parts: list[Part] = []
         self.checks: list[Part] = []
 
-    def export(self, network: str, engines: Sequence[str], dataset: str = "lineitem", forms: str = "stored") -> dict[str, Any]:
+    def export(
+        self, network: str, engines: Sequence[str], dataset: str = "lineitem", forms: str = "stored"
+    ) -> dict[str, Any]:
         """One run of export.py."""
         print(f"{dataset}, {network}", file=sys.stderr)
         file = self.options.parts.with_suffix(".run")
         file.unlink(missing_ok=True)
         options = self.options
-        command = [self.python, BENCH / "export.py", "--network", network, "--engines", ",".join(engines), "--json", file]
-        command += ["--dataset", dataset, "--scale", f"{options.scale:g}", "--forms", forms, "--runs", str(options.runs)]
+        command = [
+            self.python,
+            BENCH / "export.py",
+            "--network",
+            network,
+            "--engines",
+            ",".join(engines),
+            "--json",
+            file,
+        ]
+        command += [
+            "--dataset",
+            dataset,
+            "--scale",
+            f"{options.scale:g}",
+            "--forms",
+            forms,
+            "--runs",
+            str(options.runs),
+        ]
         command += ["--budget", str(options.budget), "--freestone", options.freestone]
         if options.package:
             command += ["--package", options.package]
@@ -212,7 +241,9 @@ def design(lab: Laboratory) -> None:
         "Tables 4 to 9: the paper's own messages",
         "Chunks of 1 MB; packing is by numpy, so its times are an upper bound; protobuf is Google's package for Python.",
     )
-    local, lan, wan = (lab.design(network, "4,5,6,7,8,9" if network == "local" else "5,6,7") for network in ("local", "lan", "wan"))
+    local, lan, wan = (
+        lab.design(network, "4,5,6,7,8,9" if network == "local" else "5,6,7") for network in ("local", "lan", "wan")
+    )
     slow = lab.design(TEN_MBIT, "5")
     for network, found in (("lan", lan), ("wan", wan), (TEN_MBIT, slow)):
         lab.link(network, found["link"])
@@ -222,10 +253,16 @@ def design(lab: Laboratory) -> None:
 def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) -> None:
     mega = lambda entry: entry["bytes"] / 1e6  # noqa: E731
     rows = [
-        [codec, layout, mega(entry), entry["ratio"]] for codec, layouts in local["4"].items() for layout, entry in layouts.items()
+        [codec, layout, mega(entry), entry["ratio"]]
+        for codec, layouts in local["4"].items()
+        for layout, entry in layouts.items()
     ]
     lab.table("Table 4: one message of all rows, by columns and by rows", ["", "", "MB", "ratio"], rows, text_columns=2)
-    smaller = [codec for codec, found in local["4"].items() if codec != "None" and found["column"]["bytes"] < found["row"]["bytes"]]
+    smaller = [
+        codec
+        for codec, found in local["4"].items()
+        if codec != "None" and found["column"]["bytes"] < found["row"]["bytes"]
+    ]
     expected = len(local["4"]) - 1
     lab.check("every codec packs columns better than rows", len(smaller) == expected, f"{len(smaller)} of {expected}")
     seconds = lambda table, name: [found[table][name]["seconds"] for found in (local, lan, wan)]  # noqa: E731
@@ -236,7 +273,12 @@ def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) ->
     best = min(slow["5"], key=lambda name: slow["5"][name]["seconds"])
     lab.check("at 10 Mbit/s a codec is the fastest", best != "None", f"the fastest is {best}")
     rows = [
-        [dataset, name, *(found["6"][dataset][name]["seconds"] for found in (local, lan, wan)), mega(local["6"][dataset][name])]
+        [
+            dataset,
+            name,
+            *(found["6"][dataset][name]["seconds"] for found in (local, lan, wan)),
+            mega(local["6"][dataset][name]),
+        ]
         for dataset in DATASETS
         for name in local["6"][dataset]
     ]
@@ -288,7 +330,9 @@ def networks(lab: Laboratory) -> None:
             rows.append([name, *times, *(None if value is None else value / 1e6 for value in megabytes)])
         header = ["", *(f"{network}, s" for network in NETWORKS), "MB local", "MB WAN"]
         lab.table(f"Table {number}: {dataset}, {run['rows']:,} rows", header, rows)
-        lab.parts.append({"kind": "code", "caption": f"{dataset}: where Freestone wins and loses", "text": standing(found)})
+        lab.parts.append(
+            {"kind": "code", "caption": f"{dataset}: where Freestone wins and loses", "text": standing(found)}
+        )
 
 
 def standing(found: dict[str, Any]) -> str:
@@ -308,8 +352,12 @@ def standing(found: dict[str, Any]) -> str:
         if fixed and "freestone" in times:
             codec = min(fixed, key=lambda name: fixed[name])
             share = times["freestone"] / fixed[codec]
-            lines.append(f"{network}: the measured choice takes {share:.2f} times what {codec} takes, the best fixed one")
-        lines.append(f"{network}: {mine} {word} against {best}: {ours[mine]:.3f} s, {theirs[best]:.3f} s, {ratio:.2f} ×")
+            lines.append(
+                f"{network}: the measured choice takes {share:.2f} times what {codec} takes, the best fixed one"
+            )
+        lines.append(
+            f"{network}: {mine} {word} against {best}: {ours[mine]:.3f} s, {theirs[best]:.3f} s, {ratio:.2f} ×"
+        )
     return "\n".join(lines)
 
 
@@ -317,11 +365,15 @@ def main() -> None:
     made = {"survey": survey, "design": design, "networks": networks}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", choices=made)
-    parser.add_argument("--scale", type=float, default=0.02, help="1 is 6 million rows of lineitem, a million of the others")
+    parser.add_argument(
+        "--scale", type=float, default=0.02, help="1 is 6 million rows of lineitem, a million of the others"
+    )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--budget", type=float, default=20.0, help="seconds after which an engine is not repeated")
     parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
-    parser.add_argument("--package", type=Path, help="folder that holds the package freestone, when it is not installed")
+    parser.add_argument(
+        "--package", type=Path, help="folder that holds the package freestone, when it is not installed"
+    )
     parser.add_argument("--parts", type=Path, required=True, help="writes the findings here")
     options = parser.parse_args()
     lab = Laboratory(options)

@@ -1,9 +1,10 @@
 """The design space of result sets: Tables 4 to 9 of Raasveldt and Mühleisen (2017), measured again.
 
-The paper's own message, not Freestone's: chunks of columns or of rows, numbers as they are in memory, a text with a byte 0
-behind it, its length before it, or of fixed width; integers packed to the bits of their range, from 0 (binpack) or from the
-least value of a block of 128 (PFOR); then one codec over the chunk. A server process makes each chunk when it sends it, a client
-undoes the codec; one socket between them. Packing is made of numpy here: its sizes are exact, its times an upper bound.
+The paper's own message, not Freestone's: chunks of columns or of rows, numbers as they are in memory, a text with a
+byte 0 behind it, its length before it, or of fixed width; integers packed to the bits of their range, from 0 (binpack)
+or from the least value of a block of 128 (PFOR); then one codec over the chunk. A server process makes each chunk when
+it sends it, a client undoes the codec; one socket between them. Packing is made of numpy here: its sizes are exact,
+its times an upper bound.
 
 python bench/protocol_design.py --folder FOLDER --tables 4,8 --json result.json
 """
@@ -68,8 +69,8 @@ def fixed(column: pa.Array) -> np.ndarray | None:
 
 
 def texts(column: pa.Array, form: str) -> bytes:
-    """Texts, NULL as an empty one: `nul` behind each a byte 0, `prefix` before each its length in a byte (or more, seven
-    bits in each), `fixed:N` of N bytes each, filled up with bytes 0."""
+    """Texts, NULL as an empty one: `nul` behind each a byte 0, `prefix` before each its length in a byte (or more,
+    seven bits in each), `fixed:N` of N bytes each, filled up with bytes 0."""
     column = column.fill_null("") if column.null_count else column
     if form == "nul":
         return content(pc.binary_join_element_wise(column, "\0", ""))
@@ -120,8 +121,8 @@ def by_rows(batch: pa.RecordBatch) -> bytes:
 
 
 def packed(numbers: np.ndarray, pack: str) -> bytes:
-    """`binpack`: all values in the bits of the largest one; `pfor`: the differences to the least value of each block of 128,
-    in the bits of the block's largest difference."""
+    """`binpack`: all values in the bits of the largest one; `pfor`: the differences to the least value of each block
+    of 128, in the bits of the block's largest difference."""
     if pack == "binpack":
         if len(numbers) and numbers.min() < 0:
             return bytes([numbers.dtype.itemsize * 8]) + numbers.tobytes()
@@ -184,7 +185,8 @@ def chunks(table: pa.Table, asked: dict[str, Any]) -> Iterator[bytes]:
 
 
 def select(table: pa.Table, columns: Any) -> pa.Table:
-    """`integers`, or names of columns, or all. Lineitem's decimals count as integers, with which it has the paper's eight."""
+    """`integers`, or names of columns, or all. Lineitem's decimals count as integers, with which it has the paper's
+    eight."""
     if columns == "integers":
         whole = lambda field: field.name.startswith("l_") and pa.types.is_decimal(field.type)  # noqa: E731
         columns = [field.name for field in table.schema if pa.types.is_integer(field.type) or whole(field)]
@@ -192,7 +194,8 @@ def select(table: pa.Table, columns: Any) -> pa.Table:
 
 
 def serve(folder: Path, host: str) -> None:
-    """Answers transfers until it is killed: a line of JSON, then frames of two lengths and bytes, the last of length 0."""
+    """Answers transfers until it is killed: a line of JSON, then frames of two lengths and bytes, the last of length
+    0."""
     listener = socket.create_server((host, 0))
     print(listener.getsockname()[1], flush=True)
     tables: dict[str, pa.Table] = {}

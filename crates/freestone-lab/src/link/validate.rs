@@ -14,6 +14,11 @@ const PINGS: usize = 21;
 /// Bytes of a datagram: with its headers a packet of 1500.
 const DATAGRAM: usize = 1472;
 const HEADERS: usize = 28;
+const PACKET: usize = DATAGRAM + HEADERS;
+/// Of a packet of TCP with timestamps.
+const TCP_PAYLOAD: usize = 1448;
+/// Datagrams come no faster than this when losses are counted, so that the receiver's socket loses none.
+const LOSS_BITS_PER_SECOND: f64 = 50e6;
 const UDP_SECONDS: f64 = 1.0;
 const TCP_SECONDS: f64 = 2.0;
 const ECHO: u16 = 7001;
@@ -27,19 +32,22 @@ pub struct Measured {
     pub link: Link,
     /// Median round trip of small datagrams.
     pub ping_ms: f64,
-    /// Bits of IP packets that arrive in a second while more are sent than fit.
+    /// Bits of IP packets that arrive in a second while more are sent than fit, or by TCP if that is more.
     pub rate_mbit: f64,
-    /// Of datagrams sent at half of the rate.
+    /// Of datagrams sent at half of the rate, or at 50 Mbit/s.
     pub loss_percent: f64,
     /// Bits of payload in a second, one TCP stream with the system's congestion control.
     pub tcp_mbit: f64,
 }
 
 pub(super) fn measure(link: &Link, client: &Side, server: &Side) -> Result<Measured> {
-    let (rate_mbit, _) = flood(link, client, server, 1.3)?;
-    let (_, loss_percent) = flood(link, client, server, 0.5)?;
+    let (rate, _) = flood(link, client, server, 1.3)?;
+    let share = (LOSS_BITS_PER_SECOND / link.bits_per_second as f64).min(0.5);
+    let (_, loss_percent) = flood(link, client, server, share)?;
     let ping_ms = ping(link, client, server)?;
     let tcp_mbit = tcp(client, server)?;
+    // Neither can be faster than the link. Datagrams that a busy receiver leaves to a full socket are not the link's.
+    let rate_mbit = rate.max(tcp_mbit * PACKET as f64 / TCP_PAYLOAD as f64);
     Ok(Measured { link: *link, ping_ms, rate_mbit, loss_percent, tcp_mbit })
 }
 
@@ -114,7 +122,7 @@ fn flood(link: &Link, client: &Side, server: &Side, share: f64) -> Result<(f64, 
         let seconds = first.zip(last).map_or(0.0, |(first, last): (Instant, Instant)| (last - first).as_secs_f64());
         Ok::<_, std::io::Error>((count, seconds))
     });
-    let packets_per_second = share * link.bits_per_second as f64 / 8.0 / (DATAGRAM + HEADERS) as f64;
+    let packets_per_second = share * link.bits_per_second as f64 / 8.0 / PACKET as f64;
     let sent = client.run(move || {
         let socket = UdpSocket::bind(("0.0.0.0", 0)).map_err(failed("no socket"))?;
         socket.connect((SERVER, FLOOD)).map_err(failed("no way to the server"))?;
@@ -127,7 +135,7 @@ fn flood(link: &Link, client: &Side, server: &Side, share: f64) -> Result<(f64, 
         Ok(total)
     })?;
     let (count, seconds) = sink.join().expect("the sink does not panic").map_err(failed("no sink"))?;
-    let bits = count.saturating_sub(1) as f64 * ((DATAGRAM + HEADERS) * 8) as f64;
+    let bits = count.saturating_sub(1) as f64 * (PACKET * 8) as f64;
     let rate = if seconds > 0.0 { bits / seconds / 1e6 } else { 0.0 };
     Ok((rate, 100.0 * (1.0 - count as f64 / sent as f64)))
 }
