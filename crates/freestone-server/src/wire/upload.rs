@@ -1,22 +1,14 @@
-//! Rows that a client brings: a statement inserts them while they come.
+//! Rows that a client brings over Freestone wire.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use freestone::{ArrowTable, Error, ErrorKind, Inputs, Session, quote};
+use freestone::Session;
 use freestone_wire::server::UploadStream;
-use tokio::sync::mpsc;
 
-use crate::running::{self, Answer};
+use crate::insert::{self, Target};
 use crate::shared::Shared;
-
-/// The name of the rows in the statement that inserts them.
-const ROWS: &str = "uploaded rows";
-/// Batches that wait to be inserted.
-const BATCHES_AHEAD: usize = 2;
 
 /// Inserts rows into the columns of a table that have their names; all of them or, after an error, none.
 pub async fn insert(
@@ -26,58 +18,16 @@ pub async fn insert(
     schema: SchemaRef,
     mut rows: UploadStream,
 ) -> freestone::Result<u64> {
-    let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-    let table = table(&schema, batches);
-    let columns = schema.fields().iter().map(|field| quote(field.name())).collect::<Vec<_>>().join(", ");
-    let sql = format!("INSERT INTO {} ({columns}) SELECT {columns} FROM {}", quote(target), quote(ROWS));
-    let [statement] = freestone::parse_script(&sql)
-        .try_into()
-        .map_err(|_| Error::new(ErrorKind::Invalid, format!("rows cannot be uploaded to {target:?}")))?;
-    let inputs = Inputs { tables: Arc::new(HashMap::from([(ROWS.to_owned(), table)])), ..Inputs::default() };
-    let inserting = running::execute_stored(shared, session, &statement, inputs, None);
+    let (sender, parts) = insert::channel();
+    let inserting = insert::insert(shared, session, Target::Table(target), &schema, parts);
     let bringing = async move {
         loop {
-            let next = rows.next().await.transpose();
-            let Some(next) = next else { return };
-            let ends = next.is_err();
-            let next = next.map_err(|error| ArrowError::ExternalError(Box::new(error)));
+            let next = rows.next().await.map_err(|error| ArrowError::ExternalError(Box::new(error)));
+            let ends = !matches!(next, Ok(Some(_)));
             if sender.send(next).await.is_err() || ends {
                 return;
             }
         }
     };
-    match tokio::join!(inserting, bringing).0? {
-        Answer::Affected { rows, .. } => Ok(rows),
-        _ => Err(Error::new(ErrorKind::Internal, "internal error: an upload gave rows")),
-    }
-}
-
-/// A table that can be read once, while its rows come.
-fn table(schema: &Schema, batches: mpsc::Receiver<Result<RecordBatch, ArrowError>>) -> ArrowTable {
-    let batches = Mutex::new(Some(batches));
-    let own = Arc::new(schema.clone());
-    ArrowTable::of_reader(schema, move || {
-        let batches = batches.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let batches = batches.ok_or_else(|| Error::new(ErrorKind::Internal, "an upload can be read only once"))?;
-        Ok(Box::new(Uploaded { schema: own.clone(), batches }))
-    })
-}
-
-struct Uploaded {
-    schema: SchemaRef,
-    batches: mpsc::Receiver<Result<RecordBatch, ArrowError>>,
-}
-
-impl Iterator for Uploaded {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.batches.blocking_recv()
-    }
-}
-
-impl RecordBatchReader for Uploaded {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
+    tokio::join!(inserting, bringing).0
 }
