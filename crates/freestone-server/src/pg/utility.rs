@@ -32,7 +32,7 @@ pub enum Utility {
     /// SAVEPOINT or RELEASE, by its tag.
     Savepoint(&'static str),
     RollbackTo,
-    /// Accepted, and nothing happens: UNLISTEN, SET TRANSACTION, CLOSE ALL.
+    /// Accepted, and nothing happens: UNLISTEN, SET TRANSACTION.
     Nothing(&'static str),
 }
 
