@@ -14,7 +14,8 @@ FUZZ_ROUNDS ?= 10
 # Tests of the Python package have an environment of their own, outside the tree as well.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
-.PHONY: help build demo test lint format-check clippy python-check test-store test-engine test-python bench fuzz tools clean
+.PHONY: help build demo test lint format-check clippy python-check test-store test-engine test-python conformance bench \
+	fuzz tools clean
 
 help:
 	@echo 'make demo     builds, then shows the main job on generated data; the report is in $(DEMO_OUTPUT)/'
@@ -22,6 +23,7 @@ help:
 	@echo 'make build    the command line: $(FREESTONE)'
 	@echo 'make bench    against DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     formatting, clippy, syntax of the Python files'
+	@echo 'make conformance  one file of queries by all clients of the server: psql, psycopg, JDBC, ADBC, ours'
 	@echo 'make fuzz     the tests of decoders, parsers and faults at length (FUZZ_ROUNDS=10)'
 	@echo 'make clean    removes what was built, and the demo'
 
@@ -50,6 +52,10 @@ test-python: build
 		--no-deps --force-reinstall .
 	'$(PYTHON_VENV)/bin/python' -B -m pytest
 
+# The clients that need Java or psql besides; those that are not there are named. The drivers come from Maven, once.
+conformance: test-python
+	PYTHONPATH='$(PYTHON_TREE)' '$(PYTHON_VENV)/bin/python' -B conformance/run.py
+
 lint: format-check python-check clippy
 
 format-check: tools
@@ -61,7 +67,7 @@ clippy: tools
 
 python-check:
 	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' \
-		bench/*.py python/freestone/*.py python/freestone/*.pyi python/tests/*.py
+		bench/*.py conformance/*.py python/freestone/*.py python/freestone/*.pyi python/tests/*.py
 
 # A toolchain installed with the minimal profile lacks these two.
 tools:

@@ -207,6 +207,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub idle_timeout: Option<std::time::Duration>,
 
+    /// How long a client may take nothing of what is sent to it [default: 5min]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub write_timeout: Option<std::time::Duration>,
+
     /// Memory that the queries of one connection may hold, within --memory-limit
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub query_memory: Option<usize>,

@@ -48,6 +48,7 @@ fn options(args: &ServeArgs) -> ServerOptions {
         connections: args.max_connections.unwrap_or(defaults.connections),
         statement: args.statement_timeout,
         idle: args.idle_timeout,
+        write: args.write_timeout.or(defaults.write),
         query_memory: args.query_memory,
         forms: args.wire_forms,
         ..defaults

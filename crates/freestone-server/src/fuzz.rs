@@ -17,7 +17,7 @@ pub fn postgres_parameter(bytes: &[u8]) {
     pg::fuzz::parameter(bytes);
 }
 
-/// Reads bytes as COPY's text format.
+/// Reads bytes as COPY's text format, and as rows of its binary one.
 pub fn postgres_copy(bytes: &[u8]) {
     pg::fuzz::copy(bytes);
 }

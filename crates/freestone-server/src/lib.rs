@@ -5,10 +5,13 @@
 //! addresses, and [`Server::run`] serves them until it is told to stop. A protocol is a file or folder here that
 //! implements [`protocol::Protocol`]; none of them reaches below `freestone`.
 
+mod authority;
+mod descriptors;
 mod error;
 mod flight;
 #[doc(hidden)]
 pub mod fuzz;
+mod insert;
 pub mod log;
 mod metrics;
 mod options;

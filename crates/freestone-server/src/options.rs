@@ -32,6 +32,8 @@ pub struct Limits {
     pub statement: Option<Duration>,
     /// Between two requests of a connection.
     pub idle: Option<Duration>,
+    /// How long a client may take nothing of what is sent to it.
+    pub write: Option<Duration>,
     /// Bytes that one session's queries may hold in memory.
     pub query_memory: Option<usize>,
     /// From accepting a connection to the end of its authentication.
@@ -48,6 +50,7 @@ impl Default for Limits {
             connections: 1000,
             statement: None,
             idle: None,
+            write: Some(Duration::from_secs(300)),
             query_memory: None,
             startup: Duration::from_secs(30),
             grace: Duration::from_secs(10),

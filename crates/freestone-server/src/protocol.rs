@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -16,6 +17,11 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Serves connections until the server stops; returns when the last of them has ended.
     async fn serve(&self, listener: TcpListener, shared: Arc<Shared>);
+}
+
+/// Asks a peer that says nothing whether it is still there, so that one that is gone gives its place back.
+fn keepalive() -> TcpKeepalive {
+    TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15))
 }
 
 /// Hands each connection to a task of its own. Those past the limit come without a [`Visit`], to be refused.
@@ -32,11 +38,12 @@ pub(crate) async fn accept<F>(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let _ = stream.set_nodelay(true);
+                    let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive());
                     tasks.spawn(handle(stream, shared.visit(), shared.clone()));
                 }
                 Err(error) => {
                     // Too many open files, most likely: others must end first.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "cannot accept a connection; if files are too many: raise `ulimit -n`, or lower --max-connections");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },

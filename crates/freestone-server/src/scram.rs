@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use freestone_wire::auth::{Verifier, random};
 
 /// Whether a password is the user's. Takes as long for users that do not exist.
-pub fn password_is_right(password: &str, name: &str, verifier: Option<&Verifier>, secret: &[u8; 32]) -> bool {
+pub fn password_is_right(password: &str, name: &str, verifier: Option<Verifier>, secret: &[u8; 32]) -> bool {
     match verifier {
         Some(verifier) => verifier.fits(password),
         None => Verifier::nobody(name, secret).fits(password),
@@ -25,7 +25,7 @@ mod tests {
     fn only_the_users_own_password_is_right() {
         let verifier = Verifier::new("secret");
         for (password, verifier, expected) in
-            [("secret", Some(&verifier), true), ("Secret", Some(&verifier), false), ("secret", None, false)]
+            [("secret", Some(verifier.clone()), true), ("Secret", Some(verifier), false), ("secret", None, false)]
         {
             assert_eq!(password_is_right(password, "ann", verifier, &[9; 32]), expected, "{password}");
         }

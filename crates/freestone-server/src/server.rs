@@ -9,6 +9,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use crate::authority::Authority;
+use crate::descriptors;
 use crate::error::{Result, ServerError};
 use crate::flight::Flight;
 use crate::metrics;
@@ -16,7 +18,7 @@ use crate::options::{self, ServerOptions};
 use crate::pg::Postgres;
 use crate::protocol::Protocol;
 use crate::scram;
-use crate::shared::{Authority, Shared};
+use crate::shared::Shared;
 use crate::tls;
 use crate::users::{Role, Users};
 use crate::wire::Wire;
@@ -76,7 +78,8 @@ impl Plan {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
-        let authority = Authority::new(self.users);
+        descriptors::provide(self.options.limits.connections);
+        let authority = Authority::new(self.users, self.options.users.clone());
         let shared = Shared::new(database, authority, self.tls, self.options.limits, workers);
         Ok(Server { shared, listeners, metrics, password: self.password })
     }

@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use freestone::{CancelHandle, Database, Session};
-use freestone_wire::auth::{Verifier, random};
+use freestone_wire::auth::random;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::authority::Authority;
 use crate::metrics::Metrics;
 use crate::options::Limits;
-use crate::users::{Role, User, Users};
+use crate::users::Role;
 
 pub(crate) struct Shared {
     pub database: Arc<Database>,
@@ -31,43 +33,6 @@ pub(crate) struct Shared {
 struct Open {
     key: [u8; 4],
     cancel: CancelHandle,
-}
-
-/// Who may log in.
-pub(crate) struct Authority {
-    /// `None`: anybody, with all rights.
-    users: Option<Users>,
-    /// Challenges of users that do not exist follow from it.
-    pub secret: [u8; 32],
-}
-
-impl Authority {
-    pub fn new(users: Option<Users>) -> Self {
-        Authority { users, secret: random() }
-    }
-
-    pub fn admits_anybody(&self) -> bool {
-        self.users.is_none()
-    }
-
-    pub fn user(&self, name: &str) -> Option<&User> {
-        self.users.as_ref()?.get(name)
-    }
-
-    pub fn verifier(&self, name: &str) -> Option<&Verifier> {
-        self.user(name).map(|user| &user.verifier)
-    }
-
-    /// The role of a user who has proved to be it.
-    pub fn role(&self, name: &str) -> Option<Role> {
-        if self.admits_anybody() { Some(Role::Admin) } else { self.user(name).map(|user| user.role) }
-    }
-
-    /// All users with their roles, for catalogs.
-    pub fn roles(&self) -> Vec<(String, Role)> {
-        let users = self.users.iter().flat_map(Users::iter);
-        users.map(|(name, user)| (name.to_owned(), user.role)).collect()
-    }
 }
 
 impl Shared {
@@ -103,6 +68,14 @@ impl Shared {
         Metrics::add(&self.metrics.connections, 1);
         self.metrics.open.fetch_add(1, Ordering::Relaxed);
         Some(Visit { shared: self.clone(), number: self.numbers.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    /// Counts and logs a login that failed. Gives how long its client has to wait before it is told.
+    pub fn login_failed(&self, user: &str) -> Duration {
+        Metrics::add(&self.metrics.failed_logins, 1);
+        let (attempts, wait) = self.authority.failed(user);
+        tracing::warn!(user, attempts, "the user or the password is not right");
+        wait
     }
 
     /// A session for a user of a role.

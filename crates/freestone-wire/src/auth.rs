@@ -9,6 +9,7 @@ use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 use subtle::ConstantTimeEq;
 
 use crate::error::{Result, WireError};
@@ -27,6 +28,11 @@ type Key = [u8; 32];
 pub trait Authenticator: Send + Sync {
     /// The verifier of a user; `None` if there is no such user.
     fn verifier(&self, user: &str) -> Option<Verifier>;
+
+    /// Called for each wrong password: how long to wait before the client is told.
+    fn failed(&self, _user: &str) -> Duration {
+        Duration::ZERO
+    }
 
     /// Bytes that only this server knows and that stay the same: challenges of users that do not exist follow from it.
     /// `None`: those of this process.

@@ -206,7 +206,13 @@ impl Acceptor {
                     ServerScram::challenge(client_first, &[auth::UNBOUND], &user, verifier, &self.secret)?;
                 outgoing.send(0, &message::Challenge { version: VERSION, server_first }).await?;
                 let proof: message::Proof = expect(reader).await?;
-                let server_final = scram.check(&proof.client_final, &[])?;
+                let server_final = match scram.check(&proof.client_final, &[]) {
+                    Err(error @ WireError::Authentication(_)) => {
+                        tokio::time::sleep(self.users.failed(&user)).await;
+                        return Err(error);
+                    }
+                    checked => checked?,
+                };
                 let session = self.new_session(&hello, outgoing);
                 outgoing.send(0, &self.ready(&session, server_final).await).await?;
                 Ok(Some((session, user, hello.client)))

@@ -1,13 +1,17 @@
 //! What frames travel over: TCP, TLS over TCP, Unix sockets.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -75,6 +79,12 @@ impl Stream {
         Ok(Self::of(reader, writer, is_local))
     }
 
+    /// The same, whose peer must take some of what is written within a time; else writing fails.
+    pub fn impatient(self, limit: Option<Duration>) -> Self {
+        let Some(limit) = limit else { return self };
+        Self { writer: Box::new(Impatient::new(self.writer, limit)), ..self }
+    }
+
     fn of(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -82,6 +92,83 @@ impl Stream {
     ) -> Self {
         let reader: Box<dyn AsyncRead + Send + Unpin> = Box::new(reader);
         Self { reader: BufReader::with_capacity(READ_BYTES, reader), writer: Box::new(writer), is_local }
+    }
+}
+
+/// A stream whose peer must take some of what is written within a time: a peer that is gone without a word, or never
+/// reads, does not hold what is to be written for ever.
+pub struct Impatient<S> {
+    stream: S,
+    limit: Duration,
+    /// Runs while the peer takes nothing.
+    waiting: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<S> std::fmt::Debug for Impatient<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Impatient").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl<S: Unpin> Impatient<S> {
+    pub fn new(stream: S, limit: Duration) -> Self {
+        Self { stream, limit, waiting: None }
+    }
+
+    /// What writing came to, or that the time is over.
+    fn within<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.limit)));
+        match waiting.as_mut().poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => {
+                let reason = format!("the client took nothing for {} s", self.limit.as_secs_f64());
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.within(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.within(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.within(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ended = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.within(context, ended)
     }
 }
 

@@ -1,29 +1,31 @@
 //! Who calls: a password once, then a token that stands for a session.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use freestone::{Description, Session, Statement};
 use sha2::{Digest, Sha256};
 use tonic::{Request, Status};
 
 use crate::scram;
 use crate::shared::{Registered, Shared};
+use crate::users::Role;
 
 /// How long a session lives that nobody uses.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 /// Statements that a session holds without having executed them.
 const STATEMENTS_MAX: usize = 10_000;
-const PENALTY: Duration = Duration::from_millis(250);
 
 /// A session over Flight SQL.
 pub struct Login {
     pub session: Arc<Session>,
+    /// The user and the role that the session was made for.
+    user: String,
+    role: Role,
     _registered: Registered,
     used: Mutex<Instant>,
     statements: Mutex<HashMap<Vec<u8>, Planned>>,
@@ -122,6 +124,11 @@ impl Logins {
 
     fn known(&self, key: &[u8; 32]) -> Option<Arc<Login>> {
         let login = self.logins().get(key).cloned()?;
+        // Users that are removed, or have another role, log in again.
+        if self.shared.authority.role(&login.user) != Some(login.role) {
+            self.logins().remove(key);
+            return None;
+        }
         *login.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         Some(login)
     }
@@ -140,11 +147,10 @@ impl Logins {
         match (right.await.unwrap_or(false), role) {
             (true, Some(role)) => {
                 tracing::info!(user, role = %role, "logged in over Flight SQL");
-                self.insert(Sha256::digest(key).into(), role)
+                self.insert(Sha256::digest(key).into(), user, role)
             }
             _ => {
-                self.shared.metrics.failed_logins.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(PENALTY).await;
+                tokio::time::sleep(self.shared.login_failed(&user)).await;
                 Err(Status::unauthenticated("the user or the password is not right"))
             }
         }
@@ -154,15 +160,17 @@ impl Logins {
         let key = [0; 32];
         match self.known(&key) {
             Some(login) => Ok(login),
-            None => self.insert(key, crate::users::Role::Admin),
+            None => self.insert(key, String::new(), Role::Admin),
         }
     }
 
-    fn insert(&self, key: [u8; 32], role: crate::users::Role) -> Result<Arc<Login>, Status> {
+    fn insert(&self, key: [u8; 32], user: String, role: Role) -> Result<Arc<Login>, Status> {
         let session = self.shared.session(role);
         let registered = self.shared.register_new(&session);
         let login = Arc::new(Login {
             session,
+            user,
+            role,
             _registered: registered,
             used: Mutex::new(Instant::now()),
             statements: Mutex::default(),
@@ -186,7 +194,8 @@ impl Logins {
 
 /// User and password of `Basic base64(user:password)`.
 fn credentials(basic: &str) -> Option<(String, String)> {
-    let bytes = BASE64.decode(basic.get(6..)?.trim()).ok()?;
+    // Go's clients leave the padding out.
+    let bytes = BASE64.decode(basic.get(6..)?.trim().trim_end_matches('=')).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (user, password) = text.split_once(':')?;
     Some((user.to_owned(), password.to_owned()))
@@ -199,6 +208,7 @@ mod tests {
     #[test]
     fn credentials_are_read_or_refused() {
         assert_eq!(credentials("Basic YW5uOmE6Yg=="), Some(("ann".into(), "a:b".into())));
+        assert_eq!(credentials("Basic YW5uOmE6Yg"), Some(("ann".into(), "a:b".into())));
         for bad in ["", "Basic", "Basic *", "Basic YW5u", "Basic /w=="] {
             assert_eq!(credentials(bad), None, "{bad}");
         }

@@ -35,7 +35,7 @@ fn server_info(info: &mut SqlInfoDataBuilder, read_only: bool) {
     info.append(SqlInfo::FlightSqlServerSubstrait, false);
     info.append(SqlInfo::FlightSqlServerTransaction, 0i32);
     info.append(SqlInfo::FlightSqlServerCancel, true);
-    info.append(SqlInfo::FlightSqlServerBulkIngestion, false);
+    info.append(SqlInfo::FlightSqlServerBulkIngestion, true);
     info.append(SqlInfo::FlightSqlServerIngestTransactionsSupported, false);
     info.append(SqlInfo::FlightSqlServerStatementTimeout, 0i32);
     info.append(SqlInfo::FlightSqlServerTransactionTimeout, 0i32);
@@ -110,7 +110,8 @@ fn abilities_info(info: &mut SqlInfoDataBuilder) {
     info.append(SqlInfo::SqlSupportedPositionedCommands, 0i32);
     info.append(SqlInfo::SqlSupportedSubqueries, 0b1111i32);
     info.append(SqlInfo::SqlSupportedUnions, 0b11i32);
-    info.append(SqlInfo::SqlDefaultTransactionIsolation, 0i32);
+    // Apache's JDBC driver reads this one as a long.
+    info.append(SqlInfo::SqlDefaultTransactionIsolation, 0i64);
     info.append(SqlInfo::SqlSupportedTransactionsIsolationLevels, 0b1i32);
     info.append(SqlInfo::SqlSupportedResultSetTypes, 0b10i32);
     info.append(SqlInfo::SqlSupportedConcurrenciesForResultSetUnspecified, 0b1i32);

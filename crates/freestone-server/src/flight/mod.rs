@@ -1,5 +1,6 @@
 //! Arrow Flight SQL: what ADBC's stock driver and Apache's JDBC driver speak.
 
+mod ingest;
 mod login;
 mod metadata;
 mod service;
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use async_trait::async_trait;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use freestone_wire::transport::Impatient;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -30,6 +32,8 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Bytes of HTTP/2 that a client may send before they are read.
 const WINDOW_BYTES: u32 = 4 << 20;
 const STREAMS_MAX: u32 = 64;
+/// What every client of HTTP/2 says first (RFC 9113, section 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The protocol as the server sees it.
@@ -74,19 +78,34 @@ fn incoming(receiver: mpsc::Receiver<io::Result<Guest>>) -> impl futures::Stream
 async fn greet(stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>, sender: mpsc::Sender<io::Result<Guest>>) {
     // Without a place the connection is closed; gRPC's clients say that it was refused.
     let Some(visit) = visit else { return };
-    let guest = match &shared.tls {
-        None => Guest { stream: Box::new(stream), _visit: visit },
-        Some(config) => {
-            let acceptor = TlsAcceptor::from(tls::with_protocols(config, &[b"h2"]));
-            match tokio::time::timeout(shared.limits.startup, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => Guest { stream: Box::new(stream), _visit: visit },
-                Ok(Err(error)) => return tracing::info!(%error, "TLS failed"),
-                Err(_) => return tracing::info!("TLS took too long"),
-            }
-        }
+    let entered = tokio::select! {
+        entered = tokio::time::timeout(shared.limits.startup, enter(stream, &shared)) => entered,
+        () = shared.stopping() => return,
     };
-    tracing::info!(connection = guest._visit.number, "connected over Flight SQL");
-    let _ = sender.send(Ok(guest)).await;
+    let stream = match entered {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::info!(connection = visit.number, %error, "the connection failed"),
+        Err(_) => return tracing::info!(connection = visit.number, "the client took too long to begin"),
+    };
+    tracing::info!(connection = visit.number, "connected over Flight SQL");
+    let _ = sender.send(Ok(Guest { stream, greeting: PREFACE, _visit: visit })).await;
+}
+
+/// A stream whose client has begun to speak HTTP/2. Nothing else ends the wait for one that says nothing.
+async fn enter(stream: TcpStream, shared: &Shared) -> io::Result<Box<dyn Stream>> {
+    let mut stream: Box<dyn Stream> = match &shared.tls {
+        None => Box::new(stream),
+        Some(config) => Box::new(TlsAcceptor::from(tls::with_protocols(config, &[b"h2"])).accept(stream).await?),
+    };
+    let mut said = [0; PREFACE.len()];
+    stream.read_exact(&mut said).await?;
+    if said != *PREFACE {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not HTTP/2, which Flight SQL is spoken over"));
+    }
+    Ok(match shared.limits.write {
+        Some(limit) => Box::new(Impatient::new(stream, limit)),
+        None => stream,
+    })
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -96,6 +115,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 /// A client's connection, with its place.
 struct Guest {
     stream: Box<dyn Stream>,
+    /// What has been read of the stream already and is still to be given.
+    greeting: &'static [u8],
     _visit: Visit,
 }
 
@@ -111,6 +132,12 @@ impl AsyncRead for Guest {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.greeting.is_empty() {
+            let (now, later) = self.greeting.split_at(self.greeting.len().min(buffer.remaining()));
+            buffer.put_slice(now);
+            self.greeting = later;
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }

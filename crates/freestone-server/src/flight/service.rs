@@ -13,8 +13,8 @@ use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, CommandGetCatalogs,
     CommandGetCrossReference, CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys,
     CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
-    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementQuery, CommandStatementUpdate,
-    DoPutPreparedStatementResult, ProstMessageExt, SqlInfo, TicketStatementQuery,
+    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery,
+    CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo, TicketStatementQuery,
 };
 use arrow_flight::{Action, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, Ticket};
 use freestone::Relation;
@@ -23,6 +23,7 @@ use prost::Message;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::ingest;
 use super::login::{Login, Logins};
 use super::metadata::{self, CATALOG, SCHEMA};
 use super::statements::{self, Messages, internal, status};
@@ -152,6 +153,15 @@ impl FlightSqlService for Service {
         let login = self.login(&request).await?;
         let planned = statements::plan(&self.shared, &login, &command.query, false).await?;
         statements::update(&self.shared, &login, &planned).await
+    }
+
+    async fn do_put_statement_ingest(
+        &self,
+        command: CommandStatementIngest,
+        request: Request<PeekableFlightDataStream>,
+    ) -> Result<i64> {
+        let login = self.login(&request).await?;
+        ingest::ingest(&self.shared, &login, command, request.into_inner()).await
     }
 
     async fn do_action_create_prepared_statement(

@@ -24,11 +24,12 @@ const MESSAGE_BYTES: usize = 2 << 20;
 
 pub type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send + 'static>>;
 
-/// An error as gRPC has them.
+/// An error as gRPC has them, which has no field for a SQLSTATE: it stands at the message's end.
 pub fn status(error: Error) -> Status {
+    let state = error.sqlstate();
     let message = match error.hint() {
-        Some(hint) => format!("{error} (hint: {hint})"),
-        None => error.to_string(),
+        Some(hint) => format!("{error} (hint: {hint}) (SQLSTATE {state})"),
+        None => format!("{error} (SQLSTATE {state})"),
     };
     match error.kind() {
         ErrorKind::Syntax | ErrorKind::Invalid | ErrorKind::Type | ErrorKind::Constraint => {

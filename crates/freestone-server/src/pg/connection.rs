@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use freestone::Session;
-use tokio::io::{AsyncRead, AsyncWriteExt, WriteHalf};
+use freestone_wire::transport::Impatient;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use super::Stream;
 use super::catalog::Catalog;
+use super::cursor::Declared;
 use super::describe::{Portal, Prepared};
 use super::error::PgError;
 use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
@@ -52,10 +53,11 @@ pub struct Connection {
     pub status: Status,
     pub prepared: HashMap<String, Prepared>,
     pub portals: HashMap<String, Portal>,
+    pub cursors: HashMap<String, Declared>,
     /// Whether the client knows already that transactions are no transactions.
     pub warned: bool,
     pub user: String,
-    writer: WriteHalf<Box<dyn Stream>>,
+    writer: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     messages: mpsc::Receiver<Incoming>,
     gone: watch::Receiver<bool>,
 }
@@ -66,6 +68,10 @@ pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
     let catalog = Catalog::install(&session, &shared, &guest.user, guest.role);
     let registered = shared.register(&visit, &session);
     let (reader, writer) = tokio::io::split(guest.stream);
+    let writer: Box<dyn AsyncWrite + Send + Sync + Unpin> = match shared.limits.write {
+        Some(limit) => Box::new(Impatient::new(writer, limit)),
+        None => Box::new(writer),
+    };
     let (sender, messages) = mpsc::channel(MESSAGES_AHEAD);
     let (went, gone) = watch::channel(false);
     let reading = tokio::spawn(read(reader, sender, went));
@@ -79,6 +85,7 @@ pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
         status: Status::Idle,
         prepared: HashMap::new(),
         portals: HashMap::new(),
+        cursors: HashMap::new(),
         warned: false,
         user: guest.user,
         writer,

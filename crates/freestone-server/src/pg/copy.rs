@@ -1,21 +1,22 @@
-//! COPY over the connection: rows as text, CSV or PostgreSQL's binary form to the client, text or CSV from it.
+//! COPY over the connection: rows as text, CSV or PostgreSQL's binary form, to the client and from it.
 
 use std::io::Write;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use freestone::Error;
+use tokio::sync::mpsc;
 
 use super::connection::Connection;
+use super::copy_binary::{BINARY_HEADER, BinaryRows};
 use super::describe::{Work, columns, understand};
 use super::error::PgError;
 use super::execute::{Cursor, Trouble};
 use super::frame::{FRAME_BYTES_MAX, Message};
 use super::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
 use super::values::Column;
+use crate::insert::{self, Part, Target};
 use crate::running::{self, Answer};
-
-/// Signature, flags and the length of nothing more, at the start of binary data.
-const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
 impl Connection {
     pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Trouble> {
@@ -29,57 +30,117 @@ impl Connection {
         let binary = copy.options.format == CopyFormat::Binary;
         let names: Vec<String> = columns(&rows.schema).into_iter().map(|(name, _)| name).collect();
         self.replies.copy(b'H', binary, names.len());
-        if binary {
-            self.replies.message(b'd', |out| out.extend(BINARY_HEADER));
-        } else if copy.options.header {
+        // As PostgreSQL does, with the first row in one message: psycopg reads it so.
+        let mut head = if binary { BINARY_HEADER } else { &[] };
+        if copy.options.header && !binary {
             self.replies.message(b'd', |out| write_header(out, &names, &copy.options));
         }
         let gone = self.gone();
         let mut cursor = Cursor::new(rows, vec![i16::from(binary)], "COPY");
         let mut count = 0u64;
         while let Some((columns, row)) = Connection::while_there(&gone, cursor.row()).await?? {
-            self.replies.message(b'd', |out| write_row(out, columns, row, &copy.options));
+            self.replies.message(b'd', |out| {
+                out.extend(std::mem::take(&mut head));
+                write_row(out, columns, row, &copy.options);
+            });
             count += 1;
             self.flush_if_full().await?;
         }
         if binary {
-            self.replies.message(b'd', |out| out.extend((-1i16).to_be_bytes()));
+            self.replies.message(b'd', |out| {
+                out.extend(head);
+                out.extend((-1i16).to_be_bytes());
+            });
         }
         self.replies.bare(b'c');
         self.replies.complete(&format!("COPY {count}"));
         Ok(())
     }
 
-    /// Takes the client's data into a file of its own, and loads that when all of it has come.
+    /// Takes the client's data. Text is kept in a file of its own, and loaded when all of it has come; binary rows are
+    /// inserted while they come.
     pub async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Trouble> {
-        if copy.options.format == CopyFormat::Binary {
-            return Err(PgError::unsupported("COPY FROM STDIN takes text and csv").into());
-        }
         if !self.session.access().write {
             return Err(PgError::new("42501", "this user may only read").into());
         }
-        let columns = self.copied_columns(copy).await?;
-        let mut spool = Spool::new(&copy.options)?;
-        self.replies.copy(b'G', false, columns);
+        let schema = self.copied_columns(copy).await?;
+        let binary = copy.options.format == CopyFormat::Binary;
+        let spool = if binary { None } else { Some(Spool::new(&copy.options)?) };
+        self.replies.copy(b'G', binary, schema.fields().len());
         self.flush().await?;
-        self.receive(&mut spool).await?;
-        let loaded = self.load(copy, spool).await?;
+        let loaded = match spool {
+            None => self.copy_binary(&copy.table, schema).await?,
+            Some(mut spool) => {
+                self.receive(&mut spool).await?;
+                self.load(copy, spool).await?
+            }
+        };
         self.replies.complete(&format!("COPY {loaded}"));
         Ok(())
     }
 
-    /// How many columns are copied into a table; an error where there is no such table.
-    async fn copied_columns(&self, copy: &CopyIn) -> Result<usize, Trouble> {
+    /// The columns of a table that are copied into; an error where there is no such table.
+    async fn copied_columns(&self, copy: &CopyIn) -> Result<SchemaRef, Trouble> {
         let session = self.session.clone();
         let relations = running::on_workers(&self.shared, async move { session.relations().await }).await?;
         let table = relations.into_iter().find(|relation| relation.name == copy.table);
         let Some(schema) = table.and_then(|table| table.schema) else {
             return Err(PgError::new("42P01", format!("no table {}", copy.table)).into());
         };
-        if let Some(missing) = copy.columns.iter().find(|column| schema.field_with_name(column).is_err()) {
-            return Err(PgError::new("42703", format!("no column {missing} in {}", copy.table)).into());
+        let place = |column: &String| {
+            let missing = || PgError::new("42703", format!("no column {column} in {}", copy.table));
+            schema.index_of(column).map_err(|_| missing())
+        };
+        if copy.columns.is_empty() {
+            return Ok(schema);
         }
-        Ok(if copy.columns.is_empty() { schema.fields().len() } else { copy.columns.len() })
+        let places = copy.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let chosen = schema.project(&places);
+        Ok(Arc::new(chosen.map_err(|error| PgError::new("42701", error.to_string()))?))
+    }
+
+    /// Inserts binary rows while they come.
+    async fn copy_binary(&mut self, table: &str, schema: SchemaRef) -> Result<u64, Trouble> {
+        let (sender, parts) = insert::channel();
+        let (shared, session) = (self.shared.clone(), self.session.clone());
+        let inserting = insert::insert(&shared, &session, Target::Table(table), &schema, parts);
+        let bringing = self.receive_binary(&schema, sender);
+        let (inserted, brought) = tokio::join!(inserting, bringing);
+        // What the client did wrong says more than that the insertion was given up.
+        brought?;
+        Ok(inserted?)
+    }
+
+    async fn receive_binary(&mut self, schema: &SchemaRef, sender: mpsc::Sender<Part>) -> Result<(), Trouble> {
+        let mut rows = BinaryRows::new(schema.clone());
+        let mut failed: Option<PgError> = None;
+        loop {
+            match self.next_message().await? {
+                // What comes after an error is read to the end: the client has sent it already.
+                Message::CopyData(_) if failed.is_some() => {}
+                Message::CopyData(bytes) => match rows.push(&bytes) {
+                    Ok(()) => {
+                        while let Some(batch) = rows.full_batch()? {
+                            // Where the insertion has failed, it says why.
+                            let _ = sender.send(Ok(Some(batch))).await;
+                        }
+                    }
+                    Err(error) => failed = Some(error),
+                },
+                Message::CopyDone => break,
+                Message::CopyFail(reason) => return Err(given_up(&reason).into()),
+                Message::Flush | Message::Sync => {}
+                _ => return Err(PgError::new("08P01", "this message has no place in COPY").into()),
+            }
+        }
+        // The sender is dropped without an end where there was an error, and nothing is kept.
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let last = rows.finish()?;
+        let _ = sender.send(Ok(Some(last))).await;
+        let _ = sender.send(Ok(None)).await;
+        Ok(())
     }
 
     async fn receive(&mut self, spool: &mut Spool) -> Result<(), Trouble> {
@@ -94,7 +155,7 @@ impl Connection {
                 }
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => {
-                    return Err(PgError::new("57014", format!("COPY was given up by the client: {reason}")).into());
+                    return Err(given_up(&reason).into());
                 }
                 Message::Flush | Message::Sync => {}
                 _ => return Err(PgError::new("08P01", "this message has no place in COPY").into()),
@@ -115,6 +176,10 @@ impl Connection {
             _ => Ok(0),
         }
     }
+}
+
+fn given_up(reason: &str) -> PgError {
+    PgError::new("57014", format!("COPY was given up by the client: {reason}"))
 }
 
 fn write_header(out: &mut Vec<u8>, names: &[String], options: &CopyOptions) {

@@ -14,7 +14,7 @@ use super::execute::{Cursor, Trouble};
 use super::frame::{Bind, Message, Target};
 use super::parameters;
 use super::types::{self, ColumnType};
-use super::utility::{self, Utility};
+use super::utility::{self, Declare, Utility};
 use crate::running;
 
 /// Prepared statements and portals that one client may have.
@@ -26,6 +26,8 @@ pub enum Work {
     Empty,
     Utility(Utility),
     Statement(Arc<Statement>),
+    /// A cursor, and the query that gives its rows.
+    Declare(Declare, Arc<Statement>),
 }
 
 /// A statement of the extended protocol.
@@ -55,9 +57,22 @@ pub fn understand(session: &Session, sql: &str) -> Result<Vec<Work>, PgError> {
 }
 
 fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgError> {
-    if let Some(utility) = utility::utility(&statement.text)? {
-        return Ok(Work::Utility(utility));
+    match utility::utility(&statement.text)? {
+        Some(Utility::Declare(declare)) => {
+            let query = <[Statement; 1]>::try_from(session.parse(&declare.query)?);
+            let [query] = query.map_err(|_| PgError::syntax("a cursor is of one query"))?;
+            match understand_query(session, query)? {
+                Work::Statement(query) => Ok(Work::Declare(declare, query)),
+                _ => Err(PgError::syntax("a cursor is of one query")),
+            }
+        }
+        Some(utility) => Ok(Work::Utility(utility)),
+        None => understand_query(session, statement),
     }
+}
+
+/// The work of a statement that is the engine's.
+fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgError> {
     let Some(rewritten) = catalog::rewrite(&statement.text) else {
         return Ok(Work::Statement(Arc::new(statement)));
     };
@@ -69,7 +84,8 @@ fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgErr
 
 /// The columns of rows, as clients are told of them.
 pub fn columns(schema: &SchemaRef) -> Vec<(String, ColumnType)> {
-    schema.fields().iter().map(|field| (field.name().clone(), ColumnType::of(field.data_type()))).collect()
+    let name = |name: &str| name.split(catalog::AGAIN).next().unwrap_or_default().to_owned();
+    schema.fields().iter().map(|field| (name(field.name()), ColumnType::of(field.data_type()))).collect()
 }
 
 /// The format of a column: each its own, one for all, or text.
@@ -120,7 +136,7 @@ impl Connection {
             return Err(PgError::new("54000", format!("there are {PREPARED_MAX} prepared statements")).into());
         }
         let mut prepared = Prepared { work, declared, description: None };
-        if let Work::Statement(_) = &prepared.work
+        if let Work::Statement(_) | Work::Declare(..) = &prepared.work
             && self.status != super::reply::Status::Failed
         {
             self.description(&mut prepared).await.map_err(|trouble| trouble.placed_in(sql))?;
@@ -142,21 +158,25 @@ impl Connection {
             return Ok(description.clone());
         }
         let description = match &prepared.work {
-            Work::Statement(statement) => {
-                self.refresh_catalog(statement).await?;
-                let (session, statement) = (self.session.clone(), statement.clone());
-                let declared: Vec<_> = prepared.declared.iter().map(|oid| types::parameter_type(*oid)).collect();
-                let planning = running::on_workers(&self.shared, async move {
-                    session.describe_statement(&statement, &declared).await
-                });
-                Connection::while_there(&self.gone(), planning).await??
-            }
+            Work::Statement(statement) => self.planned(statement, &prepared.declared).await?,
+            Work::Declare(_, query) => Description { schema: None, ..self.planned(query, &prepared.declared).await? },
+            // What a name stands for changes.
+            Work::Utility(Utility::Fetch(fetch)) => return self.describe_fetch(fetch).map(Arc::new),
             Work::Utility(Utility::Show(name)) => self.describe_show(name).await?,
             _ => Description { parameters: vec![], schema: None },
         };
         let description = Arc::new(description);
         prepared.description = Some(description.clone());
         Ok(description)
+    }
+
+    async fn planned(&self, statement: &Arc<Statement>, declared: &[u32]) -> Result<Description, Trouble> {
+        self.refresh_catalog(statement).await?;
+        let (session, statement) = (self.session.clone(), statement.clone());
+        let declared: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
+        let planning =
+            running::on_workers(&self.shared, async move { session.describe_statement(&statement, &declared).await });
+        Ok(Connection::while_there(&self.gone(), planning).await??)
     }
 
     async fn bind(&mut self, bind: Bind) -> Result<(), Trouble> {

@@ -54,10 +54,16 @@ impl Trouble {
 /// The rows of a statement from where they have been sent.
 pub struct Cursor {
     rows: Rows,
-    /// Columns of the batch that is being sent, how many rows it has, and how many were sent.
-    batch: Option<(Vec<Column>, usize, usize)>,
+    batch: Option<Sending>,
     formats: Vec<i16>,
     pub tag: &'static str,
+}
+
+/// A batch that is being sent: its columns in the client's formats, and how many of its rows were sent.
+struct Sending {
+    batch: RecordBatch,
+    columns: Vec<Column>,
+    sent: usize,
 }
 
 impl Cursor {
@@ -67,21 +73,32 @@ impl Cursor {
 
     /// Columns and place of the next row; `None` at the end.
     pub async fn row(&mut self) -> Result<Option<(&[Column], usize)>, PgError> {
-        while self.batch.as_ref().is_none_or(|(_, rows, sent)| sent >= rows) {
-            let Some(batch) = self.rows.next().await else { return Ok(None) };
-            self.batch = Some(prepared(&batch?, &self.formats)?);
+        while self.batch.as_ref().is_none_or(|sending| sending.sent >= sending.batch.num_rows()) {
+            let Some(batch) = self.rows.next().await.transpose()? else { return Ok(None) };
+            let columns = prepared(&batch, &self.formats)?;
+            self.batch = Some(Sending { batch, columns, sent: 0 });
         }
-        let Some((columns, _, sent)) = &mut self.batch else { return Ok(None) };
-        *sent += 1;
-        Ok(Some((columns, *sent - 1)))
+        let Some(sending) = &mut self.batch else { return Ok(None) };
+        sending.sent += 1;
+        Ok(Some((&sending.columns, sending.sent - 1)))
+    }
+
+    /// From now on the rows are in these formats.
+    pub fn change_formats(&mut self, formats: &[i16]) -> Result<(), PgError> {
+        if self.formats != formats {
+            self.formats = formats.to_vec();
+            if let Some(sending) = &mut self.batch {
+                sending.columns = prepared(&sending.batch, formats)?;
+            }
+        }
+        Ok(())
     }
 }
 
-fn prepared(batch: &RecordBatch, formats: &[i16]) -> Result<(Vec<Column>, usize, usize), PgError> {
+fn prepared(batch: &RecordBatch, formats: &[i16]) -> Result<Vec<Column>, PgError> {
     let column = |(at, array)| Column::new(array, format_of(formats, at) == 1);
     let columns = batch.columns().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>();
-    let columns = columns.map_err(|error| PgError::new("22000", format!("a value cannot be sent: {error}")))?;
-    Ok((columns, batch.num_rows(), 0))
+    columns.map_err(|error| PgError::new("22000", format!("a value cannot be sent: {error}")))
 }
 
 impl Connection {
@@ -104,7 +121,8 @@ impl Connection {
             self.check_status(&work)?;
             match &work {
                 Work::Empty => self.replies.bare(b'I'),
-                Work::Utility(utility) => self.utility(utility, true).await?,
+                Work::Utility(utility) => self.utility(utility, None).await?,
+                Work::Declare(declare, query) => self.declare(declare, query, vec![]).await?,
                 Work::Statement(statement) => {
                     self.run_simple(statement).await.map_err(|trouble| trouble.placed_in(sql))?;
                 }
@@ -143,7 +161,8 @@ impl Connection {
 
     /// After an error in a transaction, nothing runs until its end.
     fn check_status(&self, work: &Work) -> Result<(), PgError> {
-        let ends = matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback));
+        let ends =
+            matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback | Utility::RollbackTo));
         if self.status == Status::Failed && !ends {
             return Err(PgError::new("25P02", "a statement of this transaction failed; nothing runs until its end")
                 .with_hint("ROLLBACK; what ran before stays, since each statement commits by itself"));
@@ -157,7 +176,8 @@ impl Connection {
         self.check_status(&work)?;
         match &work {
             Work::Empty => self.replies.bare(b'I'),
-            Work::Utility(utility) => self.utility(utility, false).await?,
+            Work::Utility(utility) => self.utility(utility, Some(&portal.formats)).await?,
+            Work::Declare(declare, query) => self.declare(declare, query, portal.values.clone()).await?,
             Work::Statement(statement) => {
                 if portal.done {
                     self.replies.complete(&format!("{} 0", tag_of(&statement.text)));
@@ -197,10 +217,7 @@ impl Connection {
                 return Ok(false);
             }
             let Some((columns, row)) = Connection::while_there(&gone, cursor.row()).await?? else { break };
-            self.replies.message(b'D', |out| {
-                out.extend((columns.len() as u16).to_be_bytes());
-                columns.iter().for_each(|column| column.write_sized(row, out));
-            });
+            self.replies.row(columns, row);
             count += 1;
             self.flush_if_full().await?;
         }
@@ -211,14 +228,20 @@ impl Connection {
         Ok(true)
     }
 
-    async fn utility(&mut self, utility: &Utility, is_simple: bool) -> Result<(), Trouble> {
+    /// `formats`: those of a portal; without one, the columns of rows are told before them.
+    async fn utility(&mut self, utility: &Utility, formats: Option<&[i16]>) -> Result<(), Trouble> {
         match utility {
             Utility::Begin | Utility::Commit | Utility::Rollback => self.transaction(utility),
+            Utility::Savepoint(_) | Utility::RollbackTo => self.savepoint(utility)?,
+            Utility::Fetch(fetch) => self.fetch(fetch, formats).await?,
+            Utility::Close(name) => self.close_cursor(name.as_deref())?,
+            // It has a query, and so is work of its own.
+            Utility::Declare(_) => return Err(PgError::syntax("a cursor is of one query").into()),
             Utility::Set { name, value } => {
                 self.set(name, value.as_deref()).await?;
                 self.replies.complete("SET");
             }
-            Utility::Show(name) => self.show(name, is_simple).await?,
+            Utility::Show(name) => self.show(name, formats.is_none()).await?,
             Utility::Reset(name) => {
                 self.reset(name).await?;
                 self.replies.complete("RESET");
@@ -226,6 +249,7 @@ impl Connection {
             Utility::DiscardAll => {
                 self.prepared.clear();
                 self.portals.clear();
+                self.cursors.clear();
                 self.reset("all").await?;
                 self.engine("DEALLOCATE ALL").await?;
                 self.replies.complete("DISCARD ALL");
@@ -264,14 +288,36 @@ impl Connection {
                 self.replies.complete("BEGIN");
             }
             Utility::Commit if !failed => {
-                self.status = Status::Idle;
+                self.end_transaction();
                 self.replies.complete("COMMIT");
             }
             _ => {
-                self.status = Status::Idle;
+                self.end_transaction();
                 self.replies.complete("ROLLBACK");
             }
         }
+    }
+
+    fn end_transaction(&mut self) {
+        self.status = Status::Idle;
+        self.cursors.retain(|_, declared| declared.hold);
+    }
+
+    /// Savepoints are accepted as transactions are: drivers set them unasked, before each statement that may fail.
+    fn savepoint(&mut self, utility: &Utility) -> Result<(), PgError> {
+        if self.status == Status::Idle {
+            return Err(PgError::new("25P01", "savepoints are for transactions").with_hint("BEGIN first"));
+        }
+        match utility {
+            Utility::Savepoint(tag) => self.replies.complete(tag),
+            _ => {
+                self.status = Status::InTransaction;
+                let notice = PgError::notice("what ran since the savepoint stays: each statement commits by itself");
+                self.replies.notice(&notice);
+                self.replies.complete("ROLLBACK");
+            }
+        }
+        Ok(())
     }
 
     async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Trouble> {
@@ -311,13 +357,8 @@ impl Connection {
         if with_columns {
             self.replies.columns(&columns(&batch.schema()), |_| 0);
         }
-        let (columns, rows, _) = prepared(&batch, &[])?;
-        for row in 0..rows {
-            self.replies.message(b'D', |out| {
-                out.extend((columns.len() as u16).to_be_bytes());
-                columns.iter().for_each(|column| column.write_sized(row, out));
-            });
-        }
+        let columns = prepared(&batch, &[])?;
+        (0..batch.num_rows()).for_each(|row| self.replies.row(&columns, row));
         self.replies.complete("SHOW");
         Ok(())
     }
@@ -359,7 +400,7 @@ fn texts(names: &[&str], columns: Vec<Vec<String>>) -> RecordBatch {
 
 /// Names and values of the engine's SHOW.
 fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
-    let (columns, rows, _) = prepared(batch, &[])?;
+    let columns = prepared(batch, &[])?;
     let text = |at: usize, row: usize| {
         let mut out = vec![];
         if let Some(column) = columns.get(at).filter(|column| !column.is_null(row)) {
@@ -367,7 +408,7 @@ fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
         }
         String::from_utf8_lossy(&out).into_owned()
     };
-    Ok((0..rows).map(|row| (text(0, row), text(1, row))).collect())
+    Ok((0..batch.num_rows()).map(|row| (text(0, row), text(1, row))).collect())
 }
 
 /// Rows must be what the client was told: it reads them by that.

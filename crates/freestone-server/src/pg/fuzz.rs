@@ -1,10 +1,13 @@
 //! Entry points for fuzzing the decoders of this protocol.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
 
 use super::copy::TextFormat;
+use super::copy_binary::{BINARY_HEADER, BinaryRows};
 use super::frame;
-use super::types::TYPES;
+use super::types::{TYPES, parameter_type};
 use super::utility::{CopyFormat, CopyOptions};
 
 pub fn frames(bytes: &[u8]) {
@@ -24,7 +27,9 @@ pub fn parameter(bytes: &[u8]) {
     let [kind, value @ ..] = bytes else { return };
     let oid = TYPES[usize::from(*kind) % TYPES.len()].oid;
     for format in [0, 1] {
+        let array = TYPES[usize::from(*kind) % TYPES.len()].array;
         let _ = super::parameters::parameter(1, Some(value), format, oid, &DataType::Utf8View);
+        let _ = super::parameters::parameter(1, Some(value), format, array, &DataType::Utf8View);
     }
 }
 
@@ -34,4 +39,9 @@ pub fn copy(bytes: &[u8]) {
     let mut format = TextFormat::new(&options);
     let _ = format.convert(bytes);
     let _ = format.finish();
+    let fields = TYPES.iter().filter_map(|kind| Some(Field::new(kind.name, parameter_type(kind.oid)?, true)));
+    for field in fields {
+        let mut rows = BinaryRows::new(Arc::new(Schema::new(vec![field])));
+        let _ = rows.push(BINARY_HEADER).and_then(|()| rows.push(bytes)).and_then(|()| rows.finish());
+    }
 }

@@ -1,8 +1,6 @@
 //! From an accepted connection to an authenticated user: TLS, the startup message, SCRAM.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use freestone_wire::WireError;
 use freestone_wire::auth::ServerScram;
@@ -24,8 +22,6 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const MECHANISM: &str = "SCRAM-SHA-256";
 /// GS2 headers without channel binding. Over TLS clients say `y` where the server offers none.
 const UNBOUND: [&str; 2] = ["n,,", "y,,"];
-/// What a wrong password costs the client.
-const PENALTY: Duration = Duration::from_millis(250);
 
 /// An authenticated client.
 pub struct Guest {
@@ -168,7 +164,7 @@ async fn authenticate(
     let Some(first) = first.filter(|_| mechanism == MECHANISM.as_bytes()) else {
         return Err(PgError::fatal("28000", "the client does not authenticate by SCRAM-SHA-256").into());
     };
-    let verifier = shared.authority.verifier(user).cloned();
+    let verifier = shared.authority.verifier(user);
     let failed = |error: WireError| match error {
         WireError::Authentication(_) => wrong(),
         other => PgError::fatal("08P01", other.to_string()),
@@ -185,8 +181,7 @@ async fn authenticate(
             Ok(())
         }
         Err(error) => {
-            shared.metrics.failed_logins.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(PENALTY).await;
+            tokio::time::sleep(shared.login_failed(user)).await;
             Err(failed(error).into())
         }
     }

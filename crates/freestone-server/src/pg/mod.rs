@@ -2,10 +2,13 @@
 //!
 //! The frames are read here and not by a library: bytes of strangers must neither panic nor be believed.
 
+mod array;
 mod calendar;
 mod catalog;
 mod connection;
 mod copy;
+mod copy_binary;
+mod cursor;
 mod describe;
 mod error;
 mod execute;

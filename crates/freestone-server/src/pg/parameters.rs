@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
 
+use super::array;
 use super::error::PgError;
 use super::numeric::{self, DIGITS_MAX};
 use super::types::{self, ColumnType, Type};
@@ -22,11 +23,15 @@ pub fn parameter(
     let planned_type = ColumnType::of(planned).element;
     let known = Type::by_oid(declared).filter(|known| *known != types::UNKNOWN);
     let kind = known.unwrap_or(planned_type);
+    let is_array = Type::by_array(declared).is_some() || known.is_none() && ColumnType::of(planned).is_array;
     let Some(bytes) = bytes else {
         let null = ScalarValue::try_new_null(planned);
         return null.map_err(|error| PgError::unsupported(format!("parameter ${number}: {error}")));
     };
+    let element = Type::by_array(declared).unwrap_or(planned_type);
     let value = match format {
+        0 if is_array => array::text(bytes, element),
+        1 if is_array => array::binary(bytes, element),
         0 => text(bytes, kind),
         1 => binary(bytes, kind),
         _ => return Err(PgError::new("08P01", format!("parameter ${number}: there is no format {format}"))),
@@ -37,7 +42,17 @@ pub fn parameter(
     })
 }
 
-fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
+/// A field of COPY's binary format, for a column of a type.
+pub fn field(bytes: Option<&[u8]>, to: &DataType) -> Result<ScalarValue, String> {
+    let Some(bytes) = bytes else {
+        return ScalarValue::try_new_null(to).map_err(|error| error.strip_backtrace());
+    };
+    let kind = ColumnType::of(to);
+    let value = if kind.is_array { array::binary(bytes, kind.element)? } else { binary(bytes, kind.element)? };
+    value.cast_to(to).map_err(|error| error.strip_backtrace())
+}
+
+pub(super) fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     let trimmed = text.trim();
     match kind {
@@ -48,6 +63,9 @@ fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
         },
         types::BYTEA => bytes_of_text(text).map(|bytes| ScalarValue::Binary(Some(bytes))),
         types::NUMERIC => decimal(trimmed),
+        // A time or zone behind a date says nothing about it, and PostgreSQL takes it: JDBC sends `2024-02-29 +01`.
+        types::DATE => typed(without_rest(trimmed, ' '), kind),
+        types::TIME => typed(without_rest(trimmed, '+'), kind),
         types::FLOAT4 | types::FLOAT8 if trimmed.parse::<f64>().is_ok() => {
             let value = trimmed.parse::<f64>().ok();
             Ok(if kind == types::FLOAT4 {
@@ -58,10 +76,22 @@ fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
         }
         _ => match types::parameter_type(kind.oid) {
             Some(DataType::Utf8View) | None => Ok(ScalarValue::Utf8View(Some(text.to_owned()))),
-            Some(to) => {
-                ScalarValue::Utf8(Some(trimmed.to_owned())).cast_to(&to).map_err(|error| error.strip_backtrace())
-            }
+            Some(_) => typed(trimmed, kind),
         },
+    }
+}
+
+/// Text as the engine reads a type.
+fn typed(text: &str, kind: Type) -> Result<ScalarValue, String> {
+    let to = types::parameter_type(kind.oid).ok_or("there is no such type")?;
+    ScalarValue::Utf8(Some(text.to_owned())).cast_to(&to).map_err(|error| error.strip_backtrace())
+}
+
+/// The text up to a separator behind which a time or zone begins; all of it where something else does.
+fn without_rest(text: &str, separator: char) -> &str {
+    match text.split_once(separator) {
+        Some((value, rest)) if rest.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)) => value,
+        _ => text,
     }
 }
 
@@ -122,7 +152,7 @@ fn decimal(text: &str) -> Result<ScalarValue, String> {
     Ok(ScalarValue::Decimal128(Some(value), DIGITS_MAX as u8, scale.max(0) as i8))
 }
 
-fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
+pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
     match kind {
         types::BOOL => Ok(ScalarValue::Boolean(Some(u8::from_be_bytes(fixed(bytes)?) != 0))),
         types::INT2 => Ok(ScalarValue::Int16(Some(i16::from_be_bytes(fixed(bytes)?)))),
@@ -192,6 +222,8 @@ mod tests {
         check("\\x00ff", types::BYTEA, ScalarValue::Binary(Some(vec![0, 255])));
         check("a\\\\\\001", types::BYTEA, ScalarValue::Binary(Some(vec![b'a', b'\\', 1])));
         check("2024-02-29", types::DATE, ScalarValue::Date32(Some(19_782)));
+        check("2024-02-29 +01", types::DATE, ScalarValue::Date32(Some(19_782)));
+        check("00:00:01+00", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
     }
 
     #[test]
@@ -200,6 +232,7 @@ mod tests {
             (&b"x"[..], 0, types::INT4),
             (b"99999999999", 0, types::INT4),
             (b"maybe", 0, types::BOOL),
+            (b"2024-02-29 BC", 0, types::DATE),
             (b"1e999999999", 0, types::NUMERIC),
             (b"1e-2147483648", 0, types::NUMERIC),
             (b"\xff", 0, types::TEXT),

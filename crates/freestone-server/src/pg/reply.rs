@@ -2,6 +2,7 @@
 
 use super::error::PgError;
 use super::types::ColumnType;
+use super::values::Column;
 
 /// Messages that wait to be sent.
 #[derive(Debug, Default)]
@@ -88,6 +89,14 @@ impl Replies {
                 out.extend(kind.modifier.to_be_bytes());
                 out.extend(formats(at).to_be_bytes());
             }
+        });
+    }
+
+    /// One row of a result.
+    pub fn row(&mut self, columns: &[Column], row: usize) {
+        self.message(b'D', |out| {
+            out.extend((columns.len() as u16).to_be_bytes());
+            columns.iter().for_each(|column| column.write_sized(row, out));
         });
     }
 

@@ -56,6 +56,11 @@ types! {
 }
 
 impl Type {
+    /// The type of the elements of an array's type.
+    pub fn by_array(oid: u32) -> Option<Type> {
+        TYPES.iter().copied().find(|known| known.array == oid && oid != 0)
+    }
+
     pub fn by_oid(oid: u32) -> Option<Type> {
         TYPES.iter().copied().find(|known| known.oid == oid)
     }
@@ -123,7 +128,11 @@ fn scalar(data_type: &DataType) -> Type {
 
 /// The engine's type for a parameter that the client says is of a type; `None` where the statement shall say.
 pub fn parameter_type(oid: u32) -> Option<DataType> {
-    use arrow::datatypes::{IntervalUnit, TimeUnit};
+    use arrow::datatypes::{Field, IntervalUnit, TimeUnit};
+    if let Some(element) = Type::by_array(oid) {
+        let element = parameter_type(element.oid)?;
+        return Some(DataType::List(std::sync::Arc::new(Field::new_list_field(element, true))));
+    }
     Some(match Type::by_oid(oid)? {
         BOOL => DataType::Boolean,
         INT2 => DataType::Int16,

@@ -25,7 +25,14 @@ pub enum Utility {
     Deallocate(Option<String>),
     CopyOut(CopyOut),
     CopyIn(CopyIn),
-    /// Accepted, and nothing happens: UNLISTEN, SET TRANSACTION, CLOSE ALL.
+    Declare(Declare),
+    Fetch(Fetch),
+    /// One cursor, or all.
+    Close(Option<String>),
+    /// SAVEPOINT or RELEASE, by its tag.
+    Savepoint(&'static str),
+    RollbackTo,
+    /// Accepted, and nothing happens: UNLISTEN, SET TRANSACTION.
     Nothing(&'static str),
 }
 
@@ -34,6 +41,24 @@ pub enum Utility {
 pub struct CopyOut {
     pub query: String,
     pub options: CopyOptions,
+}
+
+/// `DECLARE … CURSOR FOR …`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declare {
+    pub name: String,
+    /// Whether it outlives its transaction.
+    pub hold: bool,
+    pub query: String,
+}
+
+/// `FETCH` and `MOVE`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    pub name: String,
+    /// `None`: all that are left.
+    pub rows_max: Option<u64>,
+    pub tag: &'static str,
 }
 
 /// `COPY … FROM STDIN`
@@ -72,12 +97,9 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
         "BEGIN" => Some(Utility::Begin),
         "START" if second == "TRANSACTION" => Some(Utility::Begin),
         "COMMIT" | "END" => Some(Utility::Commit),
-        "ROLLBACK" | "ABORT" if words.has("TO") => {
-            return Err(PgError::unsupported("there are no savepoints: each statement commits by itself"));
-        }
-        "SAVEPOINT" | "RELEASE" => {
-            return Err(PgError::unsupported("there are no savepoints: each statement commits by itself"));
-        }
+        "ROLLBACK" | "ABORT" if words.has("TO") => Some(Utility::RollbackTo),
+        "SAVEPOINT" => Some(Utility::Savepoint("SAVEPOINT")),
+        "RELEASE" => Some(Utility::Savepoint("RELEASE")),
         "ROLLBACK" | "ABORT" => Some(Utility::Rollback),
         "SET" => set(words)?,
         "SHOW" if matches!(second.as_str(), "TABLES" | "COLUMNS" | "CREATE" | "FUNCTIONS") => None,
@@ -93,7 +115,13 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
             Some(Utility::Deallocate((!all).then(|| words.name()).flatten()))
         }
         "UNLISTEN" => Some(Utility::Nothing("UNLISTEN")),
-        "CLOSE" => Some(Utility::Nothing("CLOSE CURSOR")),
+        "DECLARE" => Some(Utility::Declare(declare(words)?)),
+        "FETCH" => Some(Utility::Fetch(fetch(words, "FETCH")?)),
+        "MOVE" => Some(Utility::Fetch(fetch(words, "MOVE")?)),
+        "CLOSE" => {
+            let all = words.peek() == "ALL";
+            Some(Utility::Close((!all).then(|| words.name()).flatten()))
+        }
         "COPY" => copy(words)?,
         _ => None,
     })
@@ -122,6 +150,53 @@ fn set(mut words: Words) -> Result<Option<Utility>> {
     }
     words.tokens = &words.tokens[1..];
     Ok(Some(Utility::Set { name, value: words.value() }))
+}
+
+fn declare(mut words: Words) -> Result<Declare> {
+    let name = words.name().ok_or_else(|| PgError::syntax("syntax error: expected a name after DECLARE"))?;
+    let mut hold = false;
+    loop {
+        match words.next_word().as_str() {
+            "CURSOR" | "INSENSITIVE" | "ASENSITIVE" | "WITHOUT" | "HOLD" => {}
+            "NO" if words.skip("SCROLL") => {}
+            "WITH" => hold = true,
+            "FOR" => break,
+            "BINARY" | "SCROLL" => {
+                return Err(PgError::unsupported("cursors go forward, in the format that the client asks for")
+                    .with_hint("write DECLARE name CURSOR FOR query"));
+            }
+            _ => return Err(PgError::syntax("syntax error: expected DECLARE name CURSOR [WITH HOLD] FOR query")),
+        }
+    }
+    let query = words.tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(" ");
+    Ok(Declare { name, hold, query })
+}
+
+fn fetch(mut words: Words, tag: &'static str) -> Result<Fetch> {
+    let mut rows_max = Some(1);
+    match words.peek().as_str() {
+        "NEXT" => drop(words.next_word()),
+        "ALL" => {
+            words.next_word();
+            rows_max = None;
+        }
+        "PRIOR" | "FIRST" | "LAST" | "ABSOLUTE" | "RELATIVE" | "BACKWARD" => {
+            return Err(PgError::unsupported("cursors go forward").with_hint("FETCH FORWARD count FROM name"));
+        }
+        "FORWARD" => {
+            words.next_word();
+            match words.number()? {
+                None if words.skip("ALL") => rows_max = None,
+                count => rows_max = count.or(Some(1)),
+            }
+        }
+        _ => rows_max = words.number()?.or(Some(1)),
+    }
+    if !words.skip("FROM") {
+        words.skip("IN");
+    }
+    let name = words.name().ok_or_else(|| PgError::syntax("syntax error: expected the name of a cursor"))?;
+    Ok(Fetch { name, rows_max, tag })
 }
 
 fn copy(mut words: Words) -> Result<Option<Utility>> {
@@ -255,6 +330,15 @@ impl Words<'_> {
         self.tokens.iter().any(|t| matches!(t, Token::Word(w) if w.value.eq_ignore_ascii_case(word)))
     }
 
+    /// A count of rows, if one is next.
+    fn number(&mut self) -> Result<Option<u64>> {
+        let Some(Token::Number(digits, _)) = self.tokens.first() else { return Ok(None) };
+        self.tokens = &self.tokens[1..];
+        let count =
+            digits.parse().map_err(|_| PgError::syntax(format!("syntax error: {digits} is no count of rows")))?;
+        Ok(Some(count))
+    }
+
     fn name(&mut self) -> Option<String> {
         let Some(Token::Word(word)) = self.tokens.first() else { return None };
         self.tokens = &self.tokens[1..];
@@ -374,8 +458,42 @@ mod tests {
         check("DEALLOCATE ALL", Some(Utility::Deallocate(None)));
         check("DEALLOCATE PREPARE s1", Some(Utility::Deallocate(Some("s1".into()))));
         check("SELECT 1", None);
+        check("savepoint a", Some(Utility::Savepoint("SAVEPOINT")));
+        check("RELEASE SAVEPOINT a", Some(Utility::Savepoint("RELEASE")));
+        check("ROLLBACK TO SAVEPOINT a", Some(Utility::RollbackTo));
+        check("CLOSE ALL", Some(Utility::Close(None)));
+        check("CLOSE \"C\"", Some(Utility::Close(Some("C".into()))));
         check("COPY t FROM 'file.csv'", None);
-        assert!(utility("SAVEPOINT a").is_err() && utility("ROLLBACK TO a").is_err() && utility("SET x").is_err());
+        assert!(utility("SET x").is_err());
+    }
+
+    #[test]
+    fn cursors_go_forward() {
+        let fetch = |name: &str, rows_max, tag| Some(Utility::Fetch(Fetch { name: name.into(), rows_max, tag }));
+        check("FETCH c", fetch("c", Some(1), "FETCH"));
+        check("FETCH NEXT FROM c", fetch("c", Some(1), "FETCH"));
+        check("fetch forward 100 from \"C\"", fetch("C", Some(100), "FETCH"));
+        check("FETCH FORWARD ALL IN c", fetch("c", None, "FETCH"));
+        check("FETCH 7 c", fetch("c", Some(7), "FETCH"));
+        check("MOVE ALL FROM c", fetch("c", None, "MOVE"));
+        let declared = |sql: &str| match utility(sql).expect(sql) {
+            Some(Utility::Declare(declare)) => (declare.name, declare.hold, declare.query),
+            other => panic!("{sql}: {other:?}"),
+        };
+        assert_eq!(declared("DECLARE c CURSOR FOR SELECT 1"), ("c".into(), false, "SELECT 1".into()));
+        let held = "declare \"x y\" no scroll cursor with hold for select $1";
+        assert_eq!(declared(held), ("x y".into(), true, "select $1".into()));
+        for wrong in [
+            "DECLARE c SCROLL CURSOR FOR SELECT 1",
+            "DECLARE c",
+            "DECLARE",
+            "FETCH BACKWARD c",
+            "FETCH PRIOR FROM c",
+            "FETCH",
+            "FETCH 99999999999999999999 FROM c",
+        ] {
+            assert!(utility(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

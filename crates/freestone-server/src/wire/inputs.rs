@@ -7,10 +7,10 @@ use arrow::datatypes::SchemaRef;
 use freestone::{ArrowTable, Error, ErrorKind, Held, Result, Session};
 use freestone_wire::WireError;
 use freestone_wire::server::{Input, UploadStream};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::upload::{BATCHES_AHEAD, bring, table};
+use super::upload::bring;
+use crate::insert;
 
 /// The tables of one statement, with what they need for as long as it runs.
 #[derive(Default)]
@@ -32,9 +32,9 @@ pub async fn receive(session: &Session, inputs: Vec<Input>) -> Result<Given> {
         let table = match whole {
             true => collect(&schema, rows, &mut held).await?,
             false => {
-                let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
+                let (sender, parts) = insert::channel();
                 given.bringing.spawn(bring(rows, sender));
-                table(&schema, batches)
+                insert::table(&schema, parts)
             }
         };
         tables.insert(name, table);

@@ -6,6 +6,7 @@ mod inputs;
 mod upload;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use freestone_wire::auth::{Authenticator, Verifier};
@@ -31,8 +32,12 @@ impl Authenticator for Users {
     fn verifier(&self, user: &str) -> Option<Verifier> {
         match self.shared.authority.admits_anybody() {
             true => Some(self.nobody.clone()),
-            false => self.shared.authority.verifier(user).cloned(),
+            false => self.shared.authority.verifier(user),
         }
+    }
+
+    fn failed(&self, user: &str) -> Duration {
+        self.shared.login_failed(user)
     }
 
     fn secret(&self) -> Option<[u8; 32]> {
@@ -63,7 +68,7 @@ async fn handle(acceptor: Arc<Acceptor>, stream: TcpStream, visit: Option<Visit>
         () = shared.stopping() => return,
     };
     let accepted = match entered {
-        Ok(Ok(stream)) => acceptor.accept(stream).await,
+        Ok(Ok(stream)) => acceptor.accept(stream.impatient(shared.limits.write)).await,
         Ok(Err(error)) => Err(error),
         Err(_) => Err(WireError::Timeout("before TLS was agreed on")),
     };

@@ -146,3 +146,41 @@ async fn metadata_is_complete() {
     drop(client);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_ingested_whole_or_not_at_all() {
+    use arrow_flight::sql::CommandStatementIngest;
+    use arrow_flight::sql::TableDefinitionOptions;
+    let server = server().await;
+    let mut client = logged_in(&server, "ann").await;
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("a", Arc::new(Int32Array::from(vec![Some(1), Some(2), None]))),
+        ("b", Arc::new(StringArray::from(vec![Some("x"), None, Some("z")]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+    // What to do with a table that is not there (1 make, 2 fail) or is there (1 fail, 2 append, 3 replace).
+    let command = |if_not_exist, if_exists, temporary| CommandStatementIngest {
+        table_definition_options: Some(TableDefinitionOptions { if_not_exist, if_exists }),
+        table: "T".into(),
+        temporary,
+        ..CommandStatementIngest::default()
+    };
+    let batches = || futures::stream::iter([Ok(batch.clone()), Ok(batch.clone())]);
+    assert!(client.execute_ingest(command(2, 2, false), batches()).await.is_err(), "there is no table");
+    assert!(client.execute_ingest(command(1, 1, true), batches()).await.is_err(), "nothing is temporary");
+    assert_eq!(client.execute_ingest(command(1, 1, false), batches()).await.expect("made"), 6);
+    assert!(client.execute_ingest(command(1, 1, false), batches()).await.is_err(), "there is a table");
+    assert_eq!(client.execute_ingest(command(2, 2, false), batches()).await.expect("appended"), 6);
+    let broken = futures::stream::iter([Ok(batch.clone()), Err(arrow_flight::error::FlightError::protocol("gone"))]);
+    assert!(client.execute_ingest(command(2, 2, false), broken).await.is_err());
+    let info = client.execute("SELECT count(*), count(b) FROM \"T\"".into(), None).await.expect("planned");
+    let counts = rows(&mut client, info).await;
+    assert_eq!((cell(&counts, 0, 0), cell(&counts, 1, 0)), ("12".into(), "8".into()));
+    assert_eq!(client.execute_ingest(command(1, 3, false), batches()).await.expect("replaced"), 6);
+    let mut reader = logged_in(&server, "rita").await;
+    assert!(reader.execute_ingest(command(2, 2, false), batches()).await.is_err(), "a reader must not write");
+    let error = client.execute("SELECT * FROM missing".into(), None).await.expect_err("no table");
+    assert!(error.to_string().contains("(SQLSTATE 42P01)"), "{error}");
+    drop((client, reader));
+    server.stop().await;
+}

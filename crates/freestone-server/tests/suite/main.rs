@@ -2,5 +2,7 @@
 
 mod flight;
 mod fuzz;
+mod hostile;
 mod postgres;
 mod server;
+mod wire;

@@ -173,7 +173,9 @@ async fn errors_have_sqlstates_and_connections_go_on() {
         ("CREATE TABLE t (a INT)", "42P07"),
         ("INSERT INTO t VALUES (NULL)", "23502"),
         ("SELECT 1 / 0", "22012"),
-        ("SAVEPOINT a", "0A000"),
+        ("SAVEPOINT a", "25P01"),
+        ("FETCH ALL FROM nowhere", "34000"),
+        ("DECLARE c CURSOR FOR SELECT 1", "25P01"),
         ("SET client_encoding = 'LATIN1'", "0A000"),
         ("SET no_such_setting_at_all = 1", "42704"),
     ] {
@@ -198,6 +200,72 @@ async fn transactions_are_accepted_and_end_after_errors() {
     assert_eq!(code(&error), "25P02");
     client.batch_execute("ROLLBACK").await.expect("ended");
     assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn savepoints_are_accepted_and_undo_nothing() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client
+        .batch_execute("BEGIN; SAVEPOINT a; CREATE TABLE t (a INT); RELEASE SAVEPOINT a; SAVEPOINT b")
+        .await
+        .expect("done");
+    client.batch_execute("SELECT * FROM missing").await.expect_err("no table");
+    assert_eq!(code(&client.batch_execute("SELECT 1").await.expect_err("a failed transaction")), "25P02");
+    client.batch_execute("ROLLBACK TO SAVEPOINT b").await.expect("back");
+    client.batch_execute("INSERT INTO t VALUES (1); COMMIT").await.expect("ended");
+    assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cursors_give_rows_piece_by_piece() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client
+        .batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT value FROM generate_series(1, 10)")
+        .await
+        .expect("declared");
+    let fetched = |sql: &'static str| {
+        let client = &client;
+        async move { texts(client, sql).await.into_iter().flatten().flatten().collect::<Vec<_>>().join(" ") }
+    };
+    assert_eq!(fetched("FETCH 3 FROM c").await, "1 2 3");
+    assert_eq!(fetched("FETCH c").await, "4");
+    // In binary form from the middle of a batch.
+    let rows = client.query("FETCH FORWARD 2 FROM c", &[]).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [5, 6]);
+    client.batch_execute("MOVE 2 FROM c").await.expect("moved");
+    assert_eq!(fetched("FETCH ALL FROM c").await, "9 10");
+    assert_eq!(fetched("FETCH ALL FROM c").await, "");
+    client
+        .execute("DECLARE d NO SCROLL CURSOR FOR SELECT value FROM generate_series(1, 10) WHERE value > $1", &[&7i64])
+        .await
+        .expect("declared");
+    assert_eq!(fetched("FETCH ALL FROM d").await, "8 9 10");
+    client.batch_execute("DECLARE h CURSOR WITH HOLD FOR SELECT 1 AS a; CLOSE d; COMMIT").await.expect("ended");
+    assert_eq!(fetched("FETCH ALL FROM h").await, "1");
+    for sql in ["FETCH ALL FROM c", "CLOSE d"] {
+        assert_eq!(code(&client.batch_execute(sql).await.expect_err(sql)), "34000", "{sql}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_parameters() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client
+        .batch_execute("CREATE TABLE t (a INT, b VARCHAR); INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, NULL)")
+        .await
+        .expect("made");
+    let statement = client.prepare_typed("SELECT a FROM t WHERE a = ANY($1) ORDER BY a", &[Type::INT4_ARRAY]);
+    let rows = client.query(&statement.await.expect("prepared"), &[&vec![Some(1), None, Some(3)]]).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [1, 3]);
+    let statement = client.prepare_typed("SELECT a FROM t WHERE b = ANY($1)", &[Type::TEXT_ARRAY]);
+    let rows = client.query(&statement.await.expect("prepared"), &[&vec!["y", "z"]]).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
     server.stop().await;
 }
 
@@ -295,12 +363,31 @@ async fn copy_goes_both_ways() {
             pieces.concat()
         }
     };
-    let text = out("COPY (SELECT * FROM t ORDER BY a) TO STDOUT").await;
-    assert_eq!(String::from_utf8_lossy(&text), "1\ta\\tb\n2\t\\N\n3\tx,y\n4\t\\N\n");
+    let copied = out("COPY (SELECT * FROM t ORDER BY a) TO STDOUT").await;
+    assert_eq!(String::from_utf8_lossy(&copied), "1\ta\\tb\n2\t\\N\n3\tx,y\n4\t\\N\n");
     let csv = out("COPY (SELECT * FROM t ORDER BY a) TO STDOUT (FORMAT csv, HEADER)").await;
     assert_eq!(String::from_utf8_lossy(&csv), "a,b\n1,a\tb\n2,\n3,\"x,y\"\n4,\n");
     let binary = out("COPY (SELECT a FROM t WHERE a = 1) TO STDOUT (FORMAT binary)").await;
     assert_eq!(binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04\0\0\0\x01\xff\xff");
+    // What was copied out in binary form can be copied in.
+    let all = out("COPY (SELECT * FROM t ORDER BY a) TO STDOUT (FORMAT binary)").await;
+    let sink = client.copy_in("COPY t FROM STDIN (FORMAT binary)").await.expect("begun");
+    futures::pin_mut!(sink);
+    for piece in all.chunks(7) {
+        sink.send(Bytes::copy_from_slice(piece)).await.expect("sent");
+    }
+    assert_eq!(sink.finish().await.expect("loaded"), 4);
+    let rows = texts(&client, "SELECT a, count(*), min(b) FROM t GROUP BY a ORDER BY a").await;
+    assert_eq!(rows[0], ["1", "2", "a\tb"].map(|text| Some(text.to_owned())));
+    assert_eq!(rows[1], [Some("2".to_owned()), Some("2".to_owned()), None]);
+    // Cut off, wrong, or given up: nothing is kept.
+    for wrong in [&all[..30], b"nonsense", &[&all[..all.len() - 2], b"\0\x07"].concat()] {
+        let sink = client.copy_in("COPY t FROM STDIN (FORMAT binary)").await.expect("begun");
+        futures::pin_mut!(sink);
+        sink.send(Bytes::copy_from_slice(wrong)).await.expect("sent");
+        assert_eq!(code(&sink.finish().await.expect_err("malformed")), "22P04");
+    }
+    assert_eq!(text(&client, "SELECT count(*) FROM t").await, "8");
     let error = client.batch_execute("COPY missing TO STDOUT").await.expect_err("no table");
     assert_eq!(code(&error), "42P01");
     server.stop().await;
@@ -376,4 +463,63 @@ const PSQL: &[&str] = &[
     "SELECT table_name, constraint_name FROM information_schema.table_constraints",
     "SELECT column_name FROM information_schema.key_column_usage WHERE table_name = 't'",
     "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = 'public'",
+    // JDBC: getImportedKeys, getTypeInfo, getProcedures
+    "SELECT NULL::text AS PKTABLE_CAT, pkn.nspname AS PKTABLE_SCHEM, pkc.relname AS PKTABLE_NAME, pka.attname AS \
+     PKCOLUMN_NAME, pos.n AS KEY_SEQ, con.conname AS FK_NAME FROM pg_catalog.pg_namespace pkn, pg_catalog.pg_class pkc, \
+     pg_catalog.pg_attribute pka, pg_catalog.pg_constraint con, pg_catalog.generate_series(1, 32) pos(n), \
+     pg_catalog.pg_class pkic WHERE pkn.oid = pkc.relnamespace AND pkc.oid = pka.attrelid AND pka.attnum = \
+     con.confkey[pos.n] AND con.confrelid = pkc.oid AND con.contype = 'f' AND (pkic.relkind = 'i' OR pkic.relkind = 'I') \
+     AND pkic.oid = con.conindid ORDER BY 2, 3, 5",
+    "SELECT typinput='pg_catalog.array_in'::regproc as is_array, typtype, typname, pg_type.oid FROM pg_catalog.pg_type LEFT \
+     JOIN (select ns.oid as nspoid, ns.nspname, r.r from pg_namespace as ns join ( select s.r, (current_schemas(false))[s.r] \
+     as nspname from generate_series(1, array_upper(current_schemas(false), 1)) as s(r) ) as r using ( nspname )) as sp ON \
+     sp.nspoid = typnamespace WHERE pg_type.oid = 23 ORDER BY sp.r, pg_type.oid DESC",
+    "SELECT NULL AS PROCEDURE_CAT, n.nspname AS PROCEDURE_SCHEM, p.proname, NULL, NULL, NULL FROM pg_catalog.pg_namespace n, \
+     pg_catalog.pg_proc p WHERE p.pronamespace = n.oid",
+    // DBeaver's, when it connects and when a table is opened
+    "SELECT db.oid,db.* FROM pg_catalog.pg_database db WHERE datallowconn AND NOT datistemplate OR db.datname = 'freestone' \
+     ORDER BY db.datname",
+    "select string_agg(word, ',') from pg_catalog.pg_get_keywords() where word <> ALL ('{a,abs,absolute}'::text[])",
+    "SELECT n.oid,n.*,d.description FROM pg_catalog.pg_namespace n LEFT OUTER JOIN pg_catalog.pg_description d ON d.objoid = \
+     n.oid AND d.objsubid = 0 AND d.classoid = 'pg_namespace'::regclass ORDER BY nspname",
+    "SELECT t.oid,t.*,c.relkind,format_type(nullif(t.typbasetype, 0), t.typtypmod) as base_type_name, d.description FROM \
+     pg_catalog.pg_type t LEFT OUTER JOIN pg_catalog.pg_type et ON et.oid=t.typelem LEFT OUTER JOIN pg_catalog.pg_class c ON \
+     c.oid=t.typrelid LEFT OUTER JOIN pg_catalog.pg_description d ON t.oid=d.objoid WHERE t.typname IS NOT NULL AND \
+     (c.relkind IS NULL OR c.relkind = 'c') AND (et.typcategory IS NULL OR et.typcategory <> 'C')",
+    "SELECT c.oid,c.*,d.description,pg_catalog.pg_get_expr(c.relpartbound, c.oid) as partition_expr, \
+     pg_catalog.pg_get_partkeydef(c.oid) as partition_key FROM pg_catalog.pg_class c LEFT OUTER JOIN \
+     pg_catalog.pg_description d ON d.objoid=c.oid AND d.objsubid=0 AND d.classoid='pg_class'::regclass WHERE \
+     c.relnamespace = 2200 AND c.relkind not in ('i','I','c')",
+    "SELECT c.relname,a.*,pg_catalog.pg_get_expr(ad.adbin, ad.adrelid, true) as def_value,dsc.description,dep.objid FROM \
+     pg_catalog.pg_attribute a INNER JOIN pg_catalog.pg_class c ON (a.attrelid=c.oid) LEFT OUTER JOIN \
+     pg_catalog.pg_attrdef ad ON (a.attrelid=ad.adrelid AND a.attnum = ad.adnum) LEFT OUTER JOIN pg_catalog.pg_description \
+     dsc ON (c.oid=dsc.objoid AND a.attnum = dsc.objsubid) LEFT OUTER JOIN pg_depend dep on dep.refobjid = a.attrelid AND \
+     dep.deptype = 'i' and dep.refobjsubid = a.attnum and dep.classid = dep.refclassid WHERE NOT a.attisdropped AND \
+     c.relkind not in ('i','I','c') AND c.relname = 't' ORDER BY a.attnum",
+    "SELECT c.oid,c.*,t.relname as tabrelname,rt.relnamespace as refnamespace,d.description FROM pg_catalog.pg_constraint c \
+     INNER JOIN pg_catalog.pg_class t ON t.oid=c.conrelid LEFT OUTER JOIN pg_catalog.pg_class rt ON rt.oid=c.confrelid LEFT \
+     OUTER JOIN pg_catalog.pg_description d ON d.objoid=c.oid AND d.objsubid=0 AND d.classoid='pg_constraint'::regclass \
+     ORDER BY c.oid",
+    "SELECT i.*,i.indkey as keys,c.relname,c.relnamespace,c.relam,c.reltablespace,tc.relname as tabrelname,dsc.description, \
+     pg_catalog.pg_get_expr(i.indpred, i.indrelid) as pred_expr,pg_catalog.pg_get_expr(i.indexprs, i.indrelid, true) as \
+     expr,pg_catalog.pg_relation_size(i.indexrelid) as index_rel_size,pg_catalog.pg_stat_get_numscans(i.indexrelid) as \
+     index_num_scans FROM pg_catalog.pg_index i INNER JOIN pg_catalog.pg_class c ON c.oid=i.indexrelid INNER JOIN \
+     pg_catalog.pg_class tc ON tc.oid=i.indrelid LEFT OUTER JOIN pg_catalog.pg_description dsc ON i.indexrelid=dsc.objoid \
+     ORDER BY tabrelname, c.relname",
+    // Metabase's, when it reads what there is
+    "SELECT c.column_name AS name, c.udt_name AS \"database-type\", c.ordinal_position - 1 AS \"database-position\", \
+     c.table_schema AS \"table-schema\", c.table_name AS \"table-name\", pk.column_name IS NOT NULL AS \"pk?\", ((c.column_default \
+     IS NULL) AND (c.is_identity = 'NO') AND (c.is_nullable = 'NO')) AS \"database-required\" FROM information_schema.columns \
+     AS c LEFT JOIN (SELECT tc.table_schema, tc.table_name, kc.column_name FROM information_schema.table_constraints AS tc \
+     INNER JOIN information_schema.key_column_usage AS kc ON (tc.constraint_name = kc.constraint_name) AND \
+     (tc.table_schema = kc.table_schema) AND (tc.table_name = kc.table_name) WHERE tc.constraint_type = 'PRIMARY KEY') AS \
+     pk ON (c.table_schema = pk.table_schema) AND (c.table_name = pk.table_name) AND (c.column_name = pk.column_name) WHERE \
+     c.table_schema !~ '^information_schema|catalog_history|pg_' ORDER BY 4, 5, 3",
+    "SELECT fk_ns.nspname AS \"fk-table-schema\", fk_table.relname AS \"fk-table-name\", fk_column.attname AS \"fk-column-name\", \
+     pk_table.relname AS \"pk-table-name\", pk_column.attname AS \"pk-column-name\" FROM pg_constraint AS c INNER JOIN pg_class \
+     AS fk_table ON c.conrelid = fk_table.oid INNER JOIN pg_namespace AS fk_ns ON c.connamespace = fk_ns.oid INNER JOIN \
+     pg_attribute AS fk_column ON c.conrelid = fk_column.attrelid INNER JOIN pg_class AS pk_table ON c.confrelid = \
+     pk_table.oid INNER JOIN pg_attribute AS pk_column ON c.confrelid = pk_column.attrelid WHERE fk_ns.nspname !~ \
+     '^information_schema|catalog_history|pg_' AND c.contype = 'f' AND fk_column.attnum = ANY(c.conkey) AND \
+     pk_column.attnum = ANY(c.confkey)",
 ];

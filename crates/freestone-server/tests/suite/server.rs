@@ -1,12 +1,13 @@
 //! A server in this process, for tests of its protocols.
-#![allow(dead_code)]
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::time::Duration;
 
 use freestone::{Database, Options};
 use freestone_server::{Plan, Role, ServerOptions, Users};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -15,7 +16,8 @@ pub const PASSWORD: &str = "a secret";
 /// A running server with the users ann (admin), wes (write) and rita (read).
 pub struct TestServer {
     pub addresses: Vec<String>,
-    pub database: Arc<Database>,
+    /// The file of users.
+    pub users: PathBuf,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
     _folder: TempDir,
@@ -25,23 +27,45 @@ impl TestServer {
     pub async fn start(options: ServerOptions) -> TestServer {
         let folder = tempfile::tempdir().expect("a folder");
         let users = users_file(&folder);
-        let options = ServerOptions { users: Some(users), ..options };
+        let options = ServerOptions { users: (!options.no_auth).then(|| users.clone()), ..options };
         let plan = Plan::of(options).expect("a plan");
         let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("a database");
         let workers = tokio::runtime::Handle::current();
-        let server = plan.bind(database.clone(), workers).await.expect("a server");
+        let server = plan.bind(database, workers).await.expect("a server");
         let addresses = server.addresses();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(server.run(async move {
             let _ = stopped.await;
         }));
-        TestServer { addresses, database, stop: Some(stop), task, _folder: folder }
+        TestServer { addresses, users, stop: Some(stop), task, _folder: folder }
     }
 
     /// Host and port of a protocol.
     pub fn address(&self, scheme: &str) -> &str {
         let prefix = format!("{scheme}://");
         self.addresses.iter().find_map(|address| address.strip_prefix(&prefix)).expect("an address")
+    }
+
+    /// A number of the server's metrics, as `statements_running`. They must be served.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let address = self.address("http").strip_suffix("/metrics").expect("the page");
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.expect("asked");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.expect("an answer");
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("freestone_{name} ")));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
+    }
+
+    /// Waits until a number of the metrics is what it shall be.
+    pub async fn until(&self, name: &str, expected: f64) {
+        for _ in 0..200 {
+            if self.metric(name).await == expected {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{name} is {} after 20 s, not {expected}", self.metric(name).await);
     }
 
     pub async fn stop(mut self) {

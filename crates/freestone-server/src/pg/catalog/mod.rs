@@ -52,9 +52,12 @@ impl Catalog {
     }
 }
 
+/// Ends the name of a column that PostgreSQL lets have the name of another. Clients are told the name before it.
+pub const AGAIN: char = '\u{1}';
+
 /// Whether a statement may ask for the catalog.
 pub fn is_asked_for(sql: &str) -> bool {
-    const SIGNS: [&str; 14] = [
+    const SIGNS: [&str; 15] = [
         "pg_",
         "information_schema",
         "::reg",
@@ -69,6 +72,7 @@ pub fn is_asked_for(sql: &str) -> bool {
         "::\"char\"",
         "to_reg",
         "_description",
+        "array_upper",
     ];
     let lower = sql.to_ascii_lowercase();
     SIGNS.iter().any(|sign| lower.contains(sign))

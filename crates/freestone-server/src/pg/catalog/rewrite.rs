@@ -5,11 +5,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, Ident, Join, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, VisitMut,
-    VisitorMut,
+    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+
+use super::AGAIN;
 
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -55,6 +57,7 @@ impl VisitorMut for Rewriter {
             empty(select);
             query.order_by = None;
         }
+        simplify(&mut query.body);
         ControlFlow::Continue(())
     }
 
@@ -66,12 +69,12 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table { name, args, .. } = factor
-            && args.is_some()
-            && last(name) == "pg_get_keywords"
-        {
+        let TableFactor::Table { name, args, .. } = factor else { return ControlFlow::Continue(()) };
+        if args.is_some() && last(name) == "pg_get_keywords" {
             *args = None;
             *name = ObjectName::from(vec![Ident::new("pg_catalog"), Ident::new("pg_keywords")]);
+        } else if args.is_some() && name.0.len() == 2 && part(&name.0[0]) == "pg_catalog" {
+            *name = ObjectName::from(vec![Ident::new(last(name))]);
         }
         ControlFlow::Continue(())
     }
@@ -104,13 +107,79 @@ fn gives_nothing(select: &Select) -> bool {
         && !aggregates.iter().any(|name| text.contains(name))
 }
 
+/// Empties the parts of a UNION that give nothing, and gives every column of a part a name of its own.
+fn simplify(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            if gives_nothing(select) {
+                empty(select);
+            }
+            name_apart(select);
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            simplify(left);
+            simplify(right);
+        }
+        _ => {}
+    }
+}
+
+/// Where PostgreSQL gives several columns one name, the engine wants several: they differ behind a mark that clients do not
+/// see, see [`AGAIN`].
+fn name_apart(select: &mut Select) {
+    let all: Vec<String> = select.projection.iter().filter_map(wildcard).collect();
+    let mut seen = vec![];
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let (expr, name) = match &*item {
+            SelectItem::UnnamedExpr(expr) => (expr, named(expr)),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, alias.value.clone()),
+            _ => continue,
+        };
+        // A column beside `t.*`, as in `SELECT t.oid, t.*`.
+        let owner = match expr {
+            Expr::CompoundIdentifier(names) => names.iter().rev().nth(1).map(|owner| owner.value.clone()),
+            Expr::Identifier(_) => Some(String::new()),
+            _ => None,
+        };
+        let is_twice =
+            seen.contains(&name) || owner.is_some_and(|owner| all.contains(&owner) || all.contains(&String::new()));
+        seen.push(name.clone());
+        if is_twice {
+            let alias = Ident::with_quote('"', format!("{}{AGAIN}{at}", name.replace('"', "")));
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+}
+
+/// The table of `t.*`; no name for `*`.
+fn wildcard(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::Wildcard(_) => Some(String::new()),
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+            name.0.last().and_then(ObjectNamePart::as_ident).map(|ident| ident.value.clone())
+        }
+        _ => None,
+    }
+}
+
+/// What PostgreSQL calls the column of an expression.
+fn named(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()).unwrap_or_default(),
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => named(expr),
+        Expr::Function(call) => last(&call.name),
+        _ => "?column?".to_owned(),
+    }
+}
+
 /// The same columns, without rows, and without what they were computed from.
 fn empty(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &*item else { continue };
         let alias = match &*item {
             SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
-            _ => Ident::with_quote('"', expr.to_string().replace('"', "")),
+            _ => Ident::with_quote('"', named(expr).replace('"', "")),
         };
         if let Some(expr) = parse("CAST(NULL AS VARCHAR)") {
             *item = SelectItem::ExprWithAlias { expr, alias };
@@ -132,6 +201,11 @@ fn constraints_table(relation: &ObjectName) -> Option<&'static str> {
     match part(table).as_str() {
         "key_column_usage" | "constraint_column_usage" => Some("freestone_key_columns"),
         "table_constraints" => Some("freestone_table_constraints"),
+        "referential_constraints" => Some("freestone_referential_constraints"),
+        "columns" => Some("freestone_columns"),
+        "sequences" => Some("freestone_sequences"),
+        "triggers" => Some("freestone_triggers"),
+        "role_table_grants" | "table_privileges" => Some("freestone_grants"),
         _ => None,
     }
 }
@@ -155,6 +229,12 @@ fn changed(expr: &mut Expr) -> Option<Expr> {
             }
             None
         }
+        // A column that PostgreSQL gives every table: in which table a row is.
+        Expr::CompoundIdentifier(names) if names.last().is_some_and(|name| name.value == "tableoid") => {
+            parse("CAST(0 AS BIGINT)")
+        }
+        // Lists of rights and options are NULL, and stand as text.
+        Expr::AnyOp { right, .. } if is_list_as_text(right) => parse("CAST(NULL AS BOOLEAN)"),
         Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
             if let Some(list) = list_of_text(right) {
                 **right = list;
@@ -225,6 +305,7 @@ fn cast(inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
         "regclass" => parse(&format!("pg_regclass_name({inner})")),
         "regtype" if is_literal => parse(&format!("to_regtype({inner})")),
         "regtype" => parse(&format!("format_type({inner}, NULL)")),
+        "regproc" | "regprocedure" if is_literal => parse(&format!("to_regproc({inner})")),
         "regnamespace" if is_literal => parse(&format!("to_regnamespace({inner})")),
         "regproc" | "regprocedure" | "regnamespace" | "regrole" | "oidvector" | "int2vector" | "pg_node_tree" => {
             Some(inner.clone())
@@ -284,17 +365,41 @@ fn function(expr: &mut Expr) -> Option<Expr> {
         // Lists of rights and options are NULL, and stand as text.
         ("array_to_string", FunctionArguments::List(list)) => {
             let list = parse(&list.args.first()?.to_string())?;
-            let name = match &list {
-                Expr::Identifier(name) => name,
-                Expr::CompoundIdentifier(names) => names.last()?,
-                _ => return None,
+            let list = match list {
+                // `reloptions || array(…)`: what is added to nothing is nothing, too.
+                Expr::BinaryOp { left, op: BinaryOperator::StringConcat, .. } => *left,
+                other => other,
             };
-            let name = name.value.to_ascii_lowercase();
-            ["acl", "options", "config"].iter().any(|end| name.ends_with(end)).then_some(list)
+            is_list_as_text(&list).then_some(list)
+        }
+        ("array_remove", FunctionArguments::List(list)) => {
+            let list = parse(&list.args.first()?.to_string())?;
+            is_list_as_text(&list).then_some(list)
+        }
+        // The schemas are two, the catalog's and the tables'; as bounds of `generate_series` numbers must be plain.
+        ("array_upper", FunctionArguments::List(list)) => {
+            let first = list.args.first()?.to_string().to_ascii_lowercase().replace("pg_catalog.", "");
+            match first.as_str() {
+                "current_schemas(true)" => parse("2"),
+                "current_schemas(false)" => parse("1"),
+                _ => None,
+            }
         }
         ("_pg_expandarray", FunctionArguments::List(list)) => parse(&format!("unnest({})", list.args.first()?)),
         _ => None,
     }
+}
+
+/// A column that holds a list in PostgreSQL, and is NULL and text here.
+fn is_list_as_text(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Nested(inner) => return is_list_as_text(inner),
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    };
+    let name = name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default();
+    ["acl", "options", "config"].iter().any(|end| name.ends_with(end))
 }
 
 /// `n` of an expanded array is the number of the element, `x` the element.
@@ -373,6 +478,23 @@ mod tests {
             (
                 "SELECT polroles = '{0}' AS r FROM pg_catalog.pg_policy pol WHERE polrelid = 1 ORDER BY polname",
                 Some("SELECT CAST(NULL AS VARCHAR) AS r FROM pg_catalog.pg_policy pol WHERE false"),
+            ),
+            ("SELECT c.oid, c.* FROM pg_class c", Some("SELECT c.oid AS \"oid\u{1}0\", c.* FROM pg_class c")),
+            (
+                "SELECT NULL, NULL FROM pg_class UNION SELECT polname, polqual FROM pg_policy",
+                Some(
+                    "SELECT NULL, NULL AS \"?column?\u{1}1\" FROM pg_class UNION SELECT CAST(NULL AS VARCHAR) AS \"polname\", \
+                     CAST(NULL AS VARCHAR) AS \"polqual\" FROM pg_policy WHERE false",
+                ),
+            ),
+            (
+                "SELECT array_to_string(c.reloptions || array(SELECT 'x' || x FROM pg_catalog.unnest(c.reloptions) x), ', '), \
+                 'a' = ANY (c.reloptions) FROM pg_class c",
+                Some("SELECT c.reloptions, CAST(NULL AS BOOLEAN) FROM pg_class c"),
+            ),
+            (
+                "SELECT n FROM pg_catalog.generate_series(1, array_upper(current_schemas(false), 1)) AS s(n)",
+                Some("SELECT n FROM generate_series(1, 1) AS s (n)"),
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",

@@ -14,7 +14,7 @@ use datafusion::error::DataFusionError;
 use super::Catalog;
 use super::data::*;
 use crate::pg::settings::Settings;
-use crate::pg::types::{ColumnType, TYPES};
+use crate::pg::types::{self, ColumnType, TYPES};
 use crate::users::Role;
 
 /// A value of a table.
@@ -77,7 +77,7 @@ fn nothing(_: &Data) -> Rows {
 }
 
 /// Tables of what this database does not have.
-const WITHOUT_ROWS: [&str; 26] = [
+const WITHOUT_ROWS: [&str; 47] = [
     "pg_description",
     "pg_shdescription",
     "pg_attrdef",
@@ -104,6 +104,27 @@ const WITHOUT_ROWS: [&str; 26] = [
     "pg_event_trigger",
     "pg_partitioned_table",
     "pg_auth_members",
+    "pg_default_acl",
+    "pg_db_role_setting",
+    "pg_subscription",
+    "pg_user_mappings",
+    "pg_ts_dict",
+    "pg_ts_parser",
+    "pg_ts_template",
+    "pg_opfamily",
+    "pg_amop",
+    "pg_amproc",
+    "pg_largeobject_metadata",
+    "pg_shdepend",
+    "pg_statistic_ext_data",
+    "pg_group",
+    "pg_prepared_xacts",
+    "pg_cursors",
+    "pg_operator",
+    "pg_cast",
+    "pg_conversion",
+    "pg_ts_config",
+    "pg_aggregate",
 ];
 
 /// Whether a table of the catalog never has a row.
@@ -137,7 +158,7 @@ const TABLES: &[TableOf] = &[
                   typinput t, typoutput t, typreceive t, typsend t, typmodin t, typmodout t, typanalyze t, typalign t, \
                   typstorage t, typnotnull b, typbasetype i, typtypmod i, typndims i, typcollation i, typdefaultbin t, \
                   typdefault t, typacl t",
-        rows: types,
+        rows: all_types,
     },
     TableOf {
         name: "pg_database",
@@ -205,6 +226,27 @@ const TABLES: &[TableOf] = &[
         columns: "constraint_catalog t, constraint_schema t, constraint_name t, table_catalog t, table_schema t, \
                   table_name t, column_name t, ordinal_position i, position_in_unique_constraint i",
         rows: key_columns,
+    },
+    TableOf {
+        name: "freestone_columns",
+        columns: "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, column_default t, \
+                  is_nullable t, data_type t, character_maximum_length i, character_octet_length i, numeric_precision i, \
+                  numeric_precision_radix i, numeric_scale i, datetime_precision i, interval_type t, \
+                  character_set_name t, collation_name t, domain_name t, udt_catalog t, udt_schema t, udt_name t, \
+                  is_identity t, identity_generation t, is_generated t, generation_expression t, is_updatable t",
+        rows: described_columns,
+    },
+    TableOf {
+        name: "freestone_referential_constraints",
+        columns: "constraint_catalog t, constraint_schema t, constraint_name t, unique_constraint_catalog t, \
+                  unique_constraint_schema t, unique_constraint_name t, match_option t, update_rule t, delete_rule t",
+        rows: references,
+    },
+    TableOf {
+        name: "freestone_grants",
+        columns: "grantor t, grantee t, table_catalog t, table_schema t, table_name t, privilege_type t, is_grantable t, \
+                  with_hierarchy t",
+        rows: grants,
     },
     TableOf {
         name: "freestone_table_constraints",
@@ -297,6 +339,72 @@ const TABLES: &[TableOf] = &[
     TableOf { name: "pg_auth_members", columns: "oid i, roleid i, member i, grantor i, admin_option b", rows: nothing },
     TableOf { name: "pg_conversion", columns: "oid i, conname t, connamespace i", rows: nothing },
     TableOf { name: "pg_ts_config", columns: "oid i, cfgname t, cfgnamespace i", rows: nothing },
+    TableOf {
+        name: "pg_default_acl",
+        columns: "oid i, defaclrole i, defaclnamespace i, defaclobjtype t, defaclacl t",
+        rows: nothing,
+    },
+    TableOf { name: "pg_db_role_setting", columns: "setdatabase i, setrole i, setconfig t", rows: nothing },
+    TableOf {
+        name: "pg_subscription",
+        columns: "oid i, subdbid i, subname t, subowner i, subenabled b, subbinary b, substream t, subtwophasestate t, subdisableonerr b, subpasswordrequired b, subrunasowner b, suborigin t, subpublications t, subsynccommit t, subconninfo t, subskiplsn t",
+        rows: nothing,
+    },
+    TableOf {
+        name: "pg_user_mappings",
+        columns: "umid i, srvid i, srvname t, umuser i, usename t, umoptions t",
+        rows: nothing,
+    },
+    TableOf {
+        name: "pg_ts_dict",
+        columns: "oid i, dictname t, dictnamespace i, dictowner i, dicttemplate i, dictinitoption t",
+        rows: nothing,
+    },
+    TableOf { name: "pg_ts_parser", columns: "oid i, prsname t, prsnamespace i", rows: nothing },
+    TableOf { name: "pg_ts_template", columns: "oid i, tmplname t, tmplnamespace i", rows: nothing },
+    TableOf {
+        name: "pg_opfamily",
+        columns: "oid i, opfmethod i, opfname t, opfnamespace i, opfowner i",
+        rows: nothing,
+    },
+    TableOf {
+        name: "pg_amop",
+        columns: "oid i, amopfamily i, amoplefttype i, amoprighttype i, amopstrategy i, amoppurpose t, amopopr i, amopmethod i",
+        rows: nothing,
+    },
+    TableOf {
+        name: "pg_amproc",
+        columns: "oid i, amprocfamily i, amproclefttype i, amprocrighttype i, amprocnum i, amproc i",
+        rows: nothing,
+    },
+    TableOf { name: "pg_largeobject_metadata", columns: "oid i, lomowner i, lomacl t", rows: nothing },
+    TableOf {
+        name: "pg_shdepend",
+        columns: "dbid i, classid i, objid i, objsubid i, refclassid i, refobjid i, deptype t",
+        rows: nothing,
+    },
+    TableOf { name: "pg_statistic_ext_data", columns: "stxoid i, stxdinherit b", rows: nothing },
+    TableOf { name: "pg_group", columns: "groname t, grosysid i, grolist l", rows: nothing },
+    TableOf {
+        name: "pg_prepared_xacts",
+        columns: "transaction i, gid t, prepared t, owner t, database t",
+        rows: nothing,
+    },
+    TableOf {
+        name: "pg_cursors",
+        columns: "name t, statement t, is_holdable b, is_binary b, is_scrollable b",
+        rows: nothing,
+    },
+    TableOf {
+        name: "freestone_sequences",
+        columns: "sequence_catalog t, sequence_schema t, sequence_name t, data_type t, start_value t, minimum_value t, maximum_value t, increment t, cycle_option t",
+        rows: nothing,
+    },
+    TableOf {
+        name: "freestone_triggers",
+        columns: "trigger_catalog t, trigger_schema t, trigger_name t, event_manipulation t, event_object_table t, action_statement t, action_timing t",
+        rows: nothing,
+    },
     TableOf { name: "pg_keywords", columns: "word t, catcode t, barelabel b, catdesc t, baredesc t", rows: nothing },
     TableOf {
         name: "pg_locks",
@@ -426,7 +534,7 @@ fn attribute(table: i64, name: &str, kind: ColumnType, place: i64, not_null: boo
     ]
 }
 
-fn types(data: &Data) -> Rows {
+fn all_types(data: &Data) -> Rows {
     let mut rows = vec![];
     for kind in TYPES {
         let (oid, array, width) = (i64::from(kind.oid), i64::from(kind.array), i64::from(kind.width));
@@ -573,7 +681,12 @@ fn constraints(data: &Data) -> Rows {
     let row = |constraint: Constraint| {
         let places = Cell::Ints(constraint.table.places(constraint.columns));
         let other = constraint.referenced.and_then(|(name, columns)| Some((data.named(name)?, columns)));
-        let (kind, index) = if constraint.referenced.is_some() { ("f", 0) } else { ("p", constraint.table.key_oid) };
+        // A foreign key depends on the index of what it refers to.
+        let (kind, index) = match (&constraint.referenced, other) {
+            (None, _) => ("p", constraint.table.key_oid),
+            (Some(_), Some((table, _))) if !table.relation.primary_key.is_empty() => ("f", table.key_oid),
+            (Some(_), _) => ("f", 0),
+        };
         let (other_oid, other_places) = match other {
             Some((table, columns)) => (table.oid, Cell::Ints(table.places(columns))),
             None => (0, Cell::Null),
@@ -736,6 +849,95 @@ fn table_constraints(data: &Data) -> Rows {
         row![DATABASE, "public", constraint.name, DATABASE, "public", table, kind, "NO", "NO", "NO"]
     };
     data.constraints().into_iter().map(row).collect()
+}
+
+fn described_columns(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for table in &data.relations {
+        for (at, (name, kind, nullable)) in table.columns().enumerate() {
+            rows.push(described_column(&table.relation.name, name, kind, nullable, at as i64 + 1));
+        }
+    }
+    rows
+}
+
+fn described_column(table: &str, name: &str, kind: ColumnType, nullable: bool, place: i64) -> Vec<Cell> {
+    let element = kind.element;
+    let (precision, scale) = precision(kind);
+    let numeric = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
+    let radix = precision.map(|_| if element == types::NUMERIC { 10 } else { 2 });
+    let is_time = [types::TIME, types::TIMESTAMP, types::TIMESTAMPTZ].contains(&element);
+    let times = if is_time { Cell::Int(6) } else { Cell::Null };
+    let udt = if kind.is_array { format!("_{}", element.name) } else { element.name.to_owned() };
+    row![
+        DATABASE,
+        "public",
+        table,
+        name,
+        place,
+        Cell::Null,
+        if nullable { "YES" } else { "NO" },
+        if kind.is_array { "ARRAY" } else { element.sql },
+        Cell::Null,
+        Cell::Null,
+        numeric(precision),
+        numeric(radix),
+        numeric(scale),
+        times,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        DATABASE,
+        PG_CATALOG,
+        udt,
+        "NO",
+        Cell::Null,
+        "NEVER",
+        Cell::Null,
+        "YES",
+    ]
+}
+
+/// Digits of a number in its radix, and those behind the point where they are exact.
+fn precision(kind: ColumnType) -> (Option<i64>, Option<i64>) {
+    match kind.element {
+        _ if kind.is_array => (None, None),
+        types::INT2 => (Some(16), Some(0)),
+        types::INT4 => (Some(32), Some(0)),
+        types::INT8 => (Some(64), Some(0)),
+        types::FLOAT4 => (Some(24), None),
+        types::FLOAT8 => (Some(53), None),
+        types::NUMERIC if kind.modifier >= 4 => {
+            let modifier = i64::from(kind.modifier) - 4;
+            (Some(modifier >> 16), Some(modifier & 0x7ff))
+        }
+        _ => (None, None),
+    }
+}
+
+fn references(data: &Data) -> Rows {
+    let row = |constraint: Constraint| {
+        let (table, _) = constraint.referenced?;
+        let unique = data.named(table).filter(|table| !table.relation.primary_key.is_empty());
+        let unique = unique.map_or(Cell::Null, |_| Cell::Text(format!("{table}_pkey")));
+        Some(row![DATABASE, "public", constraint.name, DATABASE, "public", unique, "NONE", "NO ACTION", "NO ACTION"])
+    };
+    data.constraints().into_iter().filter_map(row).collect()
+}
+
+fn grants(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for table in &data.relations {
+        for (user, role) in &data.roles {
+            let writes: &[&str] = if *role == Role::Read { &[] } else { &["INSERT", "UPDATE", "DELETE", "TRUNCATE"] };
+            for right in ["SELECT"].iter().chain(writes) {
+                let name = table.relation.name.as_str();
+                rows.push(row![data.user.as_str(), user.as_str(), DATABASE, "public", name, *right, "NO", "NO"]);
+            }
+        }
+    }
+    rows
 }
 
 fn live_rows(data: &Data) -> Rows {

@@ -1,0 +1,169 @@
+//! Who may log in: the users of a file, which is read again when it changes, and what wrong passwords cost.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use freestone_wire::auth::{Verifier, random};
+
+use crate::users::{Role, Users};
+
+/// What the first wrong password of a user costs; each further one twice as much as the one before, up to a limit.
+const PENALTY: Duration = Duration::from_millis(250);
+const PENALTY_DOUBLINGS: u32 = 5;
+/// After so long without a wrong password the next one is the first.
+const FORGET: Duration = Duration::from_secs(300);
+/// Names whose wrong passwords are counted. Who makes up more waits longest.
+const NAMES_MAX: usize = 10_000;
+
+pub(crate) struct Authority {
+    /// `None`: anybody may log in, with all rights.
+    users: Option<Mutex<Known>>,
+    /// Challenges of users that do not exist follow from it.
+    pub secret: [u8; 32],
+    failures: Mutex<HashMap<String, Failures>>,
+}
+
+struct Known {
+    users: Arc<Users>,
+    file: Option<(PathBuf, Option<Stamp>)>,
+}
+
+/// What tells one state of a file from another: place, size and time.
+type Stamp = (u64, u64, i64, i64);
+
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl Authority {
+    /// `file`: where the users come from, and are read from again when it changes.
+    pub fn new(users: Option<Users>, file: Option<PathBuf>) -> Self {
+        let known = |users| {
+            let file = file.map(|path| {
+                let stamp = stamp(&path);
+                (path, stamp)
+            });
+            Mutex::new(Known { users: Arc::new(users), file })
+        };
+        Authority { users: users.map(known), secret: random(), failures: Mutex::default() }
+    }
+
+    pub fn admits_anybody(&self) -> bool {
+        self.users.is_none()
+    }
+
+    /// The users as their file has them now; `None` where anybody is let in.
+    fn users(&self) -> Option<Arc<Users>> {
+        let mut known = lock(self.users.as_ref()?);
+        known.refresh();
+        Some(known.users.clone())
+    }
+
+    pub fn verifier(&self, name: &str) -> Option<Verifier> {
+        Some(self.users()?.get(name)?.verifier.clone())
+    }
+
+    /// The role of a user who has proved to be it.
+    pub fn role(&self, name: &str) -> Option<Role> {
+        if self.admits_anybody() { Some(Role::Admin) } else { Some(self.users()?.get(name)?.role) }
+    }
+
+    /// All users with their roles, for catalogs.
+    pub fn roles(&self) -> Vec<(String, Role)> {
+        let users = self.users().unwrap_or_default();
+        users.iter().map(|(name, user)| (name.to_owned(), user.role)).collect()
+    }
+
+    /// Notes a wrong password: how many there were of late, and how long to wait before the client is told.
+    pub fn failed(&self, name: &str) -> (u32, Duration) {
+        let mut failures = lock(&self.failures);
+        if failures.len() >= NAMES_MAX {
+            failures.retain(|_, failure| failure.last.elapsed() < FORGET);
+        }
+        if failures.len() >= NAMES_MAX && !failures.contains_key(name) {
+            return (1, PENALTY * (1 << PENALTY_DOUBLINGS));
+        }
+        let now = Instant::now();
+        let failure = failures.entry(name.to_owned()).or_insert(Failures { count: 0, last: now });
+        if failure.last.elapsed() >= FORGET {
+            failure.count = 0;
+        }
+        *failure = Failures { count: failure.count.saturating_add(1), last: now };
+        (failure.count, PENALTY * (1 << (failure.count - 1).min(PENALTY_DOUBLINGS)))
+    }
+}
+
+impl Known {
+    /// Reads the file again if it has changed. What cannot be read is logged, and changes nothing.
+    fn refresh(&mut self) {
+        let Some((path, known)) = &mut self.file else { return };
+        let now = stamp(path);
+        if *known == now {
+            return;
+        }
+        *known = now;
+        match Users::load(path) {
+            Ok(users) => {
+                self.users = Arc::new(users);
+                tracing::info!(file = %path.display(), "users were read again");
+            }
+            Err(error) => tracing::error!(%error, "users stay as they were"),
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = fs::metadata(path).ok()?;
+    // Seconds and nanoseconds of the last change of its contents or rights.
+    Some((metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec()))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_those_of_the_file_as_it_is_now() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("users");
+        let mut users = Users::default();
+        users.add("ann", Role::Admin, "secret").expect("a user");
+        users.save(&path).expect("saved");
+        let authority = Authority::new(Some(users.clone()), Some(path.clone()));
+        assert_eq!((authority.role("ann"), authority.role("bob")), (Some(Role::Admin), None));
+        users.add("bob", Role::Read, "other").expect("a user");
+        users.remove("ann");
+        users.save(&path).expect("saved");
+        assert_eq!((authority.role("ann"), authority.role("bob")), (None, Some(Role::Read)));
+        assert!(authority.verifier("bob").is_some_and(|verifier| verifier.fits("other")));
+        fs::write(&path, "nonsense").expect("written");
+        assert_eq!(authority.role("bob"), Some(Role::Read));
+        users.save(&path).expect("saved");
+        assert_eq!(authority.roles(), [("bob".to_owned(), Role::Read)]);
+        let anybody = Authority::new(None, None);
+        assert_eq!((anybody.role("x"), anybody.verifier("x").is_some()), (Some(Role::Admin), false));
+    }
+
+    #[test]
+    fn wrong_passwords_cost_more_and_more() {
+        let authority = Authority::new(None, None);
+        let waits: Vec<u128> = (0..8).map(|_| authority.failed("ann").1.as_millis()).collect();
+        assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
+        assert_eq!(authority.failed("bob"), (1, PENALTY));
+        for name in 0..NAMES_MAX {
+            authority.failed(&name.to_string());
+        }
+        assert_eq!(authority.failed("made up").1.as_millis(), 8000);
+        assert_eq!(lock(&authority.failures).len(), NAMES_MAX);
+    }
+}

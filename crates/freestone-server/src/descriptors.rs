@@ -1,0 +1,55 @@
+//! File descriptors: each connection needs one, the database some, and the system gives a process few unless it is asked.
+
+use std::mem::MaybeUninit;
+
+/// What the database's files, listeners and the process itself may take besides connections.
+const OTHERS: u64 = 512;
+
+/// Raises the process' own limit as far as the system allows, if so many connections need it. Says where that is too few.
+pub fn provide(connections: usize) {
+    let needed = connections as u64 + OTHERS;
+    let Some(limits) = limits() else { return };
+    let most = limits.rlim_max;
+    if limits.rlim_cur < needed && limits.rlim_cur < most {
+        raise(libc::rlimit { rlim_cur: needed.min(most), rlim_max: most });
+    }
+    if most < needed {
+        tracing::warn!(
+            connections,
+            needed,
+            allowed = most,
+            "the system allows fewer open files than so many connections may need: raise `ulimit -n`, or lower --max-connections"
+        );
+    }
+}
+
+fn limits() -> Option<libc::rlimit> {
+    let mut limits = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: the pointer is to memory of the type that the call writes.
+    let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limits.as_mut_ptr()) };
+    // SAFETY: a call that succeeds has written all of it.
+    (got == 0).then(|| unsafe { limits.assume_init() })
+}
+
+fn raise(limits: libc::rlimit) {
+    // SAFETY: the pointer is to a whole value, which is only read.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limits) } != 0 {
+        let error = std::io::Error::last_os_error();
+        tracing::warn!(%error, "the number of open files could not be raised");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_raised_and_never_lowered() {
+        let before = limits().expect("limits").rlim_cur;
+        provide(10);
+        assert!(limits().expect("limits").rlim_cur >= before);
+        provide(10_000);
+        let after = limits().expect("limits");
+        assert!(after.rlim_cur >= after.rlim_max.min(10_000 + OTHERS));
+    }
+}

@@ -1,0 +1,93 @@
+//! Bulk ingestion: rows that a client brings, into a table that is there or is made for them.
+
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::sql::CommandStatementIngest;
+use arrow_flight::sql::server::PeekableFlightDataStream;
+use arrow_flight::sql::{TableExistsOption, TableNotExistOption};
+use freestone::quote;
+use futures::TryStreamExt;
+use tonic::Status;
+
+use super::login::Login;
+use super::metadata::{CATALOG, SCHEMA};
+use super::statements::status;
+use crate::insert::{self, Target};
+use crate::running;
+use crate::shared::Shared;
+
+type Result<T, E = Status> = std::result::Result<T, E>;
+
+/// Takes all rows, or none. Gives their number.
+pub async fn ingest(
+    shared: &Arc<Shared>,
+    login: &Arc<Login>,
+    command: CommandStatementIngest,
+    stream: PeekableFlightDataStream,
+) -> Result<i64> {
+    check(&command)?;
+    let is_new = is_new(shared, login, &command).await?;
+    let stream = stream.try_filter(|data| futures::future::ready(!data.data_header.is_empty()));
+    let mut batches = FlightRecordBatchStream::new_from_flight_data(stream.map_err(|status| status.into()));
+    let invalid = |error: arrow_flight::error::FlightError| Status::invalid_argument(error.to_string());
+    let first = batches.try_next().await.map_err(invalid)?;
+    let schema = first.as_ref().map(|batch| batch.schema()).or_else(|| batches.schema().cloned());
+    let schema = schema.ok_or_else(|| Status::invalid_argument("rows to ingest begin with their schema"))?;
+    let target = if is_new { Target::NewTable(&command.table) } else { Target::Table(&command.table) };
+    let (sender, parts) = insert::channel();
+    let inserting = insert::insert(shared, &login.session, target, &schema, parts);
+    let bringing = async move {
+        let mut next = Ok(first);
+        loop {
+            let ends = !matches!(next, Ok(Some(_)));
+            if sender.send(next).await.is_err() || ends {
+                return;
+            }
+            next = batches.try_next().await.map_err(|error| ArrowError::ExternalError(Box::new(error)));
+        }
+    };
+    let rows = tokio::join!(inserting, bringing).0.map_err(status)?;
+    Ok(i64::try_from(rows).unwrap_or(i64::MAX))
+}
+
+/// What this server has: one catalog with one schema, and neither temporary tables nor transactions.
+fn check(command: &CommandStatementIngest) -> Result<()> {
+    let is_other =
+        |name: &Option<String>, own: &str| name.as_deref().is_some_and(|name| !name.is_empty() && name != own);
+    if is_other(&command.catalog, CATALOG) || is_other(&command.schema, SCHEMA) {
+        return Err(Status::not_found(format!("tables are in the schema {SCHEMA} of the catalog {CATALOG}")));
+    }
+    if command.temporary {
+        return Err(Status::unimplemented("there are no temporary tables"));
+    }
+    if command.transaction_id.as_ref().is_some_and(|id| !id.is_empty()) {
+        return Err(Status::unimplemented("there are no transactions"));
+    }
+    Ok(())
+}
+
+/// Whether the table is to be made; one that is replaced is dropped here.
+async fn is_new(shared: &Arc<Shared>, login: &Login, command: &CommandStatementIngest) -> Result<bool> {
+    let session = login.session.clone();
+    let relations = running::on_workers(shared, async move { session.relations().await }).await.map_err(status)?;
+    let exists = relations.iter().any(|relation| relation.name == command.table);
+    let Some(options) = &command.table_definition_options else {
+        return Err(Status::invalid_argument("what to do with a table that exists, or does not, is not said"));
+    };
+    let name = &command.table;
+    match (exists, options.if_not_exist(), options.if_exists()) {
+        (false, TableNotExistOption::Create, _) => Ok(true),
+        (false, TableNotExistOption::Fail, _) => Err(Status::not_found(format!("no table {name}"))),
+        (true, _, TableExistsOption::Append) => Ok(false),
+        (true, _, TableExistsOption::Fail) => Err(Status::already_exists(format!("table {name} exists"))),
+        (true, _, TableExistsOption::Replace) => {
+            for statement in login.session.parse(&format!("DROP TABLE {}", quote(name))).map_err(status)? {
+                running::execute(shared, &login.session, &statement, vec![], None).await.map_err(status)?;
+            }
+            Ok(true)
+        }
+        _ => Err(Status::invalid_argument("what to do with a table that exists, or does not, is not said")),
+    }
+}

@@ -1,0 +1,104 @@
+//! Rows that clients bring, by whatever protocol: a statement inserts them while they come.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::error::ArrowError;
+use freestone::{ArrowTable, Error, ErrorKind, Inputs, Session, quote};
+use tokio::sync::mpsc;
+
+use crate::running::{self, Answer};
+use crate::shared::Shared;
+
+/// The name of the rows in the statement that inserts them.
+const ROWS: &str = "uploaded rows";
+/// Batches that wait to be inserted.
+const BATCHES_AHEAD: usize = 2;
+
+/// Where rows go.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// The columns of a table that have their names.
+    Table(&'a str),
+    /// A table that is made for them.
+    NewTable(&'a str),
+}
+
+/// A batch, or the end. Where the channel ends without it, the client is gone, and nothing is kept.
+pub type Part = Result<Option<RecordBatch>, ArrowError>;
+
+/// What rows come through.
+pub fn channel() -> (mpsc::Sender<Part>, mpsc::Receiver<Part>) {
+    mpsc::channel(BATCHES_AHEAD)
+}
+
+/// Inserts rows; all of them or, after an error, none. Gives their number.
+pub async fn insert(
+    shared: &Arc<Shared>,
+    session: &Arc<Session>,
+    target: Target<'_>,
+    schema: &Schema,
+    parts: mpsc::Receiver<Part>,
+) -> freestone::Result<u64> {
+    let columns = schema.fields().iter().map(|field| quote(field.name())).collect::<Vec<_>>().join(", ");
+    let sql = match target {
+        Target::Table(name) => {
+            format!("INSERT INTO {} ({columns}) SELECT {columns} FROM {}", quote(name), quote(ROWS))
+        }
+        Target::NewTable(name) => format!("CREATE TABLE {} AS SELECT {columns} FROM {}", quote(name), quote(ROWS)),
+    };
+    let [statement] = freestone::parse_script(&sql)
+        .try_into()
+        .map_err(|_| Error::new(ErrorKind::Invalid, format!("rows cannot be inserted into {target:?}")))?;
+    let tables = HashMap::from([(ROWS.to_owned(), table(schema, parts))]);
+    let inputs = Inputs { tables: Arc::new(tables), ..Inputs::default() };
+    match running::execute_stored(shared, session, &statement, inputs, None).await? {
+        Answer::Affected { rows, .. } => Ok(rows),
+        Answer::Done { .. } => Ok(0),
+        Answer::Rows(_) => Err(Error::new(ErrorKind::Internal, "internal error: an insertion gave rows")),
+    }
+}
+
+/// A table that can be read once, while its rows come.
+pub fn table(schema: &Schema, parts: mpsc::Receiver<Part>) -> ArrowTable {
+    let parts = Mutex::new(Some(parts));
+    let own = Arc::new(schema.clone());
+    ArrowTable::of_reader(schema, move || {
+        let parts = parts.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let parts = parts.ok_or_else(|| {
+            Error::new(ErrorKind::Invalid, "rows that are sent with a statement can be read once, and were")
+                .with_hint("name them once in the statement, or load them into a table")
+        })?;
+        Ok(Box::new(Brought { schema: own.clone(), parts, ended: false }))
+    })
+}
+
+struct Brought {
+    schema: SchemaRef,
+    parts: mpsc::Receiver<Part>,
+    ended: bool,
+}
+
+impl Iterator for Brought {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let part = self.parts.blocking_recv();
+        self.ended = !matches!(part, Some(Ok(Some(_))));
+        match part {
+            Some(part) => part.transpose(),
+            None => Some(Err(ArrowError::ExternalError(Box::new(Error::cancelled())))),
+        }
+    }
+}
+
+impl RecordBatchReader for Brought {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,108 @@
+//! Cursors in SQL: DECLARE, FETCH, MOVE and CLOSE. They go forward, and run no further ahead of their client than other
+//! statements.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::scalar::ScalarValue;
+use freestone::{Description, Statement};
+
+use super::connection::Connection;
+use super::describe::columns;
+use super::error::PgError;
+use super::execute::{Cursor, Trouble};
+use super::reply::Status;
+use super::utility::{Declare, Fetch};
+use crate::running::Answer;
+
+/// Cursors that one client may have.
+const CURSORS_MAX: usize = 1000;
+
+/// A cursor, from its DECLARE to its CLOSE or the end of its transaction.
+pub struct Declared {
+    rows: Cursor,
+    schema: SchemaRef,
+    /// Whether it outlives its transaction.
+    pub hold: bool,
+}
+
+impl Connection {
+    pub async fn declare(
+        &mut self,
+        declare: &Declare,
+        query: &Arc<Statement>,
+        values: Vec<ScalarValue>,
+    ) -> Result<(), Trouble> {
+        if !declare.hold && self.status == Status::Idle {
+            let error = PgError::new("25P01", "a cursor lives as long as its transaction, and there is none");
+            return Err(error.with_hint("BEGIN first, or DECLARE … CURSOR WITH HOLD").into());
+        }
+        if self.cursors.contains_key(&declare.name) {
+            return Err(PgError::new("42P03", format!("cursor {} exists", declare.name)).into());
+        }
+        if self.cursors.len() >= CURSORS_MAX {
+            return Err(PgError::new("54000", format!("there are {CURSORS_MAX} cursors")).into());
+        }
+        let Answer::Rows(rows) = self.start(query, values).await? else {
+            return Err(PgError::syntax("a cursor is of a query that gives rows").into());
+        };
+        let schema = rows.schema.clone();
+        let rows = Cursor::new(rows, vec![], "FETCH");
+        self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold: declare.hold });
+        self.replies.complete("DECLARE CURSOR");
+        Ok(())
+    }
+
+    /// The next rows of a cursor. `formats`: those of a portal; without one, the columns are told before the rows.
+    pub async fn fetch(&mut self, fetch: &Fetch, formats: Option<&[i16]>) -> Result<(), Trouble> {
+        let Some(mut declared) = self.cursors.remove(&fetch.name) else { return Err(no_cursor(&fetch.name).into()) };
+        // After an error there are no more rows, and no cursor.
+        self.fetch_from(&mut declared, fetch, formats).await?;
+        self.cursors.insert(fetch.name.clone(), declared);
+        Ok(())
+    }
+
+    async fn fetch_from(
+        &mut self,
+        declared: &mut Declared,
+        fetch: &Fetch,
+        formats: Option<&[i16]>,
+    ) -> Result<(), Trouble> {
+        let is_sent = fetch.tag == "FETCH";
+        if is_sent && formats.is_none() {
+            self.replies.columns(&columns(&declared.schema), |_| 0);
+        }
+        declared.rows.change_formats(formats.unwrap_or_default())?;
+        let (gone, mut count) = (self.gone(), 0u64);
+        while fetch.rows_max.is_none_or(|most| count < most) {
+            let Some((columns, row)) = Connection::while_there(&gone, declared.rows.row()).await?? else { break };
+            if is_sent {
+                self.replies.row(columns, row);
+            }
+            count += 1;
+            self.flush_if_full().await?;
+        }
+        self.replies.complete(&format!("{} {count}", fetch.tag));
+        Ok(())
+    }
+
+    /// What FETCH gives: the cursor's columns; MOVE gives none.
+    pub fn describe_fetch(&self, fetch: &Fetch) -> Result<Description, Trouble> {
+        let declared = self.cursors.get(&fetch.name).ok_or_else(|| no_cursor(&fetch.name))?;
+        let schema = (fetch.tag == "FETCH").then(|| declared.schema.clone());
+        Ok(Description { parameters: vec![], schema })
+    }
+
+    pub fn close_cursor(&mut self, name: Option<&str>) -> Result<(), PgError> {
+        match name {
+            None => self.cursors.clear(),
+            Some(name) => drop(self.cursors.remove(name).ok_or_else(|| no_cursor(name))?),
+        }
+        self.replies.complete(if name.is_some() { "CLOSE CURSOR" } else { "CLOSE CURSOR ALL" });
+        Ok(())
+    }
+}
+
+fn no_cursor(name: &str) -> PgError {
+    PgError::new("34000", format!("there is no cursor {name}"))
+}

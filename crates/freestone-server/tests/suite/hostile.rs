@@ -1,0 +1,233 @@
+//! What must not hurt the server: strangers that say nothing or too much, clients that leave or never read, and many of them.
+
+use std::time::{Duration, Instant};
+
+use arrow_flight::sql::client::FlightSqlServiceClient;
+use freestone_server::{Limits, Role, ServerOptions, Users};
+use freestone_wire::client::Client;
+use futures::TryStreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_postgres::{Config, NoTls};
+use tonic::transport::Endpoint;
+
+use crate::server::{PASSWORD, TestServer};
+
+/// A result that is larger than anybody's memory.
+const HUGE: &str = "SELECT value, repeat('freestone ', 20) || value AS s FROM generate_series(1, 1000000000)";
+/// What the process may grow by while nobody reads such results.
+const GROWTH_BYTES_MAX: u64 = 300 << 20;
+
+async fn server(limits: Limits, no_auth: bool) -> TestServer {
+    let any = || Some("127.0.0.1:0".to_owned());
+    let options = ServerOptions {
+        listen: any(),
+        pg: any(),
+        flight: any(),
+        metrics: any(),
+        no_auth,
+        limits,
+        ..Default::default()
+    };
+    TestServer::start(options).await
+}
+
+async fn postgres(
+    server: &TestServer,
+    user: &str,
+    password: &str,
+) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+    let (host, port) = server.address("postgres").rsplit_once(':').expect("host and port");
+    let mut config = Config::new();
+    config.host(host).port(port.parse().expect("a port")).user(user).password(password).dbname("freestone");
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+async fn wire(server: &TestServer) -> Client {
+    let address = server.address("freestone");
+    let address = format!("freestone://ann:a%20secret@{address}?shared_memory=false&connect_timeout=60");
+    Client::connect(&address).await.expect("a connection")
+}
+
+/// A client of PostgreSQL's protocol that does not read: on a server that admits anybody, after its greeting.
+async fn raw(server: &TestServer) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address("postgres")).await.expect("a connection");
+    let body = [&3i32.rotate_left(16).to_be_bytes()[..], b"user\0ann\0\0"].concat();
+    stream.write_all(&(body.len() as i32 + 4).to_be_bytes()).await.expect("sent");
+    stream.write_all(&body).await.expect("sent");
+    let mut said = vec![];
+    while !said.ends_with(b"Z\0\0\0\x05I") {
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer).await.expect("a greeting");
+        assert!(count > 0, "the server has hung up");
+        said.extend_from_slice(&buffer[..count]);
+    }
+    stream
+}
+
+async fn ask(stream: &mut TcpStream, sql: &str) {
+    let message = [b"Q", &(sql.len() as i32 + 5).to_be_bytes()[..], sql.as_bytes(), b"\0"].concat();
+    stream.write_all(&message).await.expect("sent");
+}
+
+/// Bytes of memory that this process holds: of `/proc`, in pages of 4 KiB.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_clients_at_once() {
+    let server = server(Limits::default(), false).await;
+    let (mut ours, mut others) = (vec![], vec![]);
+    for _ in 0..10 {
+        let some = (0..50).map(|_| async { (wire(&server).await, postgres(&server, "ann", PASSWORD).await) });
+        for (our, other) in futures::future::join_all(some).await {
+            ours.push(our);
+            others.push(other.expect("a connection"));
+        }
+    }
+    assert_eq!(server.metric("connections").await, 1000.0);
+    let error = postgres(&server, "ann", PASSWORD).await.map(drop).expect_err("one too many");
+    assert_eq!(error.code().map(|code| code.code()), Some("53300"), "{error:?}");
+    let answers = others.iter().map(|client| async { client.simple_query("SELECT 42").await.expect("rows").len() });
+    assert!(futures::future::join_all(answers).await.into_iter().all(|count| count > 1));
+    let answers = ours.iter().map(|client| async {
+        client.query("SELECT 42 AS a", None).await.expect("begun").collect().await.expect("rows").len()
+    });
+    assert!(futures::future::join_all(answers).await.into_iter().all(|count| count == 1));
+    drop((ours, others));
+    server.until("connections", 0.0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_says_nothing_or_little_loses_its_place() {
+    let limits = Limits { startup: Duration::from_millis(500), ..Limits::default() };
+    let server = server(limits, false).await;
+    let began = Instant::now();
+    let mut strangers = vec![];
+    for scheme in ["freestone", "postgres", "flight"] {
+        for said in [&b""[..], b"P", b"\0\0\0\x10\0\x03", b"PRI * HTTP/2.0\r\n", b"\x01\0\0\0\0"] {
+            let mut stream = TcpStream::connect(server.address(scheme)).await.expect("a connection");
+            stream.write_all(said).await.expect("sent");
+            strangers.push(stream);
+        }
+    }
+    server.until("connections", 0.0).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lengths_that_are_lies_end_the_connection() {
+    let server = server(Limits::default(), false).await;
+    for (scheme, said) in [
+        ("postgres", &b"\x7f\xff\xff\xff\0\x03\0\0"[..]),
+        ("postgres", b"\0\0\0\x03"),
+        ("freestone", b"\x01\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0"),
+        ("flight", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ("flight", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\x04\0\0\0\0\0"),
+    ] {
+        let mut stream = TcpStream::connect(server.address(scheme)).await.expect("a connection");
+        stream.write_all(said).await.expect("sent");
+        let mut answer = vec![];
+        let ended = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok(), "{scheme} {said:?}: the connection is open still");
+    }
+    assert!(postgres(&server, "ann", PASSWORD).await.is_ok());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_passwords_cost_more_and_more_and_nobody_else_waits() {
+    let server = server(Limits::default(), false).await;
+    let began = Instant::now();
+    for attempt in 0..3 {
+        assert!(postgres(&server, "ann", &format!("wrong {attempt}")).await.is_err());
+    }
+    assert!(began.elapsed() >= Duration::from_millis(1750), "{:?}", began.elapsed());
+    let wrong = format!("freestone://ann:wrong@{}", server.address("freestone"));
+    let began = Instant::now();
+    assert!(Client::connect(&wrong).await.is_err());
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    let began = Instant::now();
+    assert!(postgres(&server, "ann", PASSWORD).await.is_ok() && postgres(&server, "rita", PASSWORD).await.is_ok());
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(server.metric("logins_failed_total").await, 4.0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_are_read_again_when_their_file_changes() {
+    let server = server(Limits::default(), false).await;
+    assert!(postgres(&server, "new", "a new one").await.is_err());
+    let mut users = Users::load(&server.users).expect("users");
+    users.add("new", Role::Read, "a new one").expect("a user");
+    users.remove("rita");
+    users.save(&server.users).expect("saved");
+    let client = postgres(&server, "new", "a new one").await.expect("a connection");
+    assert!(client.batch_execute("CREATE TABLE t (a INT)").await.is_err(), "a reader must not write");
+    assert!(postgres(&server, "rita", PASSWORD).await.is_err());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_clients_that_leave_end() {
+    let server = server(Limits::default(), true).await;
+    {
+        let _all = busy(&server).await;
+        assert_eq!(server.metric("statements_running").await, 3.0);
+    }
+    server.until("statements_running", 0.0).await;
+    server.stop().await;
+}
+
+/// A client of each protocol in the middle of a huge result.
+async fn busy(server: &TestServer) -> Box<dyn std::any::Any> {
+    let address = format!("freestone://ann:@{}?shared_memory=false", server.address("freestone"));
+    let client = Client::connect(&address).await.expect("a connection");
+    let mut ours = client.query(HUGE, None).await.expect("begun");
+    ours.next().await.expect("rows");
+    let mut flight = flight(server).await;
+    let info = flight.execute(HUGE.into(), None).await.expect("planned");
+    let mut stream = flight.do_get(info.endpoint[0].ticket.clone().expect("a ticket")).await.expect("a stream");
+    stream.try_next().await.expect("rows");
+    let mut raw = raw(server).await;
+    ask(&mut raw, HUGE).await;
+    raw.read_exact(&mut [0; 1000]).await.expect("rows");
+    Box::new((ours, client, stream, flight, raw))
+}
+
+async fn flight(server: &TestServer) -> FlightSqlServiceClient<tonic::transport::Channel> {
+    let endpoint = Endpoint::new(format!("http://{}", server.address("flight"))).expect("an endpoint");
+    FlightSqlServiceClient::new(endpoint.connect().await.expect("a connection"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_does_not_read_costs_little() {
+    let server = server(Limits::default(), true).await;
+    let all = busy(&server).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = resident();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let growth = resident().saturating_sub(before);
+    assert_eq!(server.metric("statements_running").await, 3.0);
+    assert!(growth < GROWTH_BYTES_MAX, "the process grew by {growth} bytes");
+    drop(all);
+    server.until("statements_running", 0.0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_never_reads_is_given_up() {
+    let limits = Limits { write: Some(Duration::from_millis(500)), ..Limits::default() };
+    let server = server(limits, true).await;
+    let mut stream = raw(&server).await;
+    ask(&mut stream, HUGE).await;
+    server.until("statements_running", 0.0).await;
+    server.until("connections", 0.0).await;
+    server.stop().await;
+}

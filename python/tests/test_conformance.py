@@ -1,0 +1,29 @@
+"""The server's cases in `conformance/`, by the clients that need Python's packages alone. `make conformance` runs all."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "conformance"))
+
+import cases  # noqa: E402
+import clients  # noqa: E402
+import run  # noqa: E402
+
+
+@pytest.mark.parametrize("name", clients.PYTHON)
+def test_client_gives_what_all_give(name):
+    if name == "adbc-freestone" and "FREESTONE_ADBC_DRIVER" not in clients.os.environ:
+        pytest.skip("FREESTONE_ADBC_DRIVER does not name our ADBC driver")
+    wrong, _ = run.run(name, cases.read())
+    assert not wrong, "\n".join(wrong)
+
+
+def test_cases_are_read():
+    all_cases = cases.read()
+    assert len(all_cases) > 40
+    names = [case.name for case in all_cases if case.name]
+    assert len(names) == len(set(names))
+    with pytest.raises(ValueError):
+        cases.case("queri x\nSELECT 1")
