@@ -471,10 +471,14 @@ def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[st
     for word in wanted:
         if "+" in word:
             varied(parser, word)
+    # `csv:` is that engine alone, `csv` all of its kind.
+    exact = {word.removesuffix(":") for word in wanted if word.endswith(":")}
+    wanted = [word for word in wanted if not word.endswith(":")]
     unknown = [word for word in wanted if not any(word in (name, name.partition(":")[0]) for name in ENGINES)]
+    unknown += [word for word in exact if word not in ENGINES]
     if unknown:
         parser.error(f"unknown engine {', '.join(unknown)}; there are {', '.join(ENGINES)}")
-    return [name for name in ENGINES if name in wanted or name.partition(":")[0] in wanted]
+    return [name for name in ENGINES if name in exact or name in wanted or name.partition(":")[0] in wanted]
 
 
 def varied(parser: argparse.ArgumentParser, word: str) -> None:

@@ -42,6 +42,8 @@ COMPARED = (
     "postgres:adbc", "clickhouse", "clickhouse:lz4", "flight-cpp:16k", "flight-cpp:lz4", "flight-cpp:zstd", "flight-rust",
     "flight-rust:lz4", "flight-rust:zstd", "fixed", "freestone", "freestone:2", "freestone:4", "freestone:8", "freestone:memory",
 )  # fmt: skip
+#: Names that mean all engines of their kind.
+GROUPS = ("postgres", "clickhouse", "fixed")
 DATASETS = ("lineitem", "acs", "ontime")
 NETWORKS = ("local", "lan", "wan", "wan-loss")
 #: Table 3's sizes; a chunk of Freestone's protocol has at least 2 KiB and at most 1 GiB.
@@ -67,13 +69,14 @@ class Laboratory:
         file = self.options.parts.with_suffix(".run")
         file.unlink(missing_ok=True)
         options = self.options
+        names = [name if ":" in name or "+" in name or name in GROUPS else f"{name}:" for name in engines]
         command = [
             self.python,
             BENCH / "export.py",
             "--network",
             network,
             "--engines",
-            ",".join(engines),
+            ",".join(names),
             "--json",
             file,
         ]
