@@ -54,7 +54,7 @@ test-python: build
 
 # The clients that need Java or psql besides; those that are not there are named. The drivers come from Maven, once.
 conformance: test-python
-	PYTHONPATH='$(PYTHON_TREE)' '$(PYTHON_VENV)/bin/python' -B conformance/run.py
+	'$(PYTHON_VENV)/bin/python' -B conformance/run.py
 
 lint: format-check python-check clippy
 

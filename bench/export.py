@@ -460,8 +460,8 @@ def parse() -> argparse.Namespace:
         # Servers that refuse to be root cannot enter root's home.
         options.work = Path("/var/tmp/freestone-export") if os.geteuid() == 0 else CACHE / "export"
     if options.package is None:
-        built = options.freestone.parent.parent / "python"
-        options.package = built if built.exists() else None
+        installed = sorted((CACHE / "python-venv").glob("lib/python*/site-packages/freestone"))
+        options.package = installed[-1].parent if installed else None
     return options
 
 

@@ -408,7 +408,8 @@ def measure(client: Client, query: str) -> tuple[dict[str, float], pa.Table | No
 def main() -> None:
     job = json.loads(sys.argv[1])
     if job.get("package"):
-        sys.path.insert(0, job["package"])
+        # Behind the rest: the folder may hold other packages too.
+        sys.path.append(job["package"])
     schema = pa.ipc.read_schema(pa.BufferReader(bytes.fromhex(job["schema"])))
     client = CLIENTS[job["client"]](job, schema)
     client.fetch(job["warm_query"], lambda: None, WARM_ROWS)
