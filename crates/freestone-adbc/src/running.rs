@@ -308,6 +308,13 @@ pub struct Rows {
     failure: Failure,
 }
 
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // The statement knows the source too, to end it; it must not keep it.
+        *self.current.lock() = Source::Ended;
+    }
+}
+
 impl Rows {
     /// No rows of no columns.
     pub fn none() -> Rows {

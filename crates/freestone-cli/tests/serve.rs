@@ -348,7 +348,7 @@ fn the_shell_works_on_a_server_as_on_a_folder() {
         1,
         &["time: ", "load.sql:5: ", "line 5, column 1"],
     );
-    check_shell(&[db, "-c", "table t", "--format", "parquet", "--output", path_text(&parquet)], "", "");
+    check_shell(&[db, "-c", "SELECT * FROM t", "--format", "parquet", "--output", path_text(&parquet)], "", "");
     let local = format!("select count(*) as n from '{}'", path_text(&parquet));
     check_shell(&["-c", &local, csv[0], csv[1]], "", "n\n3\n");
     check_shell_failure(&[db, "-c", "select * from tt"], 1, &["error: no table or view tt", "hint: did you mean t?"]);

@@ -131,6 +131,7 @@ impl ChunkSender {
                 sent: HashMap::new(),
                 ring: context.ring.clone().filter(|_| at == 0),
                 is_main: at == 0,
+                unpaid: 0,
             };
             tokio::spawn(carrier.run(receiver.clone(), header))
         });
@@ -342,6 +343,8 @@ struct Carrier {
     sent: HashMap<u32, usize>,
     ring: Option<Arc<crate::memory::Ring>>,
     is_main: bool,
+    /// Chunks that were sent without credit.
+    unpaid: usize,
 }
 
 impl Carrier {
@@ -407,6 +410,11 @@ impl Carrier {
         for item in run.drain(..) {
             self.carry(item).await?;
         }
+        // Chunks without credit go out like the others, and are paid for when everything that has credit is on its way: the
+        // reader may wait for the last of it, and gives no more before.
+        for _ in 0..std::mem::take(&mut self.unpaid) {
+            self.credit().await?;
+        }
         Ok(())
     }
 
@@ -455,18 +463,14 @@ impl Carrier {
                 work.await.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
             }
         };
-        let unpaid = frames.len().saturating_sub(1);
+        // A job that made more chunks than one took credit for one.
+        self.unpaid += frames.len().saturating_sub(1);
         for bytes in frames {
             match &self.ring {
                 Some(ring) => self.send_mapped(ring, &bytes).await?,
                 None => self.stream.send_measured(&bytes).await?,
             }
             self.context.pool.give(bytes);
-        }
-        // A job that made more chunks than one took credit for one. All of them go out, since the reader may wait for the
-        // last while later chunks have the credit; then they are paid for.
-        for _ in 0..unpaid {
-            self.credit().await?;
         }
         Ok(())
     }

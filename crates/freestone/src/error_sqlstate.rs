@@ -103,12 +103,10 @@ mod tests {
 
     #[test]
     fn a_kind_survives_its_sqlstate() {
-        let mut states = std::collections::BTreeSet::new();
         for (kind, messages) in KINDS {
             for message in messages.iter().chain([&"something else"]) {
                 let state = Error::new(kind, *message).sqlstate();
                 assert_eq!(ErrorKind::of_sqlstate(state), kind, "{message}: {state}");
-                assert!(states.insert(state), "{message}: {state} is another's");
             }
         }
         assert_eq!(ErrorKind::of_sqlstate("40001"), ErrorKind::Internal);

@@ -8,9 +8,10 @@ use freestone_wire::client::Client;
 use futures::TryStreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_postgres::{Config, NoTls};
+
 use tonic::transport::Endpoint;
 
+use crate::postgres::connect_as;
 use crate::server::{PASSWORD, TestServer};
 
 /// A result that is larger than anybody's memory.
@@ -30,19 +31,6 @@ async fn server(limits: Limits, no_auth: bool) -> TestServer {
         ..Default::default()
     };
     TestServer::start(options).await
-}
-
-async fn postgres(
-    server: &TestServer,
-    user: &str,
-    password: &str,
-) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
-    let (host, port) = server.address("postgres").rsplit_once(':').expect("host and port");
-    let mut config = Config::new();
-    config.host(host).port(port.parse().expect("a port")).user(user).password(password).dbname("freestone");
-    let (client, connection) = config.connect(NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
 }
 
 async fn wire(server: &TestServer) -> Client {
@@ -83,14 +71,14 @@ async fn a_thousand_clients_at_once() {
     let server = server(Limits::default(), false).await;
     let (mut ours, mut others) = (vec![], vec![]);
     for _ in 0..10 {
-        let some = (0..50).map(|_| async { (wire(&server).await, postgres(&server, "ann", PASSWORD).await) });
+        let some = (0..50).map(|_| async { (wire(&server).await, connect_as(&server, "ann", PASSWORD).await) });
         for (our, other) in futures::future::join_all(some).await {
             ours.push(our);
             others.push(other.expect("a connection"));
         }
     }
     assert_eq!(server.metric("connections").await, 1000.0);
-    let error = postgres(&server, "ann", PASSWORD).await.map(drop).expect_err("one too many");
+    let error = connect_as(&server, "ann", PASSWORD).await.map(drop).expect_err("one too many");
     assert_eq!(error.code().map(|code| code.code()), Some("53300"), "{error:?}");
     let answers = others.iter().map(|client| async { client.simple_query("SELECT 42").await.expect("rows").len() });
     assert!(futures::future::join_all(answers).await.into_iter().all(|count| count > 1));
@@ -137,7 +125,7 @@ async fn lengths_that_are_lies_end_the_connection() {
         let ended = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
         assert!(ended.is_ok(), "{scheme} {said:?}: the connection is open still");
     }
-    assert!(postgres(&server, "ann", PASSWORD).await.is_ok());
+    assert!(connect_as(&server, "ann", PASSWORD).await.is_ok());
     server.stop().await;
 }
 
@@ -146,7 +134,7 @@ async fn wrong_passwords_cost_more_and_more_and_nobody_else_waits() {
     let server = server(Limits::default(), false).await;
     let began = Instant::now();
     for attempt in 0..3 {
-        assert!(postgres(&server, "ann", &format!("wrong {attempt}")).await.is_err());
+        assert!(connect_as(&server, "ann", &format!("wrong {attempt}")).await.is_err());
     }
     assert!(began.elapsed() >= Duration::from_millis(1750), "{:?}", began.elapsed());
     let wrong = format!("freestone://ann:wrong@{}", server.address("freestone"));
@@ -154,7 +142,7 @@ async fn wrong_passwords_cost_more_and_more_and_nobody_else_waits() {
     assert!(Client::connect(&wrong).await.is_err());
     assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     let began = Instant::now();
-    assert!(postgres(&server, "ann", PASSWORD).await.is_ok() && postgres(&server, "rita", PASSWORD).await.is_ok());
+    assert!(connect_as(&server, "ann", PASSWORD).await.is_ok() && connect_as(&server, "rita", PASSWORD).await.is_ok());
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(server.metric("logins_failed_total").await, 4.0);
     server.stop().await;
@@ -163,14 +151,14 @@ async fn wrong_passwords_cost_more_and_more_and_nobody_else_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn users_are_read_again_when_their_file_changes() {
     let server = server(Limits::default(), false).await;
-    assert!(postgres(&server, "new", "a new one").await.is_err());
+    assert!(connect_as(&server, "new", "a new one").await.is_err());
     let mut users = Users::load(&server.users).expect("users");
     users.add("new", Role::Read, "a new one").expect("a user");
     users.remove("rita");
     users.save(&server.users).expect("saved");
-    let client = postgres(&server, "new", "a new one").await.expect("a connection");
+    let client = connect_as(&server, "new", "a new one").await.expect("a connection");
     assert!(client.batch_execute("CREATE TABLE t (a INT)").await.is_err(), "a reader must not write");
-    assert!(postgres(&server, "rita", PASSWORD).await.is_err());
+    assert!(connect_as(&server, "rita", PASSWORD).await.is_err());
     server.stop().await;
 }
 

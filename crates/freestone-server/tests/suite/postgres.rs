@@ -13,7 +13,7 @@ async fn server() -> TestServer {
     TestServer::start(ServerOptions { pg: Some("127.0.0.1:0".into()), ..ServerOptions::default() }).await
 }
 
-async fn connect_as(server: &TestServer, user: &str, password: &str) -> Result<Client, Error> {
+pub async fn connect_as(server: &TestServer, user: &str, password: &str) -> Result<Client, Error> {
     let (host, port) = server.address("postgres").rsplit_once(':').expect("host and port");
     let mut config = Config::new();
     config.host(host).port(port.parse().expect("a port")).user(user).password(password).dbname("freestone");

@@ -74,6 +74,13 @@ async fn compare(session: &Session, seed: u64, count: usize) {
     }
 }
 
+/// An empty table with the columns of `plain`, clustered.
+async fn create_clustered(session: &Session) {
+    let columns = "cust INT, day DATE NOT NULL, part INT, x BIGINT,
+        FOREIGN KEY (cust) REFERENCES cust (id), FOREIGN KEY (day) REFERENCES day (id)";
+    run(session, &format!("CREATE TABLE clustered ({columns}) WITH ({CLUSTER})")).await;
+}
+
 fn database() -> Arc<Database> {
     Database::in_memory(Options { threads: 2, ..Options::default() }).unwrap()
 }
@@ -83,14 +90,7 @@ async fn random_star_joins_answer_alike() {
     let database = database();
     let session = database.session();
     star(&session).await;
-    run(
-        &session,
-        &format!(
-            "CREATE TABLE clustered (cust INT, day DATE NOT NULL, part INT, x BIGINT,
-                FOREIGN KEY (cust) REFERENCES cust (id), FOREIGN KEY (day) REFERENCES day (id)) WITH ({CLUSTER})"
-        ),
-    )
-    .await;
+    create_clustered(&session).await;
     run(&session, "INSERT INTO clustered SELECT * FROM plain").await;
     compare(&session, 1, 150).await;
     let pruned = answer(
@@ -394,14 +394,7 @@ async fn loads_are_merged_in_the_background() {
     let database = database();
     let session = database.session();
     star(&session).await;
-    run(
-        &session,
-        &format!(
-            "CREATE TABLE clustered (cust INT, day DATE NOT NULL, part INT, x BIGINT,
-                FOREIGN KEY (cust) REFERENCES cust (id), FOREIGN KEY (day) REFERENCES day (id)) WITH ({CLUSTER})"
-        ),
-    )
-    .await;
+    create_clustered(&session).await;
     run(&session, "DELETE FROM plain WHERE cust = 5").await;
     // Rows that lose what they reference stay: merging does not ask for it again.
     run(&session, "INSERT INTO clustered SELECT * FROM plain WHERE x % 3 = 0").await;
