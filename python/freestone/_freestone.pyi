@@ -1,7 +1,8 @@
 """The native half of the package. Programs use :mod:`freestone`."""
 
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, final
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, final, type_check_only
 
+__all__: List[str]
 __version__: str
 
 @final
@@ -50,6 +51,7 @@ class Query:
     def wrapped(self, before: str, after: str) -> Query: ...
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
+@type_check_only
 class ArrowStream:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 

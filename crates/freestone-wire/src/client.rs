@@ -33,6 +33,9 @@ use crate::types::{describe, schema_of, wire_schema};
 
 pub use given::{Given, Input};
 
+/// How long a result that was left may take to be gone.
+const LEAVING: Duration = Duration::from_millis(200);
+
 /// The largest message but chunks that a server may send.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Uploads' chunks are not larger than this, whatever the server takes.
@@ -372,11 +375,15 @@ impl Client {
         let permit = match inner.open.clone().try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
-                let is_abandoned = inner.route.borrow().as_ref().is_none_or(|route| route.events.is_closed());
-                if !is_abandoned {
-                    return Err(WireError::Busy);
-                }
-                inner.open.clone().acquire_owned().await.map_err(|_| WireError::Closed("by an error"))?
+                let is_abandoned = || inner.route.borrow().as_ref().is_none_or(|route| route.events.is_closed());
+                let opening = inner.open.clone().acquire_owned();
+                let opened = if is_abandoned() {
+                    opening.await
+                } else {
+                    // A task that was aborted a moment ago may not have dropped its result yet.
+                    tokio::time::timeout(LEAVING, opening).await.map_err(|_| WireError::Busy)?
+                };
+                opened.map_err(|_| WireError::Closed("by an error"))?
             }
         };
         if inner.is_broken.load(Ordering::Acquire) {
