@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, final, type_check_only
 
-__all__: List[str]
+__all__ = ["Batch", "Batches", "Connection", "Query", "Rows", "__version__"]
 __version__: str
 
 @final

@@ -25,7 +25,7 @@ def of_client(name):
     return pytest.param(name, marks=marks)
 
 
-@pytest.mark.parametrize("name", map(of_client, clients.PYTHON))
+@pytest.mark.parametrize("name", [of_client(name) for name in clients.PYTHON])
 def test_client_gives_what_all_give(name):
     if name == "adbc-freestone" and "FREESTONE_ADBC_DRIVER" not in clients.os.environ:
         pytest.skip("FREESTONE_ADBC_DRIVER does not name our ADBC driver")
