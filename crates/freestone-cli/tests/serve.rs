@@ -239,7 +239,8 @@ fn hostile_bytes_do_not_harm_others() {
     ] {
         let mut stream = server.connect();
         stream.write_all(bytes).expect("sent");
-        stream.shutdown(std::net::Shutdown::Write).expect("shut");
+        // The server may have closed it by now.
+        let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut rest = vec![];
         let _ = stream.read_to_end(&mut rest);
     }
