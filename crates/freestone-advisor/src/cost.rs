@@ -1,0 +1,33 @@
+//! What a prediction says, and who gives it.
+
+use freestone_store::design::Design;
+use serde::{Deserialize, Serialize};
+
+use crate::workload::Query;
+
+/// A predicted time with its interval: the measured value lies between `low_ms` and `high_ms` in about 9 of 10 cases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    pub ms: f64,
+    pub low_ms: f64,
+    pub high_ms: f64,
+    /// Time of the medium, and of the processor, of which `ms` is made; they overlap.
+    pub io_ms: f64,
+    pub cpu_ms: f64,
+    /// Bytes that come from the medium.
+    pub bytes: f64,
+}
+
+/// Predicts for one table, on one machine.
+pub trait CostModel {
+    /// Columns of the table.
+    fn columns(&self) -> usize;
+    /// A column's name, as designs name it.
+    fn column_name(&self, column: usize) -> &str;
+    /// One query on the whole table stored so.
+    fn query(&self, design: &Design, query: &Query) -> Cost;
+    /// Bytes of the table stored so.
+    fn bytes(&self, design: &Design) -> f64;
+    /// Writing the table anew from how it is stored now.
+    fn conversion(&self, design: &Design) -> Cost;
+}

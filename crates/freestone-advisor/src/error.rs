@@ -1,0 +1,19 @@
+//! What can go wrong while measuring, predicting and advising.
+
+use std::path::PathBuf;
+
+pub type Result<T, E = AdvisorError> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AdvisorError {
+    /// Something asked for that makes no sense; the text says what and what to do.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    /// A profile or workload that cannot be read.
+    #[error("{}: not a {what}: {source}", path.display())]
+    Format { path: PathBuf, what: &'static str, source: serde_json::Error },
+    #[error(transparent)]
+    Store(#[from] freestone_store::StoreError),
+}
