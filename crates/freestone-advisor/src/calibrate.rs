@@ -1,0 +1,83 @@
+//! Measures this machine: its memory as the Calibrator of paper 003 (section 3.2) does, its disk, its own loopback network,
+//! and what the store's scans cost on it, each by repeats with their spread.
+
+mod disk;
+mod engine;
+mod host;
+mod memory;
+mod network;
+mod pages;
+mod scans;
+mod tables;
+mod timing;
+
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::error::Result;
+use crate::profile::{Hardware, Profile, Source, VERSION};
+use timing::Timing;
+
+/// How long calibration may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// A second or two: for tests, and to see that it works. Its figures are rough.
+    Quick,
+    /// Up to a minute.
+    Normal,
+}
+
+#[derive(Debug, Clone)]
+pub struct CalibrateOptions {
+    pub effort: Effort,
+    /// A folder on the disk to measure, in which a file is made and removed again; `None` measures no disk.
+    pub folder: Option<PathBuf>,
+    /// Most threads that bandwidth is measured with.
+    pub threads: usize,
+}
+
+impl Default for CalibrateOptions {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        CalibrateOptions { effort: Effort::Normal, folder: None, threads }
+    }
+}
+
+/// Of a loop that always does the same: more spread than this, and the machine has other work.
+const NOISY_SPREAD: f64 = 0.15;
+
+/// Measures the machine. `progress` hears what is measured next, and the share of the work that is done. Errors where the
+/// folder cannot be written, or an in-memory table cannot be made.
+pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)) -> Result<Profile> {
+    let begin = Instant::now();
+    let timing = Timing::new(options.effort);
+    let host = host::host();
+    let mut warnings = vec![];
+    progress("memory", 0.0);
+    let mut hardware = Hardware { spread: timing::spread(&timing), ..Hardware::default() };
+    memory::measure(&mut hardware, options, &timing);
+    progress("network", 0.4);
+    hardware.loopback = network::loopback(&timing);
+    if let Some(folder) = &options.folder {
+        progress("disk", 0.45);
+        hardware.disk = Some(disk::measure(folder, &timing, &mut warnings)?);
+    }
+    progress("scans", 0.6);
+    let engine = engine::measure(&timing, &mut |share| progress("scans", 0.6 + 0.4 * share))?;
+    if hardware.spread.value > NOISY_SPREAD {
+        let percent = hardware.spread.value * 100.0;
+        warnings.push(format!(
+            "the machine is noisy: a loop that always does the same varied by {percent:.0} %; calibrate when it is idle"
+        ));
+    }
+    if let Some(name) = &host.hypervisor {
+        warnings.push(format!("a virtual machine ({name}): what its neighbours do changes its figures"));
+    }
+    let measured_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let seconds = begin.elapsed().as_secs_f64();
+    let (version, source) = (VERSION, Source::Measured);
+    Ok(Profile { version, source, host, measured_at, seconds, hardware, engine, warnings })
+}
+
+#[cfg(test)]
+mod tests;

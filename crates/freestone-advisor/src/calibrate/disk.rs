@@ -1,0 +1,123 @@
+//! The disk under a folder, read as scans read it: through the store's medium, around the system's cache where it can.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use freestone_store::StoreError;
+use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadFile, ReadRequest};
+
+use super::timing::Timing;
+use crate::error::Result;
+use crate::profile::{DiskCosts, DiskPoint, Measured};
+
+const UNITS: [usize; 4] = [4 << 10, 32 << 10, 128 << 10, 512 << 10];
+const DEPTHS: [usize; 4] = [1, 4, 16, 48];
+const NAME: &str = "freestone-calibration.tmp";
+
+/// Measures the disk of a folder by a file that is removed again.
+pub fn measure(folder: &Path, timing: &Timing, warnings: &mut Vec<String>) -> Result<DiskCosts> {
+    let bytes = if timing.is_quick() { 8 << 20 } else { 192 << 20 };
+    let medium = |direct| Disk::open(folder, true, DiskOptions { direct, ..DiskOptions::default() });
+    let disk = medium(DirectMode::On).map_err(StoreError::from)?;
+    let _ = disk.remove(NAME);
+    let write = write(&disk, bytes)?;
+    let costs = read(&disk, bytes, true, folder, write, timing).or_else(|_| {
+        warnings.push(format!("{}: no direct I/O; reads may come from the system's cache", folder.display()));
+        let disk = medium(DirectMode::Off).map_err(StoreError::from)?;
+        read(&disk, bytes, false, folder, write, timing)
+    });
+    let _ = disk.remove(NAME);
+    costs
+}
+
+fn write(disk: &Disk, bytes: usize) -> Result<Measured> {
+    const PART: usize = 1 << 20;
+    let mut random = Random(7);
+    let mut content = vec![0u8; bytes];
+    content.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
+    let start = Instant::now();
+    let mut file = disk.create(NAME).map_err(StoreError::from)?;
+    content.chunks(PART).try_for_each(|part| file.append(part)).map_err(StoreError::from)?;
+    file.finish().map_err(StoreError::from)?;
+    let ns = start.elapsed().as_nanos() as f64 / bytes as f64;
+    Ok(Measured { value: ns, low: ns * 0.5, high: ns * 2.0 })
+}
+
+fn read(
+    disk: &Disk,
+    bytes: usize,
+    direct: bool,
+    folder: &Path,
+    write: Measured,
+    timing: &Timing,
+) -> Result<DiskCosts> {
+    let file = disk.open(NAME).map_err(StoreError::from)?;
+    let mut costs = DiskCosts {
+        folder: folder.display().to_string(),
+        direct,
+        sequential: vec![],
+        random: vec![],
+        write,
+    };
+    for unit in UNITS {
+        for depth in DEPTHS {
+            let point = |random| -> Result<DiskPoint> {
+                let ns = reads(&file, bytes, unit, depth, random, timing)?;
+                Ok(DiskPoint { unit: unit as u64, depth: depth as u32, ns })
+            };
+            costs.random.push(point(true)?);
+            costs.sequential.push(point(false)?);
+        }
+    }
+    Ok(costs)
+}
+
+/// Nanoseconds from one read's end to the next one's: batches of `depth` reads are asked for at once, as a unit's are.
+fn reads(
+    file: &Arc<dyn ReadFile>,
+    bytes: usize,
+    unit: usize,
+    depth: usize,
+    random: bool,
+    timing: &Timing,
+) -> Result<Measured> {
+    let places = bytes / unit;
+    let mut state = Random(unit as u64 * 31 + depth as u64);
+    let mut next = 0;
+    // Long enough to be seen, short enough that 32 points take some seconds.
+    let (rounds, time) = if timing.is_quick() { (2, 1_000_000) } else { (60, 100_000_000) };
+    let begin = Instant::now();
+    let mut samples = vec![];
+    while samples.len() < rounds && (samples.len() < 2 || begin.elapsed().as_nanos() < time) {
+        let mut requests: Vec<ReadRequest> = (0..depth)
+            .map(|_| {
+                next = if random { state.next() as usize % places } else { (next + 1) % places };
+                ReadRequest { offset: (next * unit) as u64, len: unit }
+            })
+            .collect();
+        if random {
+            // Neighbours would be read together.
+            requests.sort_unstable_by_key(|r| r.offset);
+            requests.dedup_by_key(|r| r.offset);
+        }
+        let start = Instant::now();
+        for result in file.read_many(&requests) {
+            result.map_err(StoreError::from)?;
+        }
+        samples.push(start.elapsed().as_nanos() as f64 / requests.len() as f64);
+    }
+    Ok(Measured::of(&samples))
+}
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}

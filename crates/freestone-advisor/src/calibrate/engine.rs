@@ -1,0 +1,282 @@
+//! What the store's scans cost: differences between scans of small tables in memory that differ in one thing.
+
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, StringViewArray};
+use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, units};
+
+use super::pages;
+use super::scans::{Bench, GRANULE, Named, between};
+use super::tables::{self, Random, SELECTOR, Subject};
+use super::timing::Timing;
+use crate::error::Result;
+use crate::profile::{Curve, EngineCosts, Family, Form, Kernel, Measured, Operation};
+
+/// Shares of the rows that are taken.
+const SHARES: [f64; 6] = [1e-3, 1e-2, 0.1, 0.3, 0.7, 1.0];
+const QUICK_SHARES: [f64; 3] = [1e-2, 0.1, 1.0];
+/// Shares of the rows that still qualify before a filter.
+const FILTER_SHARES: [f64; 4] = [1e-3, 1e-2, 0.1, 1.0];
+
+pub fn measure(timing: &Timing, progress: &mut dyn FnMut(f64)) -> Result<EngineCosts> {
+    let mut costs = EngineCosts::default();
+    let rows = if timing.is_quick() { 16 << 10 } else { 128 << 10 };
+    pages::measure(&mut costs, timing)?;
+    progress(0.3);
+    let subjects = tables::chunks(rows);
+    let bench = bench_of(rows, &subjects, &[("design", "column")])?;
+    frame(&mut costs, &bench, timing)?;
+    kernels(&mut costs, Form::Chunk, &bench, &subjects, timing)?;
+    shipping(&mut costs, &bench, timing)?;
+    drop((bench, subjects));
+    progress(0.6);
+    // Tuples have the columns that selects them beside them, in a group of its own.
+    let subjects = tables::tuples(rows);
+    let names: Vec<&str> = subjects.iter().map(|s| s.column.0.as_str()).collect();
+    let groups = format!("({})", names.join(", "));
+    for (form, page) in [(Form::Dense, "dense"), (Form::Slotted, "slotted")] {
+        let mut plain = tables::tuples(rows);
+        for subject in &mut plain {
+            subject.column.2 = match (form, subject.family) {
+                (Form::Dense, Family::Dictionary | Family::TextDictionary) => "dictionary",
+                (Form::Dense, Family::Fsst) => "fsst",
+                (Form::Dense, Family::Text) => "plain",
+                _ => "",
+            };
+        }
+        let bench = bench_of_groups(rows, &plain, &[("groups", &groups), ("page", page)])?;
+        let own: Vec<Subject> = if form == Form::Dense { plain } else { plain.into_iter().filter_map(slotted).collect() };
+        kernels(&mut costs, form, &bench, &own, timing)?;
+    }
+    progress(0.85);
+    tuple_output(&mut costs, timing);
+    costs.scan = timing.measure(|| {
+        std::thread::scope(|scope| _ = scope.spawn(|| std::hint::black_box(0)).join());
+    });
+    writing(&mut costs, timing)?;
+    progress(1.0);
+    Ok(costs)
+}
+
+/// What a subject is in slotted tuples, where only its type counts.
+fn slotted(subject: Subject) -> Option<Subject> {
+    let family = match subject.family {
+        Family::General => Family::Plain,
+        Family::FloatKey => Family::Float,
+        Family::Text => Family::Text,
+        Family::Nulls => Family::Nulls,
+        _ => return None,
+    };
+    Some(Subject { family, ..subject })
+}
+
+fn bench_of(rows: usize, subjects: &[Subject], options: &[(&str, &str)]) -> Result<Bench> {
+    let mut columns: Vec<Named> = vec![tables::selector(rows)];
+    columns.extend(subjects.iter().map(|s| s.column.clone()));
+    Bench::new(&columns, options, true)
+}
+
+fn bench_of_groups(rows: usize, subjects: &[Subject], options: &[(&str, &str)]) -> Result<Bench> {
+    let mut columns: Vec<Named> = vec![tables::selector(rows)];
+    if options.iter().any(|(_, page)| *page == "slotted") {
+        columns[0].2 = "";
+    }
+    columns.extend(subjects.iter().map(|s| s.column.clone()));
+    Bench::new(&columns, options, true)
+}
+
+/// The selector's predicate that a share of the rows passes.
+fn passing(share: f64) -> freestone_store::scan::ColumnPredicate {
+    between(0, 0, (SELECTOR as f64 * share) as i128 - 1)
+}
+
+/// What granules, zones, batches and lists cost, whatever is in them.
+fn frame(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<()> {
+    let granules = bench.granules();
+    let nothing = bench.scan(&[], &[], timing)?;
+    costs.granule = nothing.scaled(1.0 / granules);
+    let large = bench.time(ScanRequest { batch_rows: 1 << 20, ..ScanRequest::columns(vec![]) }, timing)?;
+    costs.batch = nothing.minus(large).scaled(1.0 / (granules - 1.0).max(1.0));
+    costs.granule = costs.granule.minus(costs.batch);
+    // A predicate that every zone decides.
+    let decided = between(0, i128::MIN, i128::MAX);
+    let judged = bench.scan(&[], &[decided.clone(), decided.clone(), decided.clone(), decided], timing)?;
+    costs.judge = judged.minus(nothing).scaled(0.25 / granules);
+    let none = bench.scan(&[], &[between(0, 5, 4 + (SELECTOR as i128 >> 18))], timing)?;
+    let mut points = vec![];
+    for share in [1e-3, 1e-2, 0.1, 0.3, 0.7, 0.95] {
+        let listed = bench.scan(&[], &[passing(share)], timing)?;
+        points.push((share, listed.minus(none).scaled(1.0 / bench.rows)));
+    }
+    costs.select = Curve::new(points);
+    let page = costs.page(Form::Chunk).map_or(0.0, |p| p.decode.at(1.0));
+    let few = [between(0, 5, 4 + (SELECTOR as i128 >> 16))];
+    let with = bench.scan(&[1, 2, 3, 4], &few, timing)?;
+    let without = bench.scan(&[], &few, timing)?;
+    let column = with.minus(without).scaled(0.25);
+    costs.batch_column = column.minus(Measured::exact(page * granules)).scaled(1.0);
+    costs.unit = costs.granule;
+    Ok(())
+}
+
+/// Decoding and filtering of each subject.
+fn kernels(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subject], timing: &Timing) -> Result<()> {
+    let shares: &[f64] = if timing.is_quick() { &QUICK_SHARES } else { &SHARES };
+    let everything = bench.scan(&[], &[], timing)?;
+    let mut without = vec![];
+    for share in shares {
+        without.push(if *share < 1.0 { bench.scan(&[], &[passing(*share)], timing)? } else { everything });
+    }
+    for (at, subject) in subjects.iter().enumerate() {
+        let column = bench.table.schema.index_of(&subject.column.0).unwrap_or(at + 1);
+        let mut points = vec![];
+        for (share, without) in shares.iter().zip(&without) {
+            let predicates = if *share < 1.0 { vec![passing(*share)] } else { vec![] };
+            let with = bench.scan(&[column], &predicates, timing)?;
+            let visits = visits(costs, form, bench, column, *share, Operation::Decode)?;
+            let taken = bench.rows * share;
+            points.push((*share, with.minus(*without).minus(visits).scaled(1.0 / taken)));
+        }
+        put(costs, form, subject, Operation::Decode, points);
+        let Some(predicate) = &subject.predicate else { continue };
+        let own = freestone_store::scan::ColumnPredicate { column, predicate: predicate.clone() };
+        let mut points = vec![];
+        for share in if timing.is_quick() { &FILTER_SHARES[2..] } else { &FILTER_SHARES } {
+            let (predicates, without) = if *share < 1.0 {
+                (vec![passing(*share), own.clone()], bench.scan(&[], &[passing(*share)], timing)?)
+            } else {
+                (vec![own.clone()], everything)
+            };
+            let with = bench.scan(&[], &predicates, timing)?;
+            let visits = visits(costs, form, bench, column, *share, Operation::Filter)?;
+            let listed = Measured::exact(if *share < 1.0 { 0.0 } else { bench.rows * costs.select.at(0.1) });
+            points.push((*share, with.minus(without).minus(visits).minus(listed).scaled(1.0 / bench.rows)));
+        }
+        put(costs, form, subject, Operation::Filter, points);
+    }
+    subtract_plain_of_nulls(costs, form);
+    Ok(())
+}
+
+fn put(costs: &mut EngineCosts, form: Form, subject: &Subject, operation: Operation, points: Vec<(f64, Measured)>) {
+    let (family, parameter, ns) = (subject.family, subject.parameter, Curve::new(points));
+    costs.kernels.push(Kernel { form, family, operation, parameter, ns });
+}
+
+/// What page visits cost in a measurement of a column at a share.
+fn visits(
+    costs: &EngineCosts,
+    form: Form,
+    bench: &Bench,
+    column: usize,
+    share: f64,
+    operation: Operation,
+) -> Result<Measured> {
+    let (visits, _) = bench.pages(column)?;
+    let a_granule = visits / bench.granules();
+    let page = costs.page(form).map_or(0.0, |p| match operation {
+        Operation::Decode => p.decode.at(a_granule),
+        Operation::Filter => p.filter.at(a_granule),
+    });
+    let touched = 1.0 - (1.0 - share).powf(GRANULE / a_granule);
+    Ok(Measured::exact(page * visits * touched))
+}
+
+/// The kernel of NULLs is what a column with them costs beyond one without.
+fn subtract_plain_of_nulls(costs: &mut EngineCosts, form: Form) {
+    let plain = costs.kernels.iter().filter(|k| k.form == form);
+    let plain: Vec<Kernel> = plain
+        .filter(|k| matches!(k.family, Family::BitPack | Family::Plain) && k.parameter >= 14.0)
+        .cloned()
+        .collect();
+    for kernel in costs.kernels.iter_mut().filter(|k| k.form == form && k.family == Family::Nulls) {
+        if let Some(without) = plain.iter().find(|k| k.operation == kernel.operation) {
+            kernel.ns.points.iter_mut().for_each(|(x, ns)| *ns = ns.minus(without.ns.measured(*x)));
+        }
+    }
+}
+
+/// Columns as they are stored, for a client.
+fn shipping(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<()> {
+    let columns: Vec<usize> = (1..bench.table.schema.columns.len().min(9)).collect();
+    let mut pages = 0.0;
+    for column in &columns {
+        pages += bench.pages(*column)?.0;
+    }
+    let run = timing.measure_each(|| {
+        let mut scan = StoredScan::new(bench.table.clone(), columns.clone());
+        while let Some(rows) = scan.next_rows()? {
+            drop(rows);
+        }
+        Ok::<f64, crate::error::AdvisorError>(1.0)
+    })?;
+    costs.ship_page = run.scaled(1.0 / pages.max(1.0));
+    // Whoever ships copies the bytes once into what is sent.
+    let bytes = vec![7u8; 1 << 20];
+    let mut copy = vec![0u8; bytes.len()];
+    let copied = timing.measure(|| copy.copy_from_slice(std::hint::black_box(&bytes)));
+    std::hint::black_box(&copy);
+    costs.ship_byte = copied.scaled(1.0 / bytes.len() as f64);
+    Ok(())
+}
+
+fn tuple_output(costs: &mut EngineCosts, timing: &Timing) {
+    const ROWS: usize = 8192;
+    let mut random = Random(23);
+    let numbers = Int64Array::from_iter_values((0..ROWS).map(|_| random.next() as i64));
+    let texts = StringViewArray::from_iter_values((0..ROWS).map(|row| format!("text number {row:020}")));
+    let time = |arrays: Vec<(&str, arrow_array::ArrayRef)>| {
+        let batch = arrow_array::RecordBatch::try_from_iter(arrays).expect("columns of the same length");
+        let layout = TupleLayout::new(batch.schema().as_ref());
+        let mut block = TupleBlock::default();
+        timing.measure(|| layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.rows())))
+    };
+    let column: arrow_array::ArrayRef = Arc::new(numbers);
+    let of_numbers = time(["a", "b", "c", "d"].map(|name| (name, column.clone())).to_vec());
+    costs.tuple_value = of_numbers.scaled(0.25 / ROWS as f64);
+    let of_texts = time(vec![("t", Arc::new(texts) as arrow_array::ArrayRef)]);
+    costs.tuple_byte = of_texts.scaled(1.0 / ROWS as f64).minus(costs.tuple_value).scaled(1.0 / 32.0);
+}
+
+/// Encoding and sorting, by writing small tables.
+fn writing(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
+    let rows = if timing.is_quick() { 8 << 10 } else { 256 << 10 };
+    let mut random = Random(29);
+    let mut numbers = || -> Named {
+        let values = (0..rows).map(|_| random.below(1 << 24) as i64).collect::<Vec<_>>();
+        (format!("c{}", random.below(1 << 40)), Arc::new(Int64Array::from(values)), "")
+    };
+    let columns: Vec<Named> = (0..4).map(|_| numbers()).collect();
+    let write = |columns: &[Named], options: &[(&str, &str)]| -> Result<f64> {
+        let start = std::time::Instant::now();
+        Bench::new(columns, options, true)?;
+        Ok(start.elapsed().as_nanos() as f64)
+    };
+    let unsorted = write(&columns, &[("design", "column")])?;
+    let sorted = write(&columns, &[("design", "column"), ("sort", &columns[0].0)])?;
+    let values = (rows * columns.len()) as f64;
+    let spread = |ns: f64| Measured { value: ns, low: ns * 0.5, high: ns * 2.0 };
+    costs.encode_value = spread(unsorted / values);
+    costs.sort_value = spread((sorted - unsorted).max(values) / values);
+    let texts = StringViewArray::from_iter_values((0..rows).map(|row| format!("some text, number {}", row * 7919 % 100_003)));
+    let bytes: f64 = texts.iter().flatten().map(str::len).sum::<usize>() as f64;
+    let of_texts = write(&[("t".into(), Arc::new(texts), "")], &[("design", "column")])?;
+    let ns = (of_texts - unsorted / columns.len() as f64).max(bytes * 0.1) / bytes;
+    costs.encode_byte = spread(ns);
+    Ok(())
+}
+
+/// Nanoseconds of a scan whose pages are all checked again.
+pub fn unchecked(bench: &Bench, columns: &[usize], timing: &Timing) -> Result<Measured> {
+    let request = Arc::new(ScanRequest::columns(columns.to_vec()));
+    let all = units(&bench.table, 65536);
+    timing.measure_each(|| {
+        let mut cursor = Cursor::new(bench.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
+        for unit in &all {
+            cursor.scan(unit, None)?;
+            while cursor.next_ready().is_some() {}
+        }
+        drop(cursor.finish()?);
+        Ok(1.0)
+    })
+}

@@ -1,0 +1,128 @@
+//! What visiting pages costs beside the values on them: the same values on small pages and on large ones, on many pages and
+//! on few, cached and checked anew.
+
+use std::sync::Arc;
+
+use arrow_array::Int64Array;
+
+use super::engine::unchecked;
+use super::scans::{Bench, Named, between};
+use super::tables::Random;
+use super::timing::Timing;
+use crate::error::Result;
+use crate::profile::{Curve, EngineCosts, Form, Measured, PageCost};
+
+const COLUMNS: usize = 16;
+const BITS: u32 = 28;
+const SIZES: [&str; 4] = ["4KiB", "8KiB", "16KiB", "32KiB"];
+const LARGE: &str = "256KiB";
+
+pub fn measure(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
+    let rows = if timing.is_quick() { 8 << 10 } else { 64 << 10 };
+    let columns = columns(rows, COLUMNS, BITS);
+    for (form, design) in [(Form::Chunk, "pax"), (Form::Dense, "row"), (Form::Slotted, "slotted")] {
+        let cost = visits(form, design, &columns, timing)?;
+        costs.pages.push(cost);
+    }
+    checks(costs, &columns, timing)?;
+    beyond_caches(costs, timing)
+}
+
+fn columns(rows: usize, count: usize, bits: u32) -> Vec<Named> {
+    let mut random = Random(31);
+    let mut column = |at: usize| -> Named {
+        let values: Vec<i64> = (0..rows).map(|_| (random.next() >> (64 - bits)) as i64).collect();
+        (format!("c{at}"), Arc::new(Int64Array::from(values)), "")
+    };
+    (0..count).map(&mut column).collect()
+}
+
+fn visits(form: Form, design: &str, columns: &[Named], timing: &Timing) -> Result<PageCost> {
+    let few = [between(0, (1 << BITS) * 9 / 10, 1 << BITS)];
+    let all: Vec<usize> = (0..COLUMNS).collect();
+    let large = Bench::new(columns, &[("design", design), ("page_size", LARGE)], true)?;
+    let base = [large.scan(&[0], &[], timing)?, large.scan(&all, &[], timing)?, large.scan(&[], &few, timing)?];
+    let (base_visits, _) = large.pages(0)?;
+    let (mut decode, mut filter, mut column) = (vec![], vec![], Measured::default());
+    let sizes = if timing.is_quick() { &SIZES[..1] } else { &SIZES };
+    for size in sizes {
+        let bench = Bench::new(columns, &[("design", design), ("page_size", size)], true)?;
+        let (visits, _) = bench.pages(0)?;
+        let more = 1.0 / (visits - base_visits).max(1.0);
+        let one = bench.scan(&[0], &[], timing)?.minus(base[0]).scaled(more);
+        let a_granule = visits / bench.granules();
+        decode.push((a_granule, one));
+        filter.push((a_granule, bench.scan(&[], &few, timing)?.minus(base[2]).scaled(more)));
+        if column == Measured::default() {
+            let all = bench.scan(&all, &[], timing)?.minus(base[1]).scaled(more);
+            column = all.minus(one).scaled(1.0 / (COLUMNS - 1) as f64);
+        }
+    }
+    Ok(PageCost { form, decode: Curve::new(decode), column, filter: Curve::new(filter) })
+}
+
+/// Checking pages that were read: by byte, by page, and by row where rows are looked at.
+fn checks(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result<()> {
+    let cost = |options: &[(&str, &str)]| -> Result<(Measured, f64, f64, f64)> {
+        let (hot, cold) = (Bench::new(columns, options, true)?, Bench::new(columns, options, false)?);
+        let ns = unchecked(&cold, &[0], timing)?.minus(unchecked(&hot, &[0], timing)?);
+        let (pages, bytes) = cold.pages(0)?;
+        Ok((ns, pages, bytes, cold.rows))
+    };
+    let (small, small_pages, small_bytes, _) = cost(&[("design", "pax"), ("page_size", "4KiB")])?;
+    let (large, large_pages, large_bytes, _) = cost(&[("design", "pax"), ("page_size", "64KiB")])?;
+    // Two equations, for bytes and for pages.
+    let per_page = (small.value * large_bytes - large.value * small_bytes)
+        / (small_pages * large_bytes - large_pages * small_bytes);
+    let per_page = per_page.max(0.0);
+    let per_byte = ((large.value - per_page * large_pages) / large_bytes).max(0.0);
+    costs.admit_page = near(per_page, small);
+    costs.admit_byte = near(per_byte, large);
+    let rest = |(ns, pages, bytes, rows): (Measured, f64, f64, f64)| {
+        let known = pages * per_page + bytes * per_byte;
+        ns.minus(Measured::exact(known)).scaled(1.0 / rows)
+    };
+    costs.admit_slotted_row = rest(cost(&[("design", "slotted"), ("page_size", "32KiB")])?);
+    costs.admit_prefix_row = rest(cost(&[("design", "row"), ("page_size", "32KiB"), ("sort", "c0")])?);
+    Ok(())
+}
+
+/// A derived figure with the relative spread of what it was derived from.
+fn near(value: f64, from: Measured) -> Measured {
+    let relative = |x: f64| if from.value > 0.0 { x / from.value } else { 1.0 };
+    Measured { value, low: value * relative(from.low), high: value * relative(from.high) }
+}
+
+/// The same scans of tables that fit the caches and of tables that do not.
+fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
+    let sizes: &[usize] = if timing.is_quick() { &[14, 16] } else { &[15, 17, 19, 21, 22, 23] };
+    let largest = 1usize << sizes[sizes.len() - 1];
+    let plain = columns(largest, 1, 63);
+    let mut points = vec![];
+    for log in sizes {
+        let part: Vec<Named> = plain.iter().map(|(n, a, _)| (n.clone(), a.slice(0, 1 << log), "plain")).collect();
+        let bench = Bench::new(&part, &[("design", "column")], true)?;
+        let bytes = bench.rows * 8.0;
+        points.push((bytes, bench.scan(&[0], &[], timing)?.scaled(1.0 / bytes)));
+    }
+    costs.stream = above_first(points);
+    drop(plain);
+    let sizes: &[usize] = if timing.is_quick() { &[13, 14] } else { &[12, 14, 16, 18, 19] };
+    let wide = columns(1 << sizes[sizes.len() - 1], COLUMNS, 60);
+    let mut points = vec![];
+    for log in sizes {
+        let part: Vec<Named> = wide.iter().map(|(n, a, _)| (n.clone(), a.slice(0, 1 << log), "")).collect();
+        let bench = Bench::new(&part, &[("design", "row")], true)?;
+        let (_, bytes) = bench.pages(0)?;
+        // A tuple is two lines long, and one field of it is read.
+        points.push((bytes, bench.scan(&[5], &[], timing)?.scaled(1.0 / bench.rows)));
+    }
+    costs.line = above_first(points);
+    Ok(())
+}
+
+/// What each point costs beyond the first.
+fn above_first(points: Vec<(f64, Measured)>) -> Curve {
+    let first = points.first().map_or(Measured::default(), |p| p.1);
+    Curve::new(points.into_iter().map(|(x, m)| (x, m.minus(first))).collect())
+}

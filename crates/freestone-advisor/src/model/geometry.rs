@@ -1,0 +1,298 @@
+//! How a table lies in a design: pages of its groups, and how each column is stored there.
+
+use std::sync::Arc;
+
+use freestone_codec::ColumnPlan;
+use freestone_store::design::{Design, Group, MediumKind, PageFormat};
+use freestone_store::format::pax;
+use freestone_store::page::HEADER;
+
+use super::GRANULE;
+use super::classify::{of_chunk, of_dense, of_slotted};
+use crate::profile::{Family, Form};
+use crate::statistics::{Order, TableStatistics};
+
+/// A table in a design.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    pub order: Order,
+    pub medium: MediumKind,
+    pub page_size: f64,
+    pub groups: Vec<GroupGeometry>,
+    /// Per column of the table: its group, and how it is stored there.
+    pub columns: Vec<StoredColumn>,
+    /// Bytes of all segments, dictionaries and footers included.
+    pub bytes: f64,
+}
+
+#[derive(Debug, Clone)]
+pub struct GroupGeometry {
+    pub columns: Vec<usize>,
+    pub form: Form,
+    /// Rows of a page, on average.
+    pub page_rows: f64,
+    /// Bytes of a page: more than the page size where a row needs it.
+    pub page_bytes: f64,
+    pub pages: f64,
+    /// Bytes of all its pages.
+    pub bytes: f64,
+    /// Whether tuples are found through differences of a prefix.
+    pub has_prefix: bool,
+}
+
+impl GroupGeometry {
+    /// Bytes that a row takes on its page.
+    pub fn row_bytes(&self) -> f64 {
+        self.page_bytes / self.page_rows
+    }
+
+    /// Pages of the group that a granule meets: most begin before it or end behind it.
+    pub fn pages_a_granule(&self) -> f64 {
+        if self.pages <= 1.0 { 1.0 } else { GRANULE / self.page_rows + 0.9 }
+    }
+}
+
+/// How a column is stored.
+#[derive(Debug, Clone)]
+pub struct StoredColumn {
+    pub group: usize,
+    pub family: Family,
+    /// What kernels of the family are told apart by.
+    pub parameter: f64,
+    /// Bytes of a value where it is stored, without what it shares.
+    pub bytes: f64,
+    pub shared_bytes: f64,
+    /// Bytes of the dictionary that its page has, if any.
+    pub page_dictionary_bytes: f64,
+    pub plan: Option<ColumnPlan>,
+}
+
+/// Part of a page's room that rows fill: encoders that can only be tried stop at 96 % or a little above.
+const FILL: f64 = 0.975;
+
+impl Layout {
+    pub fn of(design: &Design, statistics: &TableStatistics) -> Layout {
+        let order = Order::of(design, statistics);
+        let groups = design.groups(&statistics.schema);
+        let unknown = StoredColumn {
+            group: 0,
+            family: Family::Plain,
+            parameter: 64.0,
+            bytes: 8.0,
+            shared_bytes: 0.0,
+            page_dictionary_bytes: 0.0,
+            plan: None,
+        };
+        let mut layout = Layout {
+            order,
+            medium: design.medium,
+            page_size: f64::from(design.page_size),
+            groups: vec![],
+            columns: vec![unknown; statistics.columns.len()],
+            bytes: 0.0,
+        };
+        for (at, group) in groups.iter().enumerate() {
+            let mut place = Place { design, statistics, group, at, layout: &mut layout };
+            let geometry = match group.format {
+                PageFormat::Pax => place.pax(),
+                PageFormat::Dense => place.dense(),
+                PageFormat::Slotted => place.slotted(),
+            };
+            layout.groups.push(geometry);
+        }
+        let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
+        let shared: f64 = layout.columns.iter().map(|c| page_of(c.shared_bytes, layout.page_size)).sum();
+        let zones = statistics.segment_rows() / 2048.0 * layout.columns.len() as f64 * 12.0;
+        let pages: f64 = layout.groups.iter().map(|g| g.pages / segments * 8.0).sum();
+        let footer = page_of(zones + pages + 200.0 * layout.columns.len() as f64 + 1000.0, layout.page_size) + 4096.0;
+        let data: f64 = layout.groups.iter().map(|g| g.bytes).sum();
+        layout.bytes = data + segments * (shared + footer);
+        layout
+    }
+
+    /// The groups that hold some columns, each once, ascending.
+    pub fn groups_of(&self, columns: &[usize]) -> Vec<usize> {
+        let mut groups: Vec<usize> = columns.iter().map(|c| self.columns[*c].group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+}
+
+fn page_of(bytes: f64, page_size: f64) -> f64 {
+    if bytes <= 0.0 { 0.0 } else { ((bytes + HEADER as f64) / page_size).ceil() * page_size }
+}
+
+/// One group while its place is found.
+struct Place<'a> {
+    design: &'a Design,
+    statistics: &'a TableStatistics,
+    group: &'a Group,
+    at: usize,
+    layout: &'a mut Layout,
+}
+
+impl Place<'_> {
+    fn room(&self) -> f64 {
+        self.layout.page_size - HEADER as f64
+    }
+
+    fn pinned(&self, column: usize) -> Option<ColumnPlan> {
+        self.design.encode.get(&self.statistics.columns[column].name).map(|e| e.0)
+    }
+
+    fn levels(&self) -> Vec<usize> {
+        let sorted = self.design.sort_columns(&self.statistics.schema);
+        sorted.into_iter().take(self.design.levels as usize).collect()
+    }
+
+    fn geometry(&self, form: Form, row_bytes: f64, page_bytes: f64, fill: f64) -> GroupGeometry {
+        let rows = self.statistics.rows as f64;
+        let room = self.room() - page_bytes;
+        let page_rows = (room * fill / row_bytes.max(1e-4)).max(1.0);
+        let page_rows = if page_rows < 64.0 { page_rows.floor().max(1.0) } else { page_rows };
+        let page_rows = page_rows.min(self.statistics.segment_rows());
+        let units = ((page_rows * row_bytes + page_bytes + HEADER as f64) / self.layout.page_size).ceil().max(1.0);
+        let page_bytes = self.layout.page_size * units;
+        let segments = (rows / self.statistics.segment_rows()).max(1.0);
+        let pages = (self.statistics.segment_rows() / page_rows).ceil() * segments;
+        GroupGeometry {
+            columns: self.group.columns.clone(),
+            form,
+            page_rows,
+            page_bytes,
+            pages,
+            bytes: pages * page_bytes,
+            has_prefix: false,
+        }
+    }
+
+    fn pax(&mut self) -> GroupGeometry {
+        let columns = self.group.columns.clone();
+        let alone = columns.len() == 1;
+        let room = self.room();
+        let levels = self.levels();
+        let mut row_bytes = 0.0;
+        for column in &columns {
+            let statistics = &self.statistics.columns[*column];
+            let run_lengths = ColumnPlan {
+                transform: freestone_codec::Transform::None,
+                encoding: freestone_codec::Encoding::Rle,
+            };
+            let level = (levels.contains(column) && !statistics.is_text()).then_some(run_lengths);
+            let pinned = self.pinned(*column).or(level);
+            let chunk = (room / columns.len() as f64) as usize;
+            let form = self.statistics.chunk_form(*column, &self.layout.order, chunk, alone, pinned);
+            row_bytes += form.bytes;
+            let family = of_chunk(statistics.kind, form.plan, form.bytes);
+            self.layout.columns[*column] = StoredColumn {
+                group: self.at,
+                family,
+                parameter: self.parameter(*column, family, form.bytes),
+                bytes: form.bytes,
+                shared_bytes: form.shared_bytes,
+                page_dictionary_bytes: 0.0,
+                plan: Some(form.plan),
+            };
+        }
+        let header = pax::header_bytes(columns.len()) as f64;
+        self.geometry(Form::Chunk, row_bytes, header, if alone { 0.995 } else { FILL })
+    }
+
+    /// What kernels of the family were measured by.
+    fn parameter(&self, column: usize, family: Family, bytes: f64) -> f64 {
+        use Family::*;
+        let statistics = &self.statistics.columns[column];
+        match family {
+            Text | Fsst | Block | TextDictionary | TextDictionaryRle | TextPageDictionary => statistics.width,
+            Rle | DictionaryRle => self.statistics.run_rows(column, &self.layout.order),
+            _ => bytes * 8.0,
+        }
+    }
+
+    fn dense(&mut self) -> GroupGeometry {
+        let columns = self.group.columns.clone();
+        let order = self.layout.order.clone();
+        let forms: Vec<_> =
+            columns.iter().map(|c| self.statistics.dense_form(*c, &order, self.pinned(*c))).collect();
+        let sorted = self.design.sort_columns(&self.statistics.schema);
+        let leading: Vec<usize> = sorted.into_iter().take_while(|c| columns.contains(c)).collect();
+        let level_count = leading.iter().take(self.design.levels as usize).take_while(|c| self.can_abstract(**c)).count();
+        let (levels, behind) = leading.split_at(level_count);
+        let prefix_columns: Vec<usize> = behind.iter().copied().take_while(|c| self.can_abstract(*c)).take(8).collect();
+        let prefix = match prefix_columns.is_empty() {
+            true => Arc::default(),
+            false => self.statistics.dense_prefix(&order, &prefix_columns),
+        };
+        // A page's rows decide how wide its fields are, and these how many rows it has.
+        let mut page_rows = 512.0;
+        let mut found = None;
+        for _ in 0..4 {
+            let (mut bits, mut page_bytes) = (0.0, 20.0);
+            let own = prefix.iter().min_by(|a, b| (a.0 - page_rows).abs().total_cmp(&(b.0 - page_rows).abs()));
+            let in_prefix = |c: &usize| own.is_some_and(|(_, used, _)| *used > 0) && prefix_columns.contains(c);
+            bits += own.filter(|(_, used, _)| *used > 0).map_or(0.0, |(.., bits)| *bits);
+            for (column, form) in columns.iter().zip(&forms) {
+                let page = form.page(page_rows);
+                if levels.contains(column) {
+                    let runs = (page_rows / self.statistics.run_rows(*column, &order)).max(1.0);
+                    page_bytes += 5.0 + 3.0 + runs * (page.bits + 8.0) / 8.0;
+                } else if !in_prefix(column) {
+                    bits += page.bits + page.heap_bytes * 8.0;
+                    page_bytes += page.page_bytes;
+                }
+            }
+            let geometry = self.geometry(Form::Dense, (bits / 8.0).max(0.05), page_bytes, FILL);
+            page_rows = geometry.page_rows;
+            found = Some((geometry, own.map_or(0, |(_, used, _)| *used)));
+        }
+        let (mut geometry, used) = found.unwrap_or_else(|| (self.geometry(Form::Dense, 8.0, 20.0, FILL), 0));
+        geometry.has_prefix = used > 0;
+        for (column, form) in columns.iter().zip(&forms) {
+            let page = form.page(geometry.page_rows);
+            let statistics = &self.statistics.columns[*column];
+            let is_general =
+                levels.contains(column) || page.has_dictionary || (used > 0 && prefix_columns.contains(column));
+            let family = of_dense(statistics.kind, form.plan, page.bits, is_general);
+            let bytes = page.bits / 8.0 + page.heap_bytes;
+            self.layout.columns[*column] = StoredColumn {
+                group: self.at,
+                family,
+                parameter: if statistics.is_text() { statistics.width } else { page.bits },
+                bytes,
+                shared_bytes: form.shared_bytes,
+                page_dictionary_bytes: if page.has_dictionary { page.page_bytes } else { 0.0 },
+                plan: Some(form.plan),
+            };
+        }
+        geometry
+    }
+
+    /// Runs and prefixes hold integer codes of columns without NULLs.
+    fn can_abstract(&self, column: usize) -> bool {
+        let form = self.statistics.dense_form(column, &self.layout.order, self.pinned(column));
+        let statistics = &self.statistics.columns[column];
+        let codes = form.plan.transform == freestone_codec::Transform::Dictionary;
+        statistics.nulls == 0.0 && (statistics.kind == freestone_codec::Kind::Int || codes)
+    }
+
+    fn slotted(&mut self) -> GroupGeometry {
+        let columns = self.group.columns.clone();
+        let mut row_bytes = 16.0 + 4.0 + columns.len().div_ceil(8) as f64;
+        for column in &columns {
+            let form = self.statistics.slotted_form(*column);
+            let statistics = &self.statistics.columns[*column];
+            row_bytes += form.fixed_bytes + form.text_bytes;
+            self.layout.columns[*column] = StoredColumn {
+                group: self.at,
+                family: of_slotted(statistics.kind),
+                parameter: if statistics.is_text() { statistics.width } else { form.fixed_bytes * 8.0 },
+                bytes: form.fixed_bytes + form.text_bytes,
+                shared_bytes: 0.0,
+                page_dictionary_bytes: 0.0,
+                plan: None,
+            };
+        }
+        self.geometry(Form::Slotted, row_bytes, 4.0, FILL)
+    }
+}

@@ -1,0 +1,259 @@
+//! What the processor does in a scan, counted as one thread would do all of it.
+
+use super::classify::instead;
+use super::geometry::{GroupGeometry, Layout, StoredColumn};
+use super::prune::Pruned;
+use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
+use crate::profile::{Family, Form, Operation};
+use crate::workload::{Output, Query};
+
+/// Bytes that memory hands over at a time.
+const LINE: f64 = 64.0;
+/// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
+const MOST_LISTED: f64 = 0.9;
+/// Nanoseconds to unpack a byte of a page's dictionary.
+const PAGE_DICTIONARY_NS: f64 = 1.0;
+
+/// Which rows of the zones left are wanted: their share, and how many neighbours come together.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub density: f64,
+    pub run_rows: f64,
+}
+
+impl Wanted {
+    /// Share of runs of `rows` rows that have at least one of them.
+    pub fn touched(&self, rows: f64) -> f64 {
+        if self.density >= 1.0 {
+            return 1.0;
+        }
+        let places = (rows / self.run_rows).max(1.0);
+        1.0 - (1.0 - self.density).powf(places)
+    }
+
+    /// The density that costs a value as much where wanted rows lie apart one by one.
+    fn effective(&self) -> f64 {
+        if self.density >= 1.0 { 1.0 } else { (self.density * self.run_rows).clamp(self.density, MOST_LISTED) }
+    }
+}
+
+/// One scan while it is counted.
+struct Count<'a> {
+    model: &'a ScanModel,
+    layout: &'a Layout,
+    /// Rows of the zones left.
+    rows: f64,
+    /// Bytes that the scan goes through: what has to stay in a cache to be there again.
+    working_set: f64,
+    /// Groups of which tuples were met by a filter before.
+    met: Vec<usize>,
+    parts: Parts,
+}
+
+impl ScanModel {
+    pub(super) fn processor(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> Parts {
+        let rows = self.statistics.rows as f64;
+        let mut count = Count {
+            model: self,
+            layout,
+            rows: rows * pruned.zones,
+            working_set: self.working_set(layout, query, pruned),
+            met: vec![],
+            parts: Parts::default(),
+        };
+        count.frame(query, pruned);
+        let wanted = count.filters(query, pruned);
+        count.parts.rows_left = count.rows * pruned.density;
+        count.parts.select_ns = if query.predicates.is_empty() {
+            0.0
+        } else {
+            count.rows * self.profile.engine.select.at(wanted.density.max(1e-5))
+        };
+        count.output(query, wanted);
+        count.parts
+    }
+
+    /// Bytes that the query goes through.
+    fn working_set(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> f64 {
+        let rows = self.statistics.rows as f64 * pruned.zones;
+        let of = |column: &usize| match layout.groups[layout.columns[*column].group].form {
+            Form::Chunk => layout.columns[*column].bytes,
+            _ => 0.0,
+        };
+        let touched = query.touched();
+        let tuples = layout.groups_of(&touched);
+        let tuples = tuples.iter().map(|g| &layout.groups[*g]).filter(|g| g.form != Form::Chunk);
+        rows * (touched.iter().map(of).sum::<f64>() + tuples.map(GroupGeometry::row_bytes).sum::<f64>())
+    }
+
+    fn kernel(&self, form: Form, column: &StoredColumn, operation: Operation, x: f64) -> f64 {
+        let engine = &self.profile.engine;
+        let of = |family| engine.kernel(form, family, operation, column.parameter, x);
+        let other = || instead(column.family).iter().find_map(|family| of(*family));
+        of(column.family).or_else(other).unwrap_or(2.0)
+    }
+
+    fn null_cost(&self, form: Form, operation: Operation, x: f64) -> f64 {
+        self.profile.engine.kernel(form, Family::Nulls, operation, 0.0, x).unwrap_or(0.0)
+    }
+}
+
+impl Count<'_> {
+    fn frame(&mut self, query: &Query, pruned: &Pruned) {
+        let engine = &self.model.profile.engine;
+        let rows = self.model.statistics.rows as f64;
+        let (units, granules) = ((rows / UNIT_ROWS).ceil(), (rows / GRANULE).ceil());
+        self.parts.units = (units * pruned.units).max(1.0);
+        let entered = (granules * pruned.units).max(1.0);
+        let left = (granules * pruned.granules).max(1.0);
+        let judged = query.predicates.len() as f64 * (granules + entered) * engine.judge.value;
+        self.parts.frame_ns = engine.scan.value * self.model.setting.threads as f64
+            + self.parts.units * engine.unit.value
+            + left * engine.granule.value
+            + judged;
+    }
+
+    /// Predicates in the order that their observed cost and selectivity give them.
+    fn filters(&mut self, query: &Query, pruned: &Pruned) -> Wanted {
+        let mut order: Vec<usize> = (0..query.predicates.len()).collect();
+        let rank = |at: &usize| {
+            let (_, passing) = pruned.open[*at];
+            let (cost, page) = self.filter_cost(query.predicates[*at].column, 1.0);
+            (cost + page) / (1.0 - passing).max(1e-6)
+        };
+        let ranks: Vec<f64> = order.iter().map(rank).collect();
+        order.sort_by(|a, b| ranks[*a].total_cmp(&ranks[*b]));
+        let mut wanted = Wanted { density: 1.0, run_rows: 1.0 };
+        for at in order {
+            let column = query.predicates[at].column;
+            let (evaluated, passing) = pruned.open[at];
+            self.filter(column, evaluated, wanted);
+            let runs = self.model.statistics.run_rows(column, &self.layout.order);
+            if passing < 0.999 {
+                // Of independent conditions, the one with the shorter runs cuts those of the others.
+                wanted.run_rows = if wanted.density < 0.999 { wanted.run_rows.min(runs) } else { runs.max(1.0) };
+            }
+            wanted.density *= passing;
+        }
+        wanted
+    }
+
+    /// Nanoseconds a row for the test, and for the visits of its pages, at a density.
+    fn filter_cost(&self, column: usize, density: f64) -> (f64, f64) {
+        let stored = &self.layout.columns[column];
+        let group = &self.layout.groups[stored.group];
+        let engine = &self.model.profile.engine;
+        let mut cost = self.model.kernel(group.form, stored, Operation::Filter, density.max(1e-5));
+        if self.model.statistics.columns[column].nulls > 0.0 {
+            cost += self.model.null_cost(group.form, Operation::Filter, density.max(1e-5));
+        }
+        let pages = group.pages_a_granule();
+        let page = engine.page(group.form).map_or(400.0, |p| p.filter.at(pages));
+        (cost, (page + stored.page_dictionary_bytes * PAGE_DICTIONARY_NS) * pages / GRANULE)
+    }
+
+    fn filter(&mut self, column: usize, evaluated: f64, before: Wanted) {
+        let stored = &self.layout.columns[column];
+        let group = &self.layout.groups[stored.group];
+        let touched = before.touched(group.page_rows.min(GRANULE));
+        let rows = self.rows * evaluated * touched;
+        // Within the pages that are touched, the rows that still qualify lie closer.
+        let density = (before.density / touched.max(1e-9)).min(1.0);
+        let (cost, page) = self.filter_cost(column, density);
+        self.parts.filter_ns += rows * cost;
+        self.parts.page_ns += rows * page;
+        self.parts.pages_visited += rows * group.pages_a_granule() / GRANULE;
+        let wanted = Wanted { density, ..before };
+        self.memory(stored.group, &[column], rows, wanted, false);
+    }
+
+    fn output(&mut self, query: &Query, wanted: Wanted) {
+        let engine = &self.model.profile.engine;
+        if query.output == Output::Shipped && query.predicates.is_empty() && self.ships(query) {
+            return self.ship(query);
+        }
+        for group in self.layout.groups_of(&query.columns) {
+            self.decode(group, query, wanted);
+        }
+        let rows = self.parts.rows_left;
+        if query.output == Output::Aggregate || rows < 0.5 {
+            return;
+        }
+        let columns = query.columns.len() as f64;
+        let batches = (rows / GRANULE).max(1.0);
+        self.parts.output_ns += batches * (engine.batch.value + columns * engine.batch_column.value);
+        if query.output != Output::Columns {
+            let texts = query.columns.iter().map(|c| &self.model.statistics.columns[*c]).filter(|c| c.is_text());
+            let bytes: f64 = texts.map(|c| c.width).sum();
+            self.parts.output_ns += rows * (columns * engine.tuple_value.value + bytes * engine.tuple_byte.value);
+        }
+    }
+
+    fn decode(&mut self, at: usize, query: &Query, wanted: Wanted) {
+        let engine = &self.model.profile.engine;
+        let group = &self.layout.groups[at];
+        let columns: Vec<usize> = query.columns.iter().copied().filter(|c| self.layout.columns[*c].group == at).collect();
+        let touched = wanted.touched(group.page_rows.min(GRANULE));
+        let pages = group.pages_a_granule();
+        let visits = self.rows / GRANULE * pages * touched;
+        let (first, further) = engine.page(group.form).map_or((400.0, 60.0), |p| (p.decode.at(pages), p.column.value));
+        self.parts.page_ns += visits * (first + further * (columns.len() as f64 - 1.0));
+        self.parts.pages_visited += visits;
+        let rows = self.rows * wanted.density;
+        let density = (wanted.effective() / touched.max(1e-9)).clamp(1e-5, 1.0);
+        let density = if wanted.density < 1.0 { density.min(MOST_LISTED) } else { 1.0 };
+        for column in &columns {
+            let stored = &self.layout.columns[*column];
+            self.parts.decode_ns += rows * self.model.kernel(group.form, stored, Operation::Decode, density);
+            self.parts.page_ns += visits * stored.page_dictionary_bytes * PAGE_DICTIONARY_NS;
+            if self.model.statistics.columns[*column].nulls > 0.0 {
+                self.parts.decode_ns += rows * self.model.null_cost(group.form, Operation::Decode, density);
+            }
+        }
+        self.memory(at, &columns, self.rows * touched, Wanted { density: density.min(1.0), ..wanted }, true);
+    }
+
+    /// What the values of some columns of a group cost beyond the nearest caches, over `rows` rows of which some are wanted.
+    fn memory(&mut self, at: usize, columns: &[usize], rows: f64, wanted: Wanted, fetched: bool) {
+        let engine = &self.model.profile.engine;
+        let group = &self.layout.groups[at];
+        if group.form == Form::Chunk {
+            let bytes = columns.iter().map(|c| {
+                let bytes = self.layout.columns[*c].bytes;
+                let lines = if fetched { wanted.touched(LINE / bytes.max(0.01)) } else { 1.0 };
+                bytes * lines
+            });
+            self.parts.memory_ns += rows * bytes.sum::<f64>() * engine.stream.at(self.working_set);
+            return;
+        }
+        let row_bytes = group.row_bytes();
+        // A granule that a filter went through is in a nearer cache when its rows are fetched.
+        let met = self.met.contains(&at);
+        let region = if met { (GRANULE * row_bytes).min(self.working_set) } else { self.working_set };
+        let lines = if row_bytes <= LINE {
+            row_bytes / LINE * wanted.touched(LINE / row_bytes)
+        } else if fetched && wanted.density < 1.0 {
+            row_bytes / LINE * wanted.density
+        } else {
+            (columns.len() as f64).min(row_bytes / LINE) * wanted.touched(1.0)
+        };
+        self.parts.memory_ns += rows * lines * engine.line.at(region);
+        if !met {
+            self.met.push(at);
+        }
+    }
+
+    fn ships(&self, query: &Query) -> bool {
+        query.columns.iter().all(|c| self.layout.groups[self.layout.columns[*c].group].form == Form::Chunk)
+    }
+
+    fn ship(&mut self, query: &Query) {
+        let engine = &self.model.profile.engine;
+        for column in &query.columns {
+            let stored = &self.layout.columns[*column];
+            let visits = self.rows / self.layout.groups[stored.group].page_rows;
+            self.parts.pages_visited += visits;
+            self.parts.output_ns += visits * engine.ship_page.value + self.rows * stored.bytes * engine.ship_byte.value;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the zones of a layout leave of a query: rows that are looked at, and predicates that are still open there.
+
+use super::geometry::Layout;
+use crate::statistics::TableStatistics;
+use crate::workload::{PredicateForm, Query};
+
+/// What zones say of a query's predicates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pruned {
+    /// Share of the zones that are left.
+    pub zones: f64,
+    /// Share of the units, and of the granules, that have a zone left.
+    pub units: f64,
+    pub granules: f64,
+    /// Per predicate: share of the zones left in which it has to be evaluated, and share of the rows there that pass it.
+    pub open: Vec<(f64, f64)>,
+    /// Share of the rows of the zones left that qualify.
+    pub density: f64,
+}
+
+/// Runs of values that a list has, where nothing else is known.
+const LIST_RUNS: f64 = 8.0;
+/// Zones of a granule, and of a unit.
+const GRANULE_ZONES: f64 = 4.0;
+const UNIT_ZONES: f64 = 32.0;
+
+impl Pruned {
+    pub fn of(layout: &Layout, query: &Query, statistics: &TableStatistics) -> Pruned {
+        let all_zones = (statistics.rows as f64 / 2048.0).max(1.0);
+        let (mut zones, mut open) = (1.0, vec![]);
+        let mut clustered: f64 = 1.0;
+        for predicate in &query.predicates {
+            let share = predicate.selectivity.clamp(0.0, 1.0);
+            let span = statistics.zone_span(predicate.column, &layout.order);
+            let runs = match predicate.form {
+                PredicateForm::Equal | PredicateForm::Range => 1.0,
+                PredicateForm::In => LIST_RUNS,
+                PredicateForm::Other => f64::INFINITY,
+            };
+            // A run of values is met by the zones that span its ends, and by those between.
+            let left = (share + runs * span).clamp(1.0 / all_zones, 1.0);
+            let ends = (2.0 * runs * span).min(left);
+            let has_nulls = statistics.columns[predicate.column].nulls > 0.0;
+            let of_left = if has_nulls || predicate.form == PredicateForm::Other { 1.0 } else { (ends / left).min(1.0) };
+            // A predicate is evaluated on all zones of a granule of which one is open.
+            let evaluated = if left < 0.999 { (of_left * 1.5).min(1.0) } else { of_left };
+            open.push((evaluated, (share / left).min(1.0)));
+            zones *= left;
+            clustered = clustered.min(left);
+        }
+        let density = open.iter().map(|(_, passing)| passing).product();
+        let zones = zones.max(1.0 / all_zones);
+        // Zones left lie together where one predicate rules them out, so granules and units go with them.
+        let of_run = |count: f64| {
+            let boundary = if clustered < 0.999 { (count - 1.0) / all_zones } else { 0.0 };
+            (zones + boundary).min(1.0 - (1.0 - zones).powf(count)).clamp(zones, 1.0)
+        };
+        Pruned { zones, units: of_run(UNIT_ZONES), granules: of_run(GRANULE_ZONES), open, density }
+    }
+}

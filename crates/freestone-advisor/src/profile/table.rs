@@ -1,0 +1,134 @@
+//! The profile as rows of a table, for people and for SQL.
+
+use super::{EngineCosts, Hardware, Measured, Profile, Source};
+
+/// One figure of a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub topic: &'static str,
+    pub name: String,
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+    pub unit: &'static str,
+    /// What the system says of the same.
+    pub reported: Option<String>,
+}
+
+impl Profile {
+    /// Every figure, in an order to be read in.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = Rows(vec![]);
+        let source = if self.source == Source::Measured { "measured" } else { "assumed" };
+        rows.said("host", format!("processor ({source})"), self.host.cores as f64, "cores", &self.host.cpu);
+        rows.said("host", "memory".into(), self.host.memory_bytes as f64, "bytes", &self.host.kernel);
+        let hypervisor = self.host.hypervisor.clone().unwrap_or_else(|| "none".into());
+        rows.said("host", "hypervisor".into(), f64::from(u8::from(self.host.hypervisor.is_some())), "", &hypervisor);
+        rows.hardware(&self.hardware);
+        rows.engine(&self.engine);
+        rows.0
+    }
+}
+
+struct Rows(Vec<Row>);
+
+impl Rows {
+    fn put(&mut self, topic: &'static str, name: impl Into<String>, m: Measured, unit: &'static str) {
+        let Measured { value, low, high } = m;
+        self.0.push(Row { topic, name: name.into(), value, low, high, unit, reported: None });
+    }
+
+    fn said(&mut self, topic: &'static str, name: String, value: f64, unit: &'static str, reported: &str) {
+        self.0.push(Row { topic, name, value, low: value, high: value, unit, reported: Some(reported.into()) });
+    }
+
+    fn reported(&mut self, reported: Option<u64>) {
+        if let (Some(row), Some(reported)) = (self.0.last_mut(), reported) {
+            row.reported = Some(reported.to_string());
+        }
+    }
+
+    fn hardware(&mut self, hardware: &Hardware) {
+        self.put("host", "spread of a fixed loop", hardware.spread, "");
+        for cache in &hardware.caches {
+            let level = cache.level;
+            self.put("cache", format!("L{level} size"), cache.bytes, "bytes");
+            self.reported(cache.reported_bytes);
+            self.put("cache", format!("L{level} line"), cache.line_bytes, "bytes");
+            self.reported(cache.reported_line);
+            self.put("cache", format!("L{level} miss latency"), cache.miss_ns, "ns");
+            self.put("cache", format!("L{level} replace time"), cache.replace_ns, "ns");
+        }
+        for t in &hardware.translation {
+            let page = if t.page_bytes >= 1 << 20 {
+                format!("{} MiB pages", t.page_bytes >> 20)
+            } else {
+                format!("{} KiB pages", t.page_bytes >> 10)
+            };
+            self.put("tlb", format!("{page}: reach"), t.reach_bytes, "bytes");
+            self.put("tlb", format!("{page}: miss"), t.miss_ns, "ns");
+            if !t.granted
+                && let Some(row) = self.0.last_mut()
+            {
+                row.reported = Some("the system did not give pages of this size".into());
+            }
+        }
+        self.curve("memory", "load, chains at once", &hardware.parallelism, "ns");
+        self.curve("memory", "read bandwidth, threads", &hardware.bandwidth, "GB/s");
+        self.curve("memory", "read in order, region bytes", &hardware.stream, "ns/byte");
+        self.put("memory", "write into fresh pages", hardware.fresh, "ns/byte");
+        if let Some(disk) = &hardware.disk {
+            for (name, points) in [("sequential", &disk.sequential), ("random", &disk.random)] {
+                for p in points {
+                    self.put("disk", format!("{name} {} KiB, depth {}", p.unit >> 10, p.depth), p.ns, "ns/read");
+                }
+            }
+            self.put("disk", "durable write", disk.write, "ns/byte");
+        }
+        self.put("network", "loopback", hardware.loopback, "GB/s");
+    }
+
+    fn engine(&mut self, engine: &EngineCosts) {
+        for (name, measured, unit) in [
+            ("scan, a thread", engine.scan, "ns"),
+            ("unit", engine.unit, "ns"),
+            ("granule", engine.granule, "ns"),
+            ("zones of a granule, a predicate", engine.judge, "ns"),
+            ("batch", engine.batch, "ns"),
+            ("batch, a column", engine.batch_column, "ns"),
+            ("page read, a byte", engine.admit_byte, "ns"),
+            ("page read, a page", engine.admit_page, "ns"),
+            ("slotted page read, a row", engine.admit_slotted_row, "ns"),
+            ("dense prefix read, a row", engine.admit_prefix_row, "ns"),
+            ("tuple output, a value", engine.tuple_value, "ns"),
+            ("tuple output, a text byte", engine.tuple_byte, "ns"),
+            ("shipped, a page", engine.ship_page, "ns"),
+            ("shipped, a byte", engine.ship_byte, "ns"),
+            ("encode, a value", engine.encode_value, "ns"),
+            ("encode, a text byte", engine.encode_byte, "ns"),
+            ("sort, a value", engine.sort_value, "ns"),
+        ] {
+            self.put("engine", name, measured, unit);
+        }
+        self.curve("engine", "list of rows, share", &engine.select, "ns/row");
+        self.curve("engine", "values beyond the caches, bytes scanned", &engine.stream, "ns/byte");
+        self.curve("engine", "tuples beyond the caches, bytes scanned", &engine.line, "ns/line");
+        for page in &engine.pages {
+            let form = format!("{:?}", page.form).to_lowercase();
+            self.curve("page", &format!("{form} decode, pages a granule"), &page.decode, "ns/page");
+            self.put("page", format!("{form} decode, a further column"), page.column, "ns/page");
+            self.curve("page", &format!("{form} filter, pages a granule"), &page.filter, "ns/page");
+        }
+        for k in &engine.kernels {
+            let (form, family) = (format!("{:?}", k.form).to_lowercase(), format!("{:?}", k.family).to_lowercase());
+            let operation = format!("{:?}", k.operation).to_lowercase();
+            self.curve("kernel", &format!("{form} {family}({}) {operation}, share", k.parameter), &k.ns, "ns/value");
+        }
+    }
+
+    fn curve(&mut self, topic: &'static str, name: &str, curve: &super::Curve, unit: &'static str) {
+        for (x, measured) in &curve.points {
+            self.put(topic, format!("{name} {x}"), *measured, unit);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The sample: runs of neighbouring rows as the codecs see them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use freestone_codec::{Predicate, f32_key, f64_key};
+use freestone_store::Table;
+use freestone_store::column::{ColumnData, Physical};
+use freestone_store::scan::{Cursor, GRANULE_ROWS, ScanMetrics, ScanRequest, Unit};
+use freestone_store::schema::{TableSchema, normalize};
+
+use crate::error::{AdvisorError, Result};
+
+/// Blocks of 8,192 rows that statistics of a stored table read: every second one stands where the store looks when it
+/// chooses encodings of a segment of as many rows.
+pub const SAMPLE_BLOCKS: usize = 10;
+
+#[derive(Debug)]
+pub struct Sample {
+    pub columns: Vec<ColumnData>,
+    /// Runs of rows that are neighbours in the table.
+    pub blocks: Vec<Range<usize>>,
+    /// Per column, each row's place among the column's values: the share of rows below it, and half of those equal.
+    ranks: Vec<OnceLock<Vec<f32>>>,
+}
+
+/// Reads up to `blocks` runs of 8,192 rows, spread evenly over a table.
+pub fn sample_table(table: &Arc<Table>, blocks: usize) -> Result<Vec<RecordBatch>> {
+    let mut granules = vec![];
+    for (segment, entry) in table.segments.iter().enumerate() {
+        let rows = entry.rows as usize;
+        let starts = (0..rows).step_by(GRANULE_ROWS);
+        granules.extend(starts.map(|start| Unit { segment, rows: start as u32..rows.min(start + GRANULE_ROWS) as u32 }));
+    }
+    let count = granules.len().min(blocks.max(1));
+    let all = (0..table.schema.columns.len()).collect();
+    let request = Arc::new(ScanRequest { batch_rows: 1, ..ScanRequest::columns(all) });
+    let mut batches = vec![];
+    let mut cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
+    for at in 0..count {
+        cursor.scan(&granules[at * granules.len() / count], None)?;
+        while let Some(batch) = cursor.next_ready() {
+            batches.push(batch);
+        }
+    }
+    batches.extend(cursor.finish()?);
+    Ok(batches)
+}
+
+impl Sample {
+    pub fn new(schema: &TableSchema, batches: &[RecordBatch]) -> Result<Self> {
+        let mut blocks = vec![];
+        let mut rows = 0;
+        for batch in batches {
+            if batch.num_columns() != schema.columns.len() {
+                return Err(AdvisorError::Invalid(format!(
+                    "a sample of {} columns for a table of {}",
+                    batch.num_columns(),
+                    schema.columns.len()
+                )));
+            }
+            blocks.push(rows..rows + batch.num_rows());
+            rows += batch.num_rows();
+        }
+        blocks.retain(|block| !block.is_empty());
+        let mut columns = vec![];
+        for (at, column) in schema.columns.iter().enumerate() {
+            let arrays: Vec<&ArrayRef> = batches.iter().map(|b| b.column(at)).collect();
+            if let Some(other) = arrays.iter().find(|a| *a.data_type() != column.data_type) {
+                let stored = normalize(other.data_type()).unwrap_or(DataType::Null);
+                let (name, found) = (&column.name, other.data_type());
+                return Err(AdvisorError::Invalid(format!(
+                    "column {name} of the sample is {found} (stored as {stored}); the table has {}: cast it first",
+                    column.data_type
+                )));
+            }
+            columns.push(ColumnData::from_arrays(arrays, &column.data_type));
+        }
+        let ranks = columns.iter().map(|_| OnceLock::new()).collect();
+        Ok(Sample { columns, blocks, ranks })
+    }
+
+    pub fn rows(&self) -> usize {
+        self.blocks.last().map_or(0, |block| block.end)
+    }
+
+    pub fn null_share(&self, column: usize) -> f64 {
+        let nulls = (0..self.rows()).filter(|row| !self.columns[column].is_valid(*row)).count();
+        nulls as f64 / self.rows().max(1) as f64
+    }
+
+    /// Bytes of a value: of its type, or of the texts on average.
+    pub fn width(&self, column: usize, data_type: &DataType) -> f64 {
+        match &self.columns[column].values {
+            Physical::Bytes { data, .. } => data.len() as f64 / self.rows().max(1) as f64,
+            _ => data_type.primitive_width().unwrap_or(1) as f64,
+        }
+    }
+
+    /// Different values in `rows` rows (Haas and Stokes 1998, the estimator D_uj1): those of the sample, and more the more
+    /// of them came once.
+    pub fn distinct(&self, column: usize, rows: u64) -> f64 {
+        let counts = self.with_keys(column, count_keys);
+        let (sampled, rows) = (self.rows().max(1) as f64, (rows as f64).max(1.0));
+        let (found, once) = (counts.0 as f64, counts.1 as f64);
+        let share = (sampled / rows).min(1.0);
+        let unseen = 1.0 - (1.0 - share) * once / sampled;
+        (found / unseen.max(1e-9)).clamp(found, rows)
+    }
+
+    pub fn run_rows(&self, column: usize) -> f64 {
+        let runs: usize = self.blocks.iter().map(|block| runs(&self.columns[column], block.clone(), |row| row)).sum();
+        self.rows().max(1) as f64 / runs.max(1) as f64
+    }
+
+    fn with_keys<R>(&self, column: usize, f: impl FnOnce(&mut dyn Iterator<Item = Key<'_>>) -> R) -> R {
+        let data = &self.columns[column];
+        let mut keys = (0..self.rows()).filter(|row| data.is_valid(*row)).map(|row| key(data, row));
+        f(&mut keys)
+    }
+
+    /// Each row's place among the column's values, 0 to 1; NULLs at 0.
+    pub fn ranks(&self, column: usize) -> &[f32] {
+        self.ranks[column].get_or_init(|| {
+            let data = &self.columns[column];
+            let mut order: Vec<u32> = (0..self.rows() as u32).filter(|row| data.is_valid(*row as usize)).collect();
+            order.sort_unstable_by(|a, b| key(data, *a as usize).cmp(&key(data, *b as usize)));
+            let mut ranks = vec![0.0; self.rows()];
+            let mut start = 0;
+            for run in order.chunk_by(|a, b| key(data, *a as usize) == key(data, *b as usize)) {
+                let middle = (start as f32 + run.len() as f32 / 2.0) / order.len() as f32;
+                run.iter().for_each(|row| ranks[*row as usize] = middle);
+                start += run.len();
+            }
+            ranks
+        })
+    }
+
+    pub fn selectivity(&self, column: usize, predicate: &Predicate) -> f64 {
+        let data = &self.columns[column];
+        let passes = |row: &usize| match (predicate, data.is_valid(*row)) {
+            (Predicate::IsNull, valid) => !valid,
+            (Predicate::IsNotNull, valid) => valid,
+            (_, false) => false,
+            (Predicate::Int(test), true) => matches!(key(data, *row), Key::Number(value) if test.test(value)),
+            (Predicate::Bytes(test), true) => matches!(key(data, *row), Key::Text(value) if test.test(value)),
+        };
+        let passed = (0..self.rows()).filter(passes).count() as f64;
+        passed.max(0.5) / self.rows().max(1) as f64
+    }
+
+    pub fn range(&self, column: usize, from: f64, share: f64) -> Option<(i128, i128)> {
+        let mut values: Vec<i128> = self.with_keys(column, |keys| {
+            keys.filter_map(|key| if let Key::Number(value) = key { Some(value) } else { None }).collect()
+        });
+        values.sort_unstable();
+        let last = values.len().checked_sub(1)?;
+        let at = |share: f64| values[((last as f64 * share).round() as usize).min(last)];
+        Some((at(from.clamp(0.0, 1.0)), at((from + share).clamp(0.0, 1.0))))
+    }
+}
+
+/// A value as predicates and orders see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key<'a> {
+    Number(i128),
+    Text(&'a [u8]),
+}
+
+pub fn key(data: &ColumnData, row: usize) -> Key<'_> {
+    match &data.values {
+        Physical::Int(v) => Key::Number(v[row].into()),
+        Physical::Wide(v) => Key::Number(v[row]),
+        Physical::F64(v) => Key::Number(f64_key(v[row]).into()),
+        Physical::F32(v) => Key::Number(f32_key(v[row]).into()),
+        Physical::Bytes { offsets, data } => Key::Text(&data[offsets[row] as usize..offsets[row + 1] as usize]),
+    }
+}
+
+/// Runs of equal values among the rows that `row` gives for `places`.
+pub fn runs(data: &ColumnData, places: Range<usize>, row: impl Fn(usize) -> usize) -> usize {
+    let value = |place: usize| {
+        let row = row(place);
+        data.is_valid(row).then(|| key(data, row))
+    };
+    let changes = places.clone().skip(1).filter(|place| value(*place) != value(*place - 1)).count();
+    changes + usize::from(!places.is_empty())
+}
+
+/// How many different keys there are, and how many of them come once.
+fn count_keys(keys: &mut dyn Iterator<Item = Key<'_>>) -> (usize, usize) {
+    fn count<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (usize, usize) {
+        let mut counts: HashMap<K, u32> = HashMap::new();
+        keys.for_each(|key| *counts.entry(key).or_default() += 1);
+        (counts.len(), counts.values().filter(|n| **n == 1).count())
+    }
+    count(keys)
+}
