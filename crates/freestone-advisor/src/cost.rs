@@ -19,6 +19,9 @@ pub struct Cost {
 }
 
 /// Predicts for one table, on one machine.
+///
+/// The search asks for 100,000 costs and more, so [`CostModel::query`] should take microseconds. It keeps answers by the
+/// groups that a query touches: how columns that a query does not touch are grouped must not change its cost.
 pub trait CostModel {
     /// Columns of the table.
     fn columns(&self) -> usize;
@@ -28,6 +31,11 @@ pub trait CostModel {
     fn query(&self, design: &Design, query: &Query) -> Cost;
     /// Bytes of the table stored so.
     fn bytes(&self, design: &Design) -> f64;
+    /// Bytes of these columns alone, stored so: what a materialized column subset takes. A model that knows columns apart
+    /// should answer itself; this shares the bytes equally.
+    fn bytes_of(&self, design: &Design, columns: &[usize]) -> f64 {
+        self.bytes(design) * columns.len() as f64 / self.columns().max(1) as f64
+    }
     /// Writing the table anew from how it is stored now.
     fn conversion(&self, design: &Design) -> Cost;
 }

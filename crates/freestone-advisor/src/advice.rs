@@ -1,0 +1,382 @@
+//! What to do with a table: designs by predicted cost, each with winners and losers, what converting costs and when that has
+//! paid; or to keep what is there. Advice is written as JSON by `serde` and as text by `Display`.
+
+mod confirm;
+mod text;
+
+use freestone_store::cluster::DimensionPath;
+use freestone_store::design::Design;
+use serde::{Deserialize, Serialize};
+
+pub use confirm::{Confirmation, MeasuredQuery, Measurement};
+
+use crate::cost::{Cost, CostModel};
+use crate::error::{AdvisorError, Result};
+use crate::search::copies::{self, CopySet};
+use crate::search::{Evaluator, Limits, Names, Pins, SearchOptions, search};
+use crate::workload::Workload;
+
+/// What the user asks of the advice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// The table's name, for statements.
+    pub table: String,
+    /// Bytes that the table, copies included, may take. Designs beyond it are not given.
+    pub budget: Option<f64>,
+    /// Bytes that it may take in memory; without it, the medium stays as it is.
+    pub memory: Option<f64>,
+    /// Axes that are decided. Encodings that the current design pins stay pinned.
+    pub pins: Pins,
+    /// Designs that are costed and listed whatever they cost, unless they are beyond the budget.
+    pub consider: Vec<Design>,
+    /// Dimensions to cluster by that the columns alone do not show: those over foreign keys.
+    pub dimensions: Vec<DimensionPath>,
+    /// Copies of the table, itself included. 1: none besides it.
+    pub max_copies: usize,
+    /// Relative error of the model's ranking, 0.2 = 20 %: a predicted gain below it is no reason to convert.
+    pub model_error: f64,
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            table: "t".into(),
+            budget: None,
+            memory: None,
+            pins: Pins::default(),
+            consider: vec![],
+            dimensions: vec![],
+            max_copies: 1,
+            model_error: 0.2,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Advice for one table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    pub table: String,
+    /// Whether what is stored now should stay.
+    pub keep: bool,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// What is stored now.
+    pub current: Proposal,
+    /// Other designs, best first: by what was measured once [`Advice::confirm`] ran, else by prediction.
+    pub designs: Vec<Proposal>,
+    /// Copies that together are predicted to gain more than the best design alone; `None` where that is within the error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<CopyAdvice>,
+    /// Relative error that decided whether to keep.
+    pub model_error: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<f64>,
+    /// Queries that the model costed.
+    pub model_calls: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed: Option<Confirmation>,
+}
+
+/// A design and what is predicted of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    pub design: Design,
+    /// One run of the workload: weighted sums over the queries. The interval assumes that all queries err the same way.
+    pub total: Cost,
+    /// In the workload's order.
+    pub queries: Vec<QueryCost>,
+    /// Bytes of the table.
+    pub bytes: f64,
+    /// Writing the table anew.
+    pub conversion: Cost,
+    /// Runs of the workload after which the conversion has paid; `None`: never.
+    pub break_even_runs: Option<f64>,
+    /// The statement that converts, and the one that goes back to what is stored now.
+    pub apply: String,
+    pub revert: String,
+    /// One run of the workload on the sample, measured; `None` until [`Advice::confirm`].
+    #[serde(default)]
+    pub measured_ms: Option<f64>,
+}
+
+/// A query in a design, beside what it costs now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueryCost {
+    pub name: String,
+    pub weight: f64,
+    pub cost: Cost,
+    pub current: Cost,
+    /// What it costs now by what it would cost: above 1 it wins, below it loses.
+    pub ratio: f64,
+    #[serde(default)]
+    pub measured_ms: Option<f64>,
+}
+
+/// Several copies of the table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CopyAdvice {
+    /// The first is the table itself.
+    pub copies: Vec<CopyProposal>,
+    /// Milliseconds of one run of the workload, each query on its cheapest copy.
+    pub ms: f64,
+    /// Bytes of all copies.
+    pub bytes: f64,
+    pub conversion_ms: f64,
+    pub break_even_runs: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CopyProposal {
+    pub design: Design,
+    /// Columns' names; empty: all.
+    pub columns: Vec<String>,
+    pub bytes: f64,
+    /// Names of the queries that go to it.
+    pub queries: Vec<String>,
+    pub apply: String,
+    pub revert: String,
+}
+
+/// Designs for a table that is stored as `current` and asked what `workload` says. Errors name the query or option that
+/// makes no sense.
+pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Result<Advice> {
+    check(model, workload, options)?;
+    let names = Names::new(model, current.encode.clone());
+    let mut evaluator = Evaluator::new(model, workload, names, options.budget);
+    let search_options = SearchOptions {
+        pins: options.pins.clone(),
+        dimensions: options.dimensions.clone(),
+        memory: options.memory,
+        limits: options.limits.clone(),
+    };
+    let mut found = search(&mut evaluator, current, &search_options);
+    found.retain(|f| f.score.excess <= 0.0 && f.score.ms.is_finite());
+    let copies = match options.max_copies {
+        0 | 1 => None,
+        count => copies::choose(&mut evaluator, &found, count, options.budget),
+    };
+    let now = propose(model, workload, current, current, options);
+    let mut designs: Vec<Proposal> = vec![];
+    let searched = found.iter().map(|f| evaluator.names.design(&f.layout));
+    for design in searched.chain(options.consider.iter().cloned()) {
+        let fits = options.budget.is_none_or(|budget| model.bytes(&design) <= budget);
+        let known = same(&evaluator.names, &design, current)
+            || designs.iter().any(|p| same(&evaluator.names, &p.design, &design));
+        if fits && !known {
+            designs.push(propose(model, workload, &design, &now.design, options));
+        }
+    }
+    designs.sort_by(|a, b| a.total.ms.total_cmp(&b.total.ms));
+    let best = designs.first().map_or(now.total.ms, |p| p.total.ms.min(now.total.ms));
+    let copies = copies
+        .filter(|set| set.copies.len() > 1 && set.ms < best * (1.0 - options.model_error))
+        .map(|set| propose_copies(&evaluator, &set, &now, options));
+    let mut advice = Advice {
+        table: options.table.clone(),
+        keep: false,
+        reason: String::new(),
+        current: now,
+        designs,
+        copies,
+        model_error: options.model_error,
+        budget: options.budget,
+        model_calls: evaluator.calls(),
+        confirmed: None,
+    };
+    advice.decide();
+    Ok(advice)
+}
+
+/// What a design would cost a workload (one query, or many), beside the current design: the answer to `WHATIF`.
+pub fn what_if(
+    model: &dyn CostModel,
+    workload: &Workload,
+    current: &Design,
+    design: &Design,
+    options: &Options,
+) -> Result<Proposal> {
+    check(model, workload, options)?;
+    Ok(propose(model, workload, design, current, options))
+}
+
+impl Advice {
+    /// The design to convert to; `None`: keep.
+    pub fn recommended(&self) -> Option<&Proposal> {
+        self.designs.first().filter(|_| !self.keep)
+    }
+
+    fn decide(&mut self) {
+        let over = self.budget.is_some_and(|budget| self.current.bytes > budget);
+        let (keep, reason) = match self.designs.first() {
+            None if over => (
+                true,
+                format!("no design fits into the budget; what is stored now takes {}", text::bytes(self.current.bytes)),
+            ),
+            None => (true, "there is no other design to compare with".into()),
+            Some(best) if over => (
+                false,
+                format!(
+                    "what is stored now takes {}, beyond the budget; of the designs within it, this one is fastest: {}",
+                    text::bytes(self.current.bytes),
+                    text::change(self.current.total.ms, best.total.ms)
+                ),
+            ),
+            Some(best) => {
+                let gain = 1.0 - best.total.ms / self.current.total.ms;
+                if gain.is_nan() || gain <= 0.0 {
+                    (true, format!("{} already best: no other design is predicted to be faster", self.subject()))
+                } else if gain <= self.model_error {
+                    (
+                        true,
+                        format!(
+                            "the best other design is predicted to be {:.1} % faster, less than the model's error of {:.0} %",
+                            gain * 100.0,
+                            self.model_error * 100.0
+                        ),
+                    )
+                } else {
+                    let (now, then) = (self.current.total.ms, best.total.ms);
+                    (false, format!("the workload is predicted to take {}", text::change(now, then)))
+                }
+            }
+        };
+        (self.keep, self.reason) = (keep, reason);
+    }
+
+    /// How the reason names what is stored now.
+    fn subject(&self) -> &'static str {
+        use freestone_store::design::Preset;
+        match self.current.design.preset {
+            Preset::Column | Preset::Auto if self.current.design.groups.is_empty() => "columns are",
+            Preset::Row if self.current.design.groups.is_empty() => "rows are",
+            _ => "the current design is",
+        }
+    }
+}
+
+fn check(model: &dyn CostModel, workload: &Workload, options: &Options) -> Result<()> {
+    let invalid = |text: String| Err(AdvisorError::Invalid(text));
+    if workload.queries.is_empty() {
+        return invalid(format!(
+            "there is no query on {} to advise for: run some, or give a workload file",
+            options.table
+        ));
+    }
+    for query in &workload.queries {
+        let name = &query.name;
+        if !(query.weight.is_finite() && query.weight > 0.0) {
+            return invalid(format!("query {name}: weight {} is not a positive number", query.weight));
+        }
+        let columns =
+            query.columns.iter().chain(&query.order).copied().chain(query.predicates.iter().map(|p| p.column));
+        if let Some(column) = columns.into_iter().find(|c| *c >= model.columns()) {
+            return invalid(format!("query {name}: column {column}, but the table has {}", model.columns()));
+        }
+        if let Some(p) = query.predicates.iter().find(|p| !(0.0..=1.0).contains(&p.selectivity)) {
+            return invalid(format!("query {name}: selectivity {} is not between 0 and 1", p.selectivity));
+        }
+    }
+    let known = |name: &String| (0..model.columns()).any(|c| model.column_name(c) == name);
+    let pinned = options.pins.groups.iter().flatten().flatten().chain(options.pins.sort.iter().flatten());
+    match pinned.into_iter().find(|name| !known(name)) {
+        Some(name) => invalid(format!("{} has no column {name}", options.table)),
+        None => Ok(()),
+    }
+}
+
+fn propose(
+    model: &dyn CostModel,
+    workload: &Workload,
+    design: &Design,
+    current: &Design,
+    options: &Options,
+) -> Proposal {
+    let mut total = Cost::default();
+    let (mut now_ms, mut queries) = (0.0, vec![]);
+    for query in &workload.queries {
+        let (cost, now) = (model.query(design, query), model.query(current, query));
+        add(&mut total, &cost, query.weight);
+        now_ms += now.ms * query.weight;
+        let ratio = if cost.ms > 0.0 { now.ms / cost.ms } else { 1.0 };
+        let (name, weight) = (query.name.clone(), query.weight);
+        queries.push(QueryCost { name, weight, cost, current: now, ratio, measured_ms: None });
+    }
+    let conversion = if design == current { Cost::default() } else { model.conversion(design) };
+    Proposal {
+        break_even_runs: break_even(conversion.ms, now_ms - total.ms),
+        design: design.clone(),
+        total,
+        queries,
+        bytes: model.bytes(design),
+        conversion,
+        apply: alter(&options.table, design),
+        revert: alter(&options.table, current),
+        measured_ms: None,
+    }
+}
+
+fn propose_copies(evaluator: &Evaluator<'_>, set: &CopySet, now: &Proposal, options: &Options) -> CopyAdvice {
+    let (model, names) = (evaluator.model, &evaluator.names);
+    let mut conversion_ms = 0.0;
+    let mut copies = vec![];
+    for (number, copy) in set.copies.iter().enumerate() {
+        let mut design = names.design(&copy.layout);
+        if let Some(columns) = &copy.columns {
+            design.encode.retain(|name, _| names.position(name).is_some_and(|c| columns.contains(&c)));
+        }
+        let columns: Vec<String> = copy.columns.iter().flatten().map(|c| names.columns()[*c].clone()).collect();
+        let served = set.serves.iter().zip(evaluator.queries()).filter(|(copy, _)| **copy == number);
+        let share = copy.bytes / model.bytes(&design).max(1.0);
+        let stays = number == 0 && same(names, &design, &now.design);
+        conversion_ms += if stays { 0.0 } else { model.conversion(&design).ms * share.min(1.0) };
+        let (apply, revert) = match number {
+            0 => (alter(&options.table, &design), alter(&options.table, &now.design)),
+            _ => copy_statements(&options.table, number, &design, &columns),
+        };
+        let queries = served.map(|(_, known)| known.query.name.clone()).collect();
+        copies.push(CopyProposal { design, columns, bytes: copy.bytes, queries, apply, revert });
+    }
+    let break_even_runs = break_even(conversion_ms, now.total.ms - set.ms);
+    CopyAdvice { copies, ms: set.ms, bytes: set.bytes, conversion_ms, break_even_runs }
+}
+
+fn add(total: &mut Cost, cost: &Cost, weight: f64) {
+    total.ms += cost.ms * weight;
+    total.low_ms += cost.low_ms * weight;
+    total.high_ms += cost.high_ms * weight;
+    total.io_ms += cost.io_ms * weight;
+    total.cpu_ms += cost.cpu_ms * weight;
+    total.bytes += cost.bytes * weight;
+}
+
+fn break_even(conversion_ms: f64, saved_ms: f64) -> Option<f64> {
+    (saved_ms > 0.0).then(|| conversion_ms / saved_ms).filter(|runs| runs.is_finite())
+}
+
+/// Designs that store the same, however they say it.
+fn same(names: &Names, a: &Design, b: &Design) -> bool {
+    a == b || (a.encode == b.encode && names.layout(a) == names.layout(b) && a.levels == b.levels)
+}
+
+/// `SET DESIGN` names the preset, which starts afresh: what the options leave out is the default, not what was there.
+fn alter(table: &str, design: &Design) -> String {
+    format!("ALTER TABLE {} SET DESIGN ({design});", quoted(table))
+}
+
+fn copy_statements(table: &str, number: usize, design: &Design, columns: &[String]) -> (String, String) {
+    let copy = quoted(&format!("{table}_copy_{number}"));
+    let list = match columns {
+        [] => "*".to_owned(),
+        _ => columns.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", "),
+    };
+    // Groups of the whole table name columns that a subset does not have: they are apart, so they are not named.
+    let create = format!("CREATE TABLE {copy} WITH ({design}) AS SELECT {list} FROM {};", quoted(table));
+    (create, format!("DROP TABLE {copy};"))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

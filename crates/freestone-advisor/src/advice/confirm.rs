@@ -1,0 +1,140 @@
+//! Advice that was measured: finalists built on a sample, timed, and ranked by that.
+
+use freestone_store::design::Design;
+use serde::{Deserialize, Serialize};
+
+use super::{Advice, Proposal, text};
+use crate::error::{AdvisorError, Result};
+
+/// A design as it was measured on a sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    pub design: Design,
+    /// In the workload's order; `None` for queries that were not run, the same ones in every measurement.
+    pub queries: Vec<Option<MeasuredQuery>>,
+}
+
+/// One query on the sample.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredQuery {
+    /// The median of its runs.
+    pub ms: f64,
+    /// How far runs lie from it: half the distance between the quartiles, or more.
+    pub noise_ms: f64,
+    /// What the model predicts for the sample (not for the table); `None` leaves it out of the model's error.
+    #[serde(default)]
+    pub predicted_ms: Option<f64>,
+}
+
+/// What the measurements say of the model and of the advice.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// Designs measured, the current one included.
+    pub designs: usize,
+    /// Median of |predicted ÷ measured − 1| over designs and queries; `None` without predictions for the sample.
+    pub model_error: Option<f64>,
+    /// One run of the workload in the current design, on the sample.
+    pub current_ms: f64,
+    /// The same in the best of the others.
+    pub best_ms: f64,
+    /// What the two may differ by for noise alone.
+    pub noise_ms: f64,
+}
+
+impl Advice {
+    /// Ranks by what was measured on a sample, and decides anew: where the gain lies within the noise, to keep. The current
+    /// design must be among the measurements, and one other; designs not measured stay listed behind the others. Errors
+    /// say what is missing; the advice is then as it was.
+    pub fn confirm(&mut self, measurements: &[Measurement]) -> Result<()> {
+        let totals: Vec<(f64, f64)> = measurements.iter().map(|m| self.total(m)).collect::<Result<_>>()?;
+        let at = |design: &Design| measurements.iter().position(|m| m.design == *design);
+        let now = at(&self.current.design).ok_or_else(|| invalid("the current design was not measured"))?;
+        if !self.designs.iter().any(|p| at(&p.design).is_some()) {
+            return Err(invalid("none of the advised designs was measured"));
+        }
+        let run = |m: &Measurement| m.queries.iter().map(Option::is_some).collect::<Vec<_>>();
+        if measurements.iter().any(|m| run(m) != run(&measurements[now])) {
+            return Err(invalid("not all designs were measured with the same queries"));
+        }
+        for proposal in self.designs.iter_mut().chain([&mut self.current]) {
+            if let Some(index) = at(&proposal.design) {
+                note(proposal, &measurements[index], totals[index].0);
+            }
+        }
+        // Stable: those not measured keep their order by prediction, behind the others.
+        self.designs.sort_by(|a, b| {
+            let key = |p: &Proposal| p.measured_ms.unwrap_or(f64::INFINITY);
+            key(a).total_cmp(&key(b))
+        });
+        let best = self.designs.first().and_then(|p| at(&p.design)).expect("one of them was measured, and it is first");
+        let ((current_ms, current_noise), (best_ms, best_noise)) = (totals[now], totals[best]);
+        let confirmation = Confirmation {
+            designs: measurements.len(),
+            model_error: model_error(measurements),
+            current_ms,
+            best_ms,
+            noise_ms: current_noise.hypot(best_noise),
+        };
+        self.confirmed = Some(confirmation);
+        self.decide_measured(&confirmation);
+        Ok(())
+    }
+
+    fn decide_measured(&mut self, confirmation: &Confirmation) {
+        let Confirmation { current_ms, best_ms, noise_ms, .. } = *confirmation;
+        let over = self.budget.is_some_and(|budget| self.current.bytes > budget);
+        let saved = current_ms - best_ms;
+        let change = text::change(current_ms, best_ms);
+        (self.keep, self.reason) = if over {
+            let bytes = text::bytes(self.current.bytes);
+            (false, format!("what is stored now takes {bytes}, beyond the budget; measured on a sample: {change}"))
+        } else if saved <= 0.0 {
+            (true, format!("measured on a sample, no other design is faster: {change}"))
+        } else if saved <= noise_ms {
+            (true, format!("measured on a sample: {change}, which is within the noise of {noise_ms:.2} ms"))
+        } else {
+            (false, format!("measured on a sample, the workload takes {change}"))
+        };
+    }
+
+    /// Weighted time of a measurement and its noise, as of independent errors. Errors where it does not fit the workload.
+    fn total(&self, measurement: &Measurement) -> Result<(f64, f64)> {
+        if measurement.queries.len() != self.current.queries.len() || measurement.queries.iter().all(Option::is_none) {
+            return Err(invalid("a measurement has another number of queries than the workload, or none was run"));
+        }
+        let (mut ms, mut variance) = (0.0, 0.0);
+        for (query, measured) in self.current.queries.iter().zip(&measurement.queries) {
+            let Some(measured) = measured else { continue };
+            if !(measured.ms.is_finite() && measured.ms >= 0.0 && measured.noise_ms >= 0.0) {
+                return Err(invalid(&format!("query {}: {} ms is no time", query.name, measured.ms)));
+            }
+            ms += query.weight * measured.ms;
+            variance += (query.weight * measured.noise_ms).powi(2);
+        }
+        Ok((ms, variance.sqrt()))
+    }
+}
+
+fn note(proposal: &mut Proposal, measurement: &Measurement, total_ms: f64) {
+    proposal.measured_ms = Some(total_ms);
+    for (query, measured) in proposal.queries.iter_mut().zip(&measurement.queries) {
+        query.measured_ms = measured.map(|m| m.ms);
+    }
+}
+
+fn model_error(measurements: &[Measurement]) -> Option<f64> {
+    let measured = measurements.iter().flat_map(|m| m.queries.iter().flatten()).filter(|m| m.ms > 0.0);
+    let mut errors: Vec<f64> =
+        measured.filter_map(|m| m.predicted_ms.map(|p| (p / m.ms - 1.0).abs())).filter(|e| e.is_finite()).collect();
+    errors.sort_by(f64::total_cmp);
+    let middle = errors.len() / 2;
+    match errors.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(errors[middle]),
+        _ => Some((errors[middle - 1] + errors[middle]) / 2.0),
+    }
+}
+
+fn invalid(text: &str) -> AdvisorError {
+    AdvisorError::Invalid(text.to_owned())
+}

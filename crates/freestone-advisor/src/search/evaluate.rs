@@ -1,0 +1,207 @@
+//! What a layout costs, with every answer of the model kept.
+//!
+//! A query costs the same in two layouts that differ only in groups it does not touch: so its cost is kept by the set of
+//! groups that it touches, and a step that changes two groups asks the model only for queries that touch one of them.
+
+use std::collections::HashMap;
+
+use freestone_store::design::PageFormat;
+
+use super::layout::{Base, Layout, Names};
+use crate::cost::CostModel;
+use crate::workload::{Query, Workload};
+
+/// A layout's cost, compared by what exceeds the budget first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// Bytes beyond the budget.
+    pub excess: f64,
+    /// Weighted sum over the queries.
+    pub ms: f64,
+}
+
+impl Score {
+    /// Better by more than what rounding explains.
+    pub fn beats(&self, other: &Score) -> bool {
+        if self.excess != other.excess {
+            return self.excess < other.excess;
+        }
+        self.ms < other.ms * (1.0 - 1e-9)
+    }
+}
+
+/// Costs layouts for one table and one workload.
+pub struct Evaluator<'a> {
+    pub model: &'a dyn CostModel,
+    pub names: Names,
+    /// Queries that differ, with the weights of all that are the same.
+    queries: Vec<Known<'a>>,
+    /// Bytes that a design may take.
+    budget: Option<f64>,
+    bases: Vec<Base>,
+    groups: HashMap<Vec<usize>, u32>,
+    costs: HashMap<(u32, u32, Vec<u32>), f64>,
+    bytes: HashMap<(u32, Vec<u32>), f64>,
+    calls: usize,
+}
+
+/// One of the queries that differ.
+pub struct Known<'a> {
+    pub query: &'a Query,
+    pub weight: f64,
+    pub touched: Vec<usize>,
+}
+
+impl<'a> Evaluator<'a> {
+    pub fn new(model: &'a dyn CostModel, workload: &'a Workload, names: Names, budget: Option<f64>) -> Self {
+        let mut queries: Vec<Known<'a>> = vec![];
+        for query in &workload.queries {
+            match queries.iter_mut().find(|k| same_scan(k.query, query)) {
+                Some(known) => known.weight += query.weight,
+                None => queries.push(Known { query, weight: query.weight, touched: query.touched() }),
+            }
+        }
+        Evaluator {
+            model,
+            names,
+            queries,
+            budget,
+            bases: vec![],
+            groups: HashMap::new(),
+            costs: HashMap::new(),
+            bytes: HashMap::new(),
+            calls: 0,
+        }
+    }
+
+    pub fn queries(&self) -> &[Known<'a>] {
+        &self.queries
+    }
+
+    pub fn columns(&self) -> usize {
+        self.names.columns().len()
+    }
+
+    /// Queries costed by the model so far.
+    pub fn calls(&self) -> usize {
+        self.calls
+    }
+
+    pub fn score(&mut self, layout: &Layout) -> Score {
+        let costs = self.costs(layout);
+        self.score_of(layout, &costs)
+    }
+
+    /// The score of a layout whose queries cost `costs`.
+    pub fn score_of(&mut self, layout: &Layout, costs: &[f64]) -> Score {
+        let ms = self.queries.iter().zip(costs).map(|(known, ms)| known.weight * ms).sum();
+        let excess = match self.budget {
+            Some(budget) => (self.bytes(layout) - budget).max(0.0),
+            None => 0.0,
+        };
+        Score { excess, ms }
+    }
+
+    /// Milliseconds of each query, unweighted.
+    pub fn costs(&mut self, layout: &Layout) -> Vec<f64> {
+        let mut asked = Asked::new(self, layout);
+        (0..self.queries.len()).map(|query| asked.cost(self, query)).collect()
+    }
+
+    /// The same, where only `changed` columns are grouped otherwise than in the layout that `before` belongs to.
+    pub fn costs_changed(&mut self, layout: &Layout, before: &[f64], changed: &[usize]) -> Vec<f64> {
+        let mut asked = Asked::new(self, layout);
+        (0..self.queries.len())
+            .map(|query| {
+                let touches = self.queries[query].touched.iter().any(|c| changed.contains(c));
+                if touches { asked.cost(self, query) } else { before[query] }
+            })
+            .collect()
+    }
+
+    /// Bytes of the whole table.
+    pub fn bytes(&mut self, layout: &Layout) -> f64 {
+        let base = self.base_id(&layout.base);
+        let mut groups: Vec<u32> = layout.groups().iter().map(|g| self.group_id(g)).collect();
+        groups.sort_unstable();
+        if let Some(bytes) = self.bytes.get(&(base, groups.clone())) {
+            return *bytes;
+        }
+        let bytes = self.model.bytes(&self.names.design(layout));
+        let bytes = if bytes.is_finite() { bytes } else { f64::INFINITY };
+        self.bytes.insert((base, groups), bytes);
+        bytes
+    }
+
+    fn base_id(&mut self, base: &Base) -> u32 {
+        let known = self.bases.iter().position(|b| b == base);
+        known.unwrap_or_else(|| {
+            self.bases.push(base.clone());
+            self.bases.len() - 1
+        }) as u32
+    }
+
+    fn group_id(&mut self, group: &[usize]) -> u32 {
+        if let Some(id) = self.groups.get(group) {
+            return *id;
+        }
+        let id = self.groups.len() as u32;
+        self.groups.insert(group.to_vec(), id);
+        id
+    }
+}
+
+/// One layout while its queries are costed: the design is made only when the model has to be asked.
+struct Asked<'l> {
+    layout: &'l Layout,
+    design: Option<freestone_store::design::Design>,
+    /// The group of each column.
+    owner: Vec<u32>,
+    base: u32,
+    /// The base when a query touches groups of one column only: dense pages of one column are column pages.
+    base_apart: u32,
+    many: Vec<bool>,
+}
+
+impl<'l> Asked<'l> {
+    fn new(evaluator: &mut Evaluator<'_>, layout: &'l Layout) -> Self {
+        let columns = evaluator.columns();
+        let (mut owner, mut many) = (vec![0; columns], vec![false; columns]);
+        for group in layout.groups() {
+            let id = evaluator.group_id(group);
+            for &column in group {
+                owner[column] = id;
+                many[column] = group.len() > 1;
+            }
+        }
+        let base = evaluator.base_id(&layout.base);
+        let base_apart = match layout.base.page {
+            PageFormat::Dense => evaluator.base_id(&Base { page: PageFormat::Pax, ..layout.base.clone() }),
+            _ => base,
+        };
+        Asked { layout, design: None, owner, base, base_apart, many }
+    }
+
+    fn cost(&mut self, evaluator: &mut Evaluator<'_>, query: usize) -> f64 {
+        let known = &evaluator.queries[query];
+        let mut groups: Vec<u32> = known.touched.iter().map(|c| self.owner[*c]).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let base = if known.touched.iter().any(|c| self.many[*c]) { self.base } else { self.base_apart };
+        let key = (base, query as u32, groups);
+        if let Some(ms) = evaluator.costs.get(&key) {
+            return *ms;
+        }
+        let design = self.design.get_or_insert_with(|| evaluator.names.design(self.layout));
+        let ms = evaluator.model.query(design, known.query).ms;
+        // A model that cannot say is taken as one that advises against it.
+        let ms = if ms.is_finite() { ms.max(0.0) } else { f64::INFINITY };
+        evaluator.calls += 1;
+        evaluator.costs.insert(key, ms);
+        ms
+    }
+}
+
+fn same_scan(a: &Query, b: &Query) -> bool {
+    a.columns == b.columns && a.predicates == b.predicates && a.output == b.output && a.order == b.order
+}

@@ -1,0 +1,217 @@
+//! Finds designs that a workload wants, by a cost model that is asked as little as possible.
+//!
+//! Groups and orders depend on one another, so they take turns: orders are chosen for the extreme layouts, groups are climbed
+//! from both ends under the best of them ([`climb`]), orders are chosen anew for what was found, and a last climb takes any
+//! step (merge, split, shift). Page sizes and the medium come last: they change all designs alike.
+
+pub mod climb;
+pub mod copies;
+pub mod evaluate;
+pub mod layout;
+pub mod order;
+pub mod partition;
+
+use freestone_store::cluster::DimensionPath;
+use freestone_store::design::{Design, MediumKind, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PageFormat};
+use serde::{Deserialize, Serialize};
+
+pub use climb::{Found, Steps, climb, exhaustive};
+pub use evaluate::{Evaluator, Score};
+pub use layout::{Base, Layout, Names};
+
+/// Axes that the user has decided; `None` leaves the choice to the search.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pins {
+    /// Groups by columns' names; columns not named each get one of their own.
+    pub groups: Option<Vec<Vec<String>>>,
+    pub page: Option<PageFormat>,
+    /// Bytes, a power of two.
+    pub page_size: Option<u32>,
+    /// Columns' names; an empty list pins the order of arrival.
+    pub sort: Option<Vec<String>>,
+    pub levels: Option<u32>,
+    /// An empty list pins "not clustered".
+    pub cluster: Option<Vec<DimensionPath>>,
+    pub medium: Option<MediumKind>,
+}
+
+/// How far the search goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// The search winds down when the model has costed so many queries.
+    pub calls: usize,
+    /// Tables of at most so many columns have all partitions tried (Bell(8) = 4140); 0: never.
+    pub exhaustive_columns: usize,
+    /// The same for atoms, on tables of any width.
+    pub exhaustive_atoms: usize,
+    /// Designs to return.
+    pub designs: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { calls: 150_000, exhaustive_columns: 4, exhaustive_atoms: 6, designs: 8 }
+    }
+}
+
+/// What the search may do.
+#[derive(Debug, Clone, Default)]
+pub struct SearchOptions {
+    pub pins: Pins,
+    /// Dimensions to cluster by besides the tested columns, such as those over foreign keys.
+    pub dimensions: Vec<DimensionPath>,
+    /// Bytes of memory that the table may take there; `None` leaves the medium as it is.
+    pub memory: Option<f64>,
+    pub limits: Limits,
+}
+
+/// The best layouts found, best first; those beyond the budget are last. `current` is among those considered.
+pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchOptions) -> Vec<Found> {
+    let now = options.pins.applied(&evaluator.names, evaluator.names.layout(current));
+    let mut pool = yardsticks(evaluator, &now, options);
+    let starts = ordered(evaluator, &pool, options);
+    pool.extend(starts.iter().cloned());
+    if options.pins.groups.is_none() {
+        let share = options.limits.calls / 8;
+        for base in bases(&starts, options) {
+            pool.extend(grouped(evaluator, &base, share, &options.limits));
+        }
+        order::sort_found(&mut pool);
+        let again: Vec<Found> = pool.iter().take(3).cloned().collect();
+        pool.extend(ordered(evaluator, &again, options));
+        order::sort_found(&mut pool);
+        let best: Vec<Layout> = pool.iter().take(3).map(|f| f.layout.clone()).collect();
+        for layout in best {
+            pool.push(climb(evaluator, layout, Steps::ALL, share / 2));
+        }
+    }
+    order::sort_found(&mut pool);
+    refine(evaluator, &mut pool, options);
+    order::sort_found(&mut pool);
+    pool.truncate(options.limits.designs.max(1));
+    pool
+}
+
+/// The named points of the design space, and what is there now, in the orders of arrival and of now.
+fn yardsticks(evaluator: &mut Evaluator<'_>, now: &Layout, options: &SearchOptions) -> Vec<Found> {
+    let columns = evaluator.columns();
+    let plain = Base { page_size: now.base.page_size, medium: now.base.medium, ..Base::default() };
+    let mut layouts = vec![now.clone(), Layout::apart(columns, plain.clone())];
+    for page in [PageFormat::Dense, PageFormat::Pax, PageFormat::Slotted] {
+        layouts.push(Layout::together(columns, Base { page, ..plain.clone() }));
+    }
+    let pinned = layouts.into_iter().map(|layout| options.pins.applied(&evaluator.names, layout));
+    let mut found: Vec<Found> = pinned.collect::<Vec<_>>().into_iter().map(|l| Found::new(evaluator, l)).collect();
+    order::sort_found(&mut found);
+    found
+}
+
+/// The best orders for each of the layouts; nothing where the user has decided.
+fn ordered(evaluator: &mut Evaluator<'_>, starts: &[Found], options: &SearchOptions) -> Vec<Found> {
+    let mut all = vec![];
+    for start in starts.iter().filter(|f| f.layout.base.page != PageFormat::Slotted) {
+        if options.pins.sort.is_none() && options.pins.cluster.is_none() {
+            let mut found = order::orders(evaluator, &start.layout, &options.dimensions);
+            found.truncate(3);
+            all.extend(found);
+        } else if options.pins.levels.is_none() {
+            all.extend(order::levels(evaluator, &start.layout));
+        }
+    }
+    let pinned: Vec<Layout> = all.into_iter().map(|f| options.pins.applied(&evaluator.names, f.layout)).collect();
+    let mut found: Vec<Found> = pinned.into_iter().map(|l| Found::new(evaluator, l)).collect();
+    order::sort_found(&mut found);
+    found
+}
+
+/// The bases to climb under: the two best orders (one on wide tables), in each page format.
+fn bases(starts: &[Found], options: &SearchOptions) -> Vec<Base> {
+    let mut orders: Vec<Base> = vec![];
+    for found in starts {
+        let base = Base { page: PageFormat::Dense, ..found.layout.base.clone() };
+        if !orders.contains(&base) {
+            orders.push(base);
+        }
+    }
+    let columns = starts.first().map_or(0, |f| f.layout.groups().iter().flatten().count());
+    orders.truncate(if columns > 16 { 1 } else { 2 });
+    let pages = match options.pins.page {
+        Some(page) => vec![page],
+        None => vec![PageFormat::Dense, PageFormat::Pax],
+    };
+    orders.iter().flat_map(|base| pages.iter().map(|&page| Base { page, ..base.clone() })).collect()
+}
+
+/// Groups under one base: HillClimb from both ends, from the atoms, and all partitions where they are few.
+pub fn grouped(evaluator: &mut Evaluator<'_>, base: &Base, allowance: usize, limits: &Limits) -> Vec<Found> {
+    let columns = evaluator.columns();
+    let (apart, together) = (Layout::apart(columns, base.clone()), Layout::together(columns, base.clone()));
+    let sets: Vec<Vec<usize>> = evaluator.queries().iter().map(|k| k.touched.clone()).collect();
+    let atoms = partition::atoms(columns, sets.iter().map(Vec::as_slice));
+    let mut found = vec![];
+    if columns <= limits.exhaustive_columns {
+        found.push(exhaustive(evaluator, apart.groups(), &apart));
+        return found;
+    }
+    found.push(climb(evaluator, apart, Steps::MERGE, allowance));
+    found.push(climb(evaluator, together, Steps::SPLIT, allowance));
+    let start = Layout::new(atoms.clone(), base.clone());
+    if atoms.len() <= limits.exhaustive_atoms {
+        found.push(exhaustive(evaluator, &atoms, &start));
+    } else {
+        found.push(climb(evaluator, start, Steps::MERGE, allowance / 2));
+    }
+    found
+}
+
+/// Other page sizes and media for the best layouts.
+fn refine(evaluator: &mut Evaluator<'_>, pool: &mut Vec<Found>, options: &SearchOptions) {
+    for _ in 0..2 {
+        let best: Vec<Layout> = pool.iter().take(2).map(|f| f.layout.clone()).collect();
+        for layout in best {
+            let mut bases = vec![];
+            if options.pins.page_size.is_none() {
+                let sizes = (13..).map(|bits| 1u32 << bits).take_while(|size| *size <= PAGE_SIZE_MAX);
+                bases.extend(sizes.step_by(2).map(|page_size| Base { page_size, ..layout.base.clone() }));
+                bases.push(Base { page_size: PAGE_SIZE_DEFAULT, ..layout.base.clone() });
+            }
+            let fits = options.memory.is_some_and(|memory| evaluator.bytes(&layout) <= memory);
+            if options.pins.medium.is_none() && fits {
+                bases.push(Base { medium: MediumKind::Memory, ..layout.base.clone() });
+            }
+            for base in bases {
+                pool.push(Found::new(evaluator, layout.with_base(base)));
+            }
+        }
+        order::sort_found(pool);
+    }
+}
+
+impl Pins {
+    /// The layout with what is pinned, and without what cannot stand beside it.
+    pub fn applied(&self, names: &Names, layout: Layout) -> Layout {
+        let mut base = layout.base.clone();
+        base.page = self.page.unwrap_or(base.page);
+        base.page_size = self.page_size.unwrap_or(base.page_size);
+        base.medium = self.medium.unwrap_or(base.medium);
+        if let Some(sort) = &self.sort {
+            base.sort = sort.iter().filter_map(|name| names.position(name)).collect();
+        }
+        if let Some(cluster) = &self.cluster {
+            base.cluster = cluster.clone();
+        }
+        base.levels = self.levels.unwrap_or(base.levels).min(base.sort.len() as u32);
+        if !base.cluster.is_empty() || base.page == PageFormat::Slotted {
+            base.levels = 0;
+        }
+        match &self.groups {
+            None => layout.with_base(base),
+            Some(groups) => {
+                let design = Design { groups: groups.clone(), ..Design::default() };
+                names.layout(&design).with_base(base)
+            }
+        }
+    }
+}
