@@ -4,19 +4,16 @@
 
 pub mod advice;
 pub mod calibrate;
-pub mod advice;
 pub mod cost;
 pub mod error;
 pub mod model;
 pub mod profile;
 pub mod search;
 pub mod statistics;
-pub mod search;
 pub mod workload;
 
 pub use advice::{Advice, Options, advise, what_if};
 pub use calibrate::{CalibrateOptions, Effort, calibrate};
-pub use advice::{Advice, Options, advise, what_if};
 pub use cost::{Cost, CostModel};
 pub use error::{AdvisorError, Result};
 pub use model::{ScanModel, Setting};

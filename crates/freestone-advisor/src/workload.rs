@@ -65,7 +65,8 @@ pub enum Output {
 impl Query {
     /// All columns that the scan touches, ascending, each once.
     pub fn touched(&self) -> Vec<usize> {
-        let mut columns: Vec<usize> = self.columns.iter().copied().chain(self.predicates.iter().map(|p| p.column)).collect();
+        let mut columns: Vec<usize> =
+            self.columns.iter().copied().chain(self.predicates.iter().map(|p| p.column)).collect();
         columns.sort_unstable();
         columns.dedup();
         columns
