@@ -1,0 +1,30 @@
+//! Measures this machine and prints the profile: `cargo run --release -p freestone-advisor --example calibrate [-- FILE]`.
+//! With a file name the profile is kept there; its folder's disk is measured.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use freestone_advisor::{CalibrateOptions, calibrate};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let file = std::env::args().nth(1).map(PathBuf::from);
+    let folder = file.as_deref().and_then(Path::parent).map(|f| if f == Path::new("") { Path::new(".") } else { f });
+    let options = CalibrateOptions { folder: folder.map(Path::to_owned), ..CalibrateOptions::default() };
+    let begin = Instant::now();
+    let profile = calibrate(&options, &mut |what, share| {
+        eprintln!("{:6.1} s {:3.0} % {what}", begin.elapsed().as_secs_f64(), share * 100.0);
+    })?;
+    for row in profile.rows() {
+        let reported = row.reported.map(|r| format!("  ({r})")).unwrap_or_default();
+        println!(
+            "{:8} {:56} {:>14.4} {:>12.4} .. {:<12.4} {}{reported}",
+            row.topic, row.name, row.value, row.low, row.high, row.unit
+        );
+    }
+    profile.warnings.iter().for_each(|warning| println!("warning: {warning}"));
+    println!("{:.1} s", profile.seconds);
+    if let Some(file) = file {
+        profile.save(&file)?;
+    }
+    Ok(())
+}

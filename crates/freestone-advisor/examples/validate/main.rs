@@ -1,0 +1,111 @@
+//! The model against measurement: random tables, designs and queries, none of which anything was fitted on.
+//!
+//! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--cold FOLDER] [--csv]`
+//!
+//! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
+//! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. With `--cold`
+//! pages are read from a disk around the system's cache by a store that was just opened.
+
+mod cases;
+mod measure;
+mod summary;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use freestone_advisor::model::{ScanModel, Setting};
+use freestone_advisor::{Profile, TableStatistics};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use cases::RandomTable;
+use summary::Case;
+
+struct Arguments {
+    profile: PathBuf,
+    tables: u64,
+    seed: u64,
+    cold: Option<PathBuf>,
+    csv: bool,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+fn arguments() -> Result<Arguments, Failure> {
+    let mut found = Arguments { profile: PathBuf::new(), tables: 12, seed: 1, cold: None, csv: false };
+    let mut given = std::env::args().skip(1);
+    while let Some(argument) = given.next() {
+        let mut value = || given.next().ok_or(format!("{argument} needs a value"));
+        match argument.as_str() {
+            "--tables" => found.tables = value()?.parse()?,
+            "--seed" => found.seed = value()?.parse()?,
+            "--cold" => found.cold = Some(value()?.into()),
+            "--csv" => found.csv = true,
+            other => found.profile = other.into(),
+        }
+    }
+    Ok(found)
+}
+
+fn main() -> Result<(), Failure> {
+    let arguments = arguments()?;
+    let profile = Arc::new(if arguments.profile.as_os_str().is_empty() {
+        Profile::assumed()
+    } else {
+        Profile::load(&arguments.profile)?
+    });
+    let mut cases = vec![];
+    for number in 0..arguments.tables {
+        let mut random = StdRng::seed_from_u64(arguments.seed * 1000 + number);
+        let table = RandomTable::new(&mut random);
+        cases.extend(table_cases(&table, number, &profile, &arguments, &mut random)?);
+        eprintln!("table {number}: {} columns, {} rows, {} cases", table.kinds.len(), table.rows, cases.len());
+    }
+    if arguments.csv {
+        summary::print_csv(&cases);
+    }
+    summary::print(&cases);
+    Ok(())
+}
+
+fn table_cases(
+    table: &RandomTable,
+    number: u64,
+    profile: &Arc<Profile>,
+    arguments: &Arguments,
+    random: &mut StdRng,
+) -> Result<Vec<Case>, Failure> {
+    let designs = cases::designs(table, random);
+    let stored = designs.iter().enumerate().map(|(at, design)| {
+        let folder = arguments.cold.as_ref().map(|f| f.join(format!("table-{number}-{at}")));
+        measure::Stored::new(table, design, folder)
+    });
+    let stored: Vec<measure::Stored> = stored.collect::<Result<_, _>>()?;
+    // Statistics come from the first design, as from a table that is there; the others are what-ifs.
+    let statistics = Arc::new(TableStatistics::of_table(&stored[0].table()?)?);
+    let queries = cases::queries(table, &statistics, random);
+    let mut found = vec![];
+    for (at, query) in queries.iter().enumerate() {
+        let threads = random.random_range(1..=2);
+        let setting = if arguments.cold.is_some() { Setting::cold(threads) } else { Setting::hot(threads) };
+        let model = ScanModel::new(statistics.clone(), profile.clone(), setting);
+        for (design, stored) in designs.iter().zip(&stored) {
+            let measured_ms = stored.measure(query, threads)?;
+            let layout = model.layout(design);
+            let cost = model.query_on(&layout, &query.query);
+            found.push(Case {
+                table: number,
+                query: at,
+                design: design.to_string(),
+                threads,
+                text: query.query.name.clone(),
+                measured_ms,
+                cost,
+                parts: model.parts_of(&layout, &query.query),
+                bytes_predicted: layout.bytes,
+                bytes_stored: stored.bytes as f64,
+            });
+        }
+    }
+    Ok(found)
+}

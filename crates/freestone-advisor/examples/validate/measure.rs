@@ -1,0 +1,135 @@
+//! Stored tables, and the time of queries on them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use freestone_advisor::workload::Output;
+use freestone_store::design::Design;
+use freestone_store::media::{DirectMode, DiskOptions};
+use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, surviving_units};
+use freestone_store::{Store, StoreError, StoreOptions, Table};
+
+use crate::cases::{RandomQuery, RandomTable};
+
+const UNIT_ROWS: usize = 65536;
+
+/// A table in one design: in memory, or in a folder on a disk.
+pub struct Stored {
+    folder: Option<PathBuf>,
+    hot: Option<Store>,
+    pub bytes: u64,
+}
+
+fn options() -> StoreOptions {
+    let disk = DiskOptions { direct: DirectMode::On, ..DiskOptions::default() };
+    StoreOptions { cache_bytes: 2 << 30, disk, ..StoreOptions::default() }
+}
+
+impl Stored {
+    pub fn new(table: &RandomTable, design: &Design, folder: Option<PathBuf>) -> Result<Stored, StoreError> {
+        let store = match &folder {
+            None => Store::in_memory(options())?,
+            Some(folder) => Store::open(folder, options())?,
+        };
+        let mut write = store.write()?;
+        write.create_table("t", table.schema.clone(), design.clone())?;
+        let mut appender = write.appender("t")?;
+        for start in (0..table.rows).step_by(UNIT_ROWS) {
+            appender.push(&table.batch.slice(start, UNIT_ROWS.min(table.rows - start)))?;
+        }
+        write.append(appender.finish()?)?;
+        write.commit()?;
+        let bytes = store.snapshot()?.table("t").map_or(0, |t| t.bytes());
+        let hot = folder.is_none().then_some(store);
+        Ok(Stored { folder, hot, bytes })
+    }
+
+    fn open(&self) -> Result<(Option<Store>, Arc<Table>), StoreError> {
+        let opened = match &self.folder {
+            Some(folder) if self.hot.is_none() => Some(Store::open(folder, options())?),
+            _ => None,
+        };
+        let store = opened.as_ref().or(self.hot.as_ref());
+        let table = store.map(|s| s.snapshot()).transpose()?.and_then(|s| s.table("t").cloned());
+        let table = table.ok_or_else(|| StoreError::Invalid("the table was not stored".into()))?;
+        Ok((opened, table))
+    }
+
+    pub fn table(&self) -> Result<Arc<Table>, StoreError> {
+        Ok(self.open()?.1)
+    }
+
+    /// Milliseconds of a query: the median of several runs; cold ones each by a store that was just opened.
+    pub fn measure(&self, query: &RandomQuery, threads: usize) -> Result<f64, StoreError> {
+        let mut samples = vec![];
+        if self.hot.is_some() {
+            let (_, table) = self.open()?;
+            run(&table, query, threads)?;
+            let begin = Instant::now();
+            while samples.len() < 5 || (samples.len() < 25 && begin.elapsed().as_millis() < 40) {
+                samples.push(run(&table, query, threads)?);
+            }
+        } else {
+            for _ in 0..3 {
+                let (_store, table) = self.open()?;
+                // Footers are read when a table is opened, whatever is asked of it.
+                (0..table.segments.len()).try_for_each(|at| table.open_segment(at).map(|_| ()))?;
+                samples.push(run(&table, query, threads)?);
+            }
+        }
+        samples.sort_by(f64::total_cmp);
+        Ok(samples[samples.len() / 2])
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        self.hot = None;
+        if let Some(folder) = &self.folder {
+            // What is left behind is in nobody's way but the disk's.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<f64, StoreError> {
+    let mut request = ScanRequest::columns(query.query.columns.clone());
+    request.predicates = query.predicates.clone();
+    let request = Arc::new(request);
+    let begin = Instant::now();
+    let metrics = Arc::new(ScanMetrics::default());
+    let units = surviving_units(table, &request, UNIT_ROWS, &metrics)?;
+    let next = AtomicUsize::new(0);
+    let as_rows = query.query.output == Output::Rows;
+    let work = || -> Result<(), StoreError> {
+        let mut cursor = Cursor::new(table.clone(), request.clone(), metrics.clone());
+        let layout = TupleLayout::new(cursor.schema());
+        let mut block = TupleBlock::default();
+        let mut take = |batch: arrow_array::RecordBatch| {
+            if as_rows {
+                layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.tuples().len()));
+            }
+        };
+        // As the engine's threads do: a unit at a time, the next one read ahead.
+        let mut mine = next.fetch_add(1, Ordering::Relaxed);
+        while let Some(unit) = units.get(mine) {
+            let following = next.fetch_add(1, Ordering::Relaxed);
+            cursor.scan(unit, units.get(following))?;
+            while let Some(batch) = cursor.next_ready() {
+                take(batch);
+            }
+            mine = following;
+        }
+        if let Some(batch) = cursor.finish()? {
+            take(batch);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|w| w.join().expect("no worker panics"))
+    })?;
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
+}

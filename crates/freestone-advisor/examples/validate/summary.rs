@@ -1,0 +1,151 @@
+//! How near predictions came.
+
+use std::collections::BTreeMap;
+
+use freestone_advisor::Cost;
+use freestone_advisor::model::Parts;
+
+pub struct Case {
+    pub table: u64,
+    pub query: usize,
+    pub design: String,
+    pub threads: usize,
+    pub text: String,
+    pub measured_ms: f64,
+    pub cost: Cost,
+    pub parts: Parts,
+    pub bytes_predicted: f64,
+    pub bytes_stored: f64,
+}
+
+impl Case {
+    fn error(&self) -> f64 {
+        (self.cost.ms - self.measured_ms) / self.measured_ms
+    }
+}
+
+pub fn print_csv(cases: &[Case]) {
+    println!("table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,design");
+    for c in cases {
+        println!(
+            "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},\"{}\"",
+            c.table,
+            c.query,
+            c.threads,
+            c.measured_ms,
+            c.cost.ms,
+            c.cost.low_ms,
+            c.cost.high_ms,
+            c.cost.io_ms,
+            c.cost.cpu_ms,
+            c.bytes_predicted,
+            c.bytes_stored,
+            c.design
+        );
+    }
+}
+
+pub fn print(cases: &[Case]) {
+    quantiles("|error| of time", cases.iter().map(|c| c.error().abs()).collect());
+    quantiles("error of time, signed", cases.iter().map(Case::error).collect());
+    quantiles("|error| of size", cases.iter().map(|c| (c.bytes_predicted / c.bytes_stored - 1.0).abs()).collect());
+    let within = cases.iter().filter(|c| (c.cost.low_ms..=c.cost.high_ms).contains(&c.measured_ms)).count();
+    println!("within the interval: {:.1} % of {} cases", within as f64 * 100.0 / cases.len() as f64, cases.len());
+    println!("Kendall's tau of all cases: {:.3}", tau(&cases.iter().collect::<Vec<_>>()).unwrap_or(0.0));
+    let mut groups: BTreeMap<(u64, usize), Vec<&Case>> = BTreeMap::new();
+    cases.iter().for_each(|c| groups.entry((c.table, c.query)).or_default().push(c));
+    let taus: Vec<f64> = groups.values().filter_map(|g| tau(g)).collect();
+    println!("within a table and query: mean {:.3}", taus.iter().sum::<f64>() / taus.len() as f64);
+    let mut regrets: Vec<f64> = groups.values().map(|g| regret(g)).collect();
+    regrets.sort_by(f64::total_cmp);
+    let at = |share: f64| regrets[((regrets.len() - 1) as f64 * share) as usize];
+    println!("regret of the design predicted best: median {:.3}, 90 % {:.3}, 95 % {:.3}", at(0.5), at(0.9), at(0.95));
+    by_page(cases);
+    worst(cases);
+}
+
+fn quantiles(name: &str, mut values: Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((values.len() - 1) as f64 * share) as usize] * 100.0;
+    println!(
+        "{name}: 5 % {:.1}, 25 % {:.1}, median {:.1}, 75 % {:.1}, 90 % {:.1}, 95 % {:.1} (per cent)",
+        at(0.05),
+        at(0.25),
+        at(0.5),
+        at(0.75),
+        at(0.9),
+        at(0.95)
+    );
+}
+
+/// Kendall's tau-b; `None` for fewer than two different cases.
+fn tau(cases: &[&Case]) -> Option<f64> {
+    let (mut agree, mut differ) = (0.0, 0.0);
+    for (at, a) in cases.iter().enumerate() {
+        for b in &cases[at + 1..] {
+            let product = (a.measured_ms - b.measured_ms) * (a.cost.ms - b.cost.ms);
+            agree += f64::from(u8::from(product > 0.0));
+            differ += f64::from(u8::from(product < 0.0));
+        }
+    }
+    (agree + differ > 0.0).then(|| (agree - differ) / (agree + differ))
+}
+
+fn regret(cases: &[&Case]) -> f64 {
+    let best = cases.iter().map(|c| c.measured_ms).fold(f64::INFINITY, f64::min);
+    let chosen = cases.iter().min_by(|a, b| a.cost.ms.total_cmp(&b.cost.ms));
+    chosen.map_or(0.0, |c| c.measured_ms / best - 1.0)
+}
+
+/// The median error of each kind of design.
+fn by_page(cases: &[Case]) {
+    let mut kinds: BTreeMap<String, Vec<&Case>> = BTreeMap::new();
+    for case in cases {
+        let preset = case.design.split("design = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
+        let page = case.design.split("page = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
+        let sorted = if case.design.contains("sort = ") { " sorted" } else { "" };
+        kinds.entry(format!("{preset} {page}{sorted}")).or_default().push(case);
+    }
+    for (kind, cases) in kinds {
+        let mut errors: Vec<f64> = cases.iter().map(|c| c.error() * 100.0).collect();
+        errors.sort_by(f64::total_cmp);
+        let mut sizes: Vec<f64> = cases.iter().map(|c| (c.bytes_predicted / c.bytes_stored - 1.0) * 100.0).collect();
+        sizes.sort_by(f64::total_cmp);
+        let at = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
+        let (n, size) = (cases.len(), sizes[sizes.len() / 2]);
+        println!("{kind:24} {n:4}: {:6.0} {:6.0} {:6.0} {:6.0} {:6.0}   size {size:6.1}", at(0.05), at(0.25), at(0.5), at(0.75), at(0.95));
+    }
+}
+
+fn worst(cases: &[Case]) {
+    let mut order: Vec<&Case> = cases.iter().collect();
+    let badness = |c: &Case| (c.cost.ms / c.measured_ms).ln().abs();
+    order.sort_by(|a, b| badness(b).total_cmp(&badness(a)));
+    for case in order.iter().take(25) {
+        let p = &case.parts;
+        println!(
+            "\n{:.2} ms predicted, {:.2} measured, {} threads, table {}, {}\n    {}",
+            case.cost.ms, case.measured_ms, case.threads, case.table, case.design, case.text
+        );
+        println!(
+            "    frame {:.2} filter {:.2} select {:.2} decode {:.2} page {:.2} memory {:.2} output {:.2} admit {:.2} | wait {:.2} \
+             busy {:.2} | {:.1} MB read, {:.0} pages, {:.0} rows, {:.0} units; {:.1} MB predicted, {:.1} stored",
+            p.frame_ns / 1e6,
+            p.filter_ns / 1e6,
+            p.select_ns / 1e6,
+            p.decode_ns / 1e6,
+            p.page_ns / 1e6,
+            p.memory_ns / 1e6,
+            p.output_ns / 1e6,
+            p.admit_ns / 1e6,
+            p.wait_ns / 1e6,
+            p.ahead_ns / 1e6,
+            p.bytes_read / 1e6,
+            p.pages_visited,
+            p.rows_left,
+            p.units,
+            case.bytes_predicted / 1e6,
+            case.bytes_stored / 1e6
+        );
+    }
+}
