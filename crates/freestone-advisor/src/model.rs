@@ -14,7 +14,7 @@ mod io;
 mod processor;
 mod prune;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use freestone_store::design::{Design, MediumKind};
 use freestone_store::scan::GRANULE_ROWS;
@@ -23,7 +23,8 @@ use crate::cost::{Cost, CostModel};
 use crate::profile::Profile;
 use crate::statistics::TableStatistics;
 use crate::workload::{Output, Query};
-pub use geometry::{GroupGeometry, Layout};
+use geometry::KnownGroups;
+pub use geometry::{GroupGeometry, Layout, StoredColumn};
 pub use prune::Pruned;
 
 /// Rows of a unit: what a thread takes at a time.
@@ -53,13 +54,19 @@ impl Setting {
     }
 }
 
-/// Predicts scans of one table on one machine.
+/// Predicts scans of one table on one machine. Clones share what was found out of layouts.
 #[derive(Debug, Clone)]
 pub struct ScanModel {
     pub statistics: Arc<TableStatistics>,
     pub profile: Arc<Profile>,
     pub setting: Setting,
+    groups: Arc<KnownGroups>,
+    /// The last layouts: queries are asked for design by design.
+    layouts: Arc<Mutex<Vec<(Design, Arc<Layout>)>>>,
 }
+
+/// Layouts that are kept.
+const LAYOUTS: usize = 16;
 
 /// Of what a prediction is made, in nanoseconds of one thread that does all of it, for reports and for finding errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -109,12 +116,22 @@ const ASSUMED_INTERVAL: (f64, f64) = (0.3, 3.0);
 
 impl ScanModel {
     pub fn new(statistics: Arc<TableStatistics>, profile: Arc<Profile>, setting: Setting) -> Self {
-        ScanModel { statistics, profile, setting }
+        ScanModel { statistics, profile, setting, groups: Arc::default(), layouts: Arc::default() }
     }
 
     /// How the table lies in a design.
-    pub fn layout(&self, design: &Design) -> Layout {
-        Layout::of(design, &self.statistics)
+    pub fn layout(&self, design: &Design) -> Arc<Layout> {
+        let layouts = || self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = layouts().iter().rev().find(|(of, _)| of == design) {
+            return known.clone();
+        }
+        let layout = Arc::new(Layout::of(design, &self.statistics, &self.groups));
+        let mut kept = layouts();
+        if kept.len() >= LAYOUTS {
+            kept.remove(0);
+        }
+        kept.push((design.clone(), layout.clone()));
+        layout
     }
 
     /// The parts of which a query's time is made.
@@ -198,6 +215,12 @@ impl CostModel for ScanModel {
 
     fn bytes(&self, design: &Design) -> f64 {
         self.layout(design).bytes
+    }
+
+    fn bytes_of(&self, design: &Design, columns: &[usize]) -> f64 {
+        let layout = self.layout(design);
+        let rows = self.statistics.rows as f64;
+        columns.iter().map(|c| rows * layout.columns[*c].bytes + layout.columns[*c].shared_bytes).sum()
     }
 
     fn conversion(&self, design: &Design) -> Cost {

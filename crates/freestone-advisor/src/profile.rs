@@ -79,11 +79,7 @@ impl Measured {
     /// The difference to another measurement, at least zero: what one step costs beside the rest.
     pub fn minus(self, other: Measured) -> Self {
         let value = (self.value - other.value).max(0.0);
-        Measured {
-            value,
-            low: (self.low - other.high).clamp(0.0, value),
-            high: (self.high - other.low).max(value),
-        }
+        Measured { value, low: (self.low - other.high).clamp(0.0, value), high: (self.high - other.low).max(value) }
     }
 }
 
@@ -352,8 +348,7 @@ impl EngineCosts {
     /// measured in this form.
     pub fn kernel(&self, form: Form, family: Family, operation: Operation, parameter: f64, x: f64) -> Option<f64> {
         let own = |k: &&Kernel| (k.form, k.family, k.operation) == (form, family, operation);
-        let mut points: Vec<(f64, f64)> =
-            self.kernels.iter().filter(own).map(|k| (k.parameter, k.ns.at(x))).collect();
+        let mut points: Vec<(f64, f64)> = self.kernels.iter().filter(own).map(|k| (k.parameter, k.ns.at(x))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         match &points[..] {
             [] => None,

@@ -4,36 +4,53 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
-use freestone_advisor::workload::{Output, PredicateForm, Query, QueryPredicate};
 use freestone_advisor::TableStatistics;
+use freestone_advisor::workload::{Output, PredicateForm, Query, QueryPredicate};
 use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
 use freestone_store::design::Design;
 use freestone_store::scan::ColumnPredicate;
 use freestone_store::schema::TableSchema;
+use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use rand::RngExt;
 
 /// How the values of a column come about.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// 32 or 64 bits, of a number of different values, in no order.
-    Uniform { distinct: u64, wide: bool },
+    Uniform {
+        distinct: u64,
+        wide: bool,
+    },
     /// Most rows have few values.
-    Skewed { distinct: u64 },
+    Skewed {
+        distinct: u64,
+    },
     /// Rising with the rows, by small random steps.
     Rising,
     /// Runs of equal values.
-    Runs { run: usize, distinct: u64 },
+    Runs {
+        run: usize,
+        distinct: u64,
+    },
     /// Near the row's number, as dates of arrival are.
-    Near { spread: u64 },
+    Near {
+        spread: u64,
+    },
     Decimal,
     Float,
     /// Words of a number of different ones.
-    Words { distinct: u64, length: usize },
+    Words {
+        distinct: u64,
+        length: usize,
+    },
     /// Texts that hardly repeat.
-    Text { length: usize },
-    Nullable { distinct: u64 },
+    Text {
+        length: usize,
+    },
+    Nullable {
+        distinct: u64,
+    },
 }
 
 pub struct RandomTable {
@@ -169,7 +186,8 @@ pub fn designs(table: &RandomTable, random: &mut StdRng) -> Vec<Design> {
             let first = random.random_range(0..table.kinds.len());
             let second = random.random_range(0..table.kinds.len());
             let both = random.random_bool(0.5) && first != second;
-            options.push(("sort".into(), if both { format!("{}, {}", name(first), name(second)) } else { name(first) }));
+            options
+                .push(("sort".into(), if both { format!("{}, {}", name(first), name(second)) } else { name(first) }));
             let is_slotted = options.iter().any(|(_, value)| value == "slotted");
             if random.random_bool(0.3) && !is_slotted {
                 options.push(("levels".into(), "1".into()));
@@ -216,7 +234,12 @@ fn query(number: usize, table: &RandomTable, statistics: &TableStatistics, rando
     let tests: Vec<String> =
         asked.iter().map(|p| format!("c{} {:?} {:.2e}", p.column, p.form, p.selectivity)).collect();
     let kinds: Vec<String> = columns.iter().take(8).map(|c| format!("c{c} {:?}", table.kinds[*c])).collect();
-    let name = format!("{number} {output:?}: {} of {count} [{}] where {}", columns.len(), kinds.join("; "), tests.join(" and "));
+    let name = format!(
+        "{number} {output:?}: {} of {count} [{}] where {}",
+        columns.len(),
+        kinds.join("; "),
+        tests.join(" and ")
+    );
     RandomQuery { query: Query { name, weight: 1.0, columns, predicates: asked, output, order: vec![] }, predicates }
 }
 

@@ -25,7 +25,9 @@ impl Case {
 }
 
 pub fn print_csv(cases: &[Case]) {
-    println!("table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,design");
+    println!(
+        "table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,design"
+    );
     for c in cases {
         println!(
             "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},\"{}\"",
@@ -113,7 +115,14 @@ fn by_page(cases: &[Case]) {
         sizes.sort_by(f64::total_cmp);
         let at = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
         let (n, size) = (cases.len(), sizes[sizes.len() / 2]);
-        println!("{kind:24} {n:4}: {:6.0} {:6.0} {:6.0} {:6.0} {:6.0}   size {size:6.1}", at(0.05), at(0.25), at(0.5), at(0.75), at(0.95));
+        println!(
+            "{kind:24} {n:4}: {:6.0} {:6.0} {:6.0} {:6.0} {:6.0}   size {size:6.1}",
+            at(0.05),
+            at(0.25),
+            at(0.5),
+            at(0.75),
+            at(0.95)
+        );
     }
 }
 

@@ -44,22 +44,10 @@ fn write(disk: &Disk, bytes: usize) -> Result<Measured> {
     Ok(Measured { value: ns, low: ns * 0.5, high: ns * 2.0 })
 }
 
-fn read(
-    disk: &Disk,
-    bytes: usize,
-    direct: bool,
-    folder: &Path,
-    write: Measured,
-    timing: &Timing,
-) -> Result<DiskCosts> {
+fn read(disk: &Disk, bytes: usize, direct: bool, folder: &Path, write: Measured, timing: &Timing) -> Result<DiskCosts> {
     let file = disk.open(NAME).map_err(StoreError::from)?;
-    let mut costs = DiskCosts {
-        folder: folder.display().to_string(),
-        direct,
-        sequential: vec![],
-        random: vec![],
-        write,
-    };
+    let mut costs =
+        DiskCosts { folder: folder.display().to_string(), direct, sequential: vec![], random: vec![], write };
     for unit in UNITS {
         for depth in DEPTHS {
             let point = |random| -> Result<DiskPoint> {

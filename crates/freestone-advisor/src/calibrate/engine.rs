@@ -45,7 +45,8 @@ pub fn measure(timing: &Timing, progress: &mut dyn FnMut(f64)) -> Result<EngineC
             };
         }
         let bench = bench_of_groups(rows, &plain, &[("groups", &groups), ("page", page)])?;
-        let own: Vec<Subject> = if form == Form::Dense { plain } else { plain.into_iter().filter_map(slotted).collect() };
+        let own: Vec<Subject> =
+            if form == Form::Dense { plain } else { plain.into_iter().filter_map(slotted).collect() };
         kernels(&mut costs, form, &bench, &own, timing)?;
     }
     progress(0.85);
@@ -185,10 +186,8 @@ fn visits(
 /// The kernel of NULLs is what a column with them costs beyond one without.
 fn subtract_plain_of_nulls(costs: &mut EngineCosts, form: Form) {
     let plain = costs.kernels.iter().filter(|k| k.form == form);
-    let plain: Vec<Kernel> = plain
-        .filter(|k| matches!(k.family, Family::BitPack | Family::Plain) && k.parameter >= 14.0)
-        .cloned()
-        .collect();
+    let plain: Vec<Kernel> =
+        plain.filter(|k| matches!(k.family, Family::BitPack | Family::Plain) && k.parameter >= 14.0).cloned().collect();
     for kernel in costs.kernels.iter_mut().filter(|k| k.form == form && k.family == Family::Nulls) {
         if let Some(without) = plain.iter().find(|k| k.operation == kernel.operation) {
             kernel.ns.points.iter_mut().for_each(|(x, ns)| *ns = ns.minus(without.ns.measured(*x)));
@@ -229,7 +228,8 @@ fn tuple_output(costs: &mut EngineCosts, timing: &Timing) {
         let batch = arrow_array::RecordBatch::try_from_iter(arrays).expect("columns of the same length");
         let layout = TupleLayout::new(batch.schema().as_ref());
         let mut block = TupleBlock::default();
-        timing.measure(|| layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.rows())))
+        timing
+            .measure(|| layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.rows())))
     };
     let column: arrow_array::ArrayRef = Arc::new(numbers);
     let of_numbers = time(["a", "b", "c", "d"].map(|name| (name, column.clone())).to_vec());
@@ -258,7 +258,8 @@ fn writing(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let spread = |ns: f64| Measured { value: ns, low: ns * 0.5, high: ns * 2.0 };
     costs.encode_value = spread(unsorted / values);
     costs.sort_value = spread((sorted - unsorted).max(values) / values);
-    let texts = StringViewArray::from_iter_values((0..rows).map(|row| format!("some text, number {}", row * 7919 % 100_003)));
+    let texts =
+        StringViewArray::from_iter_values((0..rows).map(|row| format!("some text, number {}", row * 7919 % 100_003)));
     let bytes: f64 = texts.iter().flatten().map(str::len).sum::<usize>() as f64;
     let of_texts = write(&[("t".into(), Arc::new(texts), "")], &[("design", "column")])?;
     let ns = (of_texts - unsorted / columns.len() as f64).max(bytes * 0.1) / bytes;

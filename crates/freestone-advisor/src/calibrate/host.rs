@@ -13,7 +13,8 @@ pub fn host() -> Host {
     let is_virtual = field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     let vendor = read("/sys/class/dmi/id/sys_vendor").or_else(|| read("/sys/hypervisor/type"));
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
+    let memory =
+        memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse::<u64>().ok());
     Host {
         name: read("/proc/sys/kernel/hostname").unwrap_or_default(),
         cpu: field("model name").or_else(|| field("Processor")).unwrap_or_else(|| std::env::consts::ARCH.into()),

@@ -145,8 +145,10 @@ fn caches(miss: &Curve, replace: &Curve, region: &mut Region, timing: &Timing) -
         let level = at as u32 + 1;
         let said = reported.iter().find(|(l, ..)| *l == level);
         // The jump that belongs to the level: the one nearest to what is reported, or the next in order.
-        let near = said.and_then(|(_, bytes, _)| jumps.iter().copied().find(|j| (j / *bytes as f64).log2().abs() <= 1.1));
-        let Some(bytes) = near.or_else(|| if said.is_none() { jumps.get(at).copied() } else { None }).or(said.map(|s| s.1 as f64))
+        let near =
+            said.and_then(|(_, bytes, _)| jumps.iter().copied().find(|j| (j / *bytes as f64).log2().abs() <= 1.1));
+        let Some(bytes) =
+            near.or_else(|| if said.is_none() { jumps.get(at).copied() } else { None }).or(said.map(|s| s.1 as f64))
         else {
             continue;
         };
@@ -171,7 +173,7 @@ fn levels_above(bytes: f64) -> f64 {
 }
 
 /// Sizes behind which the latency rises: the largest of each rising stretch's flat part.
-fn jumps(curve: &Curve) -> Vec<f64> {
+pub(super) fn jumps(curve: &Curve) -> Vec<f64> {
     let mut found = vec![];
     let mut base = curve.points.first().map_or(1.0, |(_, m)| m.value);
     let mut last = curve.points.first().map_or(1.0, |p| p.0);
@@ -305,7 +307,9 @@ impl Mapped {
     /// Whether the kernel gave large pages for most of it.
     fn is_huge(&self) -> bool {
         let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-        let huge = text.lines().find_map(|l| l.strip_prefix("AnonHugePages:")?.trim().split(' ').next()?.parse::<usize>().ok());
+        let huge = text
+            .lines()
+            .find_map(|l| l.strip_prefix("AnonHugePages:")?.trim().split(' ').next()?.parse::<usize>().ok());
         huge.is_some_and(|kib| kib << 10 >= self.bytes / 2)
     }
 }

@@ -38,8 +38,11 @@ impl Bench {
         let arrays = columns.iter().map(|(_, array, _)| array.clone()).collect();
         let batch = RecordBatch::try_new(schema.clone(), arrays).expect("columns of the same length");
         let table_schema = TableSchema::from_arrow(&schema)?;
-        let pinned: Vec<String> =
-            columns.iter().filter(|c| !c.2.is_empty()).map(|(name, _, encoding)| format!("{name}: {encoding}")).collect();
+        let pinned: Vec<String> = columns
+            .iter()
+            .filter(|c| !c.2.is_empty())
+            .map(|(name, _, encoding)| format!("{name}: {encoding}"))
+            .collect();
         let pinned = pinned.join(", ");
         let mut all: Vec<(&str, &str)> = options.to_vec();
         if !pinned.is_empty() {

@@ -37,7 +37,11 @@ pub const SELECTOR: u64 = 1 << 20;
 
 pub fn selector(rows: usize) -> Named {
     let mut random = Random(3);
-    ("selector".into(), Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.below(SELECTOR) as i64))), "bitpack")
+    (
+        "selector".into(),
+        Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.below(SELECTOR) as i64))),
+        "bitpack",
+    )
 }
 
 fn ints(values: impl Iterator<Item = i64>) -> ArrayRef {
@@ -84,7 +88,8 @@ fn subject(family: Family, parameter: f64, array: ArrayRef, encoding: &'static s
 
 fn numbers(rows: usize) -> Vec<Subject> {
     let mut random = Random(11);
-    let mut uniform = |bits: u32| ints((0..rows).map(|_| (random.next() >> (64 - bits)) as i64).collect::<Vec<_>>().into_iter());
+    let mut uniform =
+        |bits: u32| ints((0..rows).map(|_| (random.next() >> (64 - bits)) as i64).collect::<Vec<_>>().into_iter());
     let few = |bits: u32| range((1i128 << bits) * 9 / 10, 1i128 << bits);
     let mut subjects = vec![
         subject(Family::Constant, 0.0, ints((0..rows).map(|_| 7)), "bitpack", None),
@@ -112,7 +117,8 @@ fn numbers(rows: usize) -> Vec<Subject> {
     let wide = Decimal128Array::from_iter_values((0..rows).map(|_| i128::from(random.next()) << 8));
     let wide = wide.with_precision_and_scale(38, 2).expect("a decimal that fits");
     subjects.push(subject(Family::Wide, 72.0, Arc::new(wide), "bitpack", range(1 << 71, 1 << 72)));
-    let nullable = Int64Array::from_iter((0..rows).map(|_| (random.below(10) > 0).then(|| random.below(1 << 14) as i64)));
+    let nullable =
+        Int64Array::from_iter((0..rows).map(|_| (random.below(10) > 0).then(|| random.below(1 << 14) as i64)));
     subjects.push(subject(Family::Nulls, 0.0, Arc::new(nullable), "bitpack", few(14)));
     subjects
 }

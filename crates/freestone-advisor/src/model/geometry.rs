@@ -1,6 +1,7 @@
 //! How a table lies in a design: pages of its groups, and how each column is stored there.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use freestone_codec::ColumnPlan;
 use freestone_store::design::{Design, Group, MediumKind, PageFormat};
@@ -70,8 +71,26 @@ pub struct StoredColumn {
 /// Part of a page's room that rows fill: encoders that can only be tried stop at 96 % or a little above.
 const FILL: f64 = 0.975;
 
+/// Groups that were laid out before: a search meets the same ones again and again.
+#[derive(Debug, Default)]
+pub struct KnownGroups(Mutex<HashMap<GroupKey, Arc<KnownGroup>>>);
+
+/// Columns, page format, page size and order: all that decides how a group lies where nothing is pinned or abstracted.
+type GroupKey = (Vec<usize>, u8, u32, Order);
+type KnownGroup = (GroupGeometry, Vec<StoredColumn>);
+
+impl KnownGroups {
+    fn find(&self, key: &GroupKey) -> Option<Arc<KnownGroup>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn keep(&self, key: GroupKey, known: KnownGroup) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(known));
+    }
+}
+
 impl Layout {
-    pub fn of(design: &Design, statistics: &TableStatistics) -> Layout {
+    pub fn of(design: &Design, statistics: &TableStatistics, known: &KnownGroups) -> Layout {
         let order = Order::of(design, statistics);
         let groups = design.groups(&statistics.schema);
         let unknown = StoredColumn {
@@ -91,13 +110,28 @@ impl Layout {
             columns: vec![unknown; statistics.columns.len()],
             bytes: 0.0,
         };
+        let is_plain = design.encode.is_empty() && design.levels == 0;
         for (at, group) in groups.iter().enumerate() {
+            // The prefix of dense tuples depends on the sort columns beside the order.
+            let is_known = is_plain && (group.format != PageFormat::Dense || design.sort.is_empty());
+            let key = (group.columns.clone(), group.format as u8, design.page_size, layout.order.clone());
+            if let Some(found) = known.find(&key).filter(|_| is_known) {
+                for (column, stored) in group.columns.iter().zip(&found.1) {
+                    layout.columns[*column] = StoredColumn { group: at, ..stored.clone() };
+                }
+                layout.groups.push(found.0.clone());
+                continue;
+            }
             let mut place = Place { design, statistics, group, at, layout: &mut layout };
             let geometry = match group.format {
                 PageFormat::Pax => place.pax(),
                 PageFormat::Dense => place.dense(),
                 PageFormat::Slotted => place.slotted(),
             };
+            if is_known {
+                let stored = group.columns.iter().map(|c| layout.columns[*c].clone()).collect();
+                known.keep(key, (geometry.clone(), stored));
+            }
             layout.groups.push(geometry);
         }
         let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
@@ -175,10 +209,8 @@ impl Place<'_> {
         let mut row_bytes = 0.0;
         for column in &columns {
             let statistics = &self.statistics.columns[*column];
-            let run_lengths = ColumnPlan {
-                transform: freestone_codec::Transform::None,
-                encoding: freestone_codec::Encoding::Rle,
-            };
+            let run_lengths =
+                ColumnPlan { transform: freestone_codec::Transform::None, encoding: freestone_codec::Encoding::Rle };
             let level = (levels.contains(column) && !statistics.is_text()).then_some(run_lengths);
             let pinned = self.pinned(*column).or(level);
             let chunk = (room / columns.len() as f64) as usize;
@@ -213,11 +245,11 @@ impl Place<'_> {
     fn dense(&mut self) -> GroupGeometry {
         let columns = self.group.columns.clone();
         let order = self.layout.order.clone();
-        let forms: Vec<_> =
-            columns.iter().map(|c| self.statistics.dense_form(*c, &order, self.pinned(*c))).collect();
+        let forms: Vec<_> = columns.iter().map(|c| self.statistics.dense_form(*c, &order, self.pinned(*c))).collect();
         let sorted = self.design.sort_columns(&self.statistics.schema);
         let leading: Vec<usize> = sorted.into_iter().take_while(|c| columns.contains(c)).collect();
-        let level_count = leading.iter().take(self.design.levels as usize).take_while(|c| self.can_abstract(**c)).count();
+        let level_count =
+            leading.iter().take(self.design.levels as usize).take_while(|c| self.can_abstract(**c)).count();
         let (levels, behind) = leading.split_at(level_count);
         let prefix_columns: Vec<usize> = behind.iter().copied().take_while(|c| self.can_abstract(*c)).take(8).collect();
         let prefix = match prefix_columns.is_empty() {

@@ -192,7 +192,8 @@ impl Count<'_> {
     fn decode(&mut self, at: usize, query: &Query, wanted: Wanted) {
         let engine = &self.model.profile.engine;
         let group = &self.layout.groups[at];
-        let columns: Vec<usize> = query.columns.iter().copied().filter(|c| self.layout.columns[*c].group == at).collect();
+        let columns: Vec<usize> =
+            query.columns.iter().copied().filter(|c| self.layout.columns[*c].group == at).collect();
         let touched = wanted.touched(group.page_rows.min(GRANULE));
         let pages = group.pages_a_granule();
         let visits = self.rows / GRANULE * pages * touched;

@@ -41,7 +41,8 @@ impl Pruned {
             let left = (share + runs * span).clamp(1.0 / all_zones, 1.0);
             let ends = (2.0 * runs * span).min(left);
             let has_nulls = statistics.columns[predicate.column].nulls > 0.0;
-            let of_left = if has_nulls || predicate.form == PredicateForm::Other { 1.0 } else { (ends / left).min(1.0) };
+            let of_left =
+                if has_nulls || predicate.form == PredicateForm::Other { 1.0 } else { (ends / left).min(1.0) };
             // A predicate is evaluated on all zones of a granule of which one is open.
             let evaluated = if left < 0.999 { (of_left * 1.5).min(1.0) } else { of_left };
             open.push((evaluated, (share / left).min(1.0)));

@@ -1,1 +1,128 @@
+use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use freestone_store::schema::TableSchema;
+
+use super::*;
+use crate::workload::{PredicateForm, QueryPredicate};
+
+/// Sixteen columns of 24 bits, and the first ones rise and have few values.
+fn statistics() -> Arc<TableStatistics> {
+    let rows = 40_960;
+    let value = |column: u64, row: u64| match column {
+        0 => row as i64,
+        1 => (row / 1000) as i64,
+        _ => ((row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ (column << 17)) >> 40) as i64,
+    };
+    let columns = (0..16).map(|c| -> (String, ArrayRef) {
+        (format!("c{c}"), Arc::new(Int64Array::from_iter_values((0..rows).map(|r| value(c, r)))))
+    });
+    let batch = RecordBatch::try_from_iter(columns).expect("columns of the same length");
+    let schema = TableSchema::from_arrow(&batch.schema()).expect("types");
+    let batches: Vec<RecordBatch> = (0..5).map(|b| batch.slice(b * 8192, 8192)).collect();
+    Arc::new(TableStatistics::new(schema, rows, Design::default(), &batches).expect("statistics"))
+}
+
+fn model(setting: Setting) -> ScanModel {
+    ScanModel::new(statistics(), Arc::new(Profile::assumed()), setting)
+}
+
+fn design(options: &[(&str, &str)], model: &ScanModel) -> Design {
+    Design::default().with_options(options.iter().copied(), &model.statistics.schema).expect("a design")
+}
+
+fn query(columns: usize, predicates: &[(usize, f64)]) -> Query {
+    let form = PredicateForm::Range;
+    let predicates = predicates.iter().map(|(column, selectivity)| QueryPredicate {
+        column: *column,
+        selectivity: *selectivity,
+        form,
+    });
+    Query {
+        name: "q".into(),
+        weight: 1.0,
+        columns: (0..columns).collect(),
+        predicates: predicates.collect(),
+        output: Output::Columns,
+        order: vec![],
+    }
+}
+
+#[test]
+fn more_columns_cost_more_and_rows_care_less() {
+    for setting in [Setting::hot(1), Setting::cold(1)] {
+        let model = model(setting);
+        for preset in ["column", "row", "pax", "slotted"] {
+            let design = design(&[("design", preset)], &model);
+            let costs: Vec<f64> = [1, 2, 4, 8, 16].map(|n| model.query(&design, &query(n, &[])).ms).to_vec();
+            assert!(costs.is_sorted(), "{preset}: {costs:?}");
+        }
+        let growth = |preset: &str| {
+            let design = design(&[("design", preset)], &model);
+            model.query(&design, &query(16, &[(5, 0.001)])).ms / model.query(&design, &query(1, &[(5, 0.001)])).ms
+        };
+        assert!(growth("row") < growth("column"), "{} {}", growth("row"), growth("column"));
+    }
+    let cold = model(Setting::cold(1));
+    let bytes = |n| cold.query(&design(&[("design", "row")], &cold), &query(n, &[])).bytes;
+    assert_eq!(bytes(1), bytes(16), "a row store reads everything, whatever is asked for");
+}
+
+#[test]
+fn what_is_pruned_costs_less() {
+    let model = model(Setting::cold(1));
+    let arrival = design(&[("design", "column")], &model);
+    let sorted = design(&[("design", "column"), ("sort", "c7")], &model);
+    let narrow = query(4, &[(7, 0.01)]);
+    assert!(model.query(&sorted, &narrow).ms < 0.5 * model.query(&arrival, &narrow).ms);
+    // The first column rises as it is: zones prune by it without a sort.
+    let rising = query(4, &[(0, 0.01)]);
+    assert!(model.query(&arrival, &rising).ms < 0.5 * model.query(&arrival, &narrow).ms);
+    let other = QueryPredicate { column: 7, selectivity: 0.01, form: PredicateForm::Other };
+    let unprunable = Query { predicates: vec![other], ..narrow };
+    assert!(model.query(&sorted, &unprunable).ms > 0.5 * model.query(&arrival, &unprunable).ms);
+}
+
+#[test]
+fn fewer_rows_never_cost_more() {
+    let model = model(Setting::hot(1));
+    for preset in ["column", "row", "pax", "slotted"] {
+        let design = design(&[("design", preset)], &model);
+        let costs: Vec<f64> =
+            [1e-4, 1e-3, 1e-2, 0.1, 0.5].map(|s| model.query(&design, &query(8, &[(9, s)])).ms).to_vec();
+        assert!(costs.windows(2).all(|w| w[0] <= w[1] * 1.05), "{preset}: {costs:?}");
+    }
+}
+
+#[test]
+fn cold_costs_more_than_hot_and_threads_help() {
+    let (hot, cold, two) = (model(Setting::hot(1)), model(Setting::cold(1)), model(Setting::hot(2)));
+    let all = query(16, &[]);
+    let design = design(&[("design", "column")], &hot);
+    assert!(cold.query(&design, &all).ms > 2.0 * hot.query(&design, &all).ms);
+    assert!(two.query(&design, &all).ms <= hot.query(&design, &all).ms * 1.05);
+    let cost = hot.query(&design, &all);
+    assert!(cost.low_ms < cost.ms && cost.ms < cost.high_ms);
+}
+
+#[test]
+fn columns_that_a_query_does_not_touch_do_not_matter() {
+    let model = model(Setting::cold(2));
+    let query = query(2, &[(3, 0.1)]);
+    let apart = design(&[("groups", "(c0, c1), (c3)")], &model);
+    let other = design(&[("groups", "(c0, c1), (c3), (c7, c9, c10), (c12, c15)")], &model);
+    assert_eq!(model.query(&apart, &query), model.query(&other, &query));
+}
+
+#[test]
+fn every_family_has_a_cost_in_every_form() {
+    let model = model(Setting::hot(1));
+    for encoding in ["plain", "bitpack", "dictionary", "page_dictionary", "delta", "rle"] {
+        for preset in ["column", "pax", "row"] {
+            let pinned = format!("c1: {encoding}");
+            let design = design(&[("design", preset), ("encode", &pinned)], &model);
+            let cost = model.query(&design, &query(2, &[(1, 0.1)]));
+            assert!(cost.ms.is_finite() && cost.ms > 0.0, "{preset} {encoding}");
+        }
+    }
+}

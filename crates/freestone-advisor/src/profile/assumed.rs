@@ -144,7 +144,11 @@ fn engine() -> EngineCosts {
         unit: exact(2000.0),
         judge: exact(150.0),
         select: Curve::of(&[(1e-4, 0.02), (1e-2, 0.05), (0.1, 0.25), (0.5, 0.8), (1.0, 0.1)]),
-        pages: vec![page(Chunk, 350.0, 100.0, 350.0), page(Dense, 400.0, 60.0, 350.0), page(Slotted, 400.0, 60.0, 350.0)],
+        pages: vec![
+            page(Chunk, 350.0, 100.0, 350.0),
+            page(Dense, 400.0, 60.0, 350.0),
+            page(Slotted, 400.0, 60.0, 350.0),
+        ],
         batch: exact(1500.0),
         batch_column: exact(400.0),
         stream: Curve::of(&[(1e6, 0.0), (16e6, 0.03), (64e6, 0.07)]),

@@ -1,1 +1,65 @@
+use super::*;
 
+#[test]
+fn curves_go_through_their_points_and_stay_between_them() {
+    let curve = Curve::of(&[(0.01, 8.0), (0.1, 4.0), (1.0, 1.0)]);
+    for (x, y) in [(0.001, 8.0), (0.01, 8.0), (0.1, 4.0), (1.0, 1.0), (5.0, 1.0)] {
+        assert!((curve.at(x) - y).abs() < 1e-9, "{x}");
+    }
+    let middle = curve.at(0.1f64.sqrt());
+    assert!((middle - 2.5).abs() < 1e-9, "{middle}");
+    let values: Vec<f64> = (0..100).map(|i| curve.at(0.005 * 1.08f64.powi(i))).collect();
+    assert!(values.windows(2).all(|w| w[0] >= w[1]), "monotone points give a monotone curve");
+    assert_eq!(Curve::default().at(1.0), 0.0);
+}
+
+#[test]
+fn intervals_hold_their_value() {
+    let measured = Measured::of(&[5.0, 1.0, 3.0, 2.0, 4.0]);
+    assert_eq!((measured.low, measured.value, measured.high), (1.0, 3.0, 5.0));
+    let step = measured.minus(Measured { value: 2.0, low: 1.5, high: 2.5 });
+    assert_eq!(step.value, 1.0);
+    assert!(step.low <= step.value && step.value <= step.high);
+    assert_eq!(measured.minus(Measured::exact(9.0)).value, 0.0);
+}
+
+#[test]
+fn a_profile_comes_back_from_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("profile.json");
+    let profile = Profile::assumed();
+    profile.save(&path).expect("it is written");
+    assert_eq!(Profile::load(&path).expect("it is read"), profile);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left beside it");
+    let mut text = std::fs::read_to_string(&path).expect("text");
+    text = text.replacen("\"version\": 1", "\"version\": 99", 1);
+    std::fs::write(&path, text).expect("written");
+    assert!(Profile::load(&path).expect_err("another version").to_string().contains("calibrate again"));
+    std::fs::write(&path, "{").expect("written");
+    assert!(matches!(Profile::load(&path), Err(AdvisorError::Format { .. })));
+}
+
+#[test]
+fn an_assumed_profile_says_so() {
+    let profile = Profile::assumed();
+    assert!(!profile.is_measured() && profile.warnings.iter().any(|w| w.contains("not calibrated")));
+    assert!(profile.rows().iter().all(|row| row.low <= row.value && row.value <= row.high));
+}
+
+#[test]
+fn longer_reads_take_longer_and_more_at_once_take_less_each() {
+    let disk = Profile::assumed().hardware.disk.expect("a disk");
+    for depth in [1.0, 7.0, 48.0] {
+        assert!(disk.read_ns(4096.0, depth) <= disk.read_ns(65536.0, depth));
+        assert!(disk.read_ns(65536.0, depth) < disk.read_ns(500_000.0, depth));
+    }
+    assert!(disk.read_ns(32768.0, 1.0) > disk.read_ns(32768.0, 48.0));
+}
+
+#[test]
+fn kernels_lie_between_those_of_the_nearest_parameters() {
+    let engine = Profile::assumed().engine;
+    let of = |length| engine.kernel(Form::Chunk, Family::Text, Operation::Decode, length, 1.0).expect("texts");
+    assert!(of(8.0) < of(20.0) && of(20.0) < of(32.0));
+    assert_eq!(engine.kernel(Form::Slotted, Family::Rle, Operation::Decode, 1.0, 1.0), None);
+}

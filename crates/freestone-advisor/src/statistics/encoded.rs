@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use freestone_codec::{
-    Choice, ChooseOptions, ColumnPlan, Encoding, Kind, Prepared, Transform, Values, choose, encode, f32_key, f64_key, fit,
-    prepare,
+    Choice, ChooseOptions, ColumnPlan, Encoding, Kind, Prepared, Transform, Values, choose, encode, f32_key, f64_key,
+    fit, prepare,
 };
 use freestone_store::column::ColumnData;
 use freestone_store::format::dense::{DenseColumn, DenseValues, DenseWriter};
@@ -243,7 +243,8 @@ fn dense_column<'a>(column: &'a Prepared<'_>, choice: &Choice, segment_rows: f64
         Values::F32(v) => DenseValues::Int(v.iter().map(|x| f32_key(*x)).collect()),
         Values::Bytes(v) => DenseValues::Bytes(v),
     };
-    let page_dictionary = ((choice.stats.distinct * 3) as f64) < segment_rows && choice.plan.transform == Transform::None;
+    let page_dictionary =
+        ((choice.stats.distinct * 3) as f64) < segment_rows && choice.plan.transform == Transform::None;
     DenseColumn { values, validity: column.validity(), page_dictionary }
 }
 
@@ -256,7 +257,8 @@ fn offset(payload: &[u8], at: usize) -> usize {
 fn dense_pages(data: &ColumnData, choice: &Choice, segment_rows: f64) -> Vec<DensePage> {
     const PLACES: usize = 5;
     let Some(column) = prepared(data, choice) else { return vec![] };
-    let writer = DenseWriter { columns: vec![dense_column(&column, choice, segment_rows)], levels: vec![], prefix: vec![] };
+    let writer =
+        DenseWriter { columns: vec![dense_column(&column, choice, segment_rows)], levels: vec![], prefix: vec![] };
     let mut pages = vec![];
     for rows in DENSE_ROWS.into_iter().map(|rows| rows.min(data.len())).filter(|rows| *rows > 0) {
         let mut page = DensePage { rows: rows as f64, ..DensePage::default() };

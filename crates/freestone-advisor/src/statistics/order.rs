@@ -32,7 +32,8 @@ impl Order {
     pub fn of(design: &Design, statistics: &TableStatistics) -> Order {
         let order = Order::of_design(design, statistics);
         let current = Order::of_design(&statistics.current, statistics);
-        if order == current || (current.cluster.is_empty() && current.sort.starts_with(&order.sort) && order.cluster.is_empty())
+        if order == current
+            || (current.cluster.is_empty() && current.sort.starts_with(&order.sort) && order.cluster.is_empty())
         {
             return Order::default();
         }
@@ -87,7 +88,9 @@ impl Ordered {
             let ranks = statistics.sample.ranks(column);
             let rows = ((ZONE_ROWS as f64 / self.thinning(statistics)) as usize).max(ZONE_SAMPLE_ROWS);
             let spans: Vec<f64> = match &self.permutation {
-                Some(order) => order.chunks(rows).map(|zone| span(zone.iter().map(|row| ranks[*row as usize]))).collect(),
+                Some(order) => {
+                    order.chunks(rows).map(|zone| span(zone.iter().map(|row| ranks[*row as usize]))).collect()
+                }
                 None => {
                     let blocks = statistics.sample.blocks.iter();
                     let zones = blocks.flat_map(|b| ranks[b.clone()].chunks(rows));
