@@ -290,6 +290,10 @@ pub enum LabCommand {
         #[arg(long, value_parser = parse_scale)]
         scale: Option<f64>,
 
+        /// Random queries at each point of the papers' figures; each experiment has a default
+        #[arg(long)]
+        queries: Option<usize>,
+
         /// A further design of SSB's fact table, as ALTER TABLE … SET DESIGN takes it; may be repeated
         #[arg(long = "design", value_name = "OPTIONS")]
         designs: Vec<String>,

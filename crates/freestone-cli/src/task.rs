@@ -32,9 +32,10 @@ fn demo(args: &DemoArgs) -> Result<(), Failure> {
 fn lab(command: &LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::List => lab_list(),
-        LabCommand::Run { names, rows, scale, designs, output } => {
-            let (rows, scale, designs, output) = (*rows, *scale, designs.clone(), output.clone());
-            lab_run(names, &RunOptions { rows, scale, designs, output, threads: 0, versions: versions() })
+        LabCommand::Run { names, rows, scale, queries, designs, output } => {
+            let (rows, scale, queries) = (*rows, *scale, *queries);
+            let (designs, output) = (designs.clone(), output.clone());
+            lab_run(names, &RunOptions { rows, scale, queries, designs, output, threads: 0, versions: versions() })
         }
         LabCommand::Report { output } => print(&experiments::report(output)?.display().to_string()),
         LabCommand::Generate { name, scale, output } => generate(name, *scale, output),
@@ -87,8 +88,8 @@ fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
     match name {
         "tpch" => freestone_lab::generate::tpch::write_parquet(output, scale),
         "ssb" => ssb::write_parquet(output, scale, ssb::SEED),
-        "acs" => acs::write_parquet(output, scale, acs::SEED),
-        "ontime" => ontime::write_parquet(output, scale, ontime::SEED),
+        "acs" => acs::TABLE.write_parquet(output, scale, acs::SEED),
+        "ontime" => ontime::TABLE.write_parquet(output, scale, ontime::SEED),
         other => return Err(Failure::error(format!("there is no generator {other}"))),
     }
     .map_err(|error| Failure::error(error.to_string()))?;

@@ -161,7 +161,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// A hash of a row's bytes: multiply and rotate by words, then SplitMix64's finalizer, so that sums of hashes of similar
 /// rows do not cancel out.
-fn hash(bytes: &[u8]) -> u64 {
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

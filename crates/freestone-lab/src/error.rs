@@ -38,7 +38,7 @@ pub enum LabError {
 }
 
 /// The laboratory's results.
-pub type Result<T> = std::result::Result<T, LabError>;
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
 
 impl LabError {
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> LabError {

@@ -137,6 +137,12 @@ pub struct Check {
     pub holds: bool,
     /// The figures behind it.
     pub detail: String,
+    /// Where a paper says so: its section or figure. Empty where the statement is this project's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
+    /// Why it does not hold here, from what was measured. Empty where it holds.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,7 +178,17 @@ impl Table {
 
 impl Check {
     pub fn new(statement: impl Into<String>, holds: bool, detail: impl Into<String>) -> Check {
-        Check { statement: statement.into(), holds, detail: detail.into() }
+        Check { statement: statement.into(), holds, detail: detail.into(), place: String::new(), why: String::new() }
+    }
+
+    /// The statement is a paper's, at `place`.
+    pub fn claimed(self, place: impl Into<String>) -> Check {
+        Check { place: place.into(), ..self }
+    }
+
+    /// What explains it if it does not hold.
+    pub fn or_because(self, why: impl Into<String>) -> Check {
+        if self.holds { self } else { Check { why: why.into(), ..self } }
     }
 }
 

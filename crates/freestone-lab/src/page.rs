@@ -21,6 +21,7 @@ pub fn html(title: &str, lead: &str, runs: &[Findings]) -> String {
     if runs.len() > 1 {
         contents(runs, &mut out);
     }
+    claims(runs, &mut out);
     for run in runs {
         if runs.len() > 1 {
             let (name, title, question) = (escape(&run.name), escape(&run.title), escape(&run.question));
@@ -49,6 +50,35 @@ fn contents(runs: &[Findings], out: &mut String) {
         let _ = write!(out, "<li><a href=\"#{0}\">{0}</a>: {1}{state}</li>", escape(&run.name), escape(&run.title));
     }
     out.push_str("</ul></nav>\n");
+}
+
+/// The papers' claims of all runs in one table, with what was measured of each.
+fn claims(runs: &[Findings], out: &mut String) {
+    let claims = runs.iter().flat_map(|run| run.checks().map(move |check| (run, check)));
+    let claims: Vec<_> = claims.filter(|(_, check)| !check.place.is_empty()).collect();
+    if claims.is_empty() {
+        return;
+    }
+    let (hold, all) = (claims.iter().filter(|(_, check)| check.holds).count(), claims.len());
+    let _ = write!(
+        out,
+        "<section id=\"claims\"><h2>What the papers claim</h2><p>{hold} of {all} claims hold here, on this machine with this \
+         engine, at the sizes that the experiments below name.</p><div class=\"table\"><table class=\"claims\"><thead><tr>\
+         <th></th><th>Claim</th><th>Where</th><th>Measured here</th><th>Why not</th></tr></thead><tbody>"
+    );
+    for (run, check) in claims {
+        let (class, word) = if check.holds { ("yes", "holds") } else { ("no", "does not") };
+        let _ = write!(
+            out,
+            "<tr><td class=\"{class}\">{word}</td><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&run.name),
+            escape(&check.statement),
+            escape(&check.place),
+            escape(&check.detail),
+            escape(&check.why)
+        );
+    }
+    out.push_str("</tbody></table></div></section>\n");
 }
 
 fn part_html(part: &Part, out: &mut String) {
@@ -85,10 +115,14 @@ fn check_html(check: &Check, out: &mut String) {
     let (class, mark) = if check.holds { ("yes", "\u{2713}") } else { ("no", "\u{2717}") };
     let _ = write!(
         out,
-        "<li><span class=\"{class}\">{mark}</span> {} <span class=\"note\">{}</span></li>",
+        "<li><span class=\"{class}\">{mark}</span> {} <span class=\"note\">{}</span>",
         escape(&check.statement),
         escape(&check.detail)
     );
+    if !check.why.is_empty() {
+        let _ = write!(out, "<p class=\"note\">Why: {}</p>", escape(&check.why));
+    }
+    out.push_str("</li>");
 }
 
 fn table_html(table: &Table, out: &mut String) {
@@ -149,6 +183,19 @@ mod tests {
             seconds: 1.0,
             parts: vec![Part::checks(vec![Check::new("1 < 2", true, "by 1")])],
         }
+    }
+
+    #[test]
+    fn claims_of_all_runs_are_one_table_with_reasons() {
+        let claim = |holds| Check::new("rows win", holds, "by 2").claimed("6.2, Figure 2").or_because("a fast disk");
+        let checks = vec![Check::new("of this project", true, "x"), claim(true), claim(false)];
+        let runs = [Findings { parts: vec![Part::checks(checks)], ..run("a") }];
+        let page = html("Title", "Lead", &runs);
+        let table = page.split("id=\"claims\"").nth(1).and_then(|rest| rest.split("</section>").next());
+        let table = table.expect("there is a table of claims");
+        assert!(table.contains("1 of 2 claims hold") && !table.contains("of this project"), "{table}");
+        assert_eq!((table.matches("6.2, Figure 2").count(), table.matches("a fast disk").count()), (2, 1));
+        assert!(!html("Title", "Lead", &[run("a")]).contains("id=\"claims\""), "no claims, no table");
     }
 
     #[test]

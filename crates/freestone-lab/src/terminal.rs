@@ -28,7 +28,8 @@ pub fn part_text(part: &Part) -> String {
 
 fn check_text(check: &Check) -> String {
     let mark = if check.holds { "  yes " } else { "  NO  " };
-    format!("{mark}{}: {}\n", check.statement, check.detail)
+    let why = if check.why.is_empty() { String::new() } else { format!("      why: {}\n", check.why) };
+    format!("{mark}{}: {}\n{why}", check.statement, check.detail)
 }
 
 /// A table with aligned columns; the best cells carry a star.

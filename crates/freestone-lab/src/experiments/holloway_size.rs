@@ -23,6 +23,8 @@ const ROWS: usize = 1_000_000;
 const TABLES: [(Generated, f64); 4] =
     [(Generated::NarrowE, 17.0), (Generated::NarrowS, 7.0), (Generated::WideE, 100.0), (Generated::NarrowU, 34.0)];
 
+const PLACE: &str = "Holloway and DeWitt 2008, 6.1, Table 2";
+
 /// What a size may exceed the paper's by.
 const TOLERANCE: f64 = 1.10;
 
@@ -49,14 +51,27 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let text = |bytes: f64| format!("{bytes:.2}");
         let floor = entropy(generated, rows).map_or("–".to_owned(), text);
         let difference = format!("{:.1}", (row - column) * 8.0);
-        table.push([name.to_owned(), text(target), text(row), text(column), difference, floor].map(Cell::from));
+        table.push([name.to_owned(), text(target), text(row), text(column), difference.clone(), floor].map(Cell::from));
         for (design, bytes) in [("row", row), ("column", column)] {
-            checks.push(Check::new(
+            let check = Check::new(
                 format!("{name} as {design} is within 10 % of the paper's {target} bytes, or below"),
                 bytes <= target * TOLERANCE,
                 format!("{bytes:.2} bytes a tuple"),
-            ));
+            );
+            let why = format!(
+                "{} rows leave less to the order than 60 million: log2 of the rows, in bits a tuple, is what sorting saves",
+                thousands(rows as i64)
+            );
+            checks.push(check.claimed(PLACE).or_because(why));
         }
+        let check = Check::new(
+            format!("{name}: rows and columns compress to within a few bits of each other (16)"),
+            (row - column).abs() * 8.0 <= 16.0,
+            format!("{difference} bits a tuple"),
+        );
+        let why =
+            format!("rows {row:.2} bytes, columns {column:.2}, of which the ends of pages are up to 32 KiB a column");
+        checks.push(check.claimed(PLACE).or_because(why));
     }
     let text = "Whole pages of whole files count, with headers, zones and footers. The least possible is the entropy of a \
                 sorted table of independent uniform columns: the sum of log2(range), less log2(rows!) / rows for the order \
@@ -117,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn the_run_has_two_checks_a_table() {
+    fn the_run_has_three_checks_a_table() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options =
             experiments::RunOptions { rows: Some(20_000), output: folder.path().to_owned(), ..Default::default() };
         let findings = experiments::run("holloway-size", &options, &|_| {}).expect("the run succeeds");
-        assert_eq!(findings.checks().count(), 8);
+        assert_eq!(findings.checks().count(), 12);
         assert!(!folder.path().join("holloway-size.tmp").exists(), "the workspace is removed");
     }
 }

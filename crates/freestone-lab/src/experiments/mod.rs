@@ -2,9 +2,13 @@
 
 mod codecs;
 mod crossover;
+mod halverson;
+mod holloway;
 mod holloway_size;
+mod memory_layouts;
 mod protocol;
 mod scaling;
+mod scanner;
 mod ssb;
 mod tpch;
 
@@ -29,9 +33,14 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 9] = [
+pub const EXPERIMENTS: [Experiment; 14] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
+    holloway::SCANS,
+    holloway::VIEWS,
+    holloway::JOINS,
+    halverson::SCANS,
+    memory_layouts::EXPERIMENT,
     crossover::EXPERIMENT,
     tpch::EXPERIMENT,
     ssb::EXPERIMENT,
@@ -48,6 +57,8 @@ pub struct RunOptions {
     pub rows: Option<usize>,
     /// The scale factor of TPC-H or SSB; each experiment has a default.
     pub scale: Option<f64>,
+    /// Random queries for each point of the papers' figures; 10 unless given (Holloway and DeWitt ran 50).
+    pub queries: Option<usize>,
     /// Further designs of SSB's fact table, as `ALTER TABLE … SET DESIGN` takes them.
     pub designs: Vec<String>,
     /// The folder for results, and for databases while a run needs them. Created when missing.
@@ -113,8 +124,8 @@ pub fn report(output: &Path) -> Result<PathBuf> {
 
 impl RunOptions {
     fn validate(&self) -> Result<()> {
-        if self.rows == Some(0) {
-            return Err(LabError::Usage("an experiment needs at least one row".into()));
+        if self.rows == Some(0) || self.queries == Some(0) {
+            return Err(LabError::Usage("an experiment needs at least one row, and one query".into()));
         }
         if self.scale.is_some_and(|scale| !(0.001..=1000.0).contains(&scale)) {
             return Err(LabError::Usage("the scale must be between 0.001 and 1000".into()));
@@ -125,8 +136,9 @@ impl RunOptions {
     fn command(&self, name: &str) -> String {
         let rows = self.rows.map_or(String::new(), |rows| format!(" --rows {rows}"));
         let scale = self.scale.map_or(String::new(), |scale| format!(" --scale {scale}"));
+        let queries = self.queries.map_or(String::new(), |queries| format!(" --queries {queries}"));
         let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
-        format!("freestone lab run {name}{rows}{scale}{}", designs.collect::<String>())
+        format!("freestone lab run {name}{rows}{scale}{queries}{}", designs.collect::<String>())
     }
 
     fn engine_options(&self) -> freestone::Options {
@@ -179,7 +191,7 @@ mod tests {
     #[test]
     fn unknown_names_and_senseless_sizes_are_refused() {
         let refused = |name: &str, options: &RunOptions| run(name, options, &|_| {}).expect_err("refused").to_string();
-        assert!(refused("x", &RunOptions::default()).contains("codecs, holloway-size, crossover, tpch, ssb"));
+        assert!(refused("x", &RunOptions::default()).contains("codecs, holloway-size, holloway-scans, holloway-views"));
         assert!(refused("tpch", &RunOptions { scale: Some(0.0), ..Default::default() }).contains("scale"));
         assert!(refused("crossover", &RunOptions { rows: Some(0), ..Default::default() }).contains("row"));
     }

@@ -5,13 +5,11 @@
 //! asked for languages, who have answers only where such people are asked. An answer has a flag that says whether it was
 //! made up by the survey (nearly always 0), and a person 81 weights, small numbers around one of their own.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Int32Array, StringArray};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::WriteError;
 use super::random::Random;
 use super::shaped::{self, Shaped};
 
@@ -127,28 +125,11 @@ impl Person {
     }
 }
 
-static TABLE: LazyLock<Arc<Shaped>> = LazyLock::new(|| {
+/// The table: nine texts, the answers with their flags, the weights.
+pub static TABLE: LazyLock<Shaped> = LazyLock::new(|| {
     let content = "synthetic data with the published shape of the American Community Survey";
-    Arc::new(Shaped { name: "acs", content, schema: make_schema(), columns })
+    Shaped { name: "acs", content, schema: make_schema(), columns }
 });
-
-/// The schema: nine texts, the answers with their flags, the weights.
-pub fn schema() -> SchemaRef {
-    TABLE.schema.clone()
-}
-
-/// `rows` rows.
-pub fn table(rows: u64, seed: u64) -> impl Iterator<Item = RecordBatch> + Send {
-    TABLE.clone().batches(rows, seed)
-}
-
-/// Writes `{folder}/acs.parquet`, a million rows at scale factor 1, on all cores.
-///
-/// # Errors
-/// When the folder or the file cannot be created or written.
-pub fn write_parquet(folder: &Path, scale_factor: f64, seed: u64) -> Result<(), WriteError> {
-    TABLE.write_parquet(folder, shaped::rows(scale_factor), seed)
-}
 
 fn make_schema() -> SchemaRef {
     let codes = CODES.map(|(name, _, _, who)| (name.to_owned(), DataType::Utf8, who != Who::All));
@@ -213,18 +194,18 @@ fn answer(random: &mut Random, person: &Person, name: &str, last: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::Array;
+    use arrow::array::{Array, RecordBatch};
 
     #[test]
     fn the_shape_is_the_published_one() {
-        let schema = schema();
+        let schema = TABLE.schema();
         assert_eq!(schema.fields().len(), COLUMNS);
         assert_eq!(schema.fields().iter().filter(|field| field.data_type() == &DataType::Int32).count(), INTEGERS);
         let mut names: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).collect();
         names.sort();
         names.dedup();
         assert_eq!(names.len(), COLUMNS, "every column has a name of its own");
-        let batches: Vec<RecordBatch> = table(20_000, SEED).collect();
+        let batches: Vec<RecordBatch> = TABLE.batches(20_000, SEED).collect();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let columns = || batches.iter().flat_map(RecordBatch::columns);
         let nulls: usize = columns().map(|column| column.null_count()).sum();
@@ -241,10 +222,10 @@ mod tests {
 
     #[test]
     fn the_seed_decides_alone() {
-        let all = |seed: u64| table(10_000, seed).collect::<Vec<_>>();
+        let all = |seed: u64| TABLE.batches(10_000, seed).collect::<Vec<_>>();
         assert!(all(1) == all(1) && all(1) != all(2));
         let folder = tempfile::tempdir().expect("a temporary folder");
-        write_parquet(folder.path(), 0.01, 1).expect("the folder is writable");
+        TABLE.write_parquet(folder.path(), 0.01, 1).expect("the folder is writable");
         assert!(folder.path().join("acs.parquet").exists());
     }
 }

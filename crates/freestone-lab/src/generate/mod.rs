@@ -36,6 +36,7 @@ pub mod tpch;
 pub mod wide;
 
 pub(crate) use random::Random;
+pub use shaped::Shaped;
 pub use tpch::{tables, tpch_schema, tpch_table};
 
 /// Rows in every batch but the last.

@@ -5,13 +5,11 @@
 //! flight goes each day of a month, so the texts that describe it come in runs. What was not reported before 1995, delays'
 //! causes of flights in time, and diversions of flights that were not diverted are NULL.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, StringArray};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::WriteError;
 use super::random::Random;
 use super::shaped::{self, Shaped};
 
@@ -300,28 +298,11 @@ fn block(minutes: i32) -> String {
     format!("{hour:02}00-{hour:02}59")
 }
 
-static TABLE: LazyLock<Arc<Shaped>> = LazyLock::new(|| {
+/// The table.
+pub static TABLE: LazyLock<Shaped> = LazyLock::new(|| {
     let content = "synthetic data with the published shape of the airlines' on-time statistics";
-    Arc::new(Shaped { name: "ontime", content, schema: make_schema(), columns })
+    Shaped { name: "ontime", content, schema: make_schema(), columns }
 });
-
-/// The schema.
-pub fn schema() -> SchemaRef {
-    TABLE.schema.clone()
-}
-
-/// `rows` rows.
-pub fn table(rows: u64, seed: u64) -> impl Iterator<Item = RecordBatch> + Send {
-    TABLE.clone().batches(rows, seed)
-}
-
-/// Writes `{folder}/ontime.parquet`, a million rows at scale factor 1, on all cores.
-///
-/// # Errors
-/// When the folder or the file cannot be created or written.
-pub fn write_parquet(folder: &Path, scale_factor: f64, seed: u64) -> Result<(), WriteError> {
-    TABLE.write_parquet(folder, shaped::rows(scale_factor), seed)
-}
 
 fn make_schema() -> SchemaRef {
     let kind = |kind| match kind {
@@ -371,14 +352,14 @@ fn columns(mut random: Random, start: u64, count: usize) -> Vec<ArrayRef> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::Array;
+    use arrow::array::{Array, RecordBatch};
 
     #[test]
     fn the_shape_is_the_published_one() {
-        let schema = schema();
+        let schema = TABLE.schema();
         assert_eq!(schema.fields().len(), COLUMNS);
         assert_eq!(schema.fields().iter().filter(|field| field.data_type() == &DataType::Int32).count(), INTEGERS);
-        let batches: Vec<RecordBatch> = table(50_000, SEED).collect();
+        let batches: Vec<RecordBatch> = TABLE.batches(50_000, SEED).collect();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let nulls: usize = batches.iter().flat_map(RecordBatch::columns).map(|column| column.null_count()).sum();
         let share = nulls as f64 / (rows * COLUMNS) as f64;
@@ -392,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides_alone_and_batches_meet_within_a_flight() {
-        let all = |seed: u64| table(20_000, seed).collect::<Vec<_>>();
+        let all = |seed: u64| TABLE.batches(20_000, seed).collect::<Vec<_>>();
         assert!(all(1) == all(1) && all(1) != all(2));
         let batches = all(1);
         let number = |batch: &RecordBatch, row: usize| {

@@ -9,19 +9,29 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use super::random::Random;
 use super::{BATCH_ROWS, ROW_GROUP_ROWS, WriteError, parallel};
 
-/// A table that this module can write.
-pub(super) struct Shaped {
-    pub name: &'static str,
+/// A table of published shape: what it is called, what it holds, and how its rows are made.
+pub struct Shaped {
+    pub(super) name: &'static str,
     /// What the file says that it is.
-    pub content: &'static str,
-    pub schema: SchemaRef,
+    pub(super) content: &'static str,
+    pub(super) schema: SchemaRef,
     /// The columns of the rows from a row on, as many as asked for, with random numbers for them.
-    pub columns: fn(Random, u64, usize) -> Vec<ArrayRef>,
+    pub(super) columns: fn(Random, u64, usize) -> Vec<ArrayRef>,
 }
 
 impl Shaped {
+    /// The schema.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// `rows` rows.
+    pub fn batches(&'static self, rows: u64, seed: u64) -> impl Iterator<Item = RecordBatch> + Send {
+        (0..rows.div_ceil(BATCH_ROWS as u64)).map(move |number| self.batch(number, rows, seed))
+    }
+
     /// Batch `number` of `rows` rows in all.
-    pub fn batch(&self, number: u64, rows: u64, seed: u64) -> RecordBatch {
+    fn batch(&self, number: u64, rows: u64, seed: u64) -> RecordBatch {
         let start = number * BATCH_ROWS as u64;
         let count = (rows - start).min(BATCH_ROWS as u64) as usize;
         // One step of the sequence for each batch: SplitMix64 gives unrelated sequences for any two states.
@@ -30,13 +40,12 @@ impl Shaped {
             .expect("the generator's columns are those of its schema")
     }
 
-    /// All batches.
-    pub fn batches(self: Arc<Self>, rows: u64, seed: u64) -> impl Iterator<Item = RecordBatch> + Send {
-        (0..rows.div_ceil(BATCH_ROWS as u64)).map(move |number| self.batch(number, rows, seed))
-    }
-
-    /// Writes `{folder}/{name}.parquet` on all cores. A file that is there is complete.
-    pub fn write_parquet(&self, folder: &Path, rows: u64, seed: u64) -> Result<(), WriteError> {
+    /// Writes `{folder}/{name}.parquet`, a million rows at scale factor 1, on all cores. A file that is there is complete.
+    ///
+    /// # Errors
+    /// When the folder or the file cannot be created or written.
+    pub fn write_parquet(&'static self, folder: &Path, scale_factor: f64, seed: u64) -> Result<(), WriteError> {
+        let rows = rows(scale_factor);
         let failed = |source: std::io::Error| WriteError { path: folder.to_owned(), source: source.into() };
         std::fs::create_dir_all(folder).map_err(failed)?;
         let labels = [
@@ -53,8 +62,7 @@ impl Shaped {
         parallel::write_parquet(&unfinished, &shape, |part| {
             let batches = |row: u64| row / BATCH_ROWS as u64;
             let (from, to) = (part as u64 * group, ((part as u64 + 1) * group).min(rows));
-            let this = Shaped { schema: self.schema.clone(), ..*self };
-            Box::new((batches(from)..to.div_ceil(BATCH_ROWS as u64)).map(move |number| this.batch(number, rows, seed)))
+            Box::new((batches(from)..to.div_ceil(BATCH_ROWS as u64)).map(move |number| self.batch(number, rows, seed)))
         })?;
         std::fs::rename(&unfinished, folder.join(format!("{}.parquet", self.name))).map_err(failed)
     }
@@ -67,7 +75,7 @@ pub(super) fn schema<'a>(columns: impl IntoIterator<Item = (&'a str, DataType, b
 }
 
 /// Rows at a scale factor: a million at 1.
-pub(super) fn rows(scale: f64) -> u64 {
+fn rows(scale: f64) -> u64 {
     (1e6 * scale).round().max(1.0) as u64
 }
 

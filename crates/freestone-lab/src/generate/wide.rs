@@ -17,17 +17,27 @@ pub const VALUES: u32 = 1_000_000;
 
 /// The schema: Int32 columns `c1` to `c50`.
 pub fn schema() -> SchemaRef {
-    numbered_schema("c", COLUMNS, &DataType::Int32)
+    schema_of(COLUMNS)
 }
 
 /// `rows` rows in random order.
 pub fn table(rows: usize, seed: u64) -> impl Iterator<Item = RecordBatch> + Send {
-    let schema = schema();
+    table_of(COLUMNS, rows, seed)
+}
+
+/// As [`schema`], with another number of columns.
+pub fn schema_of(columns: usize) -> SchemaRef {
+    numbered_schema("c", columns, &DataType::Int32)
+}
+
+/// As [`table`], with another number of columns.
+pub fn table_of(columns: usize, rows: usize, seed: u64) -> impl Iterator<Item = RecordBatch> + Send {
+    let schema = schema_of(columns);
     let mut random = Random::new(seed);
     (0..rows).step_by(BATCH_ROWS).map(move |start| {
         let count = BATCH_ROWS.min(rows - start);
-        let values: Vec<i32> = (0..count * COLUMNS).map(|_| random.below(VALUES) as i32).collect();
-        integer_batch(&schema, count, |row, column| values[row * COLUMNS + column])
+        let values: Vec<i32> = (0..count * columns).map(|_| random.below(VALUES) as i32).collect();
+        integer_batch(&schema, count, |row, column| values[row * columns + column])
     })
 }
 

@@ -11,6 +11,7 @@ mod tun;
 mod validate;
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -111,10 +112,31 @@ pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> R
             .env(NAMESPACE_VARIABLE, server)
             .env(SERVER_VARIABLE, SERVER)
             .env(MEASURED_VARIABLE, json);
+        end_with_this_thread(&mut command);
         command.status().map_err(|error| LabError::Network(format!("{} does not start: {error}", program.display())))
     })?;
     let [to_server, to_client] = up.traffic();
     Ok(Ended { status, to_server: to_server.since(before[0]), to_client: to_client.since(before[1]) })
+}
+
+/// Has the command told to end (SIGTERM) when the thread that starts it does: if this process is killed, the link is gone,
+/// and nothing that waits for it may stay behind. The thread lives as long as its side of the link.
+fn end_with_this_thread(command: &mut Command) {
+    let parent = std::process::id();
+    let ask = move || {
+        // SAFETY: `prctl` with PR_SET_PDEATHSIG takes a number and no pointer, and changes only the calling process.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // A parent that ended before it was asked for tells nothing any more.
+        match std::os::unix::process::parent_id() == parent {
+            true => Ok(()),
+            false => Err(std::io::Error::from(std::io::ErrorKind::Interrupted)),
+        }
+    };
+    // SAFETY: between fork and exec the closure makes system calls only: no allocation, no lock. An error from a number
+    // allocates nothing.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Measures a link without running anything on it.
@@ -206,6 +228,16 @@ mod tests {
         let command = ["sh", "-c", script].map(OsString::from);
         let ended = run(&link(50_000_000, 1, 0.0), &command, |measured| assert!(measured.ping_ms >= 2.0));
         assert_eq!(ended.expect("the command starts").status.code(), Some(7));
+    }
+
+    #[test]
+    fn a_command_ends_with_the_thread_that_started_it() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        end_with_this_thread(&mut command);
+        let child = std::thread::spawn(move || command.spawn().expect("there is a `sleep`")).join();
+        let status = child.expect("the thread starts it").wait().expect("it is ours to wait for");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGTERM), "{status}");
     }
 
     #[test]

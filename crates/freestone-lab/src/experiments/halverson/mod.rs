@@ -1,0 +1,127 @@
+//! Halverson, Beckmann, Naughton and DeWitt, "A Comparison of C-Store and Row-Store in a Common Framework" (2006): slotted
+//! pages, super tuples, columns and column abstraction, on the Gen tables and on the view D4.
+//!
+//! [`Case`] has what the paper's cost model (its equations 1 to 15) needs to know of a scan beside what was measured of it.
+
+mod scans;
+mod verdicts;
+mod view;
+
+pub use scans::EXPERIMENT as SCANS;
+
+use super::scanner::{Pick, Point, Query, Scanner};
+use super::{RunOptions, Workspace, quoted};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::generate::{self, halverson};
+
+const PAPER: &str = "Halverson et al. 2006";
+
+/// The paper's layouts by the names of their designs: the standard row store, super tuples, and C-Store.
+const DESIGNS: [&str; 3] = ["slotted", "row", "column"];
+
+/// A Gen table in one layout.
+#[derive(Debug, Clone, PartialEq)]
+struct Stored {
+    /// Values at each level, as in the table's name.
+    levels: Vec<u32>,
+    columns: usize,
+    design: &'static str,
+    /// Leading columns that are stored once per run: `levels` of super tuples, runs of columns.
+    abstracted: usize,
+}
+
+impl Stored {
+    fn rows(&self) -> usize {
+        self.levels.iter().map(|values| *values as usize).product()
+    }
+
+    /// The paper's name of the table.
+    fn gen_name(&self) -> String {
+        let levels: Vec<String> = self.levels.iter().map(u32::to_string).collect();
+        format!("Gen_{}", levels.join("_"))
+    }
+
+    /// The name in SQL.
+    fn name(&self) -> String {
+        format!("{}_of_{}_{}_{}", self.gen_name().to_lowercase(), self.columns, self.design, self.abstracted)
+    }
+
+    fn form(&self) -> String {
+        let first = |count: usize| (1..=count).map(|number| format!("a{number}")).collect::<Vec<_>>().join(", ");
+        let sort = if self.abstracted > 0 { format!(", sort = '{}'", first(self.abstracted)) } else { String::new() };
+        let own = match self.design {
+            "column" => {
+                let encoding = |number: usize| if number <= self.abstracted { "rle" } else { "bitpack" };
+                let list: Vec<String> =
+                    (1..=self.columns).map(|number| format!("a{number}: {}", encoding(number))).collect();
+                format!(", encode = '{}'", list.join(", "))
+            }
+            "row" => format!(", levels = {}", self.abstracted),
+            _ => String::new(),
+        };
+        format!("design = '{}'{own}{sort}", self.design)
+    }
+}
+
+/// Stores the table in all the layouts, which are of the same rows.
+fn store(workspace: &Workspace, options: &RunOptions, layouts: &[Stored]) -> Result<()> {
+    let Some(first) = layouts.first() else { return Ok(()) };
+    let file = workspace.path("gen.parquet");
+    let schema = halverson::schema(first.columns);
+    generate::write_parquet(&file, schema, halverson::table(&first.levels, first.columns))?;
+    let engine = Engine::open(&workspace.path("database"), options.engine_options())?;
+    for stored in layouts {
+        let (name, form) = (stored.name(), stored.form());
+        // Two figures may want the same table.
+        engine.run(&format!("CREATE TABLE IF NOT EXISTS {name} WITH ({form}) AS SELECT * FROM '{}'", quoted(&file)))?;
+    }
+    Ok(())
+}
+
+/// A scan of some columns of all rows, as the paper's model describes it, and what was measured of it.
+#[derive(Debug, Clone)]
+struct Case {
+    stored: Stored,
+    /// Columns retrieved.
+    scanned: usize,
+    /// Bytes of the file.
+    bytes: u64,
+    measured: Point,
+}
+
+impl Case {
+    /// What waiting for the disk adds: the model's disk I/O.
+    fn disk_ms(&self) -> f64 {
+        (self.measured.cold_ms - self.measured.hot_ms).max(0.0)
+    }
+}
+
+/// Times scans of the first `scanned` columns of the same rows in several layouts.
+fn measure(scanner: &Scanner, layouts: &[Stored], scanned: usize) -> Result<Vec<Case>> {
+    let names: Vec<String> = layouts.iter().map(Stored::name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let query = Query { columns: (0..scanned).collect(), pick: Pick::All };
+    // The paper's averages are of five runs.
+    let points = scanner.measure(&names, &vec![query; RUNS])?;
+    let cases = layouts.iter().zip(&names).zip(points).map(|((stored, name), measured)| {
+        Ok(Case { stored: stored.clone(), scanned, bytes: scanner.bytes(name)?, measured })
+    });
+    cases.collect()
+}
+
+const RUNS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_what_the_paper_names() {
+        let stored = |design, abstracted| Stored { levels: vec![20, 10, 4], columns: 4, design, abstracted };
+        assert_eq!(stored("row", 2).form(), "design = 'row', levels = 2, sort = 'a1, a2'");
+        assert!(stored("column", 2).form().contains("a2: rle, a3: bitpack"));
+        assert_eq!(stored("slotted", 0).form(), "design = 'slotted'");
+        assert_eq!((stored("row", 0).rows(), stored("row", 0).gen_name()), (800, "Gen_20_10_4".to_owned()));
+    }
+}

@@ -1,0 +1,120 @@
+//! The view D4 and query Q7 (sections 2 and 3.2): the return flag and the price of every line item with its customer's
+//! nation, sorted by flag and nation; revenue by nation of what was returned.
+
+use std::time::{Duration, Instant};
+
+use freestone::Options;
+
+use crate::Notify;
+use crate::engine::{Answer, Engine, Repeat, median};
+use crate::error::{LabError, Result};
+use crate::experiments::{RunOptions, Workspace, quoted};
+use crate::findings::{Cell, Part, Table, milliseconds, significant};
+use crate::generate::tpch;
+
+/// Of TPC-H.
+const SCALE: f64 = 0.2;
+const REPEAT: Repeat = Repeat { least: 5, most: 15, budget: Duration::from_millis(500) };
+const COLD_RUNS: usize = 3;
+
+/// The layouts of the view, and the join that it saves.
+pub(super) const FORMS: [(&str, &str); 4] = [
+    ("slotted", "design = 'slotted'"),
+    ("super tuples", "design = 'row'"),
+    ("super tuples, 2 levels", "design = 'row', levels = 2"),
+    (
+        "columns",
+        "design = 'column', encode = 'l_returnflag: dictionary_rle, c_nationkey: rle, l_extendedprice: bitpack'",
+    ),
+];
+
+/// Milliseconds of Q7 by layout, and last of the join of the tables.
+pub(super) struct D4 {
+    pub bytes: Vec<u64>,
+    pub hot: Vec<f64>,
+    pub cold: Vec<f64>,
+    scale: f64,
+    rows: u64,
+}
+
+impl D4 {
+    /// Hot milliseconds of the join that the view saves.
+    pub fn join_ms(&self) -> f64 {
+        self.hot[FORMS.len()]
+    }
+}
+
+const VIEW: &str = "SELECT l_returnflag, c_nationkey, l_extendedprice FROM customer, orders, lineitem \
+                    WHERE c_custkey = o_custkey AND o_orderkey = l_orderkey";
+
+fn q7(table: &str) -> String {
+    format!("SELECT c_nationkey, sum(l_extendedprice) FROM {table} WHERE l_returnflag = 'R' GROUP BY c_nationkey")
+}
+
+pub(super) fn measure(workspace: &Workspace, options: &RunOptions, notify: Notify<'_>) -> Result<D4> {
+    let scale = options.scale.unwrap_or(SCALE);
+    let (data, database) = (workspace.path("tpch"), workspace.path("d4"));
+    notify("generating TPC-H for D4");
+    tpch::write_parquet(&data, scale)?;
+    let queries: Vec<String> =
+        (0..FORMS.len()).map(|at| q7(&format!("d4_{at}"))).chain([q7(&format!("({VIEW}) AS d4"))]).collect();
+    let (mut bytes, rows, expected, hot) = {
+        let engine = Engine::open(&database, options.engine_options())?;
+        for table in ["customer", "orders", "lineitem"] {
+            let file = data.join(format!("{table}.parquet"));
+            engine.run(&format!("CREATE TABLE {table} AS SELECT * FROM '{}'", quoted(&file)))?;
+        }
+        let mut bytes = vec![];
+        for (at, (name, form)) in FORMS.iter().enumerate() {
+            notify(&format!("storing D4 as {name}"));
+            let sort = "sort = 'l_returnflag, c_nationkey'";
+            engine.run(&format!("CREATE TABLE d4_{at} WITH ({form}, {sort}) AS {VIEW}"))?;
+            bytes.push(engine.table_bytes(&format!("d4_{at}"))?);
+        }
+        let rows = engine.text("SELECT count(*) FROM d4_0")?.trim().parse().unwrap_or(0);
+        let expected = same_answers(&engine, &queries)?;
+        let hot: Result<Vec<f64>> = queries.iter().map(|sql| engine.median_ms(sql, REPEAT)).collect();
+        (bytes, rows, expected, hot?)
+    };
+    notify(&format!("timing Q7 cold, {expected}"));
+    bytes.shrink_to_fit();
+    let cold = cold(&database, options, &queries)?;
+    Ok(D4 { bytes, hot, cold, scale, rows })
+}
+
+fn same_answers(engine: &Engine, queries: &[String]) -> Result<Answer> {
+    let answers: Vec<Answer> = queries.iter().map(|sql| engine.answer(sql)).collect::<Result<_>>()?;
+    match answers.iter().find(|answer| **answer != answers[0]) {
+        Some(other) => Err(LabError::Answers(format!("Q7 gives rows {} and {other}", answers[0]))),
+        None => Ok(answers[0]),
+    }
+}
+
+/// Medians, each run by an engine that has read nothing; designs take turns.
+fn cold(database: &std::path::Path, options: &RunOptions, queries: &[String]) -> Result<Vec<f64>> {
+    let options = Options { read_only: true, ..options.engine_options() };
+    let mut times = vec![vec![]; queries.len()];
+    for _ in 0..COLD_RUNS {
+        for (sql, times) in queries.iter().zip(&mut times) {
+            let engine = Engine::open(database, options.clone())?;
+            // The first statement of a process pays for the planner's start: not what is measured.
+            engine.run("SELECT 1")?;
+            let start = Instant::now();
+            engine.run(sql)?;
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    Ok(times.into_iter().map(median).collect())
+}
+
+pub(super) fn parts(d4: &D4) -> Vec<Part> {
+    let title = format!("Q7 at scale factor {}, {} rows in the view", d4.scale, crate::findings::thousands(d4.rows));
+    let mut table = Table::new(title, 1, &["layout", "MB", "hot, ms", "cold, ms"]);
+    let names = FORMS.iter().map(|(name, _)| *name).chain(["no view: a join of three tables"]);
+    let sizes = d4.bytes.iter().map(|bytes| significant(*bytes as f64 / 1e6)).chain(["–".to_owned()]);
+    let times = milliseconds(&d4.hot).zip(milliseconds(&d4.cold).collect::<Vec<_>>());
+    for ((name, size), (hot, cold)) in names.zip(sizes).zip(times) {
+        table.push([Cell::from(name), size.into(), hot, cold]);
+    }
+    vec![Part::section("The view D4 and query Q7", "By SQL, with all threads."), Part::Table(table)]
+}

@@ -1,0 +1,167 @@
+//! A figure of the paper: times over the number of columns, by selectivity and design.
+
+use super::{Generated, Generator, PAPER_DISK, rows_of, table_name};
+use crate::Notify;
+use crate::error::Result;
+use crate::experiments::scanner::{Point, Query, Scanner, ahead_up_to};
+use crate::findings::{Cell, Lines, Part, Series, Table, milliseconds};
+
+/// What is swept over.
+pub struct Plan {
+    pub table: Generated,
+    pub designs: Vec<&'static str>,
+    /// Percent of the rows.
+    pub percents: Vec<f64>,
+    pub counts: Vec<usize>,
+    pub predicates: usize,
+    /// Columns that every query has first.
+    pub first: Vec<usize>,
+    /// What distinguishes this sweep of the table from others.
+    pub note: &'static str,
+}
+
+/// What was measured of a [`Plan`].
+pub struct Sweep {
+    pub plan: Plan,
+    pub rows: usize,
+    /// By percentage, number of columns and design.
+    points: Vec<Vec<Vec<Point>>>,
+    /// Megabytes a second of the disk.
+    pub bandwidth: f64,
+}
+
+/// Which of a point's times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Clock {
+    /// From this machine's disk.
+    Cold,
+    Hot,
+    Processor,
+    /// The larger of the processor's time and of what the bytes would take on the paper's disk: computed.
+    PaperDisk,
+}
+
+impl Clock {
+    pub fn ms(self, point: &Point) -> f64 {
+        match self {
+            Clock::Cold => point.cold_ms,
+            Clock::Hot => point.hot_ms,
+            Clock::Processor => point.cpu_ms,
+            Clock::PaperDisk => point.cpu_ms.max(point.bytes / 1e3 / PAPER_DISK),
+        }
+    }
+}
+
+impl Sweep {
+    pub fn measure(
+        scanner: &Scanner,
+        plan: Plan,
+        rows: usize,
+        queries: usize,
+        bandwidth: f64,
+        notify: Notify<'_>,
+    ) -> Result<Sweep> {
+        let tables: Vec<String> = plan.designs.iter().map(|design| table_name(plan.table, design)).collect();
+        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
+        let of = plan.table.schema().fields().len();
+        let mut points = vec![];
+        for percent in &plan.percents {
+            notify(&format!("timing {} at {percent} %{}", plan.table.name(), plan.note));
+            let mut of_percent = vec![];
+            for count in &plan.counts {
+                let mut generator = Generator::new(*count as u64);
+                let query = |_| generator.query(&plan.first, of, *count, plan.predicates, percent / 100.0);
+                let queries: Vec<Query> = (0..queries).map(query).collect();
+                of_percent.push(scanner.measure(&tables, &queries)?);
+            }
+            points.push(of_percent);
+        }
+        Ok(Sweep { rows: rows_of(plan.table, rows), plan, points, bandwidth })
+    }
+
+    /// Columns of the table.
+    pub fn columns(&self) -> usize {
+        self.plan.table.schema().fields().len()
+    }
+
+    fn percent(&self, percent: f64) -> usize {
+        self.plan.percents.iter().position(|p| *p == percent).unwrap_or(0)
+    }
+
+    fn design(&self, design: &str) -> usize {
+        self.plan.designs.iter().position(|name| *name == design).unwrap_or(0)
+    }
+
+    /// The points of one line, by number of columns.
+    pub fn line(&self, percent: f64, design: &str) -> Vec<Point> {
+        let design = self.design(design);
+        self.points[self.percent(percent)].iter().map(|of_count| of_count[design]).collect()
+    }
+
+    pub fn times(&self, percent: f64, design: &str, clock: Clock) -> Vec<f64> {
+        self.line(percent, design).iter().map(|point| clock.ms(point)).collect()
+    }
+
+    fn x(&self) -> Vec<f64> {
+        self.plan.counts.iter().map(|count| *count as f64).collect()
+    }
+
+    /// Up to how many columns the column store is ahead of the row store.
+    pub fn crossing(&self, percent: f64, clock: Clock) -> f64 {
+        ahead_up_to(&self.x(), &self.times(percent, "column", clock), &self.times(percent, "row", clock))
+    }
+
+    /// Nanoseconds a tuple.
+    pub fn ns_a_tuple(&self, ms: f64) -> f64 {
+        ms * 1e6 / self.rows as f64
+    }
+
+    pub fn title(&self, percent: f64, clock: Clock) -> String {
+        let clock = match clock {
+            Clock::Cold => "cold",
+            Clock::Hot => "hot",
+            Clock::Processor => "processor",
+            Clock::PaperDisk => "70 MB/s, computed",
+        };
+        format!("{}, {percent} % of the rows{}, {clock}", self.plan.table.name(), self.plan.note)
+    }
+
+    pub fn chart(&self, percent: f64, clock: Clock) -> Part {
+        let series = self
+            .plan
+            .designs
+            .iter()
+            .map(|design| Series { label: (*design).into(), values: self.times(percent, design, clock) });
+        let crossing = self.crossing(percent, clock);
+        let mark = (crossing > 0.0 && crossing < self.columns() as f64)
+            .then(|| (crossing, format!("columns up to {crossing:.1}")));
+        Part::Lines(Lines {
+            title: self.title(percent, clock),
+            x_label: format!("columns fetched, of {}", self.columns()),
+            y_label: "ms".into(),
+            x: self.x(),
+            series: series.collect(),
+            mark,
+        })
+    }
+
+    /// Cold and hot milliseconds of every point.
+    pub fn table(&self) -> Part {
+        let names =
+            |clock: &str| self.plan.designs.iter().map(|design| format!("{design} {clock}")).collect::<Vec<_>>();
+        let header: Vec<String> =
+            ["rows".into(), "columns".into()].into_iter().chain(names("cold")).chain(names("hot")).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let title = format!("{}{}: milliseconds, averages", self.plan.table.name(), self.plan.note);
+        let mut table = Table::new(title, 2, &header);
+        for (percent, of_percent) in self.plan.percents.iter().zip(&self.points) {
+            for (count, of_count) in self.plan.counts.iter().zip(of_percent) {
+                let times = |clock: Clock| of_count.iter().map(|point| clock.ms(point)).collect::<Vec<_>>();
+                let (cold, hot) = (times(Clock::Cold), times(Clock::Hot));
+                let cells = [Cell::from(format!("{percent} %")), Cell::from(count.to_string())].into_iter();
+                table.push(cells.chain(milliseconds(&cold)).chain(milliseconds(&hot)));
+            }
+        }
+        Part::Table(table)
+    }
+}

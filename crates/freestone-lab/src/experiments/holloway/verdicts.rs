@@ -1,0 +1,250 @@
+//! What the paper says of its figures, judged by what was measured here.
+
+use super::PAPER_DISK;
+use super::scans::Measured;
+use super::sweep::{Clock, Sweep};
+use crate::findings::{Check, significant};
+
+const PAPER: &str = "Holloway and DeWitt 2008";
+
+/// How far a crossing may be from the paper's, as a share of the table's columns.
+const TOLERANCE: f64 = 0.2;
+
+/// Every claim of sections 6.2 to 6.7.
+pub fn judge(measured: &Measured) -> Vec<Check> {
+    let mut checks = vec![];
+    let Measured { narrow_e, narrow_s, wide_e, narrow_u, .. } = measured;
+    for (percent, share) in [(0.1, 0.8), (1.0, 0.8), (10.0, 0.5), (25.0, 0.2), (50.0, 0.0)] {
+        checks.push(crossing(narrow_e, percent, share, "6.2, Figure 2"));
+    }
+    checks.extend(rows_are_insensitive(narrow_e));
+    checks.push(columns_need_more_processor(narrow_e));
+    checks.push(best_leads(narrow_e));
+    checks.push(slotted_never_wins(narrow_e));
+    for (percent, share) in [(0.1, 0.7), (1.0, 0.7), (10.0, 0.3), (50.0, 0.0)] {
+        checks.push(crossing(narrow_s, percent, share, "6.3, Figure 4"));
+    }
+    for (percent, share) in [(0.1, 0.85), (1.0, 0.85), (10.0, 0.66), (50.0, 0.25)] {
+        checks.push(crossing(wide_e, percent, share, "6.4, Figure 5"));
+    }
+    checks.push(wide_rows_need_columns(wide_e));
+    for (percent, share) in [(0.1, 0.85), (10.0, 0.66), (50.0, 0.25)] {
+        checks.push(crossing(narrow_u, percent, share, "6.5, Figure 6"));
+    }
+    checks.extend(predicates(measured));
+    checks.push(strings_wait_for_the_disk(&measured.strings));
+    checks
+}
+
+/// Whether columns are ahead up to the same share of the columns as in the paper.
+fn crossing(sweep: &Sweep, percent: f64, share: f64, place: &str) -> Check {
+    let of = sweep.columns() as f64;
+    let [cold, hot, paper] = [Clock::Cold, Clock::Hot, Clock::PaperDisk].map(|clock| sweep.crossing(percent, clock));
+    let name = sweep.plan.table.name();
+    let published = match share {
+        0.0 => "never".to_owned(),
+        share => format!("up to {:.0} of {of} columns", share * of),
+    };
+    let within = |columns: f64| (columns - share * of).abs() <= TOLERANCE * of;
+    let statement = format!(
+        "{name}, {percent} % of the rows{}: columns are ahead {published} (± {:.0})",
+        sweep.plan.note,
+        TOLERANCE * of
+    );
+    let detail = format!(
+        "up to {cold:.1} cold at {:.0} MB/s, {hot:.1} hot; {paper:.1} computed for {PAPER_DISK} MB/s",
+        sweep.bandwidth
+    );
+    Check::new(statement, within(cold), detail).claimed(format!("{PAPER}, {place}")).or_because(why_elsewhere(
+        sweep,
+        percent,
+        cold,
+        within(paper),
+    ))
+}
+
+/// Why a crossing is elsewhere: the disk, where the paper's would put it right, or else the processor.
+fn why_elsewhere(sweep: &Sweep, percent: f64, paper_disk_explains: bool) -> String {
+    let faster = sweep.bandwidth / PAPER_DISK;
+    if paper_disk_explains {
+        return format!(
+            "this disk is {faster:.0} times as fast as the paper's {PAPER_DISK} MB/s, with which it would hold; {}",
+            costs(sweep, percent)
+        );
+    }
+    let further = |design: &str| {
+        let line = sweep.times(percent, design, Clock::Processor);
+        let columns = (sweep.plan.counts.last().unwrap_or(&2) - 1).max(1) as f64;
+        let rise = line.last().unwrap_or(&0.0) - line.first().unwrap_or(&0.0);
+        significant(sweep.ns_a_tuple(rise) / columns)
+    };
+    format!(
+        "a further column costs {} ns of processor a tuple from columns and {} ns from rows, where the paper's column store paid \
+         several times what its row store did; {}",
+        further("column"),
+        further("row"),
+        costs(sweep, percent)
+    )
+}
+
+/// What a scan's time is made of here, from the figures of the two ends of the lines.
+fn costs(sweep: &Sweep, percent: f64) -> String {
+    let ends = |design: &str| {
+        let line = sweep.line(percent, design);
+        let [first, last] = [line.first(), line.last()].map(|point| point.copied().unwrap_or_default());
+        let ns = |ms: f64| significant(sweep.ns_a_tuple(ms));
+        let disk = |bytes: f64| significant(bytes / sweep.bandwidth / sweep.rows as f64 * 1e3);
+        let (cpu_one, cpu_all) = (ns(first.cpu_ms), ns(last.cpu_ms));
+        format!("{cpu_one} to {cpu_all} ns of processor and {} to {} ns of disk", disk(first.bytes), disk(last.bytes))
+    };
+    format!("from one to all columns, a tuple costs rows {}, columns {}", ends("row"), ends("column"))
+}
+
+/// Greatest over least.
+fn spread(values: &[f64]) -> f64 {
+    let greatest = values.iter().copied().fold(0.0, f64::max);
+    greatest / values.iter().copied().fold(f64::INFINITY, f64::min).max(1e-9)
+}
+
+fn rows_are_insensitive(sweep: &Sweep) -> [Check; 2] {
+    let rows = |percents: &[f64]| -> Vec<f64> {
+        percents.iter().flat_map(|percent| sweep.times(*percent, "row", Clock::Cold)).collect()
+    };
+    let columns: Vec<f64> =
+        [0.1, 1.0].iter().map(|percent| sweep.times(*percent, "column", Clock::Cold).iter().sum()).collect();
+    let few = rows(&[0.1, 1.0, 10.0]);
+    let why = costs(sweep, 10.0);
+    let place = format!("{PAPER}, 6.2, Figure 2");
+    [
+        Check::new(
+            "Narrow-E, up to 10 % of the rows: the row store's time depends little on columns and selectivity (within a quarter)",
+            spread(&few) <= 1.25,
+            format!("cold, the slowest takes {:.2} times the fastest", spread(&few)),
+        )
+        .claimed(place.clone())
+        .or_because(format!("the disk does not hide the processor's work here: {why}")),
+        Check::new(
+            "Narrow-E: the column store takes as long for 0.1 % of the rows as for 1 % (within 15 %)",
+            spread(&columns) <= 1.15,
+            format!("cold, all points together: {:.2} times as long", columns[1] / columns[0].max(1e-9)),
+        )
+        .claimed(place)
+        .or_because(why),
+    ]
+}
+
+fn columns_need_more_processor(sweep: &Sweep) -> Check {
+    let cpu = |design: &str| sweep.times(10.0, design, Clock::Processor);
+    let growth = |times: &[f64]| times.last().unwrap_or(&0.0) / times.first().unwrap_or(&0.0).max(1e-9);
+    let (row, column) = (growth(&cpu("row")), growth(&cpu("column")));
+    Check::new(
+        "Narrow-E, 10 % of the rows: from one to ten columns the column store's processor time grows more than the row store's",
+        column > row,
+        format!("columns {column:.1} times, rows {row:.1} times"),
+    )
+    .claimed(format!("{PAPER}, 6.2, Figure 3"))
+    .or_because("both decode only what is asked for, and the row store has as many values to decode")
+}
+
+fn best_leads(sweep: &Sweep) -> Check {
+    let ratios = sweep.plan.percents.iter().flat_map(|percent| {
+        let times = |design: &str| sweep.times(*percent, design, Clock::Cold);
+        times("row").into_iter().zip(times("column")).map(|(row, column)| row / column.max(1e-9)).collect::<Vec<_>>()
+    });
+    let ratios: Vec<f64> = ratios.collect();
+    let best = ratios.iter().copied().fold(0.0, f64::max);
+    let worst = 1.0 / ratios.iter().copied().fold(f64::INFINITY, f64::min).max(1e-9);
+    Check::new(
+        "Narrow-E: the row store's greatest lead (about 5 times) exceeds the column store's (about 2 times)",
+        worst > best,
+        format!("cold, rows lead by up to {worst:.1} times, columns by up to {best:.1} times"),
+    )
+    .claimed(format!("{PAPER}, 6.2, Figure 2"))
+    .or_because(format!(
+        "columns are decoded by vector instructions here, values of a row one by one: {}",
+        costs(sweep, 50.0)
+    ))
+}
+
+fn slotted_never_wins(sweep: &Sweep) -> Check {
+    let points = sweep.plan.percents.iter().flat_map(|percent| {
+        let times = |design: &str| sweep.times(*percent, design, Clock::Cold);
+        times("slotted").into_iter().zip(times("column")).map(|(slotted, column)| slotted < column).collect::<Vec<_>>()
+    });
+    let wins: Vec<bool> = points.collect();
+    let count = wins.iter().filter(|wins| **wins).count();
+    Check::new(
+        "Narrow-E: rows on slotted pages never beat columns",
+        count == 0,
+        format!("cold, they do at {count} of {} points", wins.len()),
+    )
+    .claimed(format!("{PAPER}, 7"))
+    .or_because(format!(
+        "slotted values lie at their natural width and need no decoding, and the disk has {:.0} MB/s: many columns of many rows \
+         cost less to copy than to decode",
+        sweep.bandwidth
+    ))
+}
+
+fn wide_rows_need_columns(sweep: &Sweep) -> Check {
+    let least = sweep.plan.percents.iter().map(|percent| sweep.crossing(*percent, Clock::Cold));
+    let least = least.fold(f64::INFINITY, f64::min);
+    Check::new(
+        "Wide-E: for fewer than twelve of fifty columns the row store is always slower",
+        least >= 12.0,
+        format!("cold, the least crossing is at {least:.1} columns"),
+    )
+    .claimed(format!("{PAPER}, 6.4, Figure 5"))
+    .or_because(costs(sweep, 50.0))
+}
+
+fn predicates(measured: &Measured) -> Vec<Check> {
+    let Measured { narrow_e, three_left, three_random, .. } = measured;
+    let place = || format!("{PAPER}, 6.6, Figure 7");
+    let mut checks = vec![];
+    for (percent, share) in [(0.1, 0.7), (10.0, 0.2)] {
+        checks.push(crossing(three_random, percent, share, "6.6, Figure 7"));
+        let (one, three) = (narrow_e.crossing(percent, Clock::Cold), three_random.crossing(percent, Clock::Cold));
+        let check = Check::new(
+            format!(
+                "Narrow-E, {percent} % of the rows: three predicates move the crossing to fewer columns than one does"
+            ),
+            three < one,
+            format!("cold, from {one:.1} to {three:.1} columns"),
+        );
+        checks.push(check.claimed(place()).or_because(format!(
+            "rows decode the columns of further predicates as well: {}",
+            costs(three_random, percent)
+        )));
+    }
+    let total = |sweep: &Sweep| -> f64 {
+        sweep.plan.percents.iter().flat_map(|percent| sweep.times(*percent, "column", Clock::Cold)).sum()
+    };
+    let (left, random) = (total(three_left), total(three_random));
+    let check = Check::new(
+        "Narrow-E: three predicates cost the column store less on the left columns, which are sorted, than on random ones",
+        left < random,
+        format!("cold, all points together: {} against {} ms", significant(left), significant(random)),
+    );
+    checks.push(check.claimed(place()).or_because(
+        "the left columns are shorter to read, but runs must be found for each passing row, where packed values lie at known bits",
+    ));
+    checks
+}
+
+fn strings_wait_for_the_disk(sweep: &Sweep) -> Check {
+    let time = |percent: f64| sweep.times(percent, "column", Clock::Cold).iter().sum::<f64>();
+    let ratio = time(50.0) / time(0.1).max(1e-9);
+    Check::new(
+        "Strings: the column store's time depends only slightly on selectivity (within a half)",
+        ratio <= 1.5,
+        format!("cold, 50 % of the rows take {ratio:.2} times as long as 0.1 %"),
+    )
+    .claimed(format!("{PAPER}, 6.7, Figure 8"))
+    .or_because(format!(
+        "at {:.0} MB/s the disk brings a string in about {:.0} ns, less than copying it into a tuple takes: {}",
+        sweep.bandwidth,
+        20e3 / sweep.bandwidth,
+        costs(sweep, 50.0)
+    ))
+}

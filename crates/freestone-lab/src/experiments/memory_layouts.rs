@@ -1,0 +1,252 @@
+//! Vertical groups in memory: how many attributes are read, and how many tuples, from rows, columns and groups between.
+
+use freestone::Options;
+
+use super::scanner::{Pick, Point, Query, Scanner};
+use super::{Experiment, RunOptions, Workspace, quoted};
+use crate::Notify;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant, thousands};
+use crate::generate::{self, wide};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "memory-layouts",
+    title: "Rows, columns and groups in memory",
+    shows: "Projectivity: k of 100 attributes of every tuple. Selectivity: all 16 attributes of random tuples.",
+    source: "Grund et al. 2010, section 3.3, Figure 1",
+    size: "--rows 500000 of 16 attributes, a fifth of 100 attributes; --queries 5 a point",
+    run,
+};
+
+const PLACE: &str = "Grund et al. 2010, 3.3";
+const ROWS: usize = 500_000;
+const QUERIES: usize = 5;
+const PROJECTED: usize = 100;
+const SELECTED: usize = 16;
+const DESIGNS: [&str; 3] = ["row", "column", "groups"];
+const COUNTS: [usize; 8] = [1, 2, 5, 10, 25, 50, 75, 100];
+const SHARES: [f64; 9] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
+
+/// What was measured: by what varies, then by design in the order of [`DESIGNS`].
+type Times = Vec<Vec<Point>>;
+
+fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
+    let rows = options.rows.unwrap_or(ROWS);
+    let queries = options.queries.unwrap_or(QUERIES);
+    let few = (rows / 5).max(1);
+    let workspace = options.workspace("memory-layouts")?;
+    store(&workspace, options, PROJECTED, 10, few, notify)?;
+    store(&workspace, options, SELECTED, 4, rows, notify)?;
+    let scanner = Scanner::open(&workspace.path("database"))?;
+    notify("timing projections");
+    let projectivity = measure(
+        &scanner,
+        PROJECTED,
+        COUNTS.map(|count| Query { columns: (0..count).collect(), pick: Pick::All }),
+        queries,
+    )?;
+    notify("timing selections");
+    let selectivity = measure(
+        &scanner,
+        SELECTED,
+        SHARES.map(|share| Query {
+            columns: (0..SELECTED).collect(),
+            pick: if share < 1.0 { Pick::Positions { share, seed: 7 } } else { Pick::All },
+        }),
+        queries,
+    )?;
+    Ok(parts(&projectivity, &selectivity, rows))
+}
+
+/// Stores a table of `columns` random numbers as rows, as columns, and in groups of `width`.
+fn store(
+    workspace: &Workspace,
+    options: &RunOptions,
+    columns: usize,
+    width: usize,
+    rows: usize,
+    notify: Notify<'_>,
+) -> Result<()> {
+    let file = workspace.path("table.parquet");
+    generate::write_parquet(&file, wide::schema_of(columns), wide::table_of(columns, rows, 1))?;
+    let engine = Engine::open(&workspace.path("database"), Options { ..options.engine_options() })?;
+    let group = |first: usize| {
+        let names: Vec<String> = (first..first + width).map(|number| format!("c{number}")).collect();
+        format!("({})", names.join(", "))
+    };
+    let groups: Vec<String> = (1..=columns).step_by(width).map(group).collect();
+    for design in DESIGNS {
+        notify(&format!("storing {columns} attributes as {design}"));
+        let form = match design {
+            "groups" => format!("groups = '{}'", groups.join(", ")),
+            design => format!("design = '{design}'"),
+        };
+        let (name, file) = (table_name(columns, design), quoted(&file));
+        engine.run(&format!("CREATE TABLE {name} WITH ({form}, medium = 'memory') AS SELECT * FROM '{file}'"))?;
+    }
+    Ok(())
+}
+
+fn table_name(columns: usize, design: &str) -> String {
+    format!("{design}_of_{columns}")
+}
+
+fn measure<const N: usize>(scanner: &Scanner, columns: usize, of: [Query; N], queries: usize) -> Result<Times> {
+    let tables = DESIGNS.map(|design| table_name(columns, design));
+    let tables = tables.each_ref().map(String::as_str);
+    of.into_iter().map(|query| scanner.measure(&tables, &vec![query; queries])).collect()
+}
+
+fn line(times: &Times, design: usize) -> Vec<f64> {
+    times.iter().map(|of_design| of_design[design].hot_ms).collect()
+}
+
+fn parts(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Part> {
+    let text = format!(
+        "{} tuples of 100 and {} of 16 attributes of 20 bits, medium = 'memory': segments stay in memory as a whole. One thread; \
+         blocks of 100 un-encoded tuples that nobody keeps; averages of the better of two runs. Positions are random and known \
+         before. Values are bit-packed, where HYRISE has 4 bytes each: a tuple of 16 attributes takes 40 bytes, not a cache \
+         line of 64. What virtualization changes (Figure 1's second lines) and allocators (Figure 3) are not measured here.",
+        thousands((rows / 5) as i64),
+        thousands(rows as i64)
+    );
+    let chart = |title: &str, x_label: &str, x: &[f64], times: &Times| {
+        let series = DESIGNS.iter().enumerate();
+        let series = series.map(|(at, design)| Series { label: (*design).into(), values: line(times, at) });
+        Part::Lines(Lines {
+            title: title.into(),
+            x_label: x_label.into(),
+            y_label: "ms".into(),
+            x: x.to_vec(),
+            series: series.collect(),
+            mark: None,
+        })
+    };
+    let counts = COUNTS.map(|count| count as f64);
+    vec![
+        Part::section("Groups in memory", text),
+        Part::checks(judge(projectivity, selectivity, rows)),
+        chart("Projectivity: every tuple", "attributes read, of 100", &counts, projectivity),
+        chart("Selectivity: all 16 attributes", "share of the tuples", &SHARES, selectivity),
+        in_numbers("Projectivity: milliseconds", "attributes", &COUNTS.map(|count| count.to_string()), projectivity),
+        in_numbers("Selectivity: milliseconds", "share", &SHARES.map(|share| share.to_string()), selectivity),
+    ]
+}
+
+fn in_numbers(title: &str, what: &str, names: &[String], times: &Times) -> Part {
+    let header: Vec<&str> = std::iter::once(what).chain(DESIGNS).collect();
+    let mut table = Table::new(title, 1, &header);
+    for (name, of_design) in names.iter().zip(times) {
+        let hot: Vec<f64> = of_design.iter().map(|point| point.hot_ms).collect();
+        table.push(std::iter::once(Cell::from(name.clone())).chain(milliseconds(&hot)));
+    }
+    Part::Table(table)
+}
+
+fn judge(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Check> {
+    let [row, column, groups] = [0, 1, 2].map(|design| line(projectivity, design));
+    let last = COUNTS.len() - 1;
+    let growth = |times: &[f64]| times[last] / times[0].max(1e-9);
+    let few = rows / 5;
+    let ns = |ms: f64, values: usize| significant(ms * 1e6 / values.max(1) as f64);
+    let values = format!(
+        "a value costs {} ns from rows and {} ns from columns when all are read",
+        ns(row[last], few * PROJECTED),
+        ns(column[last], few * PROJECTED)
+    );
+    let mut checks = vec![
+        Check::new(
+            "projectivity: columns cost more with every attribute, rows depend less on how many are read",
+            growth(&column) > growth(&row),
+            format!(
+                "from 1 to 100 attributes columns take {:.0} times as long, rows {:.0} times",
+                growth(&column),
+                growth(&row)
+            ),
+        )
+        .claimed(format!("{PLACE}, Figure 1a, b"))
+        .or_because(values.clone()),
+        Check::new(
+            "projectivity: few attributes are read faster from columns",
+            column[0] < row[0] && column[1] < row[1],
+            format!(
+                "1: {} against {} ms; 2: {} against {} ms",
+                significant(column[0]),
+                significant(row[0]),
+                significant(column[1]),
+                significant(row[1])
+            ),
+        )
+        .claimed(format!("{PLACE}, Figure 1a, b"))
+        .or_because(values.clone()),
+        Check::new(
+            "projectivity: whole tuples are read faster from rows",
+            row[last] < column[last],
+            format!("{} against {} ms", significant(row[last]), significant(column[last])),
+        )
+        .claimed(format!("{PLACE}, Figure 1a, b"))
+        .or_because(format!("bits of a row are unpacked one by one, a column's by vectors: {values}")),
+    ];
+    let between = |at: &usize| {
+        let (least, most) = (row[*at].min(column[*at]), row[*at].max(column[*at]));
+        (least * 0.95..=most * 1.05).contains(&groups[*at])
+    };
+    let count = (0..COUNTS.len()).filter(between).count();
+    checks.push(
+        Check::new(
+            "projectivity: groups of ten lie between rows and columns (5 % slack)",
+            count * 2 > COUNTS.len(),
+            format!("at {count} of {} points", COUNTS.len()),
+        )
+        .claimed(PLACE)
+        .or_because(values),
+    );
+    checks.extend(of_selectivity(selectivity, rows));
+    checks
+}
+
+fn of_selectivity(selectivity: &Times, rows: usize) -> [Check; 2] {
+    let [row, column] = [0, 1].map(|design| line(selectivity, design));
+    let faster: Vec<bool> = row.iter().zip(&column).map(|(row, column)| row < column).collect();
+    let ns = |ms: f64, share: f64| significant(ms * 1e6 / (rows as f64 * share).max(1.0));
+    let tuple =
+        |at: usize| format!("{} ns from rows, {} ns from columns", ns(row[at], SHARES[at]), ns(column[at], SHARES[at]));
+    let few = faster[1] && faster[2];
+    let last = SHARES.len() - 1;
+    [
+        Check::new(
+            "selectivity: random tuples are read faster from one group of 16 than from 16 groups, as each column is a cache line",
+            few,
+            format!("a tuple at 1 %: {}; at 5 %: {}", tuple(1), tuple(2)),
+        )
+        .claimed(format!("{PLACE}, Figure 1c"))
+        .or_because(
+            "a zone's chunk of packed values is about 20 KiB a column, so that columns are read from near caches one after the \
+             other, where HYRISE fetches a line from memory for each value",
+        ),
+        Check::new(
+            "selectivity: time grows with the share of tuples read, in rows and in columns",
+            row[last] > row[0] * 2.0 && column[last] > column[0] * 2.0,
+            format!("a tuple at 0.1 %: {}; all: {}", tuple(0), tuple(last)),
+        )
+        .claimed(format!("{PLACE}, Figure 1c"))
+        .or_because("finding positions costs more than reading them"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments;
+
+    #[test]
+    fn a_tiny_run_has_both_charts() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = folder.path().to_owned();
+        let options = experiments::RunOptions { rows: Some(5_000), queries: Some(1), output, ..Default::default() };
+        let findings = experiments::run("memory-layouts", &options, &|_| {}).expect("the run succeeds");
+        let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
+        assert_eq!((charts, findings.checks().count()), (2, 6));
+    }
+}

@@ -1,0 +1,444 @@
+//! Scans without SQL, on one thread, as the papers' programs ran them: direct I/O, rows materialized as blocks of 100
+//! un-encoded tuples that nobody keeps, and predicates that pass every k-th row they are called for.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int32Type};
+use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadRequest};
+use freestone_store::scan::{Cursor, RowFilter, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, units};
+use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table};
+
+use crate::engine::{Answer, hash};
+use crate::error::{LabError, Result};
+use crate::generate::Random;
+
+/// Tuples in a block of output (Holloway and DeWitt 2008, section 5.3).
+const BLOCK_ROWS: usize = 100;
+/// Rows that are scanned while the next as many are read.
+const UNIT_ROWS: usize = 1 << 16;
+const CACHE_BYTES: usize = 4 << 30;
+/// Buffers that a scan leaves to the next one: fresh memory would cost more than the disk does.
+const POOL_BYTES: usize = 1 << 30;
+const IO_UNIT: usize = 128 << 10;
+
+/// What a scan is asked for, of any table with these columns.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// Columns of the output, by their place in the table.
+    pub columns: Vec<usize>,
+    pub pick: Pick,
+}
+
+/// Which rows a query wants.
+#[derive(Debug, Clone)]
+pub enum Pick {
+    All,
+    /// The query's first columns have a predicate each, as many as this says, which together leave `selectivity` of the rows,
+    /// each by its share: the p-th root. A predicate decodes the column, compares, and passes every k-th call whatever the
+    /// value is (Holloway and DeWitt 2008, section 4.4).
+    Calls {
+        predicates: usize,
+        selectivity: f64,
+    },
+    /// Rows at random positions, found without reading anything, each with this probability.
+    Positions {
+        share: f64,
+        seed: u64,
+    },
+}
+
+/// Where a run finds its pages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Source {
+    /// Where earlier runs left them.
+    Memory,
+    /// In a page cache that is new. Opening the database and reading its segments' footers is not counted.
+    Disk,
+}
+
+/// What one run of a query took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Run {
+    pub ms: f64,
+    /// Of the thread that scans.
+    pub cpu_ms: f64,
+    pub bytes_read: u64,
+}
+
+/// Averages over several queries, in one design.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Point {
+    /// With the pages in memory.
+    pub hot_ms: f64,
+    /// Processor time of the hot run.
+    pub cpu_ms: f64,
+    /// From disk, with nothing read before.
+    pub cold_ms: f64,
+    pub bytes: f64,
+}
+
+/// A database folder, open for scans.
+pub struct Scanner {
+    disk: Arc<Disk>,
+    hot: Opened,
+}
+
+struct Opened {
+    snapshot: Arc<Snapshot>,
+    _store: Store,
+}
+
+impl Scanner {
+    /// Opens the folder for reading, past the operating system's cache where the file system can.
+    pub fn open(path: &Path) -> Result<Scanner> {
+        let options =
+            |direct| DiskOptions { direct, io_unit: IO_UNIT, pool_bytes: POOL_BYTES, ..DiskOptions::default() };
+        let disk = |mode| Disk::open(path, false, options(mode)).map(Arc::new).map_err(store_error);
+        let direct = disk(DirectMode::On)?;
+        if let Ok(hot) = Opened::new(&direct).and_then(|opened| opened.try_reading().map(|()| opened)) {
+            return Ok(Scanner { disk: direct, hot });
+        }
+        // A file system without direct I/O, as one in memory: cold is then as cold as it gets.
+        let disk = disk(DirectMode::Auto)?;
+        let hot = Opened::new(&disk)?;
+        Ok(Scanner { disk, hot })
+    }
+
+    /// One run that gives each block of tuples to `take`.
+    pub fn run(
+        &self,
+        table: &str,
+        query: &Query,
+        source: Source,
+        take: impl FnMut(&TupleLayout, &TupleBlock),
+    ) -> Result<Run> {
+        match source {
+            Source::Memory => time(&self.hot.table(table)?, query, take),
+            Source::Disk => {
+                let opened = Opened::new(&self.disk)?;
+                time(&opened.table(table)?, query, take)
+            }
+        }
+    }
+
+    /// One run whose tuples nobody keeps.
+    pub fn time(&self, table: &str, query: &Query, source: Source) -> Result<Run> {
+        self.run(table, query, source, |_, _| ())
+    }
+
+    /// The rows of an answer.
+    pub fn answer(&self, table: &str, query: &Query) -> Result<Answer> {
+        let mut answer = Answer { rows: 0, checksum: 0 };
+        let mut row_bytes = vec![];
+        let schema = &self.hot.table(table)?.schema;
+        let is_text = |column: &usize| schema.columns[*column].data_type == DataType::Utf8View;
+        let texts: Vec<bool> = query.columns.iter().map(is_text).collect();
+        self.run(table, query, Source::Memory, |layout, block| {
+            for row in 0..block.rows() {
+                row_bytes.clear();
+                for (column, is_text) in texts.iter().enumerate() {
+                    let value =
+                        if *is_text { layout.bytes(block, row, column) } else { layout.value(block, row, column) };
+                    row_bytes.extend_from_slice(value.unwrap_or(&[]));
+                }
+                answer.checksum = answer.checksum.wrapping_add(hash(&row_bytes));
+            }
+            answer.rows += block.rows() as u64;
+        })?;
+        Ok(answer)
+    }
+
+    /// The average over `queries` in each of the tables, which have the same rows in different designs.
+    ///
+    /// # Errors
+    /// When two tables answer differently: a defect.
+    pub fn measure(&self, tables: &[&str], queries: &[Query]) -> Result<Vec<Point>> {
+        let mut points = vec![Point::default(); tables.len()];
+        let share = 1.0 / queries.len().max(1) as f64;
+        for query in queries {
+            let mut expected = None;
+            // Designs take turns, so that what else the machine does meets all alike.
+            for (table, point) in tables.iter().zip(&mut points) {
+                let answer = self.answer(table, query)?;
+                if *expected.get_or_insert(answer) != answer {
+                    let first = tables.first().copied().unwrap_or("");
+                    let text = format!("{table} answers {query:?} with rows {answer}, unlike {first}");
+                    return Err(LabError::Answers(text));
+                }
+                let hot = || self.time(table, query, Source::Memory);
+                let (first, second) = (hot()?, hot()?);
+                let cold = self.time(table, query, Source::Disk)?;
+                point.hot_ms += share * first.ms.min(second.ms);
+                point.cpu_ms += share * first.cpu_ms.min(second.cpu_ms);
+                point.cold_ms += share * cold.ms;
+                point.bytes += share * cold.bytes_read as f64;
+            }
+        }
+        Ok(points)
+    }
+
+    /// Megabytes a second that a table's file is read at, in units of 128 KiB, 48 of them at a time: the better of two.
+    pub fn bandwidth(&self, table: &str) -> Result<f64> {
+        let segment = self.hot.table(table)?.open_segment(0).map_err(store_error)?;
+        let file = self.disk.open(segment.name()).map_err(store_error)?;
+        let len = file.len().map_err(store_error)? as usize / IO_UNIT * IO_UNIT;
+        let requests: Vec<ReadRequest> =
+            (0..len).step_by(IO_UNIT).map(|at| ReadRequest { offset: at as u64, len: IO_UNIT }).collect();
+        let mut best = f64::INFINITY;
+        for _ in 0..2 {
+            let start = Instant::now();
+            for buffer in file.read_many(&requests) {
+                black_box(buffer.map_err(store_error)?);
+            }
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok(len as f64 / 1e6 / best)
+    }
+
+    /// Bytes of a table's files.
+    pub fn bytes(&self, table: &str) -> Result<u64> {
+        Ok(self.hot.table(table)?.bytes())
+    }
+}
+
+impl Opened {
+    fn new(disk: &Arc<Disk>) -> Result<Opened> {
+        disk.engine_name();
+        let options = StoreOptions { read_only: true, threads: 1, cache_bytes: CACHE_BYTES, ..StoreOptions::default() };
+        let store = Store::on_medium(disk.clone(), options).map_err(engine_error)?;
+        let snapshot = store.snapshot().map_err(engine_error)?;
+        Ok(Opened { snapshot, _store: store })
+    }
+
+    /// The table, with its segments' footers read.
+    fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let missing = || LabError::Usage(format!("the experiment stored no table {name}"));
+        let table = self.snapshot.table(name).ok_or_else(missing)?.clone();
+        (0..table.segments.len()).try_for_each(|at| table.open_segment(at).map(drop)).map_err(engine_error)?;
+        Ok(table)
+    }
+
+    /// Reads a page of some table.
+    fn try_reading(&self) -> Result<()> {
+        let Some(name) = self.snapshot.tables().next().map(|table| table.name.clone()) else { return Ok(()) };
+        let query = Query { columns: vec![0], pick: Pick::Positions { share: 0.0001, seed: 1 } };
+        time(&self.table(&name)?, &query, |_, _| ()).map(drop)
+    }
+}
+
+/// Scans `table` once, and gives each block of tuples to `take`.
+fn time(table: &Arc<Table>, query: &Query, mut take: impl FnMut(&TupleLayout, &TupleBlock)) -> Result<Run> {
+    let metrics = Arc::new(ScanMetrics::default());
+    let mut cursor = Cursor::new(table.clone(), Arc::new(query.request()), metrics.clone());
+    let layout = TupleLayout::new(cursor.schema());
+    let mut block = TupleBlock::default();
+    let units = units(table, UNIT_ROWS);
+    let (start, cpu_start) = (Instant::now(), thread_cpu_ms());
+    let mut blocks = |batch: Option<arrow::array::RecordBatch>| {
+        let Some(batch) = batch else { return false };
+        layout.for_each_block(&batch, BLOCK_ROWS, &mut block, |block| take(&layout, black_box(block)));
+        true
+    };
+    for (at, unit) in units.iter().enumerate() {
+        cursor.scan(unit, units.get(at + 1)).map_err(engine_error)?;
+        while blocks(cursor.next_ready()) {}
+    }
+    blocks(cursor.finish().map_err(engine_error)?);
+    let (ms, cpu_ms) = (start.elapsed().as_secs_f64() * 1e3, thread_cpu_ms() - cpu_start);
+    Ok(Run { ms, cpu_ms, bytes_read: metrics.totals().bytes_read })
+}
+
+impl Query {
+    fn request(&self) -> ScanRequest {
+        let mut request = ScanRequest::columns(self.columns.clone());
+        match &self.pick {
+            Pick::All => {}
+            Pick::Calls { predicates, selectivity } => {
+                let share = selectivity.powf(1.0 / (*predicates).max(1) as f64);
+                let filter = |column: &usize| Arc::new(Calls::new(*column, share)) as Arc<dyn RowFilter>;
+                request.row_filters = self.columns.iter().take(*predicates).map(filter).collect();
+            }
+            Pick::Positions { share, seed } => request.row_filters = vec![Arc::new(Positions::new(*share, *seed))],
+        }
+        request
+    }
+}
+
+/// A predicate `column >= value` that passes a share of its calls, evenly, whatever the value.
+#[derive(Debug)]
+struct Calls {
+    column: [usize; 1],
+    share: f64,
+    /// Where in the cycle the next call is, in 2^-32.
+    phase: AtomicU32,
+}
+
+impl Calls {
+    fn new(column: usize, share: f64) -> Calls {
+        Calls { column: [column], share, phase: AtomicU32::new(1 << 31) }
+    }
+}
+
+impl RowFilter for Calls {
+    fn columns(&self) -> &[usize] {
+        &self.column
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
+        // The comparison is made, and its outcome not used: the paper's generator does the same.
+        match columns.first().map(|column| (column.data_type(), column)) {
+            Some((DataType::Int32, column)) => {
+                let least = black_box(0);
+                let values = column.as_primitive::<Int32Type>().values();
+                black_box(values.iter().filter(|value| **value >= least).count());
+            }
+            Some((DataType::Utf8View, column)) => {
+                let least = black_box("m");
+                let values = column.as_string_view();
+                black_box((0..values.len()).filter(|row| values.value(*row) >= least).count());
+            }
+            _ => return Err("a predicate by calls is on an integer or a text column".into()),
+        }
+        if self.share >= 1.0 {
+            return Ok(vec![u64::MAX; rows.div_ceil(64)]);
+        }
+        let step = (self.share * f64::from(u32::MAX)) as u32;
+        let mut phase = self.phase.load(Relaxed);
+        let passed = bits(rows, || {
+            let (next, passes) = phase.overflowing_add(step);
+            phase = next;
+            passes
+        });
+        self.phase.store(phase, Relaxed);
+        Ok(passed)
+    }
+}
+
+/// Random rows, without a look at any column.
+#[derive(Debug)]
+struct Positions {
+    share: f64,
+    state: AtomicU64,
+}
+
+impl Positions {
+    fn new(share: f64, seed: u64) -> Positions {
+        Positions { share, state: AtomicU64::new(seed) }
+    }
+}
+
+impl RowFilter for Positions {
+    fn columns(&self) -> &[usize] {
+        &[]
+    }
+
+    fn evaluate(&self, _: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
+        let mut random = Random::new(self.state.fetch_add(0x9E37_79B9, Relaxed));
+        Ok(bits(rows, || random.fraction() < self.share))
+    }
+}
+
+/// A bit for each of `rows` rows.
+fn bits(rows: usize, mut bit: impl FnMut() -> bool) -> Vec<u64> {
+    let mut words = vec![0u64; rows.div_ceil(64)];
+    for row in 0..rows {
+        words[row / 64] |= u64::from(bit()) << (row % 64);
+    }
+    words
+}
+
+/// Processor time of the calling thread so far, in milliseconds; 0 where the system does not tell.
+fn thread_cpu_ms() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `clock_gettime` writes one `timespec` to a pointer that is valid and exclusive for the call.
+    match unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } {
+        0 => time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6,
+        _ => 0.0,
+    }
+}
+
+fn store_error(error: impl Into<StoreError>) -> LabError {
+    engine_error(error.into())
+}
+
+fn engine_error(error: StoreError) -> LabError {
+    LabError::Engine(error.into())
+}
+
+/// Up to which `x` the first of two rising lines stays below the second, between the measured points by straight lines.
+/// 0 when it never is; the last `x` when it always is.
+pub fn ahead_up_to(x: &[f64], first: &[f64], second: &[f64]) -> f64 {
+    let lead: Vec<f64> = first.iter().zip(second).map(|(first, second)| second - first).collect();
+    let Some(at) = lead.iter().position(|lead| *lead <= 0.0) else { return x.last().copied().unwrap_or(0.0) };
+    if at == 0 {
+        return 0.0;
+    }
+    x[at - 1] + (x[at] - x[at - 1]) * lead[at - 1] / (lead[at - 1] - lead[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+
+    #[test]
+    fn a_share_of_the_calls_passes_evenly() {
+        let filter = Calls::new(0, 0.1);
+        let column: ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![7; 1000]));
+        let passed = filter.evaluate(std::slice::from_ref(&column), 1000).expect("an integer column");
+        assert_eq!(passed.iter().map(|word| word.count_ones()).sum::<u32>(), 100);
+        let places: Vec<usize> = (0..1000).filter(|row| passed[row / 64] >> (row % 64) & 1 == 1).collect();
+        assert!(places.windows(2).all(|pair| (9..=11).contains(&(pair[1] - pair[0]))), "{places:?}");
+        assert_eq!(Calls::new(0, 1.0).evaluate(&[column], 64).expect("an integer column"), [u64::MAX]);
+    }
+
+    #[test]
+    fn lines_cross_between_points() {
+        let x = [1.0, 2.0, 4.0];
+        for (first, second, expected) in [
+            ([1.0, 2.0, 4.0], [3.0, 3.0, 3.0], 3.0),
+            ([1.0, 2.0, 2.5], [3.0, 3.0, 3.0], 4.0),
+            ([4.0, 4.0, 4.0], [3.0, 3.0, 3.0], 0.0),
+        ] {
+            assert!((ahead_up_to(&x, &first, &second) - expected).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn designs_answer_alike_cold_and_hot() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("db");
+        {
+            let engine = Engine::open(&path, freestone::Options::default()).expect("a new database");
+            for design in ["row", "column", "slotted", "pax"] {
+                let sql = format!(
+                    "CREATE TABLE t_{design} WITH (design = '{design}') AS SELECT CAST(value AS INT) AS a, \
+                     CAST(value % 7 AS INT) AS b, 'text ' || value AS c FROM generate_series(1, 50000)"
+                );
+                engine.run(&sql).expect("valid SQL");
+            }
+        }
+        let scanner = Scanner::open(&path).expect("the database opens");
+        let tables = ["t_row", "t_column", "t_slotted", "t_pax"];
+        for pick in
+            [Pick::All, Pick::Calls { predicates: 3, selectivity: 0.01 }, Pick::Positions { share: 0.5, seed: 3 }]
+        {
+            let query = Query { columns: vec![1, 2, 0], pick };
+            let points = scanner.measure(&tables, std::slice::from_ref(&query)).expect("all answer alike");
+            assert!(points.iter().all(|point| point.hot_ms > 0.0 && point.bytes > 0.0), "{points:?}");
+        }
+        let query = Query { columns: vec![0], pick: Pick::Calls { predicates: 1, selectivity: 0.1 } };
+        assert_eq!(scanner.answer("t_row", &query).expect("it scans").rows, 5000);
+        assert_eq!(
+            scanner.time("t_row", &query, Source::Memory).expect("it scans").bytes_read,
+            0,
+            "the pages are in memory"
+        );
+        assert!(scanner.bandwidth("t_slotted").expect("a file") > 0.0);
+    }
+}
