@@ -6,12 +6,12 @@ use adbc_core::Optionable;
 use adbc_core::error::Result;
 use adbc_core::options::{OptionConnection, OptionDatabase, OptionValue};
 use freestone::Database;
+use freestone_wire::Threads;
 use freestone_wire::address::Address;
 
 use crate::connection::FreestoneConnection;
-use crate::error::{engine, not_found, state};
+use crate::error::{engine, internal, not_found, state};
 use crate::options::{DatabaseOptions, Target, known};
-use crate::running::Threads;
 
 /// A database, open in this process or on a server. Connections keep what they need of it.
 pub struct FreestoneDatabase {
@@ -45,7 +45,9 @@ impl FreestoneDatabase {
                 (Place::Server(address), threads)
             }
         };
-        Ok(FreestoneDatabase { place, threads: Threads::start(threads)?, plain, options })
+        let threads = Threads::start("freestone-adbc", threads);
+        let threads = threads.map_err(|error| internal(format!("cannot start threads: {error}")))?;
+        Ok(FreestoneDatabase { place, threads, plain, options })
     }
 }
 

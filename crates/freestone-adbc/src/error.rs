@@ -59,7 +59,7 @@ pub fn wire(error: WireError) -> Error {
         }
         WireError::Io { .. } | WireError::Closed(_) => "08006",
         WireError::Malformed { .. } => "08P01",
-        WireError::RowTooLarge { .. } => "54000",
+        WireError::RowTooLarge { .. } | WireError::RowAboveLimit { .. } => "54000",
         WireError::Authentication(_) => "28P01",
         WireError::Timeout(_) => "57P05",
         WireError::Busy => "55006",

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -16,8 +15,9 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use freestone_wire::Threads;
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, EnterGuard, Runtime};
+use tokio::runtime::EnterGuard;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -29,33 +29,6 @@ const BATCHES_AHEAD: usize = 4;
 /// How often a waiting thread looks whether its work was cancelled, and how long that work then may go on.
 const LOOK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Worker threads. They end with the last database, connection, statement or result that uses them.
-pub struct Threads {
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
-    /// The process that started them: a fork has no threads of its parent's.
-    process: u32,
-}
-
-impl Threads {
-    pub fn start(threads: usize) -> Result<Arc<Threads>> {
-        let mut builder = Builder::new_multi_thread();
-        let runtime = builder.worker_threads(threads.max(1)).thread_name("freestone-adbc").enable_all().build();
-        let runtime = runtime.map_err(|error| internal(format!("cannot start threads: {error}")))?;
-        Ok(Arc::new(Threads { runtime: Some(runtime), process: process::id() }))
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        // Waiting could be for ever, and a thread of the runtime's own may be the one that drops it.
-        match self.runtime.take() {
-            Some(runtime) if self.process == process::id() => runtime.shutdown_background(),
-            forked => std::mem::forget(forked),
-        }
-    }
-}
 
 /// One connection's work on the threads.
 pub struct Lane {
@@ -70,15 +43,13 @@ impl Lane {
     }
 
     /// For things that end by telling a server so.
-    pub fn enter(&self) -> Option<EnterGuard<'_>> {
-        self.threads.runtime.as_ref().map(Runtime::enter)
+    pub fn enter(&self) -> EnterGuard<'_> {
+        self.threads.enter()
     }
 
     /// Starts work that nobody waits for but what comes next.
     pub fn leave(&self, work: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &self.threads.runtime {
-            self.leaving.lock().push(runtime.spawn(work));
-        }
+        self.leaving.lock().push(self.threads.spawn(work));
     }
 
     /// Waits for the end of work that was left: a connection to a server does one thing at a time.
@@ -101,15 +72,16 @@ impl Lane {
         T: Send + 'static,
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let threads = &self.threads;
-        let runtime = threads.runtime.as_ref().filter(|_| threads.process == process::id()).ok_or_else(|| {
-            state("the database belongs to the process that this one was forked from; open it again in this one")
-        })?;
+        if !self.threads.are_of_this_process() {
+            let message =
+                "the database belongs to the process that this one was forked from; open it again in this one";
+            return Err(state(message));
+        }
         let (sender, receiver) = channel();
         let room = Arc::new(Semaphore::new(ahead));
         let work = work(Outlet { sender: sender.clone(), room: room.clone() });
         let mut watched = signals.clone();
-        let task = runtime.spawn(async move {
+        let task = self.threads.spawn(async move {
             let ended = tokio::select! {
                 biased;
                 () = watched.cancelled() => Err(cancelled()),

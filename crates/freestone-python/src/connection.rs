@@ -42,7 +42,7 @@ impl Connection {
             return Err(raise(py, "ProgrammingError", message, Some(hint)));
         }
         let options = options(read_only, threads, memory_limit).or_raise(py)?;
-        let workers = Workers::start(options.threads).map_err(|error| {
+        let workers = Workers::start(options.threads, backend::is_address(address)).map_err(|error| {
             let error = Error::new(ErrorKind::Resource, format!("cannot start threads: {error}"));
             crate::error::to_python(py, &error)
         })?;

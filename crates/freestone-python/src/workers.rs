@@ -4,14 +4,13 @@
 //! come: Ctrl-C cancels the statement and raises KeyboardInterrupt.
 
 use std::io;
-use std::process;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use freestone_wire::Threads;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -25,22 +24,23 @@ const INTERRUPT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Worker threads. They end with the last connection and result that uses them.
 pub struct Workers {
-    threads: usize,
+    count: usize,
     /// What new statements run on.
-    current: Mutex<Arc<Pool>>,
-    /// The process that started them: a fork has no threads of its parent's.
-    process: u32,
+    current: Mutex<Arc<Threads>>,
+    /// Tasks that were left and may not have ended, where the next one waits for that.
+    leaving: Option<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Workers {
-    pub fn start(threads: usize) -> io::Result<Arc<Workers>> {
-        let current = Mutex::new(Pool::start(threads)?);
-        Ok(Arc::new(Workers { threads, current, process: process::id() }))
+    /// `one_at_a_time`: a task begins when those that were left before it have ended, as a connection to a server wants.
+    pub fn start(count: usize, one_at_a_time: bool) -> io::Result<Arc<Workers>> {
+        let current = Mutex::new(Threads::start("freestone", count)?);
+        Ok(Arc::new(Workers { count, current, leaving: one_at_a_time.then(Mutex::default) }))
     }
 
     /// An error where this is a fork of the process that opened the database.
     pub fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        if self.process == process::id() {
+        if self.current.lock().are_of_this_process() {
             return Ok(());
         }
         Err(interface(
@@ -59,43 +59,26 @@ impl Workers {
         let (sender, receiver) = channel();
         let room = Arc::new(Semaphore::new(ahead));
         let work = work(Outlet { sender, room: room.clone() });
-        let pool = self.current.lock().clone();
-        let task = pool.runtime.as_ref().map(|runtime| runtime.spawn(work));
-        Inlet { receiver: Mutex::new(receiver), room, task, pool, workers: self.clone() }
+        let leaving = self.leaving.as_ref().map(|leaving| std::mem::take(&mut *leaving.lock())).unwrap_or_default();
+        let threads = self.current.lock().clone();
+        let task = threads.spawn(async move {
+            for task in leaving {
+                // It was aborted, or panicked: in any case it is over.
+                _ = task.await;
+            }
+            work.await;
+        });
+        Inlet { receiver: Mutex::new(receiver), room, task: Some(task), threads, workers: self.clone() }
     }
 
-    /// New statements run on new threads, unless they do already: those of `pool` are kept busy by one that does not
-    /// stop. They end when its other statements have.
-    fn leave(&self, pool: &Arc<Pool>) {
+    /// New statements run on new threads, unless they do already: `threads` are kept busy by one that does not stop. They
+    /// end when its other statements have.
+    fn leave(&self, threads: &Arc<Threads>) {
         let mut current = self.current.lock();
-        if Arc::ptr_eq(&current, pool)
-            && let Ok(next) = Pool::start(self.threads)
+        if Arc::ptr_eq(&current, threads)
+            && let Ok(next) = Threads::start("freestone", self.count)
         {
             *current = next;
-        }
-    }
-}
-
-struct Pool {
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
-    process: u32,
-}
-
-impl Pool {
-    fn start(threads: usize) -> io::Result<Arc<Pool>> {
-        let mut builder = Builder::new_multi_thread();
-        let runtime = builder.worker_threads(threads.max(1)).thread_name("freestone").enable_all().build()?;
-        Ok(Arc::new(Pool { runtime: Some(runtime), process: process::id() }))
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // Waiting could be for ever, and a thread of the runtime's own may be the one that drops it.
-        match self.runtime.take() {
-            Some(runtime) if self.process == process::id() => runtime.shutdown_background(),
-            forked => std::mem::forget(forked),
         }
     }
 }
@@ -122,7 +105,7 @@ pub struct Inlet<T> {
     receiver: Mutex<Receiver<T>>,
     room: Arc<Semaphore>,
     task: Option<JoinHandle<()>>,
-    pool: Arc<Pool>,
+    threads: Arc<Threads>,
     workers: Arc<Workers>,
 }
 
@@ -154,7 +137,7 @@ impl<T: Send> Inlet<T> {
         let end = Instant::now() + INTERRUPT_PATIENCE;
         while !matches!(self.poll(SIGNAL_INTERVAL), Err(RecvTimeoutError::Disconnected)) {
             if Instant::now() > end {
-                return self.workers.leave(&self.pool);
+                return self.workers.leave(&self.threads);
             }
         }
     }
@@ -163,8 +146,12 @@ impl<T: Send> Inlet<T> {
 impl<T> Drop for Inlet<T> {
     fn drop(&mut self) {
         self.room.close();
-        if let Some(task) = &self.task {
-            task.abort();
+        let Some(task) = self.task.take() else { return };
+        task.abort();
+        if let Some(leaving) = &self.workers.leaving {
+            let mut leaving = leaving.lock();
+            leaving.retain(|task| !task.is_finished());
+            leaving.push(task);
         }
     }
 }

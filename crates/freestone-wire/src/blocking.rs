@@ -1,35 +1,16 @@
 //! The client for callers without a runtime: each connection has a small one of its own.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 use crate::address::Address;
 use crate::chunk::Batch;
 use crate::client::{self, CancelHandle, Prepared, Summary};
 use crate::error::{Result, WireError};
-
-/// The threads of a client and its results. Whoever drops the last of them does not wait for the threads: that may be on a
-/// thread of another runtime, which must not.
-#[derive(Debug)]
-struct Threads(Option<Runtime>);
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Runtime::shutdown_background);
-    }
-}
-
-impl Deref for Threads {
-    type Target = Runtime;
-
-    fn deref(&self) -> &Runtime {
-        self.0.as_ref().expect("they are there until the drop")
-    }
-}
+use crate::threads::Threads;
 
 /// As [`client::Client`].
 #[derive(Debug)]
@@ -47,16 +28,12 @@ impl Client {
 
     /// As [`client::Client::connect_to`].
     pub fn connect_to(address: Address) -> Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(address.streams.min(4))
-            .max_blocking_threads(address.threads + 2)
-            .thread_name("freestone-client")
-            .enable_all()
-            .build()
-            .map_err(WireError::io("cannot start threads"))?;
-        let runtime = Threads(Some(runtime));
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(address.streams.min(4)).max_blocking_threads(address.threads + 2);
+        let runtime = Threads::of(builder.thread_name("freestone-client"));
+        let runtime = runtime.map_err(WireError::io("cannot start threads"))?;
         let client = runtime.block_on(client::Client::connect_to(address))?;
-        Ok(Self { client, runtime: Arc::new(runtime) })
+        Ok(Self { client, runtime })
     }
 
     /// The asynchronous client.

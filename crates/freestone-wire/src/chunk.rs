@@ -254,6 +254,30 @@ pub(crate) struct Job {
     /// Whether bodies may be left out that the chunk before has: only where one stream carries all chunks.
     pub may_continue: bool,
     pub chunk_bytes_max: usize,
+    pub row: RowLimit,
+}
+
+/// How many bytes a chunk of one row may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowLimit {
+    pub bytes_max: usize,
+    /// What the server allows where the client asks for more.
+    pub bytes_ceiling: usize,
+}
+
+impl RowLimit {
+    /// Only the server limits what it is sent.
+    pub fn of_server(bytes_max: usize) -> Self {
+        Self { bytes_max, bytes_ceiling: bytes_max }
+    }
+
+    fn check(self, needed: usize) -> Result<()> {
+        match needed {
+            _ if needed <= self.bytes_max => Ok(()),
+            _ if needed <= self.bytes_ceiling => Err(WireError::RowTooLarge { needed, limit: self.bytes_max }),
+            _ => Err(WireError::RowAboveLimit { needed, limit: self.bytes_ceiling }),
+        }
+    }
 }
 
 impl Job {
@@ -269,12 +293,12 @@ impl Job {
         let mut out = take();
         self.encode_chunk(rows.clone(), &mut out)?;
         let needed = out.len() - HEADER_BYTES;
-        if needed <= self.chunk_bytes_max {
+        if rows.len() == 1 {
+            self.row.check(needed)?;
+        }
+        if rows.len() == 1 || needed <= self.chunk_bytes_max {
             chunks.push(out);
             return Ok(());
-        }
-        if rows.len() == 1 {
-            return Err(WireError::RowTooLarge { needed, limit: self.chunk_bytes_max });
         }
         drop(out);
         let middle = rows.start + rows.len() / 2;
@@ -577,19 +601,18 @@ fn decode_column(
     concat(&parts.iter().map(|part| &**part as &dyn Array).collect::<Vec<_>>()).map_err(|e| e.to_string())
 }
 
-/// One batch as one chunk's payload in the plain form: how parameters travel.
+/// One row as one chunk's payload in the plain form: how parameters travel.
 pub(crate) fn encode_one(batch: &RecordBatch, chunk_bytes_max: usize) -> Result<Vec<u8>> {
     let schema = wire_schema(&batch.schema());
     let rows = batch.num_rows();
     let recipes = Arc::new(vec![Recipe::default(); batch.num_columns()]);
     let batch = Arc::new(Batch::from(batch.clone()).conform(&schema)?);
-    let job = Job { batch, rows: 0..rows, first_row: 0, recipes, may_continue: false, chunk_bytes_max };
+    let row = RowLimit::of_server(chunk_bytes_max);
+    let job = Job { batch, rows: 0..rows, first_row: 0, recipes, may_continue: false, chunk_bytes_max, row };
     let mut out = vec![];
     job.encode_chunk(0..rows, &mut out)?;
-    match out.len() - HEADER_BYTES {
-        needed if needed > chunk_bytes_max => Err(WireError::RowTooLarge { needed, limit: chunk_bytes_max }),
-        _ => Ok(out.split_off(HEADER_BYTES)),
-    }
+    row.check(out.len() - HEADER_BYTES)?;
+    Ok(out.split_off(HEADER_BYTES))
 }
 
 /// Reads what [`encode_one`] wrote.

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::address::{Address, Endpoint, Tls};
 use crate::auth::ClientScram;
-use crate::chunk::{self, Batch};
+use crate::chunk::{self, Batch, RowLimit};
 use crate::error::{Result, SqlError, WireError};
 use crate::frame::{Blob, Header, Kind, Message, read_header, read_payload};
 use crate::incoming::Incoming;
@@ -33,12 +33,9 @@ use crate::types::{describe, schema_of, wire_schema};
 
 pub use given::{Given, Input};
 
-/// How long a result that was left may take to be gone.
-const LEAVING: Duration = Duration::from_millis(200);
-
 /// The largest message but chunks that a server may send.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Uploads' chunks are not larger than this, whatever the server takes.
+/// Uploads' chunks are not larger than this, whatever the server takes, but for rows that are.
 const UPLOAD_BYTES: usize = 1 << 20;
 
 type OnNotice = Box<dyn Fn(&str) + Send + Sync>;
@@ -341,6 +338,7 @@ impl Client {
             id: stream.route.id,
             schema: wire_schema(schema),
             chunk_bytes_max: self.link.inner.frame_bytes_max.min(UPLOAD_BYTES),
+            row: RowLimit::of_server(self.link.inner.frame_bytes_max),
             codecs: codecs(self.link.inner.capabilities),
             stored: true,
             threads: self.link.inner.address.threads,
@@ -376,13 +374,10 @@ impl Client {
             Ok(permit) => permit,
             Err(_) => {
                 let is_abandoned = || inner.route.borrow().as_ref().is_none_or(|route| route.events.is_closed());
-                let opening = inner.open.clone().acquire_owned();
-                let opened = if is_abandoned() {
-                    opening.await
-                } else {
-                    // A task that was aborted a moment ago may not have dropped its result yet.
-                    tokio::time::timeout(LEAVING, opening).await.map_err(|_| WireError::Busy)?
-                };
+                if !is_abandoned() {
+                    return Err(WireError::Busy);
+                }
+                let opened = inner.open.clone().acquire_owned().await;
                 opened.map_err(|_| WireError::Closed("by an error"))?
             }
         };

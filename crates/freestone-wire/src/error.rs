@@ -33,7 +33,7 @@ pub mod sqlstate {
     pub const INVALID_PASSWORD: &str = "28P01";
     /// The statement was cancelled.
     pub const QUERY_CANCELED: &str = "57014";
-    /// One row is larger than the client's largest chunk.
+    /// One row is larger than the largest chunk of the client or the server.
     pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
     /// There is no prepared statement of this number.
     pub const INVALID_STATEMENT_NAME: &str = "26000";
@@ -59,6 +59,10 @@ pub enum WireError {
     /// One row does not fit a chunk: the paper's answer (4.1) to rows larger than the client's buffer.
     #[error("one row needs a chunk of {needed} bytes and the client takes {limit}; connect with chunk_size={needed}")]
     RowTooLarge { needed: usize, limit: usize },
+
+    /// One row does not fit what the server sends or takes, whatever its client asks for.
+    #[error("one row needs a chunk of {needed} bytes and the server's limit is {limit}; divide its values among rows")]
+    RowAboveLimit { needed: usize, limit: usize },
 
     /// The statement failed on the server.
     #[error(transparent)]
@@ -108,7 +112,7 @@ impl WireError {
         let state = match self {
             WireError::Sql(error) => return (**error).clone(),
             WireError::Malformed { .. } | WireError::Config(_) => sqlstate::PROTOCOL_VIOLATION,
-            WireError::RowTooLarge { .. } => sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            WireError::RowTooLarge { .. } | WireError::RowAboveLimit { .. } => sqlstate::PROGRAM_LIMIT_EXCEEDED,
             WireError::Authentication(_) => sqlstate::INVALID_PASSWORD,
             WireError::Cancelled => sqlstate::QUERY_CANCELED,
             _ => sqlstate::INTERNAL_ERROR,

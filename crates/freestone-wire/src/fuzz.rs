@@ -86,7 +86,7 @@ fn exercise_chunk(bytes: &[u8], schema: &SchemaRef, incoming: &mut Incoming) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::{Batch, Job, Recipe};
+    use crate::chunk::{Batch, Job, Recipe, RowLimit};
     use crate::column::{ByteCodec, Choice, Form, Plan};
     use arrow::array::*;
     use freestone_codec::{ColumnPlan, Encoding, Transform};
@@ -120,7 +120,8 @@ mod tests {
         let recipes = Arc::new(vec![recipe; batch.num_columns()]);
         let rows = 0..batch.num_rows();
         let batch = Arc::new(Batch::from(batch.clone()));
-        let job = Job { batch, rows, first_row: 0, recipes, may_continue: false, chunk_bytes_max: CHUNK_BYTES_MAX };
+        let (chunk_bytes_max, row) = (CHUNK_BYTES_MAX, RowLimit::of_server(CHUNK_BYTES_MAX));
+        let job = Job { batch, rows, first_row: 0, recipes, may_continue: false, chunk_bytes_max, row };
         job.encode(&Vec::new).unwrap().remove(0).split_off(HEADER_BYTES)
     }
 

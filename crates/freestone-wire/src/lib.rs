@@ -60,6 +60,7 @@ mod pool;
 mod sample;
 mod sender;
 pub mod server;
+mod threads;
 pub mod transport;
 mod types;
 
@@ -67,4 +68,5 @@ pub use chunk::{Batch, Bytes, Column, DECODED_RATIO, ROWS_MAX, StoredColumn, Sto
 pub use column::{ByteCodec, Form, Nulls};
 pub use error::{Result, SqlError, WireError, sqlstate};
 pub use sender::Preference;
+pub use threads::Threads;
 pub use types::{wire_schema, wire_type};

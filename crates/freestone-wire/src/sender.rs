@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::adapt::{self, Link};
-use crate::chunk::{Batch, Column, Job, Recipe, StoredShared, rows_max};
+use crate::chunk::{Batch, Column, Job, Recipe, RowLimit, StoredShared, rows_max};
 use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
@@ -55,6 +55,7 @@ pub(crate) struct Context {
     pub id: u32,
     pub schema: SchemaRef,
     pub chunk_bytes_max: usize,
+    pub row: RowLimit,
     /// Byte codecs that the receiver has.
     pub codecs: Vec<ByteCodec>,
     /// Whether the receiver takes chunks in the stored form.
@@ -214,6 +215,7 @@ impl ChunkSender {
                 recipes: recipes.clone(),
                 may_continue,
                 chunk_bytes_max: self.context.chunk_bytes_max,
+                row: self.context.row,
             };
             let estimate = bytes as f64 * job.rows.len() as f64 / rows as f64;
             self.push(Item { frames: self.encode(job, estimate)?, needs: needs.clone(), ends_run }).await?;
@@ -311,10 +313,11 @@ impl ChunkSender {
         self.stop().await
     }
 
-    /// Ends without sending what is left; what has begun to be sent is finished.
-    pub async fn abort(&mut self) {
+    /// Ends without sending what is left; what has begun to be sent is finished. Gives what had ended it before, if
+    /// anything had.
+    pub async fn abort(&mut self) -> Option<WireError> {
         self.context.cancel.send_replace(true);
-        _ = self.stop().await;
+        self.stop().await.err().filter(|error| !matches!(error, WireError::Cancelled))
     }
 }
 

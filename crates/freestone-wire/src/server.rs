@@ -667,6 +667,10 @@ impl Reply {
             id: self.id,
             schema: wire_schema(schema),
             chunk_bytes_max: session.chunk_bytes_max,
+            row: chunk::RowLimit {
+                bytes_max: session.chunk_bytes_max,
+                bytes_ceiling: session.limits.chunk_bytes_max.max(session.chunk_bytes_max),
+            },
             codecs: codecs(session.capabilities),
             stored: session.capabilities & capability::STORED != 0,
             threads: session.limits.threads,
@@ -790,10 +794,11 @@ impl ResultSender {
         }
     }
 
-    /// Ends the result with an error.
+    /// Ends the result with an error: with what broke the sending of chunks, if that did. What does looks like cancelling
+    /// to those who wait for [`ResultSender::cancelled`], and `error` then says no more than that.
     pub async fn fail(mut self, error: SqlError) -> Result<()> {
-        self.sender.abort().await;
-        self.reply.end_with(error).await
+        let broke = self.sender.abort().await;
+        self.reply.end_with(broke.map_or(error, |broke| broke.to_sql())).await
     }
 }
 

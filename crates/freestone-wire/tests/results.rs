@@ -109,6 +109,44 @@ async fn tiny_chunks_carry_everything_but_large_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_row_too_large_is_the_reason_that_is_told() {
+    let client = connect("chunk_size=4096&shared_memory=false", Limits::default()).await;
+    let error = client.query("cut long", None).await.unwrap().collect().await.unwrap_err();
+    assert!(error.to_string().contains("connect with chunk_size="), "{error}");
+    // What a server does not send to anybody is no question of what the client asks for.
+    let limits = Limits { chunk_bytes_max: 8192, ..Limits::default() };
+    let client = connect("shared_memory=false", limits).await;
+    let error = client.query("long", None).await.unwrap().collect().await.unwrap_err();
+    assert!(error.to_string().contains("the server's limit is 8192"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_above_the_size_of_chunks_are_uploaded_up_to_the_servers_limit() {
+    let tables = tables();
+    let limits = Limits { request_bytes_max: 4 << 20, ..Limits::default() };
+    let address = serve_tcp(acceptor(limits), tables.clone(), None).await;
+    let client = Client::connect(&format!("freestone://ann:secret@{address}")).await.unwrap();
+    let text = |bytes: usize| {
+        let mut random = Random(1);
+        let text: String = (0..bytes).map(|_| char::from(b'a' + (random.next() % 26) as u8)).collect();
+        let values = Arc::new(StringViewArray::from(vec!["short", &text, "short"])) as ArrayRef;
+        RecordBatch::try_from_iter([("s", values)]).unwrap()
+    };
+    let large = text(3 << 20);
+    let mut upload = client.upload("t", &large.schema()).await.unwrap();
+    upload.send(large.clone()).await.unwrap();
+    assert_eq!(upload.finish().await.unwrap().rows, 3);
+    assert_eq!(whole(&tables.uploaded.lock().unwrap(), &large.schema()), large);
+    let mut upload = client.upload("t", &large.schema()).await.unwrap();
+    let sent = upload.send(text(5 << 20)).await;
+    let error = match sent {
+        Ok(()) => upload.finish().await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(error.to_string().contains("the server's limit is 4194304"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn several_streams_ordered_and_not() {
     let client = connect("streams=3&chunk_size=4096", Limits::default()).await;
     check_all(&client).await;

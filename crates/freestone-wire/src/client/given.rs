@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use tokio::sync::{Semaphore, watch};
 
 use super::{Link, Route, UPLOAD_BYTES, lock};
+use crate::chunk::RowLimit;
 use crate::error::{Result, WireError};
 use crate::message;
 use crate::sender::{ChunkSender, Context};
@@ -77,6 +78,7 @@ pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
             id: *id,
             schema: wire_schema(&input.schema),
             chunk_bytes_max: inner.frame_bytes_max.min(UPLOAD_BYTES),
+            row: RowLimit::of_server(inner.frame_bytes_max),
             codecs: codecs(inner.capabilities),
             stored: true,
             threads: inner.address.threads,

@@ -84,7 +84,7 @@ pub async fn serve_unix(acceptor: Arc<Acceptor>, tables: Arc<Tables>, path: &Pat
     });
 }
 
-/// Statements: `table [codec] [encoded]`, `error`, `none`, `notice`, `forever`, `echo`, `wait`, `silence`.
+/// Statements: `table [codec] [encoded]`, `error`, `none`, `notice`, `forever`, `echo`, `wait`, `cut table`, `silence`.
 pub async fn serve(mut connection: Connection, tables: Arc<Tables>) -> Result<(), WireError> {
     let mut statements = HashMap::new();
     while let Some(request) = connection.next().await? {
@@ -185,6 +185,14 @@ async fn run(sql: &str, parameters: Option<RecordBatch>, reply: Reply, tables: &
         "wait" => {
             reply.cancelled().await;
             return reply.fail(SqlError::new(sqlstate::QUERY_CANCELED, "cancelled")).await;
+        }
+        "cut" => {
+            // A server that sees that nobody wants the rows, and does not ask why.
+            let schema = &tables.schemas[words[1]];
+            let mut rows = reply.rows(schema)?;
+            rows.send(tables.tables[words[1]][0].clone()).await?;
+            rows.cancelled().await;
+            return rows.fail(SqlError::new(sqlstate::QUERY_CANCELED, "cancelled")).await;
         }
         "echo" => {
             let row = parameters.unwrap();
