@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableFunction, TableProvider};
 use datafusion::common::ParamValues;
 use datafusion::datasource::ViewTable;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement, TableType};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableType};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
@@ -138,9 +139,10 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        let schema = StatementSchema { planner: self.clone(), scope: scope.clone() };
-        state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema) }));
         functions::register(&mut state, &scope.snapshot);
+        let schema = StatementSchema { planner: self.clone(), scope: scope.clone(), lists_broken_views: false };
+        let functions = Arc::new(state.table_functions().clone());
+        state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema), functions }));
         for function in &self.extension.functions {
             // Only functions of a state that takes none are refused.
             let _ = state.register_udf(function.clone());
@@ -242,6 +244,7 @@ fn explain(error: DataFusionError, scope: &Scope, access: Access) -> Error {
 #[derive(Debug)]
 struct StatementCatalog {
     schema: Arc<StatementSchema>,
+    functions: Arc<HashMap<String, Arc<TableFunction>>>,
 }
 
 impl CatalogProviderList for StatementCatalog {
@@ -254,7 +257,9 @@ impl CatalogProviderList for StatementCatalog {
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        (name == CATALOG).then(|| Arc::new(StatementCatalog { schema: self.schema.clone() }) as _)
+        let StatementCatalog { schema, functions } = self;
+        let catalog = || StatementCatalog { schema: schema.clone(), functions: functions.clone() };
+        (name == CATALOG).then(|| Arc::new(catalog()) as _)
     }
 }
 
@@ -267,14 +272,27 @@ impl CatalogProvider for StatementCatalog {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         match name {
             SCHEMA => Some(self.schema.clone() as _),
+            INFORMATION_SCHEMA => Some(self.information()),
             other => self.schema.planner.extension.schema(other),
         }
+    }
+}
+
+impl StatementCatalog {
+    fn information(&self) -> Arc<dyn SchemaProvider> {
+        let StatementSchema { planner, scope, .. } = self.schema.as_ref();
+        let schema = StatementSchema { planner: planner.clone(), scope: scope.clone(), lists_broken_views: true };
+        let listed = StatementCatalog { schema: Arc::new(schema), functions: self.functions.clone() };
+        let functions = self.functions.as_ref().clone();
+        Arc::new(InformationSchemaProvider::new(Arc::new(listed)).with_table_functions(functions))
     }
 }
 
 struct StatementSchema {
     planner: Planner,
     scope: Scope,
+    /// Whether a broken view is one without columns, and no error: where all tables are listed, one says nothing of others.
+    lists_broken_views: bool,
 }
 
 impl fmt::Debug for StatementSchema {
@@ -304,7 +322,13 @@ impl SchemaProvider for StatementSchema {
             return Ok(Some(Arc::new(table)));
         }
         if let Some(sql) = snapshot.views().get(name) {
-            return Ok(Some(self.view(name, sql).await?));
+            return match self.view(name, sql).await {
+                Err(_) if self.lists_broken_views => {
+                    let nothing = LogicalPlanBuilder::empty(false).build()?;
+                    Ok(Some(Arc::new(ViewTable::new(nothing, Some(sql.to_owned())))))
+                }
+                planned => planned.map(Some),
+            };
         }
         if let Some(given) = self.scope.given(name) {
             return Ok(Some(given.provider()?));

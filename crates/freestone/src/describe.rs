@@ -13,7 +13,7 @@ use crate::catalog::{Parameters, Scope};
 use crate::error::Result;
 use crate::session::{Outcome, Session};
 use crate::statement::{Command, Statement, parse_query};
-use crate::{dml, statement};
+use crate::{dml, names, statement};
 
 /// What a statement takes and gives.
 #[derive(Debug, Clone)]
@@ -74,7 +74,8 @@ impl Session {
                 let (parameters, plan) = self.plan_described(&scope, sql, types).await?;
                 let state = self.state(&scope);
                 let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-                Ok(Description { parameters, schema: Some(Arc::new(plan.schema().as_arrow().clone())) })
+                let schema = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+                Ok(Description { parameters, schema: Some(schema) })
             }
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {
                 let snapshot = self.database().store().snapshot()?;

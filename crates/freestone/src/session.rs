@@ -36,7 +36,7 @@ use crate::plans::{KeptPlan, Plans};
 use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
-use crate::{cap, catalog, check, copy, ddl, dml, functions, plans, settings, statement};
+use crate::{cap, catalog, check, copy, ddl, dml, functions, names, plans, settings, statement};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -49,6 +49,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Rows of a plan, under the names that users know their columns by.
+    fn rows(stream: SendableRecordBatchStream) -> Outcome {
+        let stream = names::shown_rows(stream);
+        Outcome::Rows { schema: stream.schema(), stream }
+    }
+
     /// Rows that are there already.
     pub(crate) fn batch(batch: RecordBatch) -> Outcome {
         let schema = batch.schema();
@@ -207,7 +213,7 @@ impl Session {
         let plan = self.planner().plan(&state, &scope, *sql, &parameters).await?;
         read_only_plan(&plan)?;
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        Ok(Some(Arc::new(plan.schema().as_arrow().clone())))
+        Ok(Some(names::shown(Arc::new(plan.schema().as_arrow().clone()))))
     }
 
     /// The tables that a statement names and the database does not have, for callers that have tables of their own.
@@ -384,15 +390,14 @@ impl Session {
         let cancellation = self.cancellation();
         let (plan, context) = kept.start(snapshot, &cancellation)?;
         let stream = CancellableStream::of_query(execute_stream(plan, context)?, cancellation);
-        Ok(Outcome::Rows { schema: stream.schema(), stream: Box::pin(stream) })
+        Ok(Outcome::rows(Box::pin(stream)))
     }
 
     async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
         let state = self.state(&scope);
         let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
         read_only_plan(&plan)?;
-        let stream = self.stream(&state, &plan).await?;
-        Ok(Outcome::Rows { schema: stream.schema(), stream })
+        Ok(Outcome::rows(self.stream(&state, &plan).await?))
     }
 
     /// EXPLAIN of a query; for INSERT, UPDATE and DELETE, of the query that finds their rows.

@@ -45,7 +45,8 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
         .with_target_partitions(options.threads.max(1))
         .with_default_catalog_and_schema("freestone", "public")
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(true)
+        // Each statement has its own, of what it sees.
+        .with_information_schema(false)
         .with_option_extension(FreestoneSettings::default());
     let memory = memory::spill_settings(options);
     if let Some(memory) = &memory {

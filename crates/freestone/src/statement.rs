@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{Error, Result};
-use crate::from_first;
+use crate::{from_first, like_escape, names};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -181,7 +181,7 @@ impl Statement {
                 Err(Error::unsupported(format!("{word}: transactions over several statements are not available"))
                     .with_hint("each statement commits by itself when it succeeds"))
             }
-            _ => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
+            _ => cursor.sql().map(|statement| Command::Sql(Box::new(names::apart(statement)))),
         }
     }
 
@@ -280,7 +280,9 @@ fn numbered(tokens: &[TokenWithSpan]) -> Result<Cow<'_, [TokenWithSpan]>> {
 /// Parses one query, for views.
 pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
-    Ok(parser(&tokens).parse_query()?)
+    let mut query = parser(&tokens).parse_query()?;
+    like_escape::rewrite(&mut query);
+    Ok(query)
 }
 
 /// A parser of tokens in which `FROM t` alone is a query, and `1e300` a DOUBLE, as SQL has it: DataFusion would make a
@@ -460,7 +462,8 @@ impl<'a> Cursor<'a> {
     /// The whole rest as SQL of the parser's own.
     fn sql(&self) -> Result<ast::Statement> {
         let mut parser = parser(self.tokens);
-        let statement = parser.parse_statement()?;
+        let mut statement = parser.parse_statement()?;
+        like_escape::rewrite(&mut statement);
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
@@ -478,7 +481,8 @@ impl<'a> Cursor<'a> {
             }
             if depth == 0 {
                 let mut parser = parser(&self.tokens[1..i]);
-                let query = parser.parse_query()?;
+                let mut query = parser.parse_query()?;
+                like_escape::rewrite(&mut query);
                 if parser.peek_token().token != Token::EOF {
                     return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));
                 }

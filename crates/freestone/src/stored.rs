@@ -11,6 +11,7 @@ use freestone_store::Snapshot;
 use freestone_store::scan::{StoredRows, StoredScan};
 
 use crate::error::Result;
+use crate::names;
 use crate::provider::FreestoneSource;
 use crate::session::{Cancellation, Outcome};
 
@@ -50,7 +51,7 @@ impl StoredQuery {
             return None;
         }
         let scan = StoredScan::new(source.table().clone(), columns);
-        Some(StoredQuery { schema: plan.schema(), scan, cancellation, _snapshot: snapshot.clone() })
+        Some(StoredQuery { schema: names::shown(plan.schema()), scan, cancellation, _snapshot: snapshot.clone() })
     }
 
     pub fn schema(&self) -> &SchemaRef {

@@ -235,6 +235,36 @@ fn what_is_committed_is_there_when_opened_again() {
 }
 
 #[test]
+fn columns_of_one_name_keep_it() {
+    check(async |session| {
+        let names = |schema: &arrow::datatypes::Schema| -> Vec<String> {
+            schema.fields().iter().map(|field| field.name().clone()).collect()
+        };
+        session.sql("CREATE TABLE t AS SELECT 1 AS a, 2 AS b").await?;
+        for (sql, expected) in [
+            ("SELECT a, b AS x, a, a AS x FROM t", &["a", "x", "a", "x"][..]),
+            ("SELECT *, a FROM t", &["a", "b", "a"]),
+            ("SELECT b, b, b FROM t ORDER BY b", &["b", "b", "b"]),
+        ] {
+            let statement = &parse_script(sql)[0];
+            let Outcome::Rows { schema, stream } = session.execute(statement).await? else { panic!("{sql}: no rows") };
+            assert_eq!(names(&schema), expected, "{sql}");
+            let batches: Vec<RecordBatch> = stream.map(|batch| batch.expect(sql)).collect().await;
+            assert_eq!((names(&batches[0].schema()), batches[0].num_rows()), (names(&schema), 1), "{sql}");
+            let planned = session.schema(statement, Inputs::default()).await?.expect(sql);
+            assert_eq!(names(&planned), expected, "{sql}");
+            let described = session.describe_statement(statement, &[]).await?.schema.expect(sql);
+            assert_eq!(names(&described), expected, "{sql}");
+        }
+        session.sql("INSERT INTO t SELECT a, a FROM t").await?;
+        assert_eq!(number(&session, "SELECT count(*) FROM t WHERE b = 1").await?, 1);
+        let Outcome::Rows { schema, .. } = session.sql("SELECT 1, 1").await? else { panic!("no rows") };
+        assert_eq!(schema.field(0).name(), schema.field(1).name());
+        Ok(())
+    });
+}
+
+#[test]
 fn one_statement_is_one_statement() {
     check(|session| async move {
         assert_eq!(session.sql("SELECT 1; SELECT 2").await.err().expect("two").kind(), ErrorKind::Syntax);
