@@ -41,6 +41,13 @@ pub struct Planned {
     pub is_prepared: bool,
 }
 
+impl Planned {
+    /// Whether it is executed for what it does.
+    pub fn gives_no_rows(&self) -> bool {
+        self.description.schema.is_none()
+    }
+}
+
 impl Login {
     fn statements(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Planned>> {
         self.statements.lock().unwrap_or_else(PoisonError::into_inner)

@@ -24,7 +24,7 @@ use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::ingest;
-use super::login::{Login, Logins};
+use super::login::{Login, Logins, Planned};
 use super::metadata::{self, CATALOG, SCHEMA};
 use super::statements::{self, Messages, internal, status};
 use crate::running;
@@ -52,6 +52,18 @@ impl Service {
     async fn relations(&self, login: &Login) -> Result<Vec<Relation>> {
         let session = login.session.clone();
         running::on_workers(&self.shared, async move { session.relations().await }).await.map_err(status)
+    }
+
+    /// Executes a statement that gives no rows, at once: a client that asks for none might never redeem a ticket. What it
+    /// gets is for nothing.
+    async fn executed(
+        &self,
+        login: &Login,
+        planned: &Planned,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>> {
+        statements::update(&self.shared, login, planned).await?;
+        info(&TicketStatementQuery { statement_handle: vec![].into() }, &Schema::empty(), request)
     }
 
     fn sql_info(&self) -> Result<SqlInfoData> {
@@ -130,6 +142,9 @@ impl FlightSqlService for Service {
     ) -> Result<Response<FlightInfo>> {
         let login = self.login(&request).await?;
         let planned = statements::plan(&self.shared, &login, &query.query, false).await?;
+        if planned.gives_no_rows() {
+            return self.executed(&login, &planned, request).await;
+        }
         let schema = statements::schema(&planned.description);
         let ticket = TicketStatementQuery { statement_handle: login.keep(planned)?.into() };
         info(&ticket, &schema, request)
@@ -141,6 +156,9 @@ impl FlightSqlService for Service {
         request: Request<Ticket>,
     ) -> Result<Response<Messages>> {
         let login = self.login(&request).await?;
+        if ticket.statement_handle.is_empty() {
+            return Ok(Response::new(statements::nothing()));
+        }
         let planned = login.take(&ticket.statement_handle)?;
         Ok(Response::new(statements::query(&self.shared, &login, &planned).await?))
     }
@@ -225,6 +243,9 @@ impl FlightSqlService for Service {
     ) -> Result<Response<FlightInfo>> {
         let login = self.login(&request).await?;
         let planned = login.take(&query.prepared_statement_handle)?;
+        if planned.gives_no_rows() {
+            return self.executed(&login, &planned, request).await;
+        }
         info(&query, &statements::schema(&planned.description), request)
     }
 

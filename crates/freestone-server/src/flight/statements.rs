@@ -100,6 +100,11 @@ pub async fn query(shared: &Arc<Shared>, login: &Arc<Login>, planned: &Planned) 
     Ok(messages(schema, rows))
 }
 
+/// The rows of a statement that gives none.
+pub fn nothing() -> Messages {
+    messages(Arc::new(Schema::empty()), futures::stream::empty())
+}
+
 /// Executes a statement for what it changes: the number of rows.
 pub async fn update(shared: &Arc<Shared>, login: &Login, planned: &Planned) -> Result<i64, Status> {
     let mut changed = 0;

@@ -108,6 +108,30 @@ async fn prepared_statements_take_rows_of_parameters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn statements_without_rows_run_when_they_are_executed() {
+    let server = server().await;
+    let mut client = logged_in(&server, "ann").await;
+    let made = client.execute("CREATE TABLE t (a INT)".into(), None).await.expect("executed");
+    let mut insert = client.prepare("INSERT INTO t VALUES ($1)".into(), None).await.expect("prepared");
+    let values: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    insert.set_parameters(RecordBatch::try_from_iter([("$1", values)]).expect("a batch")).expect("set");
+    let inserted = insert.execute().await.expect("executed");
+    let query = "SELECT a FROM t".to_owned();
+    let info = client.execute(query.clone(), None).await.expect("planned");
+    assert_eq!(count(&rows(&mut client, info).await), 2);
+    // Who asks for rows all the same gets none, and nothing runs again.
+    for info in [made, inserted] {
+        assert_eq!(count(&rows(&mut client, info).await), 0);
+    }
+    let info = client.execute(query, None).await.expect("planned");
+    assert_eq!(count(&rows(&mut client, info).await), 2);
+    let error = client.execute("INSERT INTO t VALUES ('x')".into(), None).await.expect_err("no number");
+    assert!(error.to_string().contains("SQLSTATE"), "{error}");
+    drop((insert, client));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn metadata_is_complete() {
     let server = server().await;
     let mut client = logged_in(&server, "ann").await;
