@@ -13,6 +13,7 @@ use super::describe::{Work, columns, understand};
 use super::error::PgError;
 use super::execute::{Cursor, Trouble};
 use super::frame::{FRAME_BYTES_MAX, Message};
+use super::names::as_named;
 use super::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
 use super::values::Column;
 use crate::insert::{self, Part, Target};
@@ -28,7 +29,8 @@ impl Connection {
             return Err(PgError::syntax("COPY takes a query that gives rows").into());
         };
         let binary = copy.options.format == CopyFormat::Binary;
-        let names: Vec<String> = columns(&rows.schema).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> =
+            columns(&as_named(&statement.text, rows.schema.clone())).into_iter().map(|(name, _)| name).collect();
         self.replies.copy(b'H', binary, names.len());
         // As PostgreSQL does, with the first row in one message: psycopg reads it so.
         let mut head = if binary { BINARY_HEADER } else { &[] };

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::describe::columns;
 use super::error::PgError;
 use super::execute::{Cursor, Trouble};
+use super::names::as_named;
 use super::reply::Status;
 use super::utility::{Declare, Fetch};
 use crate::running::Answer;
@@ -21,7 +22,7 @@ const CURSORS_MAX: usize = 1000;
 /// A cursor, from its DECLARE to its CLOSE or the end of its transaction.
 pub struct Declared {
     rows: Cursor,
-    schema: SchemaRef,
+    pub schema: SchemaRef,
     /// Whether it outlives its transaction.
     pub hold: bool,
 }
@@ -46,7 +47,7 @@ impl Connection {
         let Answer::Rows(rows) = self.start(query, values).await? else {
             return Err(PgError::syntax("a cursor is of a query that gives rows").into());
         };
-        let schema = rows.schema.clone();
+        let schema = as_named(&query.text, rows.schema.clone());
         let rows = Cursor::new(rows, vec![], "FETCH");
         self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold: declare.hold });
         self.replies.complete("DECLARE CURSOR");

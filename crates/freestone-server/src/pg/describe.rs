@@ -12,6 +12,7 @@ use super::connection::{Connection, End};
 use super::error::PgError;
 use super::execute::{Cursor, Trouble};
 use super::frame::{Bind, Message, Target};
+use super::names::as_named;
 use super::parameters;
 use super::types::{self, ColumnType};
 use super::utility::{self, Declare, Utility};
@@ -108,7 +109,8 @@ impl Connection {
             Message::Close { target, name } => {
                 match target {
                     Target::Statement => drop(self.prepared.remove(&name)),
-                    Target::Portal => drop(self.portals.remove(&name)),
+                    // A cursor of SQL is a portal too.
+                    Target::Portal => drop((self.portals.remove(&name), self.cursors.remove(&name))),
                 }
                 self.replies.bare(b'3');
                 Ok(())
@@ -135,6 +137,7 @@ impl Connection {
         if self.prepared.len() >= PREPARED_MAX {
             return Err(PgError::new("54000", format!("there are {PREPARED_MAX} prepared statements")).into());
         }
+        let declared = parameters::with_lists(sql, declared);
         let mut prepared = Prepared { work, declared, description: None };
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work
             && self.status != super::reply::Status::Failed
@@ -172,11 +175,13 @@ impl Connection {
 
     async fn planned(&self, statement: &Arc<Statement>, declared: &[u32]) -> Result<Description, Trouble> {
         self.refresh_catalog(statement).await?;
-        let (session, statement) = (self.session.clone(), statement.clone());
+        let (session, planned) = (self.session.clone(), statement.clone());
         let declared: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
         let planning =
-            running::on_workers(&self.shared, async move { session.describe_statement(&statement, &declared).await });
-        Ok(Connection::while_there(&self.gone(), planning).await??)
+            running::on_workers(&self.shared, async move { session.describe_statement(&planned, &declared).await });
+        let description = Connection::while_there(&self.gone(), planning).await??;
+        let schema = description.schema.map(|schema| as_named(&statement.text, schema));
+        Ok(Description { schema, ..description })
     }
 
     async fn bind(&mut self, bind: Bind) -> Result<(), Trouble> {
@@ -236,9 +241,15 @@ impl Connection {
                 (description.schema.clone(), vec![])
             }
             Target::Portal => {
-                let Some(portal) = self.portals.get(name) else { return Err(no_portal(name).into()) };
-                let schema = portal.described.as_ref().and_then(|description| description.schema.clone());
-                (schema, portal.formats.clone())
+                match (self.portals.get(name), self.cursors.get(name)) {
+                    (Some(portal), _) => {
+                        let schema = portal.described.as_ref().and_then(|description| description.schema.clone());
+                        (schema, portal.formats.clone())
+                    }
+                    // A cursor of SQL is a portal too, whose rows are text.
+                    (None, Some(cursor)) => (Some(cursor.schema.clone()), vec![]),
+                    (None, None) => return Err(no_portal(name).into()),
+                }
             }
         };
         match schema {

@@ -11,6 +11,7 @@ use super::catalog;
 use super::connection::{Connection, End};
 use super::describe::{Portal, Work, columns, format_of, understand};
 use super::error::PgError;
+use super::names::as_named;
 use super::reply::Status;
 use super::settings::Settings;
 use super::utility::Utility;
@@ -134,7 +135,7 @@ impl Connection {
     async fn run_simple(&mut self, statement: &Statement) -> Result<(), Trouble> {
         match self.start(statement, vec![]).await? {
             Answer::Rows(rows) => {
-                self.replies.columns(&columns(&rows.schema), |_| 0);
+                self.replies.columns(&columns(&as_named(&statement.text, rows.schema.clone())), |_| 0);
                 let mut cursor = Cursor::new(rows, vec![], tag_of(&statement.text));
                 self.send_rows(&mut cursor, 0).await?;
             }

@@ -16,6 +16,7 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzz;
 mod login;
+mod names;
 mod numeric;
 mod parameters;
 mod reply;

@@ -1,7 +1,12 @@
 //! Values of parameters, from PostgreSQL's text and binary forms.
 
+use std::ops::ControlFlow;
+
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 use super::array;
 use super::error::PgError;
@@ -10,6 +15,9 @@ use super::types::{self, ColumnType, Type};
 use super::values::{EPOCH_DAYS, EPOCH_MICROS};
 
 type Result<T, E = PgError> = std::result::Result<T, E>;
+
+/// Parameters that a statement of the protocol can have.
+const PARAMETERS_MAX: usize = 65_535;
 
 /// The value of parameter `number`, from 1. `declared` is the type that the client chose (0: none), `planned` what the
 /// statement makes of it.
@@ -40,6 +48,39 @@ pub fn parameter(
         let code = if format == 0 { "22P02" } else { "22P03" };
         PgError::new(code, format!("parameter ${number} is no value of type {}: {reason}", kind.sql))
     })
+}
+
+/// The declared types, with lists of text where parameters stand as `= ANY($1)` and have none: as PostgreSQL finds it
+/// where what they are compared with is text.
+pub fn with_lists(sql: &str, mut declared: Vec<u32>) -> Vec<u32> {
+    if !sql.to_ascii_lowercase().contains("any") {
+        return declared;
+    }
+    let Ok(statements) = Parser::parse_sql(&GenericDialect {}, sql) else { return declared };
+    let _ = visit_expressions(&statements, |expr| {
+        if let Expr::AnyOp { right, .. } = expr
+            && let Some(number @ 1..=PARAMETERS_MAX) = placeholder(right)
+        {
+            declared.resize(declared.len().max(number), 0);
+            if declared[number - 1] == 0 {
+                declared[number - 1] = types::TEXT.array;
+            }
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    declared
+}
+
+/// The number of the parameter that an expression is.
+fn placeholder(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Nested(inner) => placeholder(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(name) => name.strip_prefix('$')?.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A field of COPY's binary format, for a column of a type.
@@ -224,6 +265,20 @@ mod tests {
         check("2024-02-29", types::DATE, ScalarValue::Date32(Some(19_782)));
         check("2024-02-29 +01", types::DATE, ScalarValue::Date32(Some(19_782)));
         check("00:00:01+00", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
+    }
+
+    #[test]
+    fn parameters_behind_any_are_lists() {
+        let text = types::TEXT.array;
+        for (sql, declared, expected) in [
+            ("SELECT a FROM t WHERE a = ANY($2) AND b = $1", vec![], vec![0, text]),
+            ("SELECT a FROM t WHERE a = any (($1))", vec![0], vec![text]),
+            ("SELECT a FROM t WHERE a = ANY($1)", vec![types::INT4.array], vec![types::INT4.array]),
+            ("SELECT a FROM t WHERE many = $1", vec![], vec![]),
+            ("SELECT a FROM t WHERE a = ANY($99999999)", vec![], vec![]),
+        ] {
+            assert_eq!(with_lists(sql, declared), expected, "{sql}");
+        }
     }
 
     #[test]

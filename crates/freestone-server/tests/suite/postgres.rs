@@ -266,6 +266,9 @@ async fn lists_are_parameters() {
     let statement = client.prepare_typed("SELECT a FROM t WHERE b = ANY($1)", &[Type::TEXT_ARRAY]);
     let rows = client.query(&statement.await.expect("prepared"), &[&vec!["y", "z"]]).await.expect("rows");
     assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
+    // Of no type that the client says.
+    let rows = client.query("SELECT a FROM t WHERE b = ANY($1)", &[&vec!["y", "z"]]).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
     server.stop().await;
 }
 
@@ -429,6 +432,24 @@ async fn the_catalog_answers_what_clients_ask() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_have_the_names_that_postgresql_gives_them() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let sql = "SELECT 1, 1, count(*), max(v) AS m, 'x'::text FROM generate_series(1, 3) AS t(v)";
+    let names = ["?column?", "?column?", "count", "m", "?column?"];
+    let statement = client.prepare(sql).await.expect("prepared");
+    assert_eq!(statement.columns().iter().map(|column| column.name()).collect::<Vec<_>>(), names);
+    let messages = client.simple_query(sql).await.expect("rows");
+    let told = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.columns().iter().map(|column| column.name()).collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(told.expect("a row"), names);
+    assert_eq!(text(&client, "SELECT 'a_b' LIKE 'a/_b' ESCAPE '/'").await, "t");
+    server.stop().await;
+}
+
 /// What psql and drivers send for their own commands.
 const PSQL: &[&str] = &[
     // \dt
@@ -506,6 +527,11 @@ const PSQL: &[&str] = &[
      index_num_scans FROM pg_catalog.pg_index i INNER JOIN pg_catalog.pg_class c ON c.oid=i.indexrelid INNER JOIN \
      pg_catalog.pg_class tc ON tc.oid=i.indrelid LEFT OUTER JOIN pg_catalog.pg_description dsc ON i.indexrelid=dsc.objoid \
      ORDER BY tabrelname, c.relname",
+    // ADBC's driver: the types that it knows by their functions
+    "SELECT oid, typname, typreceive, typbasetype, typrelid, typarray FROM pg_catalog.pg_type WHERE (typreceive != 0 OR \
+     typsend != 0) AND typtype != 'r' AND typreceive::TEXT != 'array_recv'",
+    // SQLAlchemy's, for indexes
+    "SELECT opc.opcname FROM pg_catalog.pg_opclass opc WHERE opc.opcdefault AND opc.opcintype = 23",
     // Metabase's, when it reads what there is
     "SELECT c.column_name AS name, c.udt_name AS \"database-type\", c.ordinal_position - 1 AS \"database-position\", \
      c.table_schema AS \"table-schema\", c.table_name AS \"table-name\", pk.column_name IS NOT NULL AS \"pk?\", ((c.column_default \

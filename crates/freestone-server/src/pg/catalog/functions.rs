@@ -199,6 +199,7 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_total_relation_size", Kind::Int, ZERO),
     ("pg_indexes_size", Kind::Int, ZERO),
     ("pg_database_size", Kind::Int, ZERO),
+    ("pg_tablespace_size", Kind::Int, ZERO),
     ("txid_current", Kind::Int, ZERO),
     ("pg_relation_filenode", Kind::Int, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
     ("pg_size_pretty", Kind::Text, |_, arguments| {

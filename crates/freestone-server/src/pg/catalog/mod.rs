@@ -2,8 +2,12 @@
 
 mod data;
 mod functions;
+mod information;
+mod pg_tables;
+mod pg_type;
 mod rewrite;
 mod tables;
+mod without_rows;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

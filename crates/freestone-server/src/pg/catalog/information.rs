@@ -1,0 +1,164 @@
+//! What `information_schema` says of columns, keys and rights beyond the engine's own: tables that stand for its own where
+//! a client asks for them, see [`super::rewrite`].
+
+use super::data::*;
+use super::tables::{Cell, Rows, TableOf, row};
+use crate::pg::types::{self, ColumnType};
+use crate::users::Role;
+
+pub const TABLES: &[TableOf] = &[
+    TableOf {
+        name: "freestone_key_columns",
+        columns: "constraint_catalog t, constraint_schema t, constraint_name t, table_catalog t, table_schema t, \
+                  table_name t, column_name t, ordinal_position i, position_in_unique_constraint i",
+        rows: key_columns,
+    },
+    TableOf {
+        name: "freestone_columns",
+        columns: "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, column_default t, \
+                  is_nullable t, data_type t, character_maximum_length i, character_octet_length i, numeric_precision i, \
+                  numeric_precision_radix i, numeric_scale i, datetime_precision i, interval_type t, \
+                  character_set_name t, collation_name t, domain_name t, udt_catalog t, udt_schema t, udt_name t, \
+                  is_identity t, identity_generation t, is_generated t, generation_expression t, is_updatable t",
+        rows: described_columns,
+    },
+    TableOf {
+        name: "freestone_referential_constraints",
+        columns: "constraint_catalog t, constraint_schema t, constraint_name t, unique_constraint_catalog t, \
+                  unique_constraint_schema t, unique_constraint_name t, match_option t, update_rule t, delete_rule t",
+        rows: references,
+    },
+    TableOf {
+        name: "freestone_grants",
+        columns: "grantor t, grantee t, table_catalog t, table_schema t, table_name t, privilege_type t, is_grantable t, \
+                  with_hierarchy t",
+        rows: grants,
+    },
+    TableOf {
+        name: "freestone_table_constraints",
+        columns: "constraint_catalog t, constraint_schema t, constraint_name t, table_catalog t, table_schema t, \
+                  table_name t, constraint_type t, is_deferrable t, initially_deferred t, enforced t",
+        rows: table_constraints,
+    },
+];
+
+fn key_columns(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for constraint in data.constraints() {
+        for (at, column) in constraint.columns.iter().enumerate() {
+            let place = at as i64 + 1;
+            let unique = if constraint.referenced.is_some() { Cell::Int(place) } else { Cell::Null };
+            let table = constraint.table.relation.name.as_str();
+            rows.push(row![
+                DATABASE,
+                "public",
+                constraint.name.as_str(),
+                DATABASE,
+                "public",
+                table,
+                column.as_str(),
+                place,
+                unique,
+            ]);
+        }
+    }
+    rows
+}
+
+fn table_constraints(data: &Data) -> Rows {
+    let row = |constraint: Constraint| {
+        let kind = if constraint.referenced.is_some() { "FOREIGN KEY" } else { "PRIMARY KEY" };
+        let table = constraint.table.relation.name.as_str();
+        row![DATABASE, "public", constraint.name, DATABASE, "public", table, kind, "NO", "NO", "NO"]
+    };
+    data.constraints().into_iter().map(row).collect()
+}
+
+fn described_columns(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for table in &data.relations {
+        for (at, (name, kind, nullable)) in table.columns().enumerate() {
+            rows.push(described_column(&table.relation.name, name, kind, nullable, at as i64 + 1));
+        }
+    }
+    rows
+}
+
+fn described_column(table: &str, name: &str, kind: ColumnType, nullable: bool, place: i64) -> Vec<Cell> {
+    let element = kind.element;
+    let (precision, scale) = precision(kind);
+    let numeric = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
+    let radix = precision.map(|_| if element == types::NUMERIC { 10 } else { 2 });
+    let is_time = [types::TIME, types::TIMESTAMP, types::TIMESTAMPTZ].contains(&element);
+    let times = if is_time { Cell::Int(6) } else { Cell::Null };
+    let udt = if kind.is_array { format!("_{}", element.name) } else { element.name.to_owned() };
+    row![
+        DATABASE,
+        "public",
+        table,
+        name,
+        place,
+        Cell::Null,
+        if nullable { "YES" } else { "NO" },
+        if kind.is_array { "ARRAY" } else { element.sql },
+        Cell::Null,
+        Cell::Null,
+        numeric(precision),
+        numeric(radix),
+        numeric(scale),
+        times,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        DATABASE,
+        PG_CATALOG,
+        udt,
+        "NO",
+        Cell::Null,
+        "NEVER",
+        Cell::Null,
+        "YES",
+    ]
+}
+
+/// Digits of a number in its radix, and those behind the point where they are exact.
+fn precision(kind: ColumnType) -> (Option<i64>, Option<i64>) {
+    match kind.element {
+        _ if kind.is_array => (None, None),
+        types::INT2 => (Some(16), Some(0)),
+        types::INT4 => (Some(32), Some(0)),
+        types::INT8 => (Some(64), Some(0)),
+        types::FLOAT4 => (Some(24), None),
+        types::FLOAT8 => (Some(53), None),
+        types::NUMERIC if kind.modifier >= 4 => {
+            let modifier = i64::from(kind.modifier) - 4;
+            (Some(modifier >> 16), Some(modifier & 0x7ff))
+        }
+        _ => (None, None),
+    }
+}
+
+fn references(data: &Data) -> Rows {
+    let row = |constraint: Constraint| {
+        let (table, _) = constraint.referenced?;
+        let unique = data.named(table).filter(|table| !table.relation.primary_key.is_empty());
+        let unique = unique.map_or(Cell::Null, |_| Cell::Text(format!("{table}_pkey")));
+        Some(row![DATABASE, "public", constraint.name, DATABASE, "public", unique, "NONE", "NO ACTION", "NO ACTION"])
+    };
+    data.constraints().into_iter().filter_map(row).collect()
+}
+
+fn grants(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for table in &data.relations {
+        for (user, role) in &data.roles {
+            let writes: &[&str] = if *role == Role::Read { &[] } else { &["INSERT", "UPDATE", "DELETE", "TRUNCATE"] };
+            for right in ["SELECT"].iter().chain(writes) {
+                let name = table.relation.name.as_str();
+                rows.push(row![data.user.as_str(), user.as_str(), DATABASE, "public", name, *right, "NO", "NO"]);
+            }
+        }
+    }
+    rows
+}

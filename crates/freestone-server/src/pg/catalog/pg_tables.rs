@@ -1,0 +1,449 @@
+//! The tables of `pg_catalog` that have rows.
+
+use super::data::*;
+use super::pg_type::all_types;
+use super::tables::{Cell, Rows, TableOf, row};
+use crate::pg::settings::Settings;
+use crate::pg::types::ColumnType;
+use crate::users::Role;
+
+pub const TABLES: &[TableOf] = &[
+    TableOf { name: "pg_namespace", columns: "oid i, nspname t, nspowner i, nspacl t", rows: namespaces },
+    TableOf {
+        name: "pg_class",
+        columns: "oid i, relname t, relnamespace i, reltype i, reloftype i, relowner i, relam i, relfilenode i, \
+                  reltablespace i, relpages i, reltuples f, relallvisible i, reltoastrelid i, relhasindex b, relisshared b, \
+                  relpersistence t, relkind t, relnatts i, relchecks i, relhasrules b, relhastriggers b, relhassubclass b, \
+                  relrowsecurity b, relforcerowsecurity b, relispopulated b, relreplident t, relispartition b, \
+                  relrewrite i, relfrozenxid i, relminmxid i, relacl t, reloptions t, relpartbound t",
+        rows: classes,
+    },
+    TableOf {
+        name: "pg_attribute",
+        columns: "attrelid i, attname t, atttypid i, attstattarget i, attlen i, attnum i, attndims i, attcacheoff i, \
+                  atttypmod i, attbyval b, attalign t, attstorage t, attcompression t, attnotnull b, atthasdef b, \
+                  atthasmissing b, attidentity t, attgenerated t, attisdropped b, attislocal b, attinhcount i, \
+                  attcollation i, attacl t, attoptions t, attfdwoptions t, attmissingval t",
+        rows: attributes,
+    },
+    TableOf {
+        name: "pg_type",
+        columns: "oid i, typname t, typnamespace i, typowner i, typlen i, typbyval b, typtype t, typcategory t, \
+                  typispreferred b, typisdefined b, typdelim t, typrelid i, typsubscript t, typelem i, typarray i, \
+                  typinput t, typoutput t, typreceive t, typsend t, typmodin t, typmodout t, typanalyze t, typalign t, \
+                  typstorage t, typnotnull b, typbasetype i, typtypmod i, typndims i, typcollation i, typdefaultbin t, \
+                  typdefault t, typacl t",
+        rows: all_types,
+    },
+    TableOf {
+        name: "pg_database",
+        columns: "oid i, datname t, datdba i, encoding i, datlocprovider t, datistemplate b, datallowconn b, \
+                  datconnlimit i, datfrozenxid i, datminmxid i, dattablespace i, datcollate t, datctype t, daticulocale t, \
+                  daticurules t, datcollversion t, datacl t",
+        rows: databases,
+    },
+    TableOf {
+        name: "pg_roles",
+        columns: "rolname t, rolsuper b, rolinherit b, rolcreaterole b, rolcreatedb b, rolcanlogin b, rolreplication b, \
+                  rolconnlimit i, rolpassword t, rolvaliduntil t, rolbypassrls b, rolconfig t, oid i",
+        rows: roles,
+    },
+    TableOf { name: "pg_user", columns: "usename t, usesysid i, usecreatedb b, usesuper b", rows: users },
+    TableOf {
+        name: "pg_index",
+        columns: "indexrelid i, indrelid i, indnatts i, indnkeyatts i, indisunique b, indnullsnotdistinct b, \
+                  indisprimary b, indisexclusion b, indimmediate b, indisclustered b, indisvalid b, indcheckxmin b, \
+                  indisready b, indislive b, indisreplident b, indkey l, indcollation l, indclass l, indoption l, \
+                  indexprs t, indpred t",
+        rows: indexes,
+    },
+    TableOf {
+        name: "pg_constraint",
+        columns: "oid i, conname t, connamespace i, contype t, condeferrable b, condeferred b, convalidated b, conrelid i, \
+                  contypid i, conindid i, conparentid i, confrelid i, confupdtype t, confdeltype t, confmatchtype t, \
+                  conislocal b, coninhcount i, connoinherit b, conkey l, confkey l, confdelsetcols l, conbin t",
+        rows: constraints,
+    },
+    TableOf { name: "pg_am", columns: "oid i, amname t, amhandler t, amtype t", rows: access_methods },
+    TableOf {
+        name: "pg_tables",
+        columns: "schemaname t, tablename t, tableowner t, tablespace t, hasindexes b, hasrules b, hastriggers b, \
+                  rowsecurity b",
+        rows: tables,
+    },
+    TableOf { name: "pg_views", columns: "schemaname t, viewname t, viewowner t, definition t", rows: views },
+    TableOf {
+        name: "pg_indexes",
+        columns: "schemaname t, tablename t, indexname t, tablespace t, indexdef t",
+        rows: index_texts,
+    },
+    TableOf {
+        name: "pg_settings",
+        columns: "name t, setting t, unit t, category t, short_desc t, context t, vartype t, source t, min_val t, \
+                  max_val t, enumvals t, boot_val t, reset_val t, sourcefile t, sourceline i, pending_restart b",
+        rows: settings,
+    },
+    TableOf {
+        name: "pg_tablespace",
+        columns: "oid i, spcname t, spcowner i, spcacl t, spcoptions t",
+        rows: tablespaces,
+    },
+    TableOf {
+        name: "pg_proc",
+        columns: "oid i, proname t, pronamespace i, proowner i, prolang i, procost f, prorows f, provariadic i, \
+                  prosupport t, prokind t, prosecdef b, proleakproof b, proisstrict b, proretset b, provolatile t, \
+                  proparallel t, pronargs i, pronargdefaults i, prorettype i, proargtypes l, proallargtypes l, \
+                  proargmodes t, proargnames t, proargdefaults t, prosrc t, probin t, proconfig t, proacl t",
+        rows: procedures,
+    },
+    TableOf {
+        name: "pg_stat_user_tables",
+        columns: "relid i, schemaname t, relname t, n_live_tup i, n_dead_tup i",
+        rows: live_rows,
+    },
+];
+
+fn namespaces(data: &Data) -> Rows {
+    let named = [(OID_PG_CATALOG, PG_CATALOG), (OID_PUBLIC, "public"), (OID_INFORMATION_SCHEMA, "information_schema")];
+    named.iter().map(|(oid, name)| row![*oid, *name, data.owner(), Cell::Null]).collect()
+}
+
+fn classes(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for table in &data.relations {
+        let kind = if table.relation.view.is_some() { "v" } else { "r" };
+        let has_key = !table.relation.primary_key.is_empty();
+        let natts = table.columns().count() as i64;
+        rows.push(class(data, table.oid, &table.relation.name, kind, natts, has_key, table.relation.rows));
+        if has_key {
+            let (name, natts) = (format!("{}_pkey", table.relation.name), table.relation.primary_key.len() as i64);
+            rows.push(class(data, table.key_oid, &name, "i", natts, false, Some(0)));
+        }
+    }
+    rows
+}
+
+fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, has_key: bool, live: Option<u64>) -> Vec<Cell> {
+    let am = match kind {
+        "r" => OID_HEAP,
+        "i" => OID_BTREE,
+        _ => 0,
+    };
+    let tuples = Cell::Float(live.map_or(-1.0, |rows| rows as f64));
+    row![
+        oid,
+        name,
+        OID_PUBLIC,
+        0,
+        0,
+        data.owner(),
+        am,
+        oid,
+        0,
+        0,
+        tuples,
+        0,
+        0,
+        has_key,
+        false,
+        "p",
+        kind,
+        natts,
+        0,
+        kind == "v",
+        false,
+        false,
+        false,
+        false,
+        true,
+        "d",
+        false,
+        0,
+        0,
+        0,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+    ]
+}
+
+fn attributes(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for table in &data.relations {
+        for (at, (name, kind, nullable)) in table.columns().enumerate() {
+            rows.push(attribute(table.oid, name, kind, at as i64 + 1, !nullable));
+        }
+        for (at, name) in table.relation.primary_key.iter().enumerate() {
+            if let Some((name, kind, _)) = table.columns().find(|(known, ..)| known == name) {
+                rows.push(attribute(table.key_oid, name, kind, at as i64 + 1, false));
+            }
+        }
+    }
+    rows
+}
+
+fn attribute(table: i64, name: &str, kind: ColumnType, place: i64, not_null: bool) -> Vec<Cell> {
+    let (width, modifier) = (i64::from(kind.width()), i64::from(kind.modifier));
+    row![
+        table,
+        name,
+        i64::from(kind.oid()),
+        -1,
+        width,
+        place,
+        0,
+        -1,
+        modifier,
+        width > 0 && width <= 8,
+        "i",
+        "p",
+        "",
+        not_null,
+        false,
+        false,
+        "",
+        "",
+        false,
+        true,
+        0,
+        0,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+    ]
+}
+
+fn databases(data: &Data) -> Rows {
+    vec![row![
+        OID_DATABASE,
+        DATABASE,
+        data.owner(),
+        6,
+        "c",
+        false,
+        true,
+        -1,
+        0,
+        0,
+        1663,
+        "C",
+        "C",
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+        Cell::Null,
+    ]]
+}
+
+fn roles(data: &Data) -> Rows {
+    let row = |(name, role): &(String, Role)| {
+        let admin = *role == Role::Admin;
+        row![
+            name.as_str(),
+            admin,
+            true,
+            admin,
+            admin,
+            true,
+            false,
+            -1,
+            "********",
+            Cell::Null,
+            admin,
+            Cell::Null,
+            data.role_oid(name),
+        ]
+    };
+    data.roles.iter().map(row).collect()
+}
+
+fn users(data: &Data) -> Rows {
+    let row = |(name, role): &(String, Role)| {
+        row![name.as_str(), data.role_oid(name), *role == Role::Admin, *role == Role::Admin]
+    };
+    data.roles.iter().map(row).collect()
+}
+
+fn indexes(data: &Data) -> Rows {
+    let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
+    let row = |table: &Numbered| {
+        let places = table.places(&table.relation.primary_key);
+        let (count, zeros) = (places.len() as i64, vec![0; places.len()]);
+        row![
+            table.key_oid,
+            table.oid,
+            count,
+            count,
+            true,
+            false,
+            true,
+            false,
+            true,
+            false,
+            true,
+            false,
+            true,
+            true,
+            false,
+            places,
+            zeros.clone(),
+            zeros.clone(),
+            zeros,
+            Cell::Null,
+            Cell::Null,
+        ]
+    };
+    keyed.map(row).collect()
+}
+
+fn constraints(data: &Data) -> Rows {
+    let row = |constraint: Constraint| {
+        let places = Cell::Ints(constraint.table.places(constraint.columns));
+        let other = constraint.referenced.and_then(|(name, columns)| Some((data.named(name)?, columns)));
+        // A foreign key depends on the index of what it refers to.
+        let (kind, index) = match (&constraint.referenced, other) {
+            (None, _) => ("p", constraint.table.key_oid),
+            (Some(_), Some((table, _))) if !table.relation.primary_key.is_empty() => ("f", table.key_oid),
+            (Some(_), _) => ("f", 0),
+        };
+        let (other_oid, other_places) = match other {
+            Some((table, columns)) => (table.oid, Cell::Ints(table.places(columns))),
+            None => (0, Cell::Null),
+        };
+        let action = if kind == "f" { "a" } else { " " };
+        let matching = if kind == "f" { "s" } else { " " };
+        row![
+            constraint.oid,
+            constraint.name,
+            OID_PUBLIC,
+            kind,
+            false,
+            false,
+            true,
+            constraint.table.oid,
+            0,
+            index,
+            0,
+            other_oid,
+            action,
+            action,
+            matching,
+            true,
+            0,
+            true,
+            places,
+            other_places,
+            Cell::Null,
+            Cell::Null,
+        ]
+    };
+    data.constraints().into_iter().map(row).collect()
+}
+
+fn access_methods(_: &Data) -> Rows {
+    vec![row![OID_HEAP, "heap", "heap_tableam_handler", "t"], row![OID_BTREE, "btree", "bthandler", "i"]]
+}
+
+fn tables(data: &Data) -> Rows {
+    let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
+    let row = |table: &Numbered| {
+        let has_key = !table.relation.primary_key.is_empty();
+        let name = table.relation.name.as_str();
+        row!["public", name, data.user.as_str(), Cell::Null, has_key, false, false, false]
+    };
+    tables.map(row).collect()
+}
+
+fn views(data: &Data) -> Rows {
+    let row = |table: &Numbered| {
+        let text = table.relation.view.as_deref()?;
+        Some(row!["public", table.relation.name.as_str(), data.user.as_str(), text])
+    };
+    data.relations.iter().filter_map(row).collect()
+}
+
+fn index_texts(data: &Data) -> Rows {
+    let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
+    let row = |table: &Numbered| {
+        let name = table.relation.name.as_str();
+        row!["public", name, format!("{name}_pkey"), Cell::Null, super::functions::index_text(table)]
+    };
+    keyed.map(row).collect()
+}
+
+fn settings(data: &Data) -> Rows {
+    let settings = Settings::new(&data.user, false, None);
+    let row = |(name, value): (&str, &str)| {
+        row![
+            name,
+            value,
+            Cell::Null,
+            "Freestone",
+            "",
+            "user",
+            "string",
+            "default",
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            value,
+            value,
+            Cell::Null,
+            Cell::Null,
+            false,
+        ]
+    };
+    settings.all().map(row).collect()
+}
+
+fn tablespaces(data: &Data) -> Rows {
+    vec![row![1663, "pg_default", data.owner(), Cell::Null, Cell::Null]]
+}
+
+fn procedures(data: &Data) -> Rows {
+    let functions = ["tables", "design", "segments", "columns", "zones"];
+    let row = |(at, name): (usize, &&str)| {
+        let arguments = if *name == "tables" { vec![] } else { vec![25] };
+        row![
+            15_000 + at as i64,
+            format!("freestone_{name}"),
+            OID_PUBLIC,
+            data.owner(),
+            12,
+            Cell::Float(1.0),
+            Cell::Float(1.0),
+            0,
+            "-",
+            "f",
+            false,
+            false,
+            true,
+            true,
+            "s",
+            "s",
+            arguments.len() as i64,
+            0,
+            2249,
+            arguments,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            *name,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+        ]
+    };
+    functions.iter().enumerate().map(row).collect()
+}
+
+fn live_rows(data: &Data) -> Rows {
+    let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
+    let row = |table: &Numbered| {
+        let rows = table.relation.rows.unwrap_or(0) as i64;
+        row![table.oid, "public", table.relation.name.as_str(), rows, 0]
+    };
+    tables.map(row).collect()
+}
