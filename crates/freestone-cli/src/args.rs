@@ -162,8 +162,8 @@ pub struct ServeArgs {
     /// The database folder, created when missing; none: in memory
     pub db: Option<PathBuf>,
 
-    /// Freestone wire, for Freestone's own clients: an address, or a port of the loopback interface; 0 picks a free one.
-    /// 127.0.0.1:5577 where no protocol is asked for
+    /// Freestone wire, for Freestone's own clients: an address, or a port of the loopback interface; 0 picks a free one;
+    /// or unix:/path. 127.0.0.1:5577 where no protocol is asked for
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
 use crate::shared::{Shared, Visit};
+use crate::wire::socket::Socket;
 
 #[async_trait]
 pub(crate) trait Protocol: Send + Sync {
@@ -24,23 +25,45 @@ fn keepalive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15))
 }
 
+/// What connections come from.
+pub(crate) trait Listen {
+    type Stream;
+
+    async fn next(&self) -> std::io::Result<Self::Stream>;
+}
+
+impl Listen for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> std::io::Result<TcpStream> {
+        let (stream, _) = self.accept().await?;
+        let _ = stream.set_nodelay(true);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive());
+        Ok(stream)
+    }
+}
+
+impl Listen for Socket {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> std::io::Result<UnixStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+}
+
 /// Hands each connection to a task of its own. Those past the limit come without a [`Visit`], to be refused.
-pub(crate) async fn accept<F>(
-    listener: TcpListener,
+pub(crate) async fn accept<L: Listen, F>(
+    listener: L,
     shared: Arc<Shared>,
-    handle: impl Fn(TcpStream, Option<Visit>, Arc<Shared>) -> F,
+    handle: impl Fn(L::Stream, Option<Visit>, Arc<Shared>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    let _ = stream.set_nodelay(true);
-                    let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive());
-                    tasks.spawn(handle(stream, shared.visit(), shared.clone()));
-                }
+            accepted = listener.next() => match accepted {
+                Ok(stream) => drop(tasks.spawn(handle(stream, shared.visit(), shared.clone()))),
                 Err(error) => {
                     // Too many open files, most likely: others must end first.
                     tracing::warn!(%error, "cannot accept a connection; if files are too many: raise `ulimit -n`, or lower --max-connections");

@@ -1,6 +1,7 @@
 //! From a checked configuration to a running server, and to its end.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ use crate::scram;
 use crate::shared::Shared;
 use crate::tls;
 use crate::users::{Role, Users};
-use crate::wire::Wire;
+use crate::wire::socket::{self, Socket};
+use crate::wire::{self, Wire};
 
 /// The user of a server that has no users file.
 const LONE_USER: &str = "freestone";
@@ -36,6 +38,8 @@ const END_SECONDS: u64 = 5;
 pub struct Plan {
     options: ServerOptions,
     protocols: Vec<(Box<dyn Protocol>, SocketAddr)>,
+    /// A path on which Freestone wire is served.
+    socket: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     users: Option<Users>,
     password: Option<String>,
@@ -47,7 +51,9 @@ impl Plan {
     pub fn of(options: ServerOptions) -> Result<Plan> {
         let mut protocols: Vec<(Box<dyn Protocol>, SocketAddr)> = vec![];
         let is_asked = options.pg.is_some() || options.flight.is_some();
-        if let Some(text) = options.listen.as_deref().or((!is_asked).then_some(DEFAULT_ADDRESS)) {
+        let socket = options.listen.as_deref().map(socket::path).transpose()?.flatten();
+        let listen = options.listen.as_deref().or((!is_asked).then_some(DEFAULT_ADDRESS));
+        if let Some(text) = listen.filter(|_| socket.is_none()) {
             protocols.push((Box::new(Wire), options::address(text)?));
         }
         if let Some(text) = &options.pg {
@@ -64,7 +70,7 @@ impl Plan {
             _ => None,
         };
         let (users, password) = users(&options)?;
-        Ok(Plan { options, protocols, metrics, users, password, tls })
+        Ok(Plan { options, protocols, socket, metrics, users, password, tls })
     }
 
     /// Opens the addresses. Statements run on `workers`, connections where this is called.
@@ -74,6 +80,7 @@ impl Plan {
             let (listener, address) = bind(address).await?;
             listeners.push((protocol, listener, address));
         }
+        let socket = self.socket.as_deref().map(Socket::bind).transpose()?;
         let metrics = match self.metrics {
             Some(address) => Some(bind(address).await?),
             None => None,
@@ -81,7 +88,7 @@ impl Plan {
         descriptors::provide(self.options.limits.connections);
         let authority = Authority::new(self.users, self.options.users.clone());
         let shared = Shared::new(database, authority, self.tls, self.options.limits, workers);
-        Ok(Server { shared, listeners, metrics, password: self.password })
+        Ok(Server { shared, listeners, socket, metrics, password: self.password })
     }
 }
 
@@ -117,6 +124,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<(Box<dyn Protocol>, TcpListener, SocketAddr)>,
+    socket: Option<Socket>,
     metrics: Option<(TcpListener, SocketAddr)>,
     password: Option<String>,
 }
@@ -125,6 +133,7 @@ impl Server {
     /// The addresses of all protocols, as `postgres://127.0.0.1:5432`; last that of the metrics.
     pub fn addresses(&self) -> Vec<String> {
         let protocols = self.listeners.iter().map(|(protocol, _, at)| format!("{}://{at}", protocol.scheme()));
+        let protocols = protocols.chain(self.socket.iter().map(Socket::address));
         protocols.chain(self.metrics.iter().map(|(_, at)| format!("http://{at}/metrics"))).collect()
     }
 
@@ -135,12 +144,15 @@ impl Server {
 
     /// Serves until `stop` completes; then lets running statements finish for a while, and cancels what is left.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { shared, listeners, metrics, .. } = self;
+        let Server { shared, listeners, socket, metrics, .. } = self;
         let metrics = metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, shared.metrics.clone())));
         let mut protocols = JoinSet::new();
         for (protocol, listener, _) in listeners {
             let shared = shared.clone();
             protocols.spawn(async move { protocol.serve(listener, shared).await });
+        }
+        if let Some(socket) = socket {
+            protocols.spawn(wire::serve_socket(socket, shared.clone()));
         }
         stop.await;
         tracing::info!("stopping: running statements may finish");

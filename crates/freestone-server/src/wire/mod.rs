@@ -3,6 +3,7 @@
 
 mod client;
 mod inputs;
+pub(crate) mod socket;
 mod upload;
 
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use freestone_wire::auth::{Authenticator, Verifier};
 use freestone_wire::server::{Acceptor, Limits};
 use freestone_wire::transport::{ALPN, Stream, is_tls};
 use freestone_wire::{Result, WireError};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 
+use self::socket::Socket;
 use crate::protocol::{self, Protocol};
 use crate::shared::{Shared, Visit};
 use crate::tls;
@@ -52,19 +54,40 @@ impl Protocol for Wire {
     }
 
     async fn serve(&self, listener: TcpListener, shared: Arc<Shared>) {
-        let users = Users { shared: shared.clone(), nobody: Verifier::new("") };
-        let limits = Limits { handshake: shared.limits.startup, ..Limits::default() };
-        let acceptor = Acceptor::new(Arc::new(users), limits);
-        let handle = move |stream, visit, shared| handle(acceptor.clone(), stream, visit, shared);
+        let acceptor = acceptor(&shared);
+        let handle = move |stream, visit, shared: Arc<Shared>| {
+            let (acceptor, entering) = (acceptor.clone(), shared.clone());
+            handle(acceptor, async move { enter(stream, &entering).await }, visit, shared)
+        };
         protocol::accept(listener, shared, handle).await;
     }
 }
 
-async fn handle(acceptor: Arc<Acceptor>, stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>) {
+/// As [`Wire::serve`], for clients of a socket in the file system.
+pub(crate) async fn serve_socket(socket: Socket, shared: Arc<Shared>) {
+    let acceptor = acceptor(&shared);
+    let handle = move |stream: UnixStream, visit, shared| {
+        handle(acceptor.clone(), async move { Ok(Stream::unix(stream)) }, visit, shared)
+    };
+    protocol::accept(socket, shared, handle).await;
+}
+
+fn acceptor(shared: &Arc<Shared>) -> Arc<Acceptor> {
+    let users = Users { shared: shared.clone(), nobody: Verifier::new("") };
+    let limits = Limits { handshake: shared.limits.startup, ..Limits::default() };
+    Acceptor::new(Arc::new(users), limits)
+}
+
+async fn handle(
+    acceptor: Arc<Acceptor>,
+    entering: impl Future<Output = Result<Stream>>,
+    visit: Option<Visit>,
+    shared: Arc<Shared>,
+) {
     // Nothing can be said before the client has: a connection too many is closed.
     let Some(visit) = visit else { return };
     let entered = tokio::select! {
-        entered = tokio::time::timeout(shared.limits.startup, enter(stream, &shared)) => entered,
+        entered = tokio::time::timeout(shared.limits.startup, entering) => entered,
         () = shared.stopping() => return,
     };
     let accepted = match entered {

@@ -105,6 +105,54 @@ async fn uploads_of_clients_that_leave_are_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_row_too_large_for_the_client_says_what_to_ask_for() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let sql = "SELECT repeat('abc', 1000000) AS a";
+    let mut result = client.query(sql, None).await.expect(sql);
+    let WireError::Sql(error) = result.collect().await.expect_err("a row of 3 MB") else { panic!("another error") };
+    assert_eq!(error.sqlstate, "54000");
+    let (_, needed) = error.message.rsplit_once("connect with chunk_size=").expect("what to ask for");
+    let address = format!("freestone://ann:a%20secret@{}?chunk_size={needed}", server.address("freestone"));
+    let larger = Client::connect(&address).await.expect("a connection");
+    let batches = larger.query(sql, None).await.expect(sql).collect().await.expect(sql);
+    assert_eq!(batches[0].num_rows(), 1);
+    // The connection goes on.
+    assert_eq!(count(&client, "SELECT count(*) FROM generate_series(1, 10)").await, 10);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_in_the_file_system_is_its_users_own() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a socket");
+    let options = || ServerOptions { listen: Some(format!("unix:{}", path.display())), ..ServerOptions::default() };
+    // What a server that was killed has left.
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
+    let server = TestServer::start(options()).await;
+    assert_eq!(std::fs::metadata(&path).expect("a socket").permissions().mode() & 0o777, 0o600);
+    let place = server.address("freestone+unix");
+    let client = Client::connect(&format!("freestone+unix://ann:a%20secret@{place}")).await.expect("a connection");
+    assert_eq!(count(&client, "SELECT count(*) FROM generate_series(1, 1000)").await, 1000);
+    let second = freestone_server::Plan::of(ServerOptions { no_auth: true, ..options() }).expect("a plan");
+    let database = freestone::Database::in_memory(freestone::Options::default()).expect("a database");
+    let refused = second.bind(database, tokio::runtime::Handle::current()).await.err().expect("refused");
+    assert!(refused.to_string().contains("another server listens"), "{refused}");
+    client.close().await;
+    server.stop().await;
+    assert!(!path.exists());
+    // No other file is replaced.
+    std::fs::write(&path, "text").expect("written");
+    let plan = freestone_server::Plan::of(ServerOptions { no_auth: true, ..options() }).expect("a plan");
+    let database = freestone::Database::in_memory(freestone::Options::default()).expect("a database");
+    assert!(plan.bind(database, tokio::runtime::Handle::current()).await.is_err());
+    assert_eq!(std::fs::read_to_string(&path).expect("still there"), "text");
+    let relative = ServerOptions { listen: Some("unix:socket".into()), ..ServerOptions::default() };
+    assert!(freestone_server::Plan::of(relative).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tls_is_spoken_under_the_protocols_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));

@@ -1,0 +1,78 @@
+//! A socket in the file system, for clients of this machine that may read and write its file: the server's own user.
+
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use tokio::net::UnixListener;
+
+use crate::error::{Result, ServerError};
+
+/// What stands before the path where a server is told to listen on one.
+const PREFIX: &str = "unix:";
+
+/// A socket that is listened on. Its file goes when this is dropped.
+pub(crate) struct Socket {
+    pub listener: UnixListener,
+    file: File,
+}
+
+struct File(PathBuf);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The path in `unix:/path`; nothing where the text is an address of another kind.
+pub(crate) fn path(text: &str) -> Result<Option<PathBuf>> {
+    let Some(path) = text.strip_prefix(PREFIX) else { return Ok(None) };
+    if !path.starts_with('/') {
+        return Err(ServerError::new(format!("{text} names no absolute path")).with_hint("write it as unix:/path"));
+    }
+    Ok(Some(PathBuf::from(path)))
+}
+
+impl Socket {
+    /// Listens on a path. A file that a server left there is replaced, that of one that runs is not.
+    pub fn bind(path: &Path) -> Result<Socket> {
+        check_free(path)?;
+        let failed = |error: std::io::Error| {
+            ServerError::new(format!("cannot listen on {}: {error}", path.display()))
+                .with_hint("the folder has to be there and to be writable, and the path shorter than 100 bytes")
+        };
+        // Made where nobody else can reach it, so that it is never there with other permissions than these.
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let private = tempfile::Builder::new().prefix(".freestone").tempdir_in(folder).map_err(failed)?;
+        let made = private.path().join("s");
+        let listener = UnixListener::bind(&made).map_err(failed)?;
+        fs::set_permissions(&made, Permissions::from_mode(0o600)).map_err(failed)?;
+        fs::rename(&made, path).map_err(failed)?;
+        Ok(Socket { listener, file: File(path.to_owned()) })
+    }
+
+    /// The address that clients connect to.
+    pub fn address(&self) -> String {
+        let escaped = self.file.0.as_os_str().as_bytes().iter().map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => char::from(*byte).to_string(),
+            other => format!("%{other:02x}"),
+        });
+        format!("freestone+unix://{}", escaped.collect::<String>())
+    }
+}
+
+fn check_free(path: &Path) -> Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(ServerError::new(format!("{} is there, and no socket", path.display())));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+        _ => Err(ServerError::new(format!("another server listens on {}", path.display()))
+            .with_hint("stop it, or choose another path")),
+    }
+}
