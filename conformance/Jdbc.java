@@ -91,6 +91,8 @@ public class Jdbc {
         int type = columns.getColumnType(at);
         boolean isPostgres = url().startsWith("jdbc:postgresql");
         boolean zoned = type == Types.TIMESTAMP_WITH_TIMEZONE || columns.getColumnTypeName(at).equals("timestamptz");
+        // Apache's driver has no NULL of these as java.time has them.
+        if (type == Types.DATE && rows.getDate(at) == null || type == Types.TIME && rows.getTime(at) == null) return "N";
         Object value = switch (type) {
             // What is called a date in java.sql is of another calendar before 1582.
             case Types.DATE -> rows.getObject(at, LocalDate.class);

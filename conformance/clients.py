@@ -368,8 +368,8 @@ def drivers():
 
 
 def state_of(error):
-    """The SQLSTATE in the text of an error of Flight SQL, which has no place of its own for it."""
-    found = re.findall(r"SQLSTATE (\w{5})", str(error))
+    """The SQLSTATE in the text of an error: Flight SQL has no place of its own for it."""
+    found = re.findall(r"SQLSTATE:? (\w{5})", str(error))
     return found[-1] if found else ""
 
 

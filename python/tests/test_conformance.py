@@ -12,20 +12,7 @@ import clients  # noqa: E402
 import run  # noqa: E402
 
 
-#: What is known to differ, and is to be mended; `docs/server.md` says so.
-OPEN = {
-    "psycopg-cursor": "a cursor of SQL cannot be described as a portal",
-    "adbc-flight": "statements without rows are prepared, but executed only when rows are asked for",
-    "freestone-python": "a connection ends with an error after some of the cases",
-}
-
-
-def of_client(name):
-    marks = [pytest.mark.xfail(reason=OPEN[name])] if name in OPEN else []
-    return pytest.param(name, marks=marks)
-
-
-@pytest.mark.parametrize("name", [of_client(name) for name in clients.PYTHON])
+@pytest.mark.parametrize("name", clients.PYTHON)
 def test_client_gives_what_all_give(name):
     if name == "adbc-freestone" and "FREESTONE_ADBC_DRIVER" not in clients.os.environ:
         pytest.skip("FREESTONE_ADBC_DRIVER does not name our ADBC driver")

@@ -59,6 +59,14 @@ def test_statements_of_all_kinds(db):
     assert "rows_scanned" in db.sql("select a + $1 from t", [1]).explain(analyze=True)
 
 
+def test_columns_of_one_name(db):
+    relation = db.sql("select 1 as a, 2 as a, 2 as a, 'x' like '/x' escape '/' as b")
+    assert relation.columns == ["a", "a", "a", "b"]
+    assert relation.fetchall() == [(1, 2, 2, True)]
+    assert relation.arrow().column_names == relation.columns
+    assert db.sql("select 1, 1").fetchall() == [(1, 1)]
+
+
 def test_fetching_goes_on(db):
     relation = db.sql("select value from generate_series(1, 20000) order by 1")
     assert relation.fetchone() == (1,)

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import os
 import subprocess
 import sys
 import threading
@@ -131,6 +132,28 @@ def test_a_busy_connection_says_so(server):
             db.sql("SELECT 1").fetchall()
         assert "cursor" in error.value.hint
         assert db.cursor().sql("SELECT 1").fetchall() == [(1,)]
+
+
+def test_rows_larger_than_a_chunk(server):
+    large = pyarrow.table({"s": [os.urandom(1_500_000).hex()]})  # noqa: F841
+    with freestone.connect(server) as db:
+        assert db.sql("SELECT length(s) FROM large").fetchall() == [(3_000_000,)]
+        with pytest.raises(freestone.Error, match="connect with chunk_size=") as error:
+            db.sql("SELECT repeat('abc', 1000000) AS a").fetchall()
+        # The connection goes on.
+        assert db.sql("SELECT 1").fetchall() == [(1,)]
+    needed = str(error.value).partition("chunk_size=")[2].split()[0]
+    with freestone.connect(f"{server}?chunk_size={needed}") as db:
+        assert db.sql("SELECT repeat('abc', 1000000) AS a").fetchall() == [("abc" * 1_000_000,)]
+
+
+def test_a_connection_is_free_once_its_result_was_left(server):
+    with freestone.connect(server) as db:
+        for _ in range(20):
+            reader = db.sql("SELECT a.id FROM t AS a, t AS b").batches()
+            reader.read_next_batch()
+            del reader
+            assert db.sql("SELECT 1").fetchall() == [(1,)]
 
 
 def test_loading_needs_little_memory(server):
