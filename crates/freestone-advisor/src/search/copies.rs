@@ -86,7 +86,9 @@ impl Choice<'_> {
             (saved > before * 1e-6 && self.fits(&with)).then_some((saved / price, c))
         };
         let others = (0..self.candidates.len()).filter(|c| !chosen.contains(c));
-        others.filter_map(gain).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c)| c)
+        // Of equals the smaller.
+        let smaller = |a: usize, b: usize| self.candidates[b].bytes.total_cmp(&self.candidates[a].bytes);
+        others.filter_map(gain).max_by(|a, b| a.0.total_cmp(&b.0).then(smaller(a.1, b.1))).map(|(_, c)| c)
     }
 
     /// One copy in place of another, where that is cheaper. The table stays one of all columns.

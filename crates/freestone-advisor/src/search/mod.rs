@@ -90,8 +90,24 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
     order::sort_found(&mut pool);
     refine(evaluator, &mut pool, options);
     order::sort_found(&mut pool);
+    let mut pool = distinct(pool);
     pool.truncate(options.limits.designs.max(1));
     pool
+}
+
+/// Of layouts that differ in page size and levels alone, the best.
+fn distinct(pool: Vec<Found>) -> Vec<Found> {
+    let mut seen: Vec<Layout> = vec![];
+    let mut kept = vec![];
+    for found in pool {
+        let base = Base { page_size: PAGE_SIZE_DEFAULT, levels: 0, ..found.layout.base.clone() };
+        let kind = found.layout.with_base(base);
+        if !seen.contains(&kind) {
+            seen.push(kind);
+            kept.push(found);
+        }
+    }
+    kept
 }
 
 /// The named points of the design space, and what is there now, in the orders of arrival and of now.
@@ -112,8 +128,9 @@ fn yardsticks(evaluator: &mut Evaluator<'_>, now: &Layout, options: &SearchOptio
 fn ordered(evaluator: &mut Evaluator<'_>, starts: &[Found], options: &SearchOptions) -> Vec<Found> {
     let mut all = vec![];
     for start in starts.iter().filter(|f| f.layout.base.page != PageFormat::Slotted) {
-        if options.pins.sort.is_none() && options.pins.cluster.is_none() {
-            let mut found = order::orders(evaluator, &start.layout, &options.dimensions);
+        if options.pins.sort.is_none() {
+            let dimensions = options.pins.cluster.is_none().then_some(options.dimensions.as_slice());
+            let mut found = order::orders(evaluator, &start.layout, dimensions);
             found.truncate(3);
             all.extend(found);
         } else if options.pins.levels.is_none() {
@@ -181,8 +198,13 @@ fn refine(evaluator: &mut Evaluator<'_>, pool: &mut Vec<Found>, options: &Search
             if options.pins.medium.is_none() && fits {
                 bases.push(Base { medium: MediumKind::Memory, ..layout.base.clone() });
             }
+            let now = evaluator.score(&layout);
             for base in bases {
-                pool.push(Found::new(evaluator, layout.with_base(base)));
+                let found = Found::new(evaluator, layout.with_base(base));
+                // An unusual page size has to earn its place.
+                if found.score.excess < now.excess || found.score.ms < now.ms * 0.98 {
+                    pool.push(found);
+                }
             }
         }
         order::sort_found(pool);

@@ -32,11 +32,13 @@ pub fn pruning_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(
 
 /// Layouts in other orders than `start`'s, best first: sorts up to three deep (by columns tested and by orders wanted), each
 /// with the number of levels that suits it, clusters of two and three tested columns, and `dimensions` that the caller
-/// knows, such as those reached over foreign keys.
-pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, dimensions: &[DimensionPath]) -> Vec<Found> {
+/// knows, such as those reached over foreign keys. `dimensions`: `None` leaves clusters out.
+pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, dimensions: Option<&[DimensionPath]>) -> Vec<Found> {
     let benefits = pruning_benefits(evaluator, start);
     let mut found = sorts(evaluator, start, &benefits);
-    found.extend(clusters(evaluator, start, &benefits, dimensions));
+    if let Some(dimensions) = dimensions {
+        found.extend(clusters(evaluator, start, &benefits, dimensions));
+    }
     let mut base = start.base.clone();
     (base.sort, base.cluster, base.levels) = (vec![], vec![], 0);
     found.push(Found::new(evaluator, start.with_base(base)));

@@ -1,0 +1,212 @@
+//! What advice says, and what it says after measuring.
+
+mod common;
+
+use common::{DiskModel, query, random_case, workload};
+use freestone_advisor::advice::{MeasuredQuery, Measurement};
+use freestone_advisor::search::Pins;
+use freestone_advisor::{Advice, CostModel, Options, PredicateForm, Workload, advise, what_if};
+use freestone_store::design::{Design, MediumKind, Preset};
+
+fn preset(preset: Preset) -> Design {
+    Design::preset(preset)
+}
+
+/// Reports over few columns with tests that no order helps, as TPC-H's over lineitem are in the main.
+fn reports() -> (DiskModel, Workload) {
+    let mut model = DiskModel::new(&[8.0, 8.0, 8.0, 4.0, 8.0, 8.0, 8.0, 8.0, 1.0, 1.0, 4.0, 4.0, 4.0, 12.0, 5.0, 27.0]);
+    model.rows = 6e6;
+    (model.seek_ms, model.buffer, model.group_ms) = (0.1, 6e6, 0.0);
+    let sets: [&[usize]; 6] =
+        [&[4, 5, 6, 7, 8, 9, 10], &[0, 5, 6, 10], &[4, 5, 6, 10], &[1, 4, 5, 6], &[0, 2, 5, 6], &[0, 14]];
+    let queries = sets.iter().enumerate().map(|(n, set)| query(&format!("q{n}"), 1.0, set, &[])).collect();
+    (model, workload(queries))
+}
+
+fn lookups() -> (DiskModel, Workload) {
+    let all: Vec<usize> = (0..10).collect();
+    let lookup = query("lookup", 100.0, &all, &[(0, 1e-6, PredicateForm::Equal)]);
+    (DiskModel::new(&[8.0; 10]), workload(vec![lookup, query("scan", 1.0, &[3], &[])]))
+}
+
+#[test]
+fn reports_keep_their_columns() {
+    let (model, work) = reports();
+    let advice = advise(&model, &work, &preset(Preset::Column), &Options::default()).unwrap();
+    assert!(advice.keep && advice.recommended().is_none(), "{advice}");
+    assert!(advice.reason.contains("columns are already best") || advice.reason.contains("error"), "{}", advice.reason);
+    let advice = advise(&model, &work, &preset(Preset::Row), &Options::default()).unwrap();
+    let best = advice.recommended().expect("rows are dear here");
+    assert!(best.design.groups.iter().all(|g| g.len() < 8) && best.design.preset != Preset::Row, "{advice}");
+}
+
+#[test]
+fn lookups_are_converted_and_the_conversion_pays() {
+    let (model, work) = lookups();
+    let options = Options { table: "my \"table\"".into(), ..Options::default() };
+    let advice = advise(&model, &work, &preset(Preset::Column), &options).unwrap();
+    let best = advice.recommended().expect("lookups gain");
+    assert_eq!((best.design.preset, best.design.sort.as_slice()), (Preset::Row, &["c0".to_owned()][..]), "{advice}");
+    assert_eq!(best.apply, "ALTER TABLE \"my \"\"table\"\"\" SET DESIGN (design = 'row', sort = 'c0');");
+    assert_eq!(best.revert, "ALTER TABLE \"my \"\"table\"\"\" SET DESIGN (design = 'column');");
+    let saved = advice.current.total.ms - best.total.ms;
+    assert!((best.break_even_runs.unwrap() - model.conversion(&best.design).ms / saved).abs() < 1e-9);
+    // Winners and losers: the lookup wins, the scan of one column loses.
+    assert!(best.queries[0].ratio > 1.0 && best.queries[1].ratio < 1.0, "{advice}");
+    assert!(advice.designs.is_sorted_by(|a, b| a.total.ms <= b.total.ms));
+}
+
+#[test]
+fn advice_is_json_and_text() {
+    let (model, work) = lookups();
+    let options = Options { max_copies: 2, ..Options::default() };
+    let advice = advise(&model, &work, &preset(Preset::Column), &options).unwrap();
+    let json = serde_json::to_string_pretty(&advice).unwrap();
+    let again: Advice = serde_json::from_str(&json).unwrap();
+    // Numbers come back to within their last digit.
+    assert_eq!(again.to_string(), advice.to_string());
+    assert!(again.designs.iter().map(|p| &p.design).eq(advice.designs.iter().map(|p| &p.design)));
+    let text = advice.to_string();
+    for part in
+        ["table t: convert", "now", "paid after", "ratio", "lookup", "ALTER TABLE \"t\" SET DESIGN", "to go back"]
+    {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    assert!(text.contains("1 win, 1 lose"), "{text}");
+}
+
+#[test]
+fn pins_and_considered_designs_are_kept() {
+    let (model, work) = lookups();
+    let pins = Pins { sort: Some(vec![]), groups: Some(vec![vec!["c1".into(), "c2".into()]]), ..Pins::default() };
+    let consider = vec![preset(Preset::Slotted)];
+    let options = Options { pins, consider, ..Options::default() };
+    let advice = advise(&model, &work, &preset(Preset::Column), &options).unwrap();
+    assert!(advice.designs.iter().any(|p| p.design == preset(Preset::Slotted)));
+    for proposal in advice.designs.iter().filter(|p| p.design.preset != Preset::Slotted) {
+        assert!(proposal.design.sort.is_empty() && proposal.design.groups == [["c1", "c2"]], "{}", proposal.design);
+    }
+    let wrong = Options { pins: Pins { sort: Some(vec!["z".into()]), ..Pins::default() }, ..Options::default() };
+    assert!(advise(&model, &work, &preset(Preset::Column), &wrong).unwrap_err().to_string().contains("no column z"));
+}
+
+#[test]
+fn memory_is_advised_only_where_it_is_allowed() {
+    let (model, work) = lookups();
+    let medium = |memory| {
+        let options = Options { memory, ..Options::default() };
+        let advice = advise(&model, &work, &preset(Preset::Column), &options).unwrap();
+        advice.designs[0].design.medium
+    };
+    assert_eq!(medium(None), MediumKind::Disk);
+    assert_eq!(medium(Some(1e6)), MediumKind::Disk, "80 MB do not fit into 1");
+    assert_eq!(medium(Some(1e9)), MediumKind::Memory);
+}
+
+#[test]
+fn a_budget_is_never_exceeded() {
+    let (model, work) = lookups();
+    let bytes = model.bytes(&preset(Preset::Column));
+    for (factor, copies) in [(0.5, 1), (1.0, 1), (1.2, 3), (2.5, 3)] {
+        let budget = Some(bytes * factor);
+        let options =
+            Options { budget, max_copies: copies, consider: vec![preset(Preset::Slotted)], ..Options::default() };
+        let advice = advise(&model, &work, &preset(Preset::Slotted), &options).unwrap();
+        assert!(advice.designs.iter().all(|p| p.bytes <= bytes * factor));
+        assert!(advice.copies.iter().all(|set| set.bytes <= bytes * factor && set.copies.len() <= copies));
+        // Slotted pages take three times the bytes of these columns' values, so they are beyond the smaller budgets.
+        if advice.current.bytes > bytes * factor {
+            assert_eq!(advice.keep, advice.designs.is_empty(), "{advice}");
+            assert!(advice.reason.contains("budget"), "{}", advice.reason);
+        }
+    }
+}
+
+#[test]
+fn copies_serve_what_no_single_design_does() {
+    let mut model = DiskModel::new(&[8.0; 12]);
+    model.rows = 2e6;
+    let all: Vec<usize> = (0..12).collect();
+    let queries = vec![
+        query("lookup by key", 200.0, &all, &[(0, 1e-6, PredicateForm::Equal)]),
+        query("lookup by customer", 200.0, &all, &[(1, 1e-6, PredicateForm::Equal)]),
+        query("report", 2.0, &[4, 5], &[]),
+    ];
+    let work = workload(queries);
+    let pins = Pins { cluster: Some(vec![]), sort: None, ..Pins::default() };
+    let of = |copies| {
+        let options = Options { max_copies: copies, pins: pins.clone(), ..Options::default() };
+        advise(&model, &work, &preset(Preset::Column), &options).unwrap()
+    };
+    assert!(of(1).copies.is_none());
+    let (two, three) = (of(2), of(3));
+    let (two_set, three_set) = (two.copies.expect("two orders"), three.copies.expect("three copies"));
+    assert!(two_set.ms < two.designs[0].total.ms && three_set.ms < two_set.ms);
+    let served: Vec<&String> = three_set.copies.iter().flat_map(|c| &c.queries).collect();
+    assert_eq!(served.len(), 3, "each query has one copy: {served:?}");
+    let narrow = three_set.copies.iter().find(|c| !c.columns.is_empty()).expect("a report needs two columns only");
+    assert_eq!(narrow.columns, ["c4", "c5"]);
+    assert!(narrow.apply.ends_with("AS SELECT \"c4\", \"c5\" FROM \"t\";"), "{}", narrow.apply);
+}
+
+#[test]
+fn what_if_is_the_same_as_advice() {
+    let (model, work) = lookups();
+    let (now, options) = (preset(Preset::Column), Options::default());
+    let advice = advise(&model, &work, &now, &options).unwrap();
+    let best = &advice.designs[0];
+    assert_eq!(&what_if(&model, &work, &now, &best.design, &options).unwrap(), best);
+    assert_eq!(what_if(&model, &work, &now, &now, &options).unwrap().break_even_runs, None);
+}
+
+fn measured(advice: &Advice, design: &Design, factor: f64, noise_ms: f64) -> Measurement {
+    let proposals = [&advice.current].into_iter().chain(&advice.designs);
+    let proposal = proposals.into_iter().find(|p| p.design == *design).unwrap();
+    let one = |ms: f64| Some(MeasuredQuery { ms: ms * factor, noise_ms, predicted_ms: Some(ms) });
+    Measurement { design: design.clone(), queries: proposal.queries.iter().map(|q| one(q.cost.ms)).collect() }
+}
+
+#[test]
+fn measuring_ranks_anew_and_turns_to_keep_within_the_noise() {
+    let (model, work) = lookups();
+    let advice = advise(&model, &work, &preset(Preset::Column), &Options::default()).unwrap();
+    let now = advice.current.design.clone();
+    let (first, second) = (advice.designs[0].design.clone(), advice.designs[1].design.clone());
+    let confirmed = |factors: [f64; 3], noise_ms| {
+        let mut advice = advice.clone();
+        let designs = [&now, &first, &second].into_iter().zip(factors);
+        let all: Vec<_> = designs.map(|(design, factor)| measured(&advice, design, factor, noise_ms)).collect();
+        advice.confirm(&all).unwrap();
+        advice
+    };
+    let good = confirmed([1.0, 1.1, 1.1], 0.0);
+    assert!(!good.keep && good.designs[0].design == first, "{good}");
+    assert!((good.confirmed.unwrap().model_error.unwrap() - (1.0 - 1.0 / 1.1)).abs() < 1e-9);
+    let swapped = confirmed([1.0, 1000.0, 1.0], 0.0);
+    assert_eq!(swapped.designs[0].design, second);
+    let slower = confirmed([1e-3, 1.0, 1.0], 0.0);
+    assert!(slower.keep && slower.reason.contains("no other design is faster"), "{}", slower.reason);
+    let noisy = confirmed([1.0, 1.0, 1.0], 1e6);
+    assert!(noisy.keep && noisy.reason.contains("noise"), "{}", noisy.reason);
+    let text = good.to_string();
+    assert!(text.contains("3 designs measured on a sample; the model's error: 9 %"), "{text}");
+
+    let mut advice = advice.clone();
+    let alone = [measured(&advice, &first, 1.0, 0.0)];
+    assert!(advice.confirm(&alone).unwrap_err().to_string().contains("current design"));
+}
+
+#[test]
+fn workloads_that_make_no_sense_are_refused_by_name() {
+    let (model, mut work) = random_case(1, 4, 3);
+    let check = |work: &Workload, part: &str| {
+        let error = advise(&model, work, &Design::default(), &Options::default()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    check(&Workload::default(), "no query on t");
+    work.queries[1].weight = -1.0;
+    check(&work, "query q1: weight -1");
+    work.queries[1].weight = 1.0;
+    work.queries[2].columns = vec![9];
+    check(&work, "query q2: column 9");
+}
