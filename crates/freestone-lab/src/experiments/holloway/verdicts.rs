@@ -58,7 +58,6 @@ fn crossing(sweep: &Sweep, percent: f64, share: f64, place: &str) -> Check {
     Check::new(statement, within(cold), detail).claimed(format!("{PAPER}, {place}")).or_because(why_elsewhere(
         sweep,
         percent,
-        cold,
         within(paper),
     ))
 }
