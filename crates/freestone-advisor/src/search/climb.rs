@@ -71,7 +71,7 @@ impl Step {
 
 /// Takes the step that lowers the cost most until none does, or until the model was asked `allowance` times.
 pub fn climb(evaluator: &mut Evaluator<'_>, start: Layout, steps: Steps, allowance: usize) -> Found {
-    let stop = evaluator.calls() + allowance;
+    let stop = evaluator.calls().saturating_add(allowance);
     let lazy = evaluator.columns() > WIDE;
     let mut costs = evaluator.costs(&start);
     let mut found = Found { score: evaluator.score_of(&start, &costs), layout: start };

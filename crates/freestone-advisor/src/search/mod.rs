@@ -71,7 +71,9 @@ pub struct SearchOptions {
 pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchOptions) -> Vec<Found> {
     let now = options.pins.applied(&evaluator.names, evaluator.names.layout(current));
     let mut pool = yardsticks(evaluator, &now, options);
-    let starts = ordered(evaluator, &pool, options);
+    // A model may have to encode its sample anew for each order, which is dear on wide tables: fewer layouts are ordered.
+    let few = if evaluator.columns() > 16 { 1 } else { 3 };
+    let starts = ordered(evaluator, &pool[..pool.len().min(few + 1)], options);
     pool.extend(starts.iter().cloned());
     if options.pins.groups.is_none() {
         let share = options.limits.calls / 8;
@@ -79,7 +81,7 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
             pool.extend(grouped(evaluator, &base, share, &options.limits));
         }
         order::sort_found(&mut pool);
-        let again: Vec<Found> = pool.iter().take(3).cloned().collect();
+        let again: Vec<Found> = pool.iter().take(few).cloned().collect();
         pool.extend(ordered(evaluator, &again, options));
         order::sort_found(&mut pool);
         let best: Vec<Layout> = pool.iter().take(3).map(|f| f.layout.clone()).collect();
