@@ -106,6 +106,8 @@ impl Parts {
     }
 }
 
+/// Part of a thread's checks of pages during which no other thread keeps the disk busy.
+const IDLE_SHARE: f64 = 0.3;
 /// Part of the shorter of processor and disk that does not overlap with the longer: the begin and the end of a scan.
 const OVERLAP_LOSS: f64 = 0.1;
 /// How far the measured time may be from a prediction, as factors: what the validation found of nine in ten cases.
@@ -160,7 +162,9 @@ impl ScanModel {
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
         let (waits, busy) = (parts.wait_ns * share * scans, parts.ahead_ns * scans);
         let thread = cpu + waits;
-        let total = thread.max(busy) + OVERLAP_LOSS * thread.min(busy);
+        // The next reads begin when the last ones have been checked: one thread alone leaves the disk idle meanwhile.
+        let idle = if threads > 1.0 { IDLE_SHARE } else { 1.0 } * parts.admit_ns * share;
+        let total = if busy > 0.0 { thread.max(busy + idle) + OVERLAP_LOSS * thread.min(busy) } else { thread };
         let (low, high) = self.interval(uncached);
         let ms = total / 1e6;
         Cost {

@@ -46,6 +46,9 @@ pub struct Host {
     pub cores: usize,
     pub kernel: String,
     pub memory_bytes: u64,
+    /// Bytes of a page of memory, as the system says.
+    #[serde(default)]
+    pub page_bytes: u64,
     /// The hypervisor's name, or `yes`; `None` where the processor reports none.
     pub hypervisor: Option<String>,
 }
@@ -277,10 +280,13 @@ pub enum Family {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Values come out: nanoseconds a value that is taken, by the share of rows that are.
+    /// Values come out: nanoseconds a value that is taken, by the share of the rows of pages looked at that are.
     Decode,
-    /// A predicate: nanoseconds a row of the pages looked at, by the share of rows that still qualify before it.
+    /// A predicate (of texts: a prefix): nanoseconds a row of the pages looked at, by the share of rows there that still
+    /// qualify before it.
     Filter,
+    /// Equality of texts, likewise.
+    Equal,
 }
 
 /// The cost of one operation on one kind of value. The model's SEQIO, RDMIO, FC and IC (paper 002, section 4) are these at
@@ -293,13 +299,20 @@ pub struct Kernel {
     /// What tells kernels of a family apart: bytes of a text, bits of a number, rows of a run.
     pub parameter: f64,
     pub ns: Curve,
+    /// What a visit of one of its pages costs, as a multiple of one of bit-packed numbers.
+    #[serde(default = "one")]
+    pub visit: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// What Freestone's scans cost on the machine, processor only, on values in its caches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineCosts {
     pub kernels: Vec<Kernel>,
-    /// Nanoseconds a scan costs before its first row, a thread.
+    /// Nanoseconds until another thread works on a scan, and has ended.
     pub scan: Measured,
     /// Nanoseconds a granule of 8,192 rows, a unit of 65,536, and the zones of a granule for each predicate.
     pub granule: Measured,
@@ -341,6 +354,25 @@ pub struct PageCost {
     pub decode: Curve,
     pub column: Measured,
     pub filter: Curve,
+    /// A visit for a row or two: with less to overlap, and less of the page to touch.
+    pub sparse: Measured,
+}
+
+/// Shares of rows below which visits are sparse.
+const SPARSE: f64 = 0.02;
+
+impl PageCost {
+    /// Nanoseconds of a visit that decodes values of one column, of which a share of the page's rows is wanted.
+    pub fn decode_ns(&self, pages_a_granule: f64, share: f64) -> f64 {
+        let dense = self.decode.at(pages_a_granule);
+        if share < SPARSE && self.sparse.value > 0.0 { dense.min(self.sparse.value) } else { dense }
+    }
+
+    /// The same of one that filters.
+    pub fn filter_ns(&self, pages_a_granule: f64, share: f64) -> f64 {
+        let dense = self.filter.at(pages_a_granule);
+        if share < SPARSE && self.sparse.value > 0.0 { dense.min(self.sparse.value) } else { dense }
+    }
 }
 
 impl EngineCosts {
@@ -355,6 +387,13 @@ impl EngineCosts {
             [only] => Some(only.1),
             _ => Some(affine(&points, parameter).max(0.0)),
         }
+    }
+
+    /// What a visit of a page costs for such values, as a multiple of one for bit-packed numbers.
+    pub fn visit(&self, form: Form, family: Family, operation: Operation) -> f64 {
+        let own = |k: &&Kernel| (k.form, k.family, k.operation) == (form, family, operation);
+        let (sum, count) = self.kernels.iter().filter(own).fold((0.0, 0.0), |(sum, n), k| (sum + k.visit, n + 1.0));
+        if count > 0.0 { sum / count } else { 1.0 }
     }
 
     pub fn page(&self, form: Form) -> Option<&PageCost> {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, StringViewArray};
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, units};
+use freestone_store::scan::{
+    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, units,
+};
 
 use super::pages;
 use super::scans::{Bench, GRANULE, Named, between};
@@ -19,18 +21,32 @@ const QUICK_SHARES: [f64; 3] = [1e-2, 0.1, 1.0];
 const FILTER_SHARES: [f64; 4] = [1e-3, 1e-2, 0.1, 1.0];
 
 pub fn measure(timing: &Timing, progress: &mut dyn FnMut(f64)) -> Result<EngineCosts> {
-    let mut costs = EngineCosts::default();
+    let mut costs = EngineCosts { scan: beginning(timing), ..EngineCosts::default() };
     let rows = if timing.is_quick() { 16 << 10 } else { 128 << 10 };
     pages::measure(&mut costs, timing)?;
     progress(0.3);
     let subjects = tables::chunks(rows);
     let bench = bench_of(rows, &subjects, &[("design", "column")])?;
     frame(&mut costs, &bench, timing)?;
+    let small = bench_of(
+        rows.min(32 << 10),
+        &tables::chunks(rows.min(32 << 10)),
+        &[("design", "column"), ("page_size", "4KiB")],
+    )?;
+    let large = bench_of(rows.min(32 << 10), &tables::chunks(rows.min(32 << 10)), &[("design", "column")])?;
+    let ratios = visit_ratios(&small, &large, &subjects, timing)?;
+    drop((small, large));
     kernels(&mut costs, Form::Chunk, &bench, &subjects, timing)?;
+    for kernel in costs.kernels.iter_mut().filter(|k| k.form == Form::Chunk) {
+        let own =
+            |r: &&(Family, f64, Operation, f64)| (r.0, r.1, r.2) == (kernel.family, kernel.parameter, kernel.operation);
+        kernel.visit = ratios.iter().find(own).map_or(1.0, |r| r.3);
+    }
     shipping(&mut costs, &bench, timing)?;
     drop((bench, subjects));
     progress(0.6);
-    // Tuples have the columns that selects them beside them, in a group of its own.
+    // Tuples have the column that selects them beside them, in a group of its own. They are few enough for the caches.
+    let rows = rows.min(32 << 10);
     let subjects = tables::tuples(rows);
     let names: Vec<&str> = subjects.iter().map(|s| s.column.0.as_str()).collect();
     let groups = format!("({})", names.join(", "));
@@ -51,12 +67,22 @@ pub fn measure(timing: &Timing, progress: &mut dyn FnMut(f64)) -> Result<EngineC
     }
     progress(0.85);
     tuple_output(&mut costs, timing);
-    costs.scan = timing.measure(|| {
-        std::thread::scope(|scope| _ = scope.spawn(|| std::hint::black_box(0)).join());
-    });
     writing(&mut costs, timing)?;
     progress(1.0);
     Ok(costs)
+}
+
+/// A thread that begins and ends. Now and then the system takes milliseconds for one; the quicker half is what counts.
+fn beginning(timing: &Timing) -> Measured {
+    let rounds = if timing.is_quick() { 10 } else { 200 };
+    let mut samples = vec![];
+    for _ in 0..rounds {
+        let start = std::time::Instant::now();
+        std::thread::scope(|scope| _ = scope.spawn(|| std::hint::black_box(0)).join());
+        samples.push(start.elapsed().as_nanos() as f64);
+    }
+    samples.sort_by(f64::total_cmp);
+    Measured::of(&samples[..rounds / 2])
 }
 
 /// What a subject is in slotted tuples, where only its type counts.
@@ -87,7 +113,7 @@ fn bench_of_groups(rows: usize, subjects: &[Subject], options: &[(&str, &str)]) 
 }
 
 /// The selector's predicate that a share of the rows passes.
-fn passing(share: f64) -> freestone_store::scan::ColumnPredicate {
+fn passing(share: f64) -> ColumnPredicate {
     between(0, 0, (SELECTOR as f64 * share) as i128 - 1)
 }
 
@@ -115,13 +141,61 @@ fn frame(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<()> 
     let with = bench.scan(&[1, 2, 3, 4], &few, timing)?;
     let without = bench.scan(&[], &few, timing)?;
     let column = with.minus(without).scaled(0.25);
-    costs.batch_column = column.minus(Measured::exact(page * granules)).scaled(1.0);
-    costs.unit = costs.granule;
+    // Some two rows qualify, on a page each.
+    costs.batch_column = column.minus(Measured::exact(page * 2.0));
+    let request = || ScanRequest::columns(vec![]);
+    let small = bench.time_units(request(), GRANULE as usize, timing)?;
+    costs.unit = small.minus(nothing).scaled(1.0 / (granules * 7.0 / 8.0).max(1.0));
     Ok(())
+}
+
+/// What visits of small pages cost for each subject, as multiples of what they cost for bit-packed numbers: where a test is
+/// translated for every page, or a page has tables to be read first.
+fn visit_ratios(
+    small: &Bench,
+    large: &Bench,
+    subjects: &[Subject],
+    timing: &Timing,
+) -> Result<Vec<(Family, f64, Operation, f64)>> {
+    let mut found = vec![];
+    for subject in subjects {
+        let column = small.table.schema.index_of(&subject.column.0)?;
+        let more = small.pages(column)?.0 - large.pages(column)?.0;
+        let tests = [(Operation::Filter, &subject.predicate), (Operation::Equal, &subject.equal)];
+        let tests =
+            tests.into_iter().filter_map(|(operation, p)| p.clone().map(|predicate| (operation, Some(predicate))));
+        for (operation, predicate) in std::iter::once((Operation::Decode, None)).chain(tests) {
+            let columns = if predicate.is_none() { vec![column] } else { vec![] };
+            let predicates: Vec<_> =
+                predicate.into_iter().map(|predicate| ColumnPredicate { column, predicate }).collect();
+            let (with, without) =
+                (small.scan(&columns, &predicates, timing)?, large.scan(&columns, &predicates, timing)?);
+            if more >= 8.0 {
+                found.push((
+                    subject.family,
+                    subject.parameter,
+                    operation,
+                    (with.value - without.value).max(0.0) / more,
+                ));
+            }
+        }
+    }
+    let base = |operation: Operation| {
+        let operation = if operation == Operation::Equal { Operation::Filter } else { operation };
+        let own = found.iter().find(|r| r.0 == Family::BitPack && r.1 > 10.0 && r.2 == operation);
+        own.map_or(0.0, |r| r.3)
+    };
+    let (decode, filter) = (base(Operation::Decode), base(Operation::Filter));
+    for ratio in &mut found {
+        let of = if ratio.2 == Operation::Decode { decode } else { filter };
+        ratio.3 = if of > 0.0 { (ratio.3 / of).clamp(0.3, 100.0) } else { 1.0 };
+    }
+    Ok(found)
 }
 
 /// Decoding and filtering of each subject.
 fn kernels(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subject], timing: &Timing) -> Result<()> {
+    sparse(costs, form, bench, subjects, timing)?;
     let shares: &[f64] = if timing.is_quick() { &QUICK_SHARES } else { &SHARES };
     let everything = bench.scan(&[], &[], timing)?;
     let mut without = vec![];
@@ -134,34 +208,65 @@ fn kernels(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subje
         for (share, without) in shares.iter().zip(&without) {
             let predicates = if *share < 1.0 { vec![passing(*share)] } else { vec![] };
             let with = bench.scan(&[column], &predicates, timing)?;
-            let visits = visits(costs, form, bench, column, *share, Operation::Decode)?;
+            let seen = visits(costs, form, bench, column, *share, Operation::Decode)?;
             let taken = bench.rows * share;
-            points.push((*share, with.minus(*without).minus(visits).scaled(1.0 / taken)));
+            points.push((share / seen.touched, with.minus(*without).minus(seen.ns).scaled(1.0 / taken)));
         }
         put(costs, form, subject, Operation::Decode, points);
-        let Some(predicate) = &subject.predicate else { continue };
-        let own = freestone_store::scan::ColumnPredicate { column, predicate: predicate.clone() };
-        let mut points = vec![];
-        for share in if timing.is_quick() { &FILTER_SHARES[2..] } else { &FILTER_SHARES } {
-            let (predicates, without) = if *share < 1.0 {
-                (vec![passing(*share), own.clone()], bench.scan(&[], &[passing(*share)], timing)?)
-            } else {
-                (vec![own.clone()], everything)
-            };
-            let with = bench.scan(&[], &predicates, timing)?;
-            let visits = visits(costs, form, bench, column, *share, Operation::Filter)?;
-            let listed = Measured::exact(if *share < 1.0 { 0.0 } else { bench.rows * costs.select.at(0.1) });
-            points.push((*share, with.minus(without).minus(visits).minus(listed).scaled(1.0 / bench.rows)));
+        for (predicate, operation) in [(&subject.predicate, Operation::Filter), (&subject.equal, Operation::Equal)] {
+            let Some(predicate) = predicate else { continue };
+            let own = ColumnPredicate { column, predicate: predicate.clone() };
+            let points = filter_points(costs, form, bench, &own, everything, timing)?;
+            put(costs, form, subject, operation, points);
         }
-        put(costs, form, subject, Operation::Filter, points);
     }
     subtract_plain_of_nulls(costs, form);
     Ok(())
 }
 
+/// Nanoseconds a row of the pages looked at for a predicate, by the share of the rows there that qualify before it.
+fn filter_points(
+    costs: &EngineCosts,
+    form: Form,
+    bench: &Bench,
+    own: &ColumnPredicate,
+    everything: Measured,
+    timing: &Timing,
+) -> Result<Vec<(f64, Measured)>> {
+    let mut points = vec![];
+    for share in if timing.is_quick() { &FILTER_SHARES[2..] } else { &FILTER_SHARES } {
+        let (predicates, without) = if *share < 1.0 {
+            (vec![passing(*share), own.clone()], bench.scan(&[], &[passing(*share)], timing)?)
+        } else {
+            (vec![own.clone()], everything)
+        };
+        let with = bench.scan(&[], &predicates, timing)?;
+        let seen = visits(costs, form, bench, own.column, *share, Operation::Filter)?;
+        let listed = Measured::exact(if *share < 1.0 { 0.0 } else { bench.rows * costs.select.at(0.1) });
+        let rows = bench.rows * seen.touched;
+        let ns = with.minus(without).minus(seen.ns).minus(listed).scaled(1.0 / rows);
+        points.push((share / seen.touched, ns));
+    }
+    // A test of all rows takes at least what it takes where a tenth of them is left in every vector; what is taken off for
+    // listing rows hides that.
+    if let [.., (_, tenth), (_, all)] = &mut points[..]
+        && all.value < tenth.value
+    {
+        *all = *tenth;
+    }
+    Ok(points)
+}
+
 fn put(costs: &mut EngineCosts, form: Form, subject: &Subject, operation: Operation, points: Vec<(f64, Measured)>) {
     let (family, parameter, ns) = (subject.family, subject.parameter, Curve::new(points));
-    costs.kernels.push(Kernel { form, family, operation, parameter, ns });
+    costs.kernels.push(Kernel { form, family, operation, parameter, ns, visit: 1.0 });
+}
+
+/// Page visits of a measurement.
+struct Visits {
+    ns: Measured,
+    /// Share of the pages that have a row wanted.
+    touched: f64,
 }
 
 /// What page visits cost in a measurement of a column at a share.
@@ -172,15 +277,36 @@ fn visits(
     column: usize,
     share: f64,
     operation: Operation,
-) -> Result<Measured> {
+) -> Result<Visits> {
     let (visits, _) = bench.pages(column)?;
     let a_granule = visits / bench.granules();
-    let page = costs.page(form).map_or(0.0, |p| match operation {
-        Operation::Decode => p.decode.at(a_granule),
-        Operation::Filter => p.filter.at(a_granule),
-    });
     let touched = 1.0 - (1.0 - share).powf(GRANULE / a_granule);
-    Ok(Measured::exact(page * visits * touched))
+    let page = costs.page(form).map_or(0.0, |p| match operation {
+        Operation::Decode => p.decode_ns(a_granule, share / touched),
+        _ => p.filter_ns(a_granule, share / touched),
+    });
+    Ok(Visits { ns: Measured::exact(page * visits * touched), touched })
+}
+
+/// A visit of a page for a row or two, by the column that costs least itself.
+fn sparse(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subject], timing: &Timing) -> Result<()> {
+    let simple = subjects.iter().find(|s| match form {
+        Form::Slotted => s.family == Family::Plain,
+        _ => s.family == Family::BitPack && s.parameter > 10.0,
+    });
+    let Some(column) = simple.and_then(|s| bench.table.schema.index_of(&s.column.0).ok()) else { return Ok(()) };
+    let share = 1e-3;
+    let (with, without) =
+        (bench.scan(&[column], &[passing(share)], timing)?, bench.scan(&[], &[passing(share)], timing)?);
+    let (visits, _) = bench.pages(column)?;
+    let rows = GRANULE * bench.granules() / visits;
+    let touched = 1.0 - (1.0 - share).powf(rows);
+    // Where pages are large, some rows share one; what they cost beyond the first is a value's.
+    let found = with.minus(without).scaled(1.0 / (visits * touched));
+    if let Some(page) = costs.pages.iter_mut().find(|p| p.form == form) {
+        page.sparse = found;
+    }
+    Ok(())
 }
 
 /// The kernel of NULLs is what a column with them costs beyond one without.

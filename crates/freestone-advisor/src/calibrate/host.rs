@@ -21,8 +21,15 @@ pub fn host() -> Host {
         cores: std::thread::available_parallelism().map_or(1, |n| n.get()),
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
         memory_bytes: memory.unwrap_or(0) << 10,
+        page_bytes: page_bytes(),
         hypervisor: is_virtual.then(|| vendor.unwrap_or_else(|| "yes".into())),
     }
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: a question to the system without arguments in memory.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(0)
 }
 
 /// A cache as the system describes it: level, bytes, bytes of a line.

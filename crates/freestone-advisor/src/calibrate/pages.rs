@@ -58,7 +58,7 @@ fn visits(form: Form, design: &str, columns: &[Named], timing: &Timing) -> Resul
             column = all.minus(one).scaled(1.0 / (COLUMNS - 1) as f64);
         }
     }
-    Ok(PageCost { form, decode: Curve::new(decode), column, filter: Curve::new(filter) })
+    Ok(PageCost { form, decode: Curve::new(decode), column, filter: Curve::new(filter), sparse: Measured::default() })
 }
 
 /// Checking pages that were read: by byte, by page, and by row where rows are looked at.
@@ -72,8 +72,8 @@ fn checks(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result
     let (small, small_pages, small_bytes, _) = cost(&[("design", "pax"), ("page_size", "4KiB")])?;
     let (large, large_pages, large_bytes, _) = cost(&[("design", "pax"), ("page_size", "64KiB")])?;
     // Two equations, for bytes and for pages.
-    let per_page = (small.value * large_bytes - large.value * small_bytes)
-        / (small_pages * large_bytes - large_pages * small_bytes);
+    let determinant = small_pages * large_bytes - large_pages * small_bytes;
+    let per_page = (small.value * large_bytes - large.value * small_bytes) / determinant.max(1.0);
     let per_page = per_page.max(0.0);
     let per_byte = ((large.value - per_page * large_pages) / large_bytes).max(0.0);
     costs.admit_page = near(per_page, small);

@@ -66,8 +66,13 @@ impl Bench {
 
     /// Nanoseconds of a scan in one thread.
     pub fn time(&self, request: ScanRequest, timing: &Timing) -> Result<Measured> {
+        self.time_units(request, UNIT_ROWS, timing)
+    }
+
+    /// The same in units of so many rows.
+    pub fn time_units(&self, request: ScanRequest, unit_rows: usize, timing: &Timing) -> Result<Measured> {
         let request = Arc::new(request);
-        let all = units(&self.table, UNIT_ROWS);
+        let all = units(&self.table, unit_rows);
         timing.measure_each(|| {
             let mut cursor = Cursor::new(self.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
             for unit in &all {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringViewArray};
-use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate, f64_key};
+use freestone_codec::{BytesPredicate, IntPredicate, Predicate, f64_key};
 
 use super::scans::Named;
 use crate::profile::Family;
@@ -14,6 +14,8 @@ pub struct Subject {
     pub parameter: f64,
     pub column: Named,
     pub predicate: Option<Predicate>,
+    /// Of texts: equality with one of them.
+    pub equal: Option<Predicate>,
 }
 
 /// xorshift64*: the same tables on every run.
@@ -52,9 +54,12 @@ fn range(low: i128, high: i128) -> Option<Predicate> {
     Some(Predicate::Int(IntPredicate::Range { low, high }))
 }
 
-fn text_above(low: &str) -> Option<Predicate> {
-    let low = Some(BytesBound { value: low.as_bytes().to_vec(), inclusive: true });
-    Some(Predicate::Bytes(BytesPredicate::Range { low, high: None }))
+fn prefix(text: &str) -> Option<Predicate> {
+    Some(Predicate::Bytes(BytesPredicate::Prefix(text.as_bytes().to_vec())))
+}
+
+fn equal(text: &str) -> Option<Predicate> {
+    Some(Predicate::Bytes(BytesPredicate::In(vec![text.as_bytes().to_vec()])))
 }
 
 /// Words as they stand in real text: some letters come often, some together.
@@ -83,7 +88,7 @@ pub fn chunks(rows: usize) -> Vec<Subject> {
 
 fn subject(family: Family, parameter: f64, array: ArrayRef, encoding: &'static str, few: Option<Predicate>) -> Subject {
     let name = format!("{family:?}_{parameter}").to_lowercase().replace('.', "_");
-    Subject { family, parameter, column: (name, array, encoding), predicate: few }
+    Subject { family, parameter, column: (name, array, encoding), predicate: few, equal: None }
 }
 
 fn numbers(rows: usize) -> Vec<Subject> {
@@ -125,26 +130,35 @@ fn numbers(rows: usize) -> Vec<Subject> {
 
 fn dictionaries(rows: usize) -> Vec<Subject> {
     let mut random = Random(13);
-    let entries: Vec<i64> = (0..1000).map(|i| i * 1_000_003_579 + (i * 7919) % 1000).collect();
-    let mut draw = |run: usize| {
-        let codes: Vec<usize> = (0..rows.div_ceil(run)).map(|_| random.below(1000) as usize).collect();
+    let entries: Vec<i64> = (0..8000).map(|i| i * 1_000_003_579 + (i * 7919) % 1000).collect();
+    let mut draw = |run: usize, distinct: u64| {
+        let codes: Vec<usize> = (0..rows.div_ceil(run)).map(|_| random.below(distinct) as usize).collect();
         move |row: usize| codes[row / run]
     };
-    let (each, runs) = (draw(1), draw(40));
-    let few = || range(900 * 1_000_003_579, i128::from(i64::MAX));
+    let (each, runs, many) = (draw(1, 1000), draw(40, 1000), draw(1, 5000));
+    let few = |from: i128| range(from * 1_000_003_579, i128::from(i64::MAX));
+    let own = |code: &dyn Fn(usize) -> usize| ints((0..rows).map(|row| entries[code(row)]));
     let mut subjects = vec![
-        subject(Family::Dictionary, 10.0, ints((0..rows).map(|r| entries[each(r)])), "dictionary", few()),
-        subject(Family::DictionaryRle, 40.0, ints((0..rows).map(|r| entries[runs(r)])), "dictionary_rle", few()),
-        subject(Family::PageDictionary, 10.0, ints((0..rows).map(|r| entries[each(r)])), "page_dictionary", few()),
+        subject(Family::Dictionary, 10.0, own(&each), "dictionary", few(900)),
+        subject(Family::DictionaryRle, 40.0, own(&runs), "dictionary_rle", few(900)),
+        subject(Family::PageDictionary, 1000.0, own(&each), "page_dictionary", few(900)),
+        subject(Family::PageDictionary, 5000.0, own(&many), "page_dictionary", few(4500)),
     ];
     for length in [8usize, 24] {
         let name = |code: usize| format!("{:0width$}", code * 7, width = length);
-        let few = || text_above(&format!("{:0width$}", 900 * 7, width = length));
         let own = |code: &dyn Fn(usize) -> usize| texts((0..rows).map(|row| name(code(row))));
-        let at = length as f64;
-        subjects.push(subject(Family::TextDictionary, at, own(&each), "dictionary", few()));
-        subjects.push(subject(Family::TextDictionaryRle, at, own(&runs), "dictionary_rle", few()));
-        subjects.push(subject(Family::TextPageDictionary, at, own(&each), "page_dictionary", few()));
+        // The hundred words from 900 on begin alike.
+        let (some, at) = (prefix(&name(900)[..length - 2]), length as f64);
+        let mut add = |family, parameter, array, encoding, some: Option<Predicate>| {
+            let equal = equal(&name(500));
+            subjects.push(Subject { equal, ..subject(family, parameter, array, encoding, some) });
+        };
+        add(Family::TextDictionary, at, own(&each), "dictionary", some.clone());
+        add(Family::TextDictionaryRle, at, own(&runs), "dictionary_rle", some.clone());
+        if length == 24 {
+            add(Family::TextPageDictionary, 1000.0, own(&each), "page_dictionary", some.clone());
+            add(Family::TextPageDictionary, 5000.0, own(&many), "page_dictionary", some);
+        }
     }
     subjects
 }
@@ -158,11 +172,15 @@ fn strings(rows: usize) -> Vec<Subject> {
         (Family::Block, "block", &[16, 48]),
     ] {
         for length in lengths {
+            let mut last = String::new();
             let values = texts((0..rows).map(|_| {
                 let length = length / 2 + random.below(*length as u64) as usize + 1;
-                word(&mut random, length)
+                last = word(&mut random, length);
+                last.clone()
             }));
-            subjects.push(subject(family, *length as f64, values, encoding, text_above("st")));
+            let equal = equal(&last);
+            let own = subject(family, *length as f64, values, encoding, prefix("st"));
+            subjects.push(Subject { equal, ..own });
         }
     }
     subjects

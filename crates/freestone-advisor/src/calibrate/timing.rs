@@ -21,7 +21,7 @@ impl Timing {
     pub fn new(effort: Effort) -> Timing {
         match effort {
             Effort::Quick => Timing { effort, least: 2, most: 3, budget: Duration::from_micros(300) },
-            Effort::Normal => Timing { effort, least: 5, most: 15, budget: Duration::from_millis(10) },
+            Effort::Normal => Timing { effort, least: 7, most: 25, budget: Duration::from_millis(25) },
         }
     }
 

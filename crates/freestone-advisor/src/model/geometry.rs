@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use freestone_codec::ColumnPlan;
+use freestone_codec::{ColumnPlan, Encoding, Transform};
 use freestone_store::design::{Design, Group, MediumKind, PageFormat};
 use freestone_store::format::pax;
 use freestone_store::page::HEADER;
@@ -68,6 +68,8 @@ pub struct StoredColumn {
     pub plan: Option<ColumnPlan>,
 }
 
+/// Pages with a dictionary of a granule, where kernels were measured.
+const DICTIONARY_VISITS: f64 = 1.4;
 /// Part of a page's room that rows fill: encoders that can only be tried stop at 96 % or a little above.
 const FILL: f64 = 0.975;
 
@@ -204,39 +206,53 @@ impl Place<'_> {
     fn pax(&mut self) -> GroupGeometry {
         let columns = self.group.columns.clone();
         let alone = columns.len() == 1;
-        let room = self.room();
         let levels = self.levels();
-        let mut row_bytes = 0.0;
-        for column in &columns {
-            let statistics = &self.statistics.columns[*column];
-            let run_lengths =
-                ColumnPlan { transform: freestone_codec::Transform::None, encoding: freestone_codec::Encoding::Rle };
-            let level = (levels.contains(column) && !statistics.is_text()).then_some(run_lengths);
-            let pinned = self.pinned(*column).or(level);
-            let chunk = (room / columns.len() as f64) as usize;
-            let form = self.statistics.chunk_form(*column, &self.layout.order, chunk, alone, pinned);
-            row_bytes += form.bytes;
-            let family = of_chunk(statistics.kind, form.plan, form.bytes);
+        let run_lengths = ColumnPlan { transform: Transform::None, encoding: Encoding::Rle };
+        let form = |column: &usize| {
+            let level = levels.contains(column) && !self.statistics.columns[*column].is_text();
+            let pinned = self.pinned(*column).or(level.then_some(run_lengths));
+            self.statistics.chunk_form(*column, &self.layout.order, alone, pinned)
+        };
+        let forms: Vec<_> = columns.iter().map(form).collect();
+        let header = pax::header_bytes(columns.len()) as f64;
+        let fill = if alone { 0.995 } else { FILL };
+        let mut page_rows = 512.0;
+        let mut geometry = None;
+        for _ in 0..4 {
+            let row_bytes = forms.iter().map(|form| form.bytes(page_rows)).sum();
+            let found = self.geometry(Form::Chunk, row_bytes, header, fill);
+            page_rows = found.page_rows;
+            geometry = Some(found);
+        }
+        for (column, form) in columns.iter().zip(&forms) {
+            let bytes = form.bytes(page_rows);
+            let family = of_chunk(self.statistics.columns[*column].kind, form.plan, bytes);
             self.layout.columns[*column] = StoredColumn {
                 group: self.at,
                 family,
-                parameter: self.parameter(*column, family, form.bytes),
-                bytes: form.bytes,
+                parameter: self.parameter(*column, family, bytes, page_rows),
+                bytes,
                 shared_bytes: form.shared_bytes,
                 page_dictionary_bytes: 0.0,
                 plan: Some(form.plan),
             };
         }
-        let header = pax::header_bytes(columns.len()) as f64;
-        self.geometry(Form::Chunk, row_bytes, header, if alone { 0.995 } else { FILL })
+        geometry.unwrap_or_else(|| self.geometry(Form::Chunk, 8.0, header, fill))
     }
 
     /// What kernels of the family were measured by.
-    fn parameter(&self, column: usize, family: Family, bytes: f64) -> f64 {
+    fn parameter(&self, column: usize, family: Family, bytes: f64, page_rows: f64) -> f64 {
         use Family::*;
         let statistics = &self.statistics.columns[column];
         match family {
-            Text | Fsst | Block | TextDictionary | TextDictionaryRle | TextPageDictionary => statistics.width,
+            Text | Fsst | Block | TextDictionary | TextDictionaryRle => statistics.width,
+            // Entries of the page's dictionary in a granule, whose rows share what they cost.
+            PageDictionary | TextPageDictionary => {
+                let (distinct, runs) = (statistics.distinct, self.statistics.run_rows(column, &self.layout.order));
+                let draws = page_rows / runs.max(1.0);
+                let entries = distinct * (1.0 - (1.0 - 1.0 / distinct.max(1.0)).powf(draws));
+                entries * (GRANULE / page_rows + 1.0) / DICTIONARY_VISITS
+            }
             Rle | DictionaryRle => self.statistics.run_rows(column, &self.layout.order),
             _ => bytes * 8.0,
         }
@@ -304,7 +320,7 @@ impl Place<'_> {
     fn can_abstract(&self, column: usize) -> bool {
         let form = self.statistics.dense_form(column, &self.layout.order, self.pinned(column));
         let statistics = &self.statistics.columns[column];
-        let codes = form.plan.transform == freestone_codec::Transform::Dictionary;
+        let codes = form.plan.transform == Transform::Dictionary;
         statistics.nulls == 0.0 && (statistics.kind == freestone_codec::Kind::Int || codes)
     }
 

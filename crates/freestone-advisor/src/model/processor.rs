@@ -5,12 +5,14 @@ use super::geometry::{GroupGeometry, Layout, StoredColumn};
 use super::prune::Pruned;
 use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
 use crate::profile::{Family, Form, Operation};
-use crate::workload::{Output, Query};
+use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 
 /// Bytes that memory hands over at a time.
 const LINE: f64 = 64.0;
 /// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
 const MOST_LISTED: f64 = 0.9;
+/// Nanoseconds a row of a test that the caller makes of decoded values.
+const OTHER_TEST_NS: f64 = 1.0;
 /// Nanoseconds to unpack a byte of a page's dictionary.
 const PAGE_DICTIONARY_NS: f64 = 1.0;
 
@@ -33,7 +35,7 @@ impl Wanted {
 
     /// The density that costs a value as much where wanted rows lie apart one by one.
     fn effective(&self) -> f64 {
-        if self.density >= 1.0 { 1.0 } else { (self.density * self.run_rows).clamp(self.density, MOST_LISTED) }
+        if self.density >= 1.0 { 1.0 } else { (self.density * self.run_rows).min(MOST_LISTED).max(self.density) }
     }
 }
 
@@ -64,10 +66,12 @@ impl ScanModel {
         count.frame(query, pruned);
         let wanted = count.filters(query, pruned);
         count.parts.rows_left = count.rows * pruned.density;
-        count.parts.select_ns = if query.predicates.is_empty() {
+        count.parts.select_ns = if wanted.density > 0.999 {
             0.0
         } else {
-            count.rows * self.profile.engine.select.at(wanted.density.max(1e-5))
+            // Granules of which no row is left make no list.
+            let lists = count.rows * wanted.touched(GRANULE);
+            lists * self.profile.engine.select.at(wanted.density.max(1e-5))
         };
         count.output(query, wanted);
         count.parts
@@ -88,7 +92,11 @@ impl ScanModel {
 
     fn kernel(&self, form: Form, column: &StoredColumn, operation: Operation, x: f64) -> f64 {
         let engine = &self.profile.engine;
-        let of = |family| engine.kernel(form, family, operation, column.parameter, x);
+        let of = |family| {
+            let found = engine.kernel(form, family, operation, column.parameter, x);
+            let like = || engine.kernel(form, family, Operation::Filter, column.parameter, x);
+            if operation == Operation::Equal { found.or_else(like) } else { found }
+        };
         let other = || instead(column.family).iter().find_map(|family| of(*family));
         of(column.family).or_else(other).unwrap_or(2.0)
     }
@@ -107,7 +115,7 @@ impl Count<'_> {
         let entered = (granules * pruned.units).max(1.0);
         let left = (granules * pruned.granules).max(1.0);
         let judged = query.predicates.len() as f64 * (granules + entered) * engine.judge.value;
-        self.parts.frame_ns = engine.scan.value * self.model.setting.threads as f64
+        self.parts.frame_ns = engine.scan.value * (self.model.setting.threads as f64 - 1.0).max(0.2)
             + self.parts.units * engine.unit.value
             + left * engine.granule.value
             + judged;
@@ -118,7 +126,7 @@ impl Count<'_> {
         let mut order: Vec<usize> = (0..query.predicates.len()).collect();
         let rank = |at: &usize| {
             let (_, passing) = pruned.open[*at];
-            let (cost, page) = self.filter_cost(query.predicates[*at].column, 1.0);
+            let (cost, page) = self.filter_cost(&query.predicates[*at], 1.0);
             (cost + page) / (1.0 - passing).max(1e-6)
         };
         let ranks: Vec<f64> = order.iter().map(rank).collect();
@@ -127,7 +135,7 @@ impl Count<'_> {
         for at in order {
             let column = query.predicates[at].column;
             let (evaluated, passing) = pruned.open[at];
-            self.filter(column, evaluated, wanted);
+            self.filter(&query.predicates[at], evaluated, wanted);
             let runs = self.model.statistics.run_rows(column, &self.layout.order);
             if passing < 0.999 {
                 // Of independent conditions, the one with the shorter runs cuts those of the others.
@@ -139,27 +147,40 @@ impl Count<'_> {
     }
 
     /// Nanoseconds a row for the test, and for the visits of its pages, at a density.
-    fn filter_cost(&self, column: usize, density: f64) -> (f64, f64) {
+    fn filter_cost(&self, predicate: &QueryPredicate, density: f64) -> (f64, f64) {
+        let column = predicate.column;
         let stored = &self.layout.columns[column];
         let group = &self.layout.groups[stored.group];
         let engine = &self.model.profile.engine;
-        let mut cost = self.model.kernel(group.form, stored, Operation::Filter, density.max(1e-5));
+        let is_text = self.model.statistics.columns[column].is_text();
+        let operation = match predicate.form {
+            PredicateForm::Equal | PredicateForm::In if is_text => Operation::Equal,
+            PredicateForm::Other => Operation::Decode,
+            _ => Operation::Filter,
+        };
+        let mut cost = self.model.kernel(group.form, stored, operation, density.max(1e-5));
+        if operation == Operation::Decode {
+            // The caller's test gets values, and answers with bits.
+            cost = cost * density + OTHER_TEST_NS;
+        }
         if self.model.statistics.columns[column].nulls > 0.0 {
             cost += self.model.null_cost(group.form, Operation::Filter, density.max(1e-5));
         }
         let pages = group.pages_a_granule();
-        let page = engine.page(group.form).map_or(400.0, |p| p.filter.at(pages));
+        let page = engine.page(group.form).map_or(400.0, |p| p.filter_ns(pages, density));
+        let page = page * engine.visit(group.form, stored.family, operation);
         (cost, (page + stored.page_dictionary_bytes * PAGE_DICTIONARY_NS) * pages / GRANULE)
     }
 
-    fn filter(&mut self, column: usize, evaluated: f64, before: Wanted) {
+    fn filter(&mut self, predicate: &QueryPredicate, evaluated: f64, before: Wanted) {
+        let column = predicate.column;
         let stored = &self.layout.columns[column];
         let group = &self.layout.groups[stored.group];
         let touched = before.touched(group.page_rows.min(GRANULE));
         let rows = self.rows * evaluated * touched;
         // Within the pages that are touched, the rows that still qualify lie closer.
         let density = (before.density / touched.max(1e-9)).min(1.0);
-        let (cost, page) = self.filter_cost(column, density);
+        let (cost, page) = self.filter_cost(predicate, density);
         self.parts.filter_ns += rows * cost;
         self.parts.page_ns += rows * page;
         self.parts.pages_visited += rows * group.pages_a_granule() / GRANULE;
@@ -182,7 +203,7 @@ impl Count<'_> {
         let columns = query.columns.len() as f64;
         let batches = (rows / GRANULE).max(1.0);
         self.parts.output_ns += batches * (engine.batch.value + columns * engine.batch_column.value);
-        if query.output != Output::Columns {
+        if query.output == Output::Rows {
             let texts = query.columns.iter().map(|c| &self.model.statistics.columns[*c]).filter(|c| c.is_text());
             let bytes: f64 = texts.map(|c| c.width).sum();
             self.parts.output_ns += rows * (columns * engine.tuple_value.value + bytes * engine.tuple_byte.value);
@@ -197,16 +218,18 @@ impl Count<'_> {
         let touched = wanted.touched(group.page_rows.min(GRANULE));
         let pages = group.pages_a_granule();
         let visits = self.rows / GRANULE * pages * touched;
-        let (first, further) = engine.page(group.form).map_or((400.0, 60.0), |p| (p.decode.at(pages), p.column.value));
-        self.parts.page_ns += visits * (first + further * (columns.len() as f64 - 1.0));
         self.parts.pages_visited += visits;
         let rows = self.rows * wanted.density;
         let density = (wanted.effective() / touched.max(1e-9)).clamp(1e-5, 1.0);
         let density = if wanted.density < 1.0 { density.min(MOST_LISTED) } else { 1.0 };
+        let page = engine.page(group.form);
+        let (first, further) = page.map_or((400.0, 60.0), |p| (p.decode_ns(pages, density), p.column.value));
+        self.parts.page_ns += visits * (first - further).max(0.0);
         for column in &columns {
             let stored = &self.layout.columns[*column];
             self.parts.decode_ns += rows * self.model.kernel(group.form, stored, Operation::Decode, density);
-            self.parts.page_ns += visits * stored.page_dictionary_bytes * PAGE_DICTIONARY_NS;
+            let visit = further * engine.visit(group.form, stored.family, Operation::Decode);
+            self.parts.page_ns += visits * (visit + stored.page_dictionary_bytes * PAGE_DICTIONARY_NS);
             if self.model.statistics.columns[*column].nulls > 0.0 {
                 self.parts.decode_ns += rows * self.model.null_cost(group.form, Operation::Decode, density);
             }

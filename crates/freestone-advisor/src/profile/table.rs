@@ -22,6 +22,7 @@ impl Profile {
         let source = if self.source == Source::Measured { "measured" } else { "assumed" };
         rows.said("host", format!("processor ({source})"), self.host.cores as f64, "cores", &self.host.cpu);
         rows.said("host", "memory".into(), self.host.memory_bytes as f64, "bytes", &self.host.kernel);
+        rows.put("host", "memory page", Measured::exact(self.host.page_bytes as f64), "bytes");
         let hypervisor = self.host.hypervisor.clone().unwrap_or_else(|| "none".into());
         rows.said("host", "hypervisor".into(), f64::from(u8::from(self.host.hypervisor.is_some())), "", &hypervisor);
         rows.hardware(&self.hardware);
@@ -117,6 +118,7 @@ impl Rows {
             let form = format!("{:?}", page.form).to_lowercase();
             self.curve("page", &format!("{form} decode, pages a granule"), &page.decode, "ns/page");
             self.put("page", format!("{form} decode, a further column"), page.column, "ns/page");
+            self.put("page", format!("{form}, sparse"), page.sparse, "ns/page");
             self.curve("page", &format!("{form} filter, pages a granule"), &page.filter, "ns/page");
         }
         for k in &engine.kernels {

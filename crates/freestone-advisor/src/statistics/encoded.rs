@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use freestone_codec::{
@@ -18,8 +19,8 @@ use super::{TableStatistics, lock};
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChunkForm {
     pub plan: ColumnPlan,
-    /// Bytes a value, with its share of the chunk's header.
-    pub bytes: f64,
+    /// Rows of a chunk, and bytes a value then, with its share of the chunk's header; ascending.
+    pub sizes: Vec<(f64, f64)>,
     /// Bytes of the segment's dictionary or symbol table.
     pub shared_bytes: f64,
 }
@@ -58,7 +59,7 @@ pub struct SlottedForm {
 #[derive(Debug, Default)]
 pub struct Forms {
     choices: HashMap<(usize, Order, bool, Option<ColumnPlan>), Arc<(Choice, f64)>>,
-    chunks: HashMap<(usize, Order, u32, bool, Option<ColumnPlan>), ChunkForm>,
+    chunks: HashMap<(usize, Order, bool, Option<ColumnPlan>), Arc<ChunkForm>>,
     dense: HashMap<(usize, Order, Option<ColumnPlan>), Arc<DenseForm>>,
     prefixes: HashMap<(Order, Vec<usize>), Arc<Vec<(f64, usize, f64)>>>,
 }
@@ -74,28 +75,21 @@ const DICTIONARY_ENTRIES_MAX: f64 = 65536.0;
 const BYTES_PER_NS: f64 = 0.1;
 
 impl TableStatistics {
-    /// A column as chunks of at most `chunk_bytes`, alone on its pages or not, with the rows in `order`.
-    pub fn chunk_form(
-        &self,
-        column: usize,
-        order: &Order,
-        chunk_bytes: usize,
-        alone: bool,
-        pinned: Option<ColumnPlan>,
-    ) -> ChunkForm {
-        let bucket = (chunk_bytes.max(64) as f64).log2().round() as u32;
-        let key = (column, order.clone(), bucket, alone, pinned);
+    /// A column as chunks, alone on its pages or not, with the rows in `order`.
+    pub fn chunk_form(&self, column: usize, order: &Order, alone: bool, pinned: Option<ColumnPlan>) -> Arc<ChunkForm> {
+        let key = (column, order.clone(), alone, pinned);
         if let Some(known) = lock(&self.forms).chunks.get(&key) {
             return known.clone();
         }
         let choice = self.choice(column, order, alone, pinned);
         let ordered = self.ordered(order);
         let data = ordered.column(column, self);
-        let mut bytes = chunk_bytes_a_value(data, &choice.0, self.parts(order, data), 1 << bucket);
+        let mut sizes = chunk_sizes(data, &choice.0, &self.parts(order, data), alone);
         if matches!(choice.0.plan.encoding, Encoding::Delta | Encoding::DeltaLz) && order.sort.contains(&column) {
-            bytes = (bytes - ordered.excess_delta_bits(self) / 8.0).max(0.05);
+            let excess = ordered.excess_delta_bits(self) / 8.0;
+            sizes.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes - excess).max(0.05));
         }
-        let form = ChunkForm { plan: choice.0.plan, bytes, shared_bytes: choice.1 };
+        let form = Arc::new(ChunkForm { plan: choice.0.plan, sizes, shared_bytes: choice.1 });
         lock(&self.forms).chunks.entry(key).or_insert(form).clone()
     }
 
@@ -207,7 +201,7 @@ impl TableStatistics {
     }
 
     /// Where neighbouring rows of the sample begin and end.
-    fn parts(&self, order: &Order, data: &ColumnData) -> Vec<std::ops::Range<usize>> {
+    fn parts(&self, order: &Order, data: &ColumnData) -> Vec<Range<usize>> {
         if order.is_current() {
             return self.sample.blocks.clone();
         }
@@ -220,19 +214,48 @@ fn prepared<'a>(data: &'a ColumnData, choice: &'a Choice) -> Option<Prepared<'a>
     prepare(data.values(), data.validity.as_deref(), choice.plan, choice.shared.as_ref()).ok()
 }
 
-fn chunk_bytes_a_value(data: &ColumnData, choice: &Choice, parts: Vec<std::ops::Range<usize>>, budget: usize) -> f64 {
+/// Rows of the chunks that are tried. Those of a column alone on its pages are as long as pages let them.
+const CHUNK_ROWS: [usize; 5] = [16, 64, 256, 1024, 4096];
+
+fn chunk_sizes(data: &ColumnData, choice: &Choice, parts: &[Range<usize>], alone: bool) -> Vec<(f64, f64)> {
     let raw = data.byte_size() as f64 / data.len().max(1) as f64;
-    let Some(column) = prepared(data, choice) else { return raw };
-    let (mut rows, mut bytes, mut chunk) = (0, 0, vec![]);
-    for part in parts {
-        let count = fit(&column, part.start, part.len(), budget);
-        chunk.clear();
-        if count > 0 && encode(&column, part.start, count, &mut chunk).is_ok() {
-            rows += count;
-            bytes += chunk.len().next_multiple_of(8);
+    let Some(column) = prepared(data, choice) else { return vec![(1.0, raw)] };
+    let size = |rows: usize, budget: usize| {
+        let (mut taken, mut bytes, mut chunk) = (0, 0, vec![]);
+        for part in parts {
+            let most = rows.min(part.len());
+            let count = if budget < usize::MAX { fit(&column, part.start, most, budget) } else { most };
+            chunk.clear();
+            if count > 0 && encode(&column, part.start, count, &mut chunk).is_ok() {
+                taken += count;
+                bytes += if alone { chunk.len() } else { chunk.len().next_multiple_of(8) };
+            }
+        }
+        (taken > 0).then(|| ((taken / parts.len().max(1)) as f64, bytes as f64 / taken as f64))
+    };
+    let tried = if alone {
+        vec![size(usize::MAX, PAGE_BYTES - 40)]
+    } else {
+        CHUNK_ROWS.iter().map(|rows| size(*rows, usize::MAX)).collect()
+    };
+    let mut sizes: Vec<(f64, f64)> = tried.into_iter().flatten().collect();
+    sizes.dedup_by(|a, b| a.0 <= b.0);
+    if sizes.is_empty() { vec![(1.0, raw)] } else { sizes }
+}
+
+impl ChunkForm {
+    /// Bytes a value on chunks of `rows` rows: linear in bytes a chunk between those that were tried.
+    pub fn bytes(&self, rows: f64) -> f64 {
+        let right = self.sizes.partition_point(|(tried, _)| *tried < rows);
+        match (right.checked_sub(1).and_then(|at| self.sizes.get(at)), self.sizes.get(right)) {
+            (None, None) => 8.0,
+            (Some((_, only)), None) | (None, Some((_, only))) => *only,
+            (Some((from, a)), Some((to, b))) => {
+                let share = (rows - from) / (to - from);
+                (a * from + (b * to - a * from) * share) / rows
+            }
         }
     }
-    if rows == 0 { raw } else { bytes as f64 / rows as f64 }
 }
 
 fn dense_column<'a>(column: &'a Prepared<'_>, choice: &Choice, segment_rows: f64) -> DenseColumn<'a> {

@@ -102,15 +102,23 @@ impl Sample {
         }
     }
 
-    /// Different values in `rows` rows (Haas and Stokes 1998, the estimator D_uj1): those of the sample, and more the more
-    /// of them came once.
+    /// Different values in `rows` rows (Haas and Stokes 1998, the estimator D_uj1, over runs of equal values, as rows of
+    /// one are not drawn apart): those of the sample, and more the more of them came once.
     pub fn distinct(&self, column: usize, rows: u64) -> f64 {
-        let counts = self.with_keys(column, count_keys);
-        let (sampled, rows) = (self.rows().max(1) as f64, (rows as f64).max(1.0));
+        let data = &self.columns[column];
+        let mut starts = vec![];
+        for block in &self.blocks {
+            let valid = block.clone().filter(|row| data.is_valid(*row));
+            let begins =
+                |row: &usize| *row == block.start || !data.is_valid(row - 1) || key(data, *row) != key(data, row - 1);
+            starts.extend(valid.filter(begins));
+        }
+        let counts = count_keys(&mut starts.iter().map(|row| key(data, *row)));
+        let (runs, rows) = (starts.len().max(1) as f64, (rows as f64).max(1.0));
         let (found, once) = (counts.0 as f64, counts.1 as f64);
-        let share = (sampled / rows).min(1.0);
-        let unseen = 1.0 - (1.0 - share) * once / sampled;
-        (found / unseen.max(1e-9)).clamp(found, rows)
+        let share = (self.rows().max(1) as f64 / rows).min(1.0);
+        let unseen = 1.0 - (1.0 - share) * once / runs;
+        (found / unseen.max(1e-9)).clamp(found, rows.max(found))
     }
 
     pub fn run_rows(&self, column: usize) -> f64 {
