@@ -173,10 +173,13 @@ class Connection:
         return dict(self._run(f"SELECT * FROM freestone_design({_text(table)})").fetchall())
 
     def advise(self, table: Optional[str] = None, *, budget: Optional[str] = None) -> Relation:
-        """Designs that the advisor recommends, for a table or all of them.
+        """Designs for a table, or for all that queries read: predicted, tried on a sample, the best first.
+
+        Args:
+            budget: what a table may take, as ``"2GB"``.
 
         Raises:
-            NotSupportedError: in a version without the advisor.
+            ProgrammingError: there is no such table, or no query on it is in the workload log.
         """
         words = ["ADVISE"]
         words += [_name(table)] if table is not None else []

@@ -71,7 +71,6 @@ def test_cursors(db):
         ("create table t (a int)", freestone.ProgrammingError, "exists"),
         ("insert into t values (null)", freestone.IntegrityError, "NOT NULL"),
         ("insert into t values ('x')", freestone.DataError, "x"),
-        ("advise t", freestone.NotSupportedError, "advisor"),
         ("begin", freestone.NotSupportedError, "transactions"),
         ("select * from 'missing.csv'", freestone.ProgrammingError, "missing.csv"),
     ],
@@ -95,8 +94,21 @@ def test_errors_have_hints_and_travel(db):
     assert caught.value.hint == "did you mean lineitem?"
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (type(copy), copy.message, copy.hint) == (freestone.ProgrammingError, caught.value.message, caught.value.hint)
-    with pytest.raises(freestone.NotSupportedError, match="advisor"):
-        db.advise("lineitem", budget="1GB")
+
+
+def test_advice_follows_the_queries(db):
+    columns = ", ".join(f"(value * {n} + 7) % 1000 as c{n}" for n in range(12))
+    db.sql(f"create table t with (design = 'row') as select {columns} from range(100000)")
+    with pytest.raises(freestone.ProgrammingError, match="nothing to advise"):
+        db.advise("t")
+    for _ in range(3):
+        db.sql("select sum(c1) from t where c2 < 500").fetchall()
+    advice = db.advise("t", budget="1GB").arrow().to_pylist()
+    assert [row["advice"] for row in advice].count("recommended") == 1
+    best = next(row for row in advice if row["advice"] == "recommended")
+    assert best["rank"] == 1 and best["measured_ms"] > 0 and best["apply"].startswith('ALTER TABLE "t" SET DESIGN')
+    log = db.sql("select statement, runs from freestone_workload()").fetchall()
+    assert (log[0][0].lower(), log[0][1]) == ("select sum(c1) from t where c2 < ?", 3)
 
 
 def cancel_soon(db):

@@ -99,10 +99,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Experiments, peer benchmarks and their data
     Lab(LabArgs),
-    #[command(hide = true)]
-    Calibrate(AnyArgs),
-    #[command(hide = true)]
-    Advise(AnyArgs),
+    /// Measures this machine, for predictions of what scans cost
+    Calibrate(CalibrateArgs),
+    /// Recommends designs for the tables of a database, by what queries ask of them
+    Advise(AdviseArgs),
     /// Serves a database over PostgreSQL's protocol and Arrow Flight SQL
     Serve(Box<ServeArgs>),
     /// Adds, removes and lists the users of a server
@@ -374,11 +374,77 @@ pub struct LinkArgs {
     pub command: Vec<std::ffi::OsString>,
 }
 
-/// Takes whatever a command of a later version takes.
+const CALIBRATE_HELP: &str = "\
+Takes most of a minute; do nothing else meanwhile. Predictions of ADVISE and WHATIF use what it finds.
+The profile is kept in ~/.local/state/freestone/profile.json, or where FREESTONE_PROFILE says.";
+
 #[derive(Debug, Args)]
-pub struct AnyArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub rest: Vec<std::ffi::OsString>,
+#[command(after_help = CALIBRATE_HELP)]
+pub struct CalibrateArgs {
+    /// Takes a second or two, for rough figures
+    #[arg(long)]
+    pub quick: bool,
+
+    /// A folder on the disk to measure; default: this one
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+
+    /// Prints JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+
+    /// Writes tables and plots as an HTML page
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+const ADVISE_HELP: &str = "\
+Examples:
+  freestone advise sales
+  freestone advise sales --table orders --budget 2GB
+  freestone advise sales --workload dashboard.sql --json
+  freestone advise sales --apply
+
+Without --workload, advice is by the queries that ran on the database (SELECT * FROM freestone_workload()).
+A workload file holds SELECTs; a comment `-- weight: 10` before one says how much more often it runs.
+The best designs are stored as a sample, in memory or a temporary folder, and timed before one is recommended.";
+
+#[derive(Debug, Args)]
+#[command(after_help = ADVISE_HELP)]
+pub struct AdviseArgs {
+    /// The database folder
+    pub db: PathBuf,
+
+    /// Advises on this table only
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+
+    /// A file of weighted SQL, in place of the log of what ran
+    #[arg(long, value_name = "FILE")]
+    pub workload: Option<PathBuf>,
+
+    /// What a table may take, copies included, as 2GB or 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub budget: Option<usize>,
+
+    /// Copies of a table in designs of their own that may be recommended, the table included
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub copies: usize,
+
+    /// Recommends by prediction alone
+    #[arg(long)]
+    pub no_verify: bool,
+
+    /// Converts the tables to the designs that are recommended
+    #[arg(long)]
+    pub apply: bool,
+
+    /// Prints JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub engine: EngineArgs,
 }
 
 /// A source of statements.

@@ -1,5 +1,6 @@
 //! The `freestone` command: a shell on the engine, and its jobs as sub-commands. See `--help`.
 
+mod advise;
 mod allocator;
 mod args;
 mod backend;

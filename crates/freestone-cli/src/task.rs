@@ -9,15 +9,15 @@ use freestone_lab::generate::{acs, ontime, ssb};
 
 use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs, LabCommand, LinkArgs};
 use crate::failure::{Failure, note};
-use crate::{serve, user};
+use crate::{advise, serve, user};
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(args) => demo(&args),
         Command::Check(args) => check(&args),
         Command::Lab(args) => lab(&args.command),
-        Command::Calibrate(_) => absent("calibrate"),
-        Command::Advise(_) => absent("advise"),
+        Command::Calibrate(args) => advise::calibrate(&args),
+        Command::Advise(args) => advise::advise(&args),
         Command::Serve(args) => serve::run(*args),
         Command::User(args) => user::run(args.command),
     }
@@ -80,7 +80,7 @@ fn refutation(refuted: &[String]) -> Result<(), Failure> {
 }
 
 /// One line of what this program is made of.
-fn versions() -> String {
+pub fn versions() -> String {
     format!("freestone {}", crate::args::LONG_VERSION.replace('\n', ", "))
 }
 
@@ -187,16 +187,12 @@ fn repair(db: &Path) -> Result<(), Failure> {
 }
 
 /// A line on standard output.
-fn print(line: &str) -> Result<(), Failure> {
+pub fn print(line: &str) -> Result<(), Failure> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
         Err(error) => Err(Failure::error(format!("cannot write to standard output: {error}"))),
         Ok(()) => Ok(()),
     }
-}
-
-fn absent(name: &str) -> Result<(), Failure> {
-    Err(Failure::with_hint(format!("`freestone {name}` is not in this version"), "`freestone --help` lists what is"))
 }
 
 #[cfg(test)]

@@ -188,10 +188,83 @@ fn failures_exit_with_1_and_wrong_usage_with_2() {
 }
 
 #[test]
-fn commands_of_later_versions_say_so() {
-    for arguments in [&["calibrate"][..], &["advise", "db"]] {
-        check_failure(&freestone(arguments), 1, &["error: ", "is not in this version", "hint: "]);
+fn advice_follows_what_queries_ask() {
+    let folder = folder();
+    let run = |arguments: &[&str]| {
+        let output = freestone_in(folder.path(), arguments, "");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let columns: Vec<String> = (0..20).map(|n| format!("(value * {n} + 7) % 1000 AS c{n}")).collect();
+    let list = columns.join(", ");
+    run(&["db", "-c", &format!("CREATE TABLE t WITH (design = 'row') AS SELECT {list} FROM range(200000)")]);
+    check_failure(&freestone_in(folder.path(), &["advise", "db"], ""), 1, &["error: ", "nothing to advise", "hint: "]);
+    check_failure(&freestone_in(folder.path(), &["advise", "db", "--table", "x"], ""), 1, &["error: ", "x", "hint: "]);
+
+    for _ in 0..3 {
+        run(&["db", "--format", "csv", "-c", "SELECT sum(c1) FROM t WHERE c2 < 500"]);
     }
+    let log =
+        run(&["db", "--format", "csv", "-c", "SELECT \"table\", runs, columns, statement FROM freestone_workload()"]);
+    assert!(log.contains("t,3,c1,") && log.contains("c2 < ?") && !log.contains("500"), "{log}");
+
+    // One column of twenty: a row store is the wrong form.
+    let advice: serde_json::Value = serde_json::from_str(&run(&["advise", "db", "--json"])).expect("JSON");
+    assert_eq!((&advice[0]["table"], &advice[0]["keep"]), (&"t".into(), &false.into()), "{advice}");
+    assert!(advice[0]["designs"][0]["measured_ms"].is_number() && advice[0]["current"]["measured_ms"].is_number());
+    let shown = run(&["advise", "db"]);
+    assert!(shown.contains("table t: convert") && shown.contains("ALTER TABLE"), "{shown}");
+
+    let before = run(&["db", "--format", "csv", "-c", "SELECT sum(c3), count(*) FROM t"]);
+    run(&["advise", "db", "--table", "t", "--apply"]);
+    let design = run(&["db", "--format", "csv", "-c", "SELECT design FROM freestone_tables()"]);
+    assert!(!design.contains("design = 'row'"), "{design}");
+    assert_eq!(run(&["db", "--format", "csv", "-c", "SELECT sum(c3), count(*) FROM t"]), before);
+    let again: serde_json::Value =
+        serde_json::from_str(&run(&["advise", "db", "--json", "--no-verify"])).expect("JSON");
+    assert_eq!(again[0]["keep"], true, "{again}");
+}
+
+#[test]
+fn workloads_come_from_files_too() {
+    let folder = folder();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a folder to write in");
+    let setup = "CREATE TABLE t AS SELECT value AS a, value % 10 AS b FROM range(50000)";
+    assert!(freestone_in(folder.path(), &["db", "-c", setup], "").status.success());
+    write("good.sql", "-- weight: 10\nSELECT sum(a) FROM t WHERE b = 3;\nSELECT * FROM t WHERE a = 77;");
+    let output = freestone_in(folder.path(), &["advise", "db", "--workload", "good.sql", "--json"], "");
+    let advice: serde_json::Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+    let weights: Vec<f64> =
+        (0..2).map(|at| advice[0]["current"]["queries"][at]["weight"].as_f64().expect("a weight")).collect();
+    assert_eq!(weights, [10.0, 1.0]);
+    write("bad.sql", "SELECT a FROM t;\nSELECT nothing FROM t");
+    let output = freestone_in(folder.path(), &["advise", "db", "--workload", "bad.sql"], "");
+    check_failure(&output, 1, &["error: line 2 of the workload", "nothing"]);
+    let output = freestone_in(folder.path(), &["advise", "db", "--workload", "none.sql"], "");
+    check_failure(&output, 1, &["error: none.sql", "hint: "]);
+}
+
+#[test]
+fn calibration_is_kept_and_shown() {
+    let folder = folder();
+    let profile = folder.path().join("profile.json");
+    let run = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        let output =
+            command.current_dir(folder.path()).env("FREESTONE_PROFILE", &profile).output().expect("the program runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let rows = "SELECT count(*) > 50, bool_or(name LIKE '%(assumed)%') FROM freestone_profile()";
+    assert!(run(&["--format", "csv", "-c", rows]).contains("true,true"));
+    let shown = run(&["calibrate", "--quick", "--output", "page.html"]);
+    assert!(shown.contains("L1 size") && shown.contains("(measured)"), "{shown}");
+    assert!(std::fs::read_to_string(folder.path().join("page.html")).expect("the page").contains("<svg"));
+    assert!(run(&["--format", "csv", "-c", rows]).contains("true,false"));
+    std::fs::write(&profile, "{}").expect("the folder is writable");
+    let mut damaged = command(&["-c", "SELECT * FROM freestone_profile()"]);
+    let output = damaged.env("FREESTONE_PROFILE", &profile).output().expect("the program runs");
+    check_failure(&output, 1, &["profile.json"]);
 }
 
 #[test]

@@ -4,12 +4,14 @@
 //! | module | what |
 //! |---|---|
 //! | [`generate`], [`queries`] | tables and SQL |
+//! | [`calibration`] | a machine's profile as findings |
 //! | [`demo`] | the main job on generated data, with a report |
 //! | [`experiments`] | the papers' experiments, each a name, a run and [`findings::Findings`] |
 //! | [`link`], [`flight`] | a slow network between two namespaces; a peer of the export benchmark |
 //! | [`findings`] | what was found, as data: tables, charts, checks |
 //! | [`page`], [`terminal`] | findings as one HTML page, and as text |
 
+pub mod calibration;
 mod chart;
 pub mod demo;
 mod engine;

@@ -28,6 +28,7 @@ use crate::access::{Access, Extension};
 use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::provider::FreestoneTable;
+use crate::workload::WorkloadLog;
 use crate::{files, functions, statement};
 
 pub(crate) const CATALOG: &str = "freestone";
@@ -42,6 +43,7 @@ pub(crate) struct Planner {
     base: Arc<SessionState>,
     access: Access,
     extension: Arc<Extension>,
+    log: Arc<WorkloadLog>,
 }
 
 /// What the target of a write is planned as.
@@ -120,8 +122,8 @@ impl From<Inputs> for Parameters {
 }
 
 impl Planner {
-    pub fn new(base: SessionState, access: Access) -> Self {
-        Planner { base: Arc::new(base), access, extension: Arc::default() }
+    pub fn new(base: SessionState, access: Access, log: Arc<WorkloadLog>) -> Self {
+        Planner { base: Arc::new(base), access, extension: Arc::default(), log }
     }
 
     pub fn with_settings(&self, base: SessionState) -> Self {
@@ -139,7 +141,7 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        functions::register(&mut state, &scope.snapshot);
+        functions::register(&mut state, &scope.snapshot, &self.log);
         let schema = StatementSchema { planner: self.clone(), scope: scope.clone(), lists_broken_views: false };
         let functions = Arc::new(state.table_functions().clone());
         state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema), functions }));

@@ -1,7 +1,7 @@
 //! A database: one folder (or memory), its store, and what all of its sessions share.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
@@ -15,6 +15,7 @@ use crate::memory::{self, Division, SpillPool};
 use crate::merger::Merger;
 use crate::options::Options;
 use crate::session::Session;
+use crate::workload::WorkloadLog;
 
 /// Memory consumers that an out-of-memory error names.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
@@ -26,6 +27,8 @@ pub struct Database {
     division: Division,
     runtime: Arc<RuntimeEnv>,
     merger: Merger,
+    workload: Arc<WorkloadLog>,
+    folder: Option<PathBuf>,
 }
 
 impl Database {
@@ -33,14 +36,14 @@ impl Database {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Database>> {
         let division = Division::of(&options);
         let store = Store::open(path.as_ref(), store_options(&options, &division))?;
-        Self::over(store, options, division)
+        Self::over(store, options, division, Some(path.as_ref()))
     }
 
     /// A database that lives as long as the process.
     pub fn in_memory(options: Options) -> Result<Arc<Database>> {
         let division = Division::of(&options);
         let store = Store::in_memory(store_options(&options, &division))?;
-        Self::over(store, options, division)
+        Self::over(store, options, division, None)
     }
 
     /// Makes the damaged commit log of a database usable again, as far as that can be, and says what it did and what is
@@ -49,11 +52,13 @@ impl Database {
         Ok(Store::repair(path.as_ref())?)
     }
 
-    fn over(store: Store, options: Options, division: Division) -> Result<Arc<Database>> {
+    fn over(store: Store, options: Options, division: Division, folder: Option<&Path>) -> Result<Arc<Database>> {
         let runtime = runtime(&options, &division)?;
         let options = Options { cache_bytes: division.cache, ..options };
         let merger = Merger::default();
-        Ok(Arc::new(Database { store: Arc::new(store), options, division, runtime, merger }))
+        let workload = Arc::new(WorkloadLog::new(folder, options.read_only));
+        let (store, folder) = (Arc::new(store), folder.map(Path::to_owned));
+        Ok(Arc::new(Database { store, options, division, runtime, merger, workload, folder }))
     }
 
     /// A session with settings of its own.
@@ -66,6 +71,11 @@ impl Database {
         Session::new(self.clone(), access)
     }
 
+    /// The folder of the database; none for one in memory.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -73,6 +83,11 @@ impl Database {
     /// The store below, for callers that need what SQL does not say.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// What statements asked of the tables.
+    pub(crate) fn workload(&self) -> &Arc<WorkloadLog> {
+        &self.workload
     }
 
     pub(crate) fn division(&self) -> &Division {

@@ -4,6 +4,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
+use freestone_advisor::AdvisorError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
@@ -56,6 +57,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), hint: None }
+    }
+
+    /// Says where, before what.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
     }
 
     /// Adds what the user can do about it.
@@ -126,6 +133,18 @@ impl From<ArrowError> for Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         translate_store(&error)
+    }
+}
+
+impl From<AdvisorError> for Error {
+    fn from(error: AdvisorError) -> Self {
+        match error {
+            AdvisorError::Store(error) => error.into(),
+            AdvisorError::File { .. } => Error::new(ErrorKind::Io, error.to_string()),
+            AdvisorError::Format { .. } => Error::new(ErrorKind::Io, error.to_string())
+                .with_hint("nothing else depends on this file: remove it, and CALIBRATE makes it anew"),
+            AdvisorError::Invalid(text) => Error::invalid(text),
+        }
     }
 }
 

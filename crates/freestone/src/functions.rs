@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringViewArray, UInt64Array};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringViewArray, TimestampSecondArray, UInt64Array,
+};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::datasource::MemTable;
@@ -17,34 +19,43 @@ use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{Snapshot, Table};
 
+use crate::advise;
 use crate::error::{Error, Result};
-use crate::statement::{advisor, quote};
+use crate::statement::quote;
+use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.
-pub(crate) fn register(state: &mut SessionState, snapshot: &Arc<Snapshot>) {
+pub(crate) fn register(state: &mut SessionState, snapshot: &Arc<Snapshot>, log: &Arc<WorkloadLog>) {
     for (name, rows) in FUNCTIONS {
-        state.register_udtf(name, Arc::new(MetadataFunction { name, rows, snapshot: snapshot.clone() }));
+        let known = Known { snapshot: snapshot.clone(), log: log.clone() };
+        state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
 
-type Rows = fn(&Snapshot, Argument) -> Result<RecordBatch>;
+/// What the functions tell of.
+struct Known {
+    snapshot: Arc<Snapshot>,
+    log: Arc<WorkloadLog>,
+}
+
+type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
 const FUNCTIONS: [(&str, Rows); 9] = [
-    ("freestone_tables", |snapshot, _| tables(snapshot)),
-    ("freestone_views", |snapshot, _| views(snapshot)),
-    ("freestone_keys", |snapshot, _| keys(snapshot)),
-    ("freestone_design", |snapshot, argument| design(argument.table(snapshot)?)),
-    ("freestone_segments", |snapshot, argument| segments(argument.table(snapshot)?)),
-    ("freestone_columns", |snapshot, argument| columns(argument.table(snapshot)?)),
-    ("freestone_zones", |snapshot, argument| zones(argument.table(snapshot)?)),
-    ("freestone_profile", |_, _| Err(advisor("freestone_profile()"))),
-    ("freestone_workload", |_, _| Err(advisor("freestone_workload()"))),
+    ("freestone_tables", |known, _| tables(&known.snapshot)),
+    ("freestone_views", |known, _| views(&known.snapshot)),
+    ("freestone_keys", |known, _| keys(&known.snapshot)),
+    ("freestone_design", |known, argument| design(argument.table(&known.snapshot)?)),
+    ("freestone_segments", |known, argument| segments(argument.table(&known.snapshot)?)),
+    ("freestone_columns", |known, argument| columns(argument.table(&known.snapshot)?)),
+    ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
+    ("freestone_profile", |_, _| advise::profile_batch(&advise::profile()?)),
+    ("freestone_workload", |known, _| workload(&known.log.scans()?)),
 ];
 
 struct MetadataFunction {
     name: &'static str,
     rows: Rows,
-    snapshot: Arc<Snapshot>,
+    known: Known,
 }
 
 impl std::fmt::Debug for MetadataFunction {
@@ -56,7 +67,7 @@ impl std::fmt::Debug for MetadataFunction {
 impl TableFunctionImpl for MetadataFunction {
     fn call_with_args(&self, arguments: TableFunctionArgs) -> Result<Arc<dyn TableProvider>, DataFusionError> {
         let argument = Argument { function: self.name, value: text(arguments.exprs()) };
-        let batch = (self.rows)(&self.snapshot, argument)?;
+        let batch = (self.rows)(&self.known, argument)?;
         Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
     }
 }
@@ -136,6 +147,30 @@ fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
         ("referenced_table", true, texts(rows.iter().map(|row| row.5.clone()))),
         ("referenced_column", true, texts(rows.iter().map(|row| row.6.clone()))),
     ])
+}
+
+/// `freestone_workload()`: what queries asked of the tables, those that took most time first.
+fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
+    let texts_of = |of: fn(&LoggedScan) -> String| texts(scans.iter().map(|scan| Some(of(scan))));
+    let floats = |of: fn(&LoggedScan) -> f64| Arc::new(scans.iter().map(of).collect::<Float64Array>()) as ArrayRef;
+    batch(vec![
+        ("table", false, texts_of(|scan| scan.table.clone())),
+        ("statement", false, texts_of(|scan| scan.statement.clone())),
+        ("runs", false, numbers(scans.iter().map(|scan| Some(scan.runs)))),
+        ("mean_ms", false, floats(|scan| scan.total_ms / scan.runs.max(1) as f64)),
+        ("total_ms", false, floats(|scan| scan.total_ms)),
+        ("columns", false, texts_of(|scan| scan.columns.join(", "))),
+        ("predicates", false, texts_of(|scan| scan.predicates.iter().map(predicate).collect::<Vec<_>>().join(", "))),
+        ("selectivity", false, floats(|scan| scan.predicates.iter().map(|p| p.selectivity).product())),
+        ("output", false, texts_of(|scan| format!("{:?}", scan.output).to_lowercase())),
+        ("last_run", false, Arc::new(scans.iter().map(|s| Some(s.last_run as i64)).collect::<TimestampSecondArray>())),
+    ])
+}
+
+/// A conjunct in words: `price range 0.25`.
+fn predicate(predicate: &LoggedPredicate) -> String {
+    let form = format!("{:?}", predicate.form).to_lowercase();
+    format!("{} {form} {:.3}", predicate.column, predicate.selectivity)
 }
 
 /// `freestone_design('t')`: the options that make the table's design, one a row.
@@ -435,21 +470,21 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
     }
 }
 
-fn batch(columns: Vec<(&str, bool, ArrayRef)>) -> Result<RecordBatch> {
+pub(crate) fn batch(columns: Vec<(&str, bool, ArrayRef)>) -> Result<RecordBatch> {
     let field =
         |(name, nullable, values): &(&str, bool, ArrayRef)| Field::new(*name, values.data_type().clone(), *nullable);
     let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
     Ok(RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(.., values)| values).collect())?)
 }
 
-fn texts(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
+pub(crate) fn texts(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
     Arc::new(values.collect::<StringViewArray>())
 }
 
-fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+pub(crate) fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
     Arc::new(values.collect::<UInt64Array>())
 }
 
-fn booleans(values: impl Iterator<Item = bool>) -> ArrayRef {
+pub(crate) fn booleans(values: impl Iterator<Item = bool>) -> ArrayRef {
     Arc::new(values.map(Some).collect::<BooleanArray>())
 }

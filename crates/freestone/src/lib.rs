@@ -17,6 +17,7 @@
 //! Nothing here knows a protocol, prints, or reads a stored page: those are the server's, the shells' and the store's.
 
 mod access;
+mod advise;
 mod cap;
 mod catalog;
 mod check;
@@ -43,16 +44,20 @@ mod options;
 mod plans;
 mod provider;
 mod session;
+mod session_advise;
 mod settings;
 mod statement;
 mod stoppable;
 mod stored;
+mod workload;
 
 pub use access::{Access, Extension};
+pub use advise::{AdviseOptions, Calibration, calibrate, profile_path};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;
 pub use describe::{Description, Reference, Relation};
 pub use error::{Error, ErrorKind, Result};
+pub use freestone_advisor::{Advice, Profile};
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use freestone_store::schema::type_name;
 pub use inputs::{ArrowTable, Held, Inputs, OpenReader};
@@ -60,3 +65,4 @@ pub use options::{Options, parse_size};
 pub use session::{CancelHandle, Outcome, Progress, Session};
 pub use statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script, quote};
 pub use stored::{Answer, StoredQuery};
+pub use workload::{LoggedPredicate, LoggedScan};

@@ -42,6 +42,8 @@ pub(crate) struct KeptPlan {
     plan: Arc<dyn ExecutionPlan>,
     last_rules: Vec<Rule>,
     context: Arc<TaskContext>,
+    /// What the workload log calls the query; nothing where it is not logged.
+    logged: Option<Arc<str>>,
 }
 
 impl Plans {
@@ -73,7 +75,11 @@ impl Plans {
 
 impl KeptPlan {
     /// Plans a query up to its dynamic filters, and says whether it gives the same as long as its tables do.
-    pub async fn new(state: &SessionState, logical: &LogicalPlan) -> Result<(KeptPlan, bool)> {
+    pub async fn new(
+        state: &SessionState,
+        logical: &LogicalPlan,
+        logged: Option<Arc<str>>,
+    ) -> Result<(KeptPlan, bool)> {
         let rules = state.physical_optimizers();
         let last = dynamic_filters_at(rules);
         let first = SessionStateBuilder::new_from_existing(state.clone())
@@ -82,12 +88,16 @@ impl KeptPlan {
         let plan = first.create_physical_plan(logical).await?;
         let lasting = is_repeatable(logical)? && reads_tables_only(&plan)?;
         let plan = with_sources(plan, |source| source.detached())?;
-        Ok((KeptPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx() }, lasting))
+        Ok((KeptPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx(), logged }, lasting))
     }
 
     /// The plan as it is kept.
     pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan
+    }
+
+    pub fn logged(&self) -> Option<&Arc<str>> {
+        self.logged.as_ref()
     }
 
     /// The plan for one run, on the snapshot that it was made for.

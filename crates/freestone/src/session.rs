@@ -16,10 +16,11 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SQLOptions;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
+use freestone_advisor::Output;
 use freestone_store::{Snapshot, WriteTransaction};
 use futures::{Stream, StreamExt};
 use parking_lot::{Mutex, RwLock};
@@ -27,6 +28,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::access::{Access, Extension};
+use crate::advise::{self, AdviseOptions};
 use crate::catalog::{Parameters, Planner, Scope};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
@@ -36,7 +38,8 @@ use crate::plans::{KeptPlan, Plans};
 use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
-use crate::{cap, catalog, check, copy, ddl, dml, functions, names, plans, settings, statement};
+use crate::workload::{Watch, Watched};
+use crate::{cap, catalog, check, copy, ddl, dml, functions, names, plans, settings, statement, workload};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -115,8 +118,8 @@ impl Session {
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
         Session {
+            planner: RwLock::new(Planner::new(state, access, database.workload().clone())),
             database,
-            planner: RwLock::new(Planner::new(state, access)),
             prepared: Mutex::default(),
             cancel: Arc::new(watch::Sender::new(0)),
             progress: RwLock::default(),
@@ -188,6 +191,13 @@ impl Session {
             }
             Command::ShowTables => Ok(Outcome::batch(functions::show_tables(&self.scope()?.snapshot)?)),
             Command::Describe { table } => self.describe(&table, &parameters).await,
+            Command::Calibrate => self.calibrate_here().await,
+            Command::Advise(request) => {
+                let options =
+                    AdviseOptions { table: request.table, budget: request.budget, ..AdviseOptions::default() };
+                Ok(Outcome::batch(advise::advice_batch(&self.advise(options).await?)?))
+            }
+            Command::WhatIf(request) => self.what_if(*request, &parameters).await,
         }
     }
 
@@ -245,6 +255,10 @@ impl Session {
         names.sort();
         names.dedup();
         Ok(names)
+    }
+
+    pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
+        self.progress.read().clone()
     }
 
     pub(crate) fn planner(&self) -> Planner {
@@ -352,7 +366,10 @@ impl Session {
         {
             let (kept, snapshot) = self.planned(*sql, &parameters(statement, inputs)?).await?;
             return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
-                Some(stored) => Answer::Stored(Box::new(stored)),
+                Some(stored) => {
+                    let watch = self.watch(&kept, kept.plan(), Some(Output::Shipped));
+                    Answer::Stored(Box::new(stored.watched(watch)))
+                }
                 None => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
             });
         }
@@ -365,7 +382,11 @@ impl Session {
     }
 
     /// A query's plan, the one that was kept of it if it comes again, and the snapshot that it reads.
-    async fn planned(&self, sql: ast::Statement, parameters: &Parameters) -> Result<(KeptPlan, Arc<Snapshot>)> {
+    pub(crate) async fn planned(
+        &self,
+        sql: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<(KeptPlan, Arc<Snapshot>)> {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
         let known = self.plans.lock().find(&key, &scope.snapshot)?;
@@ -373,11 +394,12 @@ impl Session {
             return Ok((kept, scope.snapshot));
         }
         let state = self.state(&scope);
+        let logged = settings::logged_text(&state, &sql.to_string());
         let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
         read_only_plan(&plan)?;
         let cancellation = self.cancellation();
         let (planned, lasting) = tokio::select! {
-            planned = KeptPlan::new(&state, &plan) => planned?,
+            planned = KeptPlan::new(&state, &plan, logged) => planned?,
             () = cancellation.cancelled() => return Err(Error::cancelled()),
         };
         if lasting {
@@ -389,8 +411,21 @@ impl Session {
     fn run_kept(&self, kept: &KeptPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
         let cancellation = self.cancellation();
         let (plan, context) = kept.start(snapshot, &cancellation)?;
+        let watch = self.watch(kept, &plan, None);
         let stream = CancellableStream::of_query(execute_stream(plan, context)?, cancellation);
+        let stream = Watched { inner: Box::pin(stream), watch };
         Ok(Outcome::rows(Box::pin(stream)))
+    }
+
+    /// Watches a query for the workload log, if it is logged; `output` is what becomes of its scans' rows, where the plan
+    /// does not say.
+    fn watch(&self, kept: &KeptPlan, plan: &Arc<dyn ExecutionPlan>, output: Option<Output>) -> Option<Watch> {
+        let text = kept.logged()?;
+        let mut asked = workload::asked(plan);
+        for asked in &mut asked {
+            asked.output = output.unwrap_or(asked.output);
+        }
+        Watch::begin(self.database.workload(), text, asked)
     }
 
     async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
@@ -570,7 +605,7 @@ impl Session {
         .await
     }
 
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database) -> Result<T> + Send + 'static,
     ) -> Result<T> {

@@ -12,14 +12,16 @@ use freestone_store::design::Design;
 use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::options::Options;
+use crate::{memory, statement};
 
 extensions_options! {
     /// Freestone's part of the session's settings.
     pub struct FreestoneSettings {
         /// Design of tables created without WITH: a preset's name
         pub design: String, default = "auto".to_string()
+        /// What the workload log keeps of this session's queries: on (without literals), literals, or off
+        pub workload: String, default = "on".to_string()
     }
 }
 
@@ -28,8 +30,9 @@ impl ConfigExtension for FreestoneSettings {
 }
 
 /// Short names, and the settings they stand for.
-const ALIASES: [(&str, &str); 5] = [
+const ALIASES: [(&str, &str); 6] = [
     ("design", "freestone.design"),
+    ("workload", "freestone.workload"),
     ("threads", "datafusion.execution.target_partitions"),
     ("freestone.threads", "datafusion.execution.target_partitions"),
     ("time_zone", "datafusion.execution.time_zone"),
@@ -38,6 +41,19 @@ const ALIASES: [(&str, &str); 5] = [
 
 /// Settings fixed when the database is opened: shown, never set.
 const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "freestone.cache_bytes"];
+
+/// The values of `freestone.workload`.
+const WORKLOAD: [&str; 3] = ["on", "literals", "off"];
+
+/// The text of a query for the workload log; nothing where the session wants none.
+pub(crate) fn logged_text(state: &SessionState, sql: &str) -> Option<Arc<str>> {
+    let own = state.config_options().extensions.get::<FreestoneSettings>()?;
+    match own.workload.as_str() {
+        "off" => None,
+        "literals" => Some(sql.into()),
+        _ => Some(statement::without_literals(sql).into()),
+    }
+}
 
 /// The configuration that a session starts with.
 pub(crate) fn initial(options: &Options) -> SessionConfig {
@@ -92,6 +108,10 @@ pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<(
     if name == "freestone.design" {
         // Any schema does: a preset names no columns.
         Design::default().with_options([("design", value)], &TableSchema::default())?;
+    }
+    if name == "freestone.workload" && !WORKLOAD.contains(&value) {
+        let known = WORKLOAD.join(", ");
+        return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
     }
     if name == "datafusion.catalog.information_schema" || name.starts_with("datafusion.catalog.default_") {
         return Err(Error::invalid(format!("{name} cannot be changed")));

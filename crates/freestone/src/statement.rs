@@ -50,7 +50,7 @@ pub enum StatementKind {
     Definition,
     /// Changes or shows the session.
     Session,
-    /// VACUUM and CHECK.
+    /// VACUUM, CHECK and CALIBRATE.
     Maintenance,
     /// Anything else; executing it gives the error.
     Other,
@@ -70,6 +70,25 @@ pub(crate) enum Command {
     Show { name: String },
     ShowTables,
     Describe { table: String },
+    Calibrate,
+    Advise(AdviseRequest),
+    WhatIf(Box<WhatIfRequest>),
+}
+
+/// `ADVISE [table] [BUDGET 'size']`: all tables where none is named.
+#[derive(Debug, Clone)]
+pub(crate) struct AdviseRequest {
+    pub table: Option<String>,
+    /// Bytes that the table may take.
+    pub budget: Option<usize>,
+}
+
+/// `WHATIF table DESIGN (options) FOR query`.
+#[derive(Debug, Clone)]
+pub(crate) struct WhatIfRequest {
+    pub table: String,
+    pub options: OptionList,
+    pub query: ast::Statement,
 }
 
 /// Options in parentheses, in the order written. An option without a value has the value `true`.
@@ -143,7 +162,8 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
-        "VACUUM" | "CHECK" => StatementKind::Maintenance,
+        "VACUUM" | "CHECK" | "CALIBRATE" => StatementKind::Maintenance,
+        "ADVISE" | "WHATIF" => StatementKind::Query,
         _ => StatementKind::Other,
     }
 }
@@ -176,7 +196,9 @@ impl Statement {
             "RESET" => Ok(Command::Reset { name: rest.setting_name()? }),
             "SHOW" => show(cursor),
             "DESCRIBE" | "DESC" => describe(cursor),
-            word @ ("ADVISE" | "WHATIF" | "CALIBRATE") => Err(advisor(word)),
+            "CALIBRATE" => rest.expect_end().map(|()| Command::Calibrate),
+            "ADVISE" => advise(rest),
+            "WHATIF" => what_if(rest),
             word @ ("BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "END") => {
                 Err(Error::unsupported(format!("{word}: transactions over several statements are not available"))
                     .with_hint("each statement commits by itself when it succeeds"))
@@ -277,6 +299,18 @@ fn numbered(tokens: &[TokenWithSpan]) -> Result<Cow<'_, [TokenWithSpan]>> {
     Ok(Cow::Owned(tokens.iter().map(number).collect()))
 }
 
+/// The text with `?` in the place of each literal. What does not read as SQL has nothing that may be kept.
+pub(crate) fn without_literals(sql: &str) -> String {
+    let Ok(tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else { return String::new() };
+    let is_literal = |token: &Token| {
+        use Token::*;
+        let is_text = matches!(token, SingleQuotedString(_) | DollarQuotedString(_) | EscapedStringLiteral(_));
+        let is_other_text = matches!(token, NationalStringLiteral(_) | HexStringLiteral(_) | UnicodeStringLiteral(_));
+        is_text || is_other_text || matches!(token, Number(..) | DoubleQuotedByteStringLiteral(_))
+    };
+    tokens.iter().map(|token| if is_literal(token) { "?".to_owned() } else { token.to_string() }).collect()
+}
+
 /// Parses one query, for views.
 pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
@@ -303,9 +337,35 @@ fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
     Parser::new(&DIALECT).with_tokens_with_locations(read)
 }
 
-pub(crate) fn advisor(what: &str) -> Error {
-    Error::unsupported(format!("{what} comes with the advisor, which this version does not have"))
-        .with_hint("choose a design yourself: ALTER TABLE t SET DESIGN (design = 'row' | 'column' | 'pax' | 'slotted')")
+fn advise(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "ADVISE [table] [BUDGET 'size']";
+    cursor.skip_word("TABLE");
+    let is_named = !cursor.tokens.is_empty() && cursor.upper(0) != "BUDGET";
+    let table = if is_named { Some(cursor.object_name(FORM)?) } else { None };
+    let budget = match cursor.skip_word("BUDGET") {
+        true => Some(crate::options::parse_size(&cursor.string(FORM)?)?),
+        false => None,
+    };
+    cursor.expect_end()?;
+    Ok(Command::Advise(AdviseRequest { table, budget }))
+}
+
+fn what_if(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "WHATIF table DESIGN (option = value, …) FOR SELECT …";
+    cursor.skip_word("TABLE");
+    let table = cursor.object_name(FORM)?;
+    if !cursor.skip_word("DESIGN") {
+        return Err(cursor.unexpected(FORM));
+    }
+    let options = cursor.optional_options()?;
+    if options.is_empty() || !cursor.skip_word("FOR") {
+        return Err(cursor.unexpected(FORM));
+    }
+    let query = cursor.sql()?;
+    if !matches!(query, ast::Statement::Query(_)) {
+        return Err(Error::syntax(format!("syntax error: expected {FORM}")));
+    }
+    Ok(Command::WhatIf(Box::new(WhatIfRequest { table, options, query })))
 }
 
 fn copy(mut cursor: Cursor) -> Result<Command> {
@@ -753,7 +813,9 @@ mod tests {
         check_error("select 1 +) from t", "line 1, column");
         check_error("copy t\nfrom x", "syntax error at line 2, column 6: expected COPY");
         check_error("copy t from", "found the end of the statement");
-        check_error("advise t", "advisor");
+        check_error("advise t budget 3", "expected ADVISE");
+        check_error("whatif t design (page = dense)", "expected WHATIF");
+        check_error("calibrate now", "the end of the statement");
         check_error("begin", "transactions");
         check_error("select 1 select 2", "the end of the statement");
     }

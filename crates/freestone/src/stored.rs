@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::names;
 use crate::provider::FreestoneSource;
 use crate::session::{Cancellation, Outcome};
+use crate::workload::Watch;
 
 /// What a statement gives back to whoever takes rows as they are stored.
 pub enum Answer {
@@ -26,6 +27,7 @@ pub struct StoredQuery {
     schema: SchemaRef,
     scan: StoredScan,
     cancellation: Cancellation,
+    watch: Option<Watch>,
     /// Keeps the table's files.
     _snapshot: Arc<Snapshot>,
 }
@@ -51,7 +53,18 @@ impl StoredQuery {
             return None;
         }
         let scan = StoredScan::new(source.table().clone(), columns);
-        Some(StoredQuery { schema: names::shown(plan.schema()), scan, cancellation, _snapshot: snapshot.clone() })
+        Some(StoredQuery {
+            schema: names::shown(plan.schema()),
+            scan,
+            cancellation,
+            watch: None,
+            _snapshot: snapshot.clone(),
+        })
+    }
+
+    /// Logged, once its last row is given.
+    pub(crate) fn watched(self, watch: Option<Watch>) -> Self {
+        StoredQuery { watch, ..self }
     }
 
     pub fn schema(&self) -> &SchemaRef {
@@ -61,7 +74,13 @@ impl StoredQuery {
     /// The next rows; `None` behind the last. Reads pages, so call it on a thread that may block.
     pub fn next_rows(&mut self) -> Result<Option<StoredRows>> {
         self.cancellation.check()?;
-        Ok(self.scan.next_rows()?)
+        let rows = self.scan.next_rows()?;
+        if rows.is_none()
+            && let Some(watch) = self.watch.take()
+        {
+            watch.end();
+        }
+        Ok(rows)
     }
 }
 

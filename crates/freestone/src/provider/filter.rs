@@ -204,7 +204,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8View | DataType::BinaryView)
 }
 
-fn comparison(op: Operator, value: &ScalarValue, data_type: &DataType) -> Option<Predicate> {
+pub fn comparison(op: Operator, value: &ScalarValue, data_type: &DataType) -> Option<Predicate> {
     if value.is_null() {
         let compares = matches!(
             op,

@@ -13,9 +13,11 @@ mod stream;
 mod table;
 mod unneeded;
 
-pub use aggregate::AggregateInScan;
+pub use aggregate::{AggregateInScan, ScanAggregateExec};
 pub use date_steps::DateSteps;
+pub use filter::comparison;
 pub use paths::PathPredicates;
 pub use source::FreestoneSource;
+pub use statistics::estimated_share;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};
 pub use unneeded::UnneededJoins;

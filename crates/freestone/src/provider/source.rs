@@ -17,6 +17,7 @@ use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
+use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
 use freestone_store::segment::zones::Bounds;
@@ -30,6 +31,7 @@ use super::statistics::statistics;
 use super::stream::{ScanStream, UnitQueue, Units};
 use super::table::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
+use crate::workload::Asked;
 
 /// Rows that a thread takes at a time.
 const UNIT_ROWS: usize = 64 << 10;
@@ -112,6 +114,22 @@ impl FreestoneSource {
     /// What each row that is put out passes, besides filters that no predicate says.
     pub(super) fn predicates(&self) -> &[ColumnPredicate] {
         &self.conjuncts.predicates
+    }
+
+    /// What the scan is asked for, for the log of the workload.
+    pub(crate) fn asked(&self, output: Output) -> Asked {
+        let row_id = self.row_id_column();
+        let all = &self.scanned.table.schema;
+        Asked {
+            table: self.scanned.table.clone(),
+            columns: self.projection.iter().copied().filter(|c| *c != row_id).collect(),
+            predicates: self.conjuncts.predicates.clone(),
+            row_filters: self.conjuncts.row_filters.clone(),
+            is_partial: self.fetch.is_some() || !self.conjuncts.dynamic.is_empty(),
+            order: if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] },
+            output,
+            metrics: self.scan_metrics.clone(),
+        }
     }
 
     /// The same scan without zones that none of whose rows is asked for.

@@ -31,7 +31,7 @@ pub fn statistics(
     let exact = predicates.is_empty() && row_filters == 0;
     let mut selectivity = 0.25f64.powi(row_filters as i32);
     for p in predicates {
-        selectivity *= estimate(table, p, rows);
+        selectivity *= estimated_share(table, p, rows);
     }
     let selected = if exact { rows } else { ((rows as f64 * selectivity) as u64).clamp(u64::from(rows > 0), rows) };
     let mut column_statistics = vec![];
@@ -188,7 +188,7 @@ fn scalar(value: i128, data_type: &DataType) -> Option<ScalarValue> {
 }
 
 /// The share of rows that a predicate keeps, if values were spread evenly between the bounds.
-fn estimate(table: &Table, p: &ColumnPredicate, rows: u64) -> f64 {
+pub fn estimated_share(table: &Table, p: &ColumnPredicate, rows: u64) -> f64 {
     let summary = summarize(table, p.column);
     let distinct = summary.distinct.max(1) as f64;
     let share = match &p.predicate {

@@ -25,7 +25,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use self::exec::ScanAggregateExec;
+pub use self::exec::ScanAggregateExec;
 use self::expression::{Compiled, Inputs, IntExpression};
 use self::groups::Groups;
 use self::states::state_bytes;

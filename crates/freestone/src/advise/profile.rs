@@ -1,0 +1,68 @@
+//! The profile of this machine: where it is kept, how it is made, how it shows as rows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch};
+use freestone_advisor::{CalibrateOptions, Effort, Profile};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::functions::{batch, texts};
+
+/// How calibration is done.
+#[derive(Debug, Clone, Default)]
+pub struct Calibration {
+    /// A second or two, and rough, in place of most of a minute.
+    pub quick: bool,
+    /// A folder on the disk to measure; none: the disk is not measured.
+    pub folder: Option<PathBuf>,
+}
+
+/// Measures this machine and keeps the profile. `progress` is told what is measured and the share that is done.
+pub fn calibrate(calibration: &Calibration, progress: &mut dyn FnMut(&str, f64)) -> Result<Profile> {
+    let path = profile_path()?;
+    let effort = if calibration.quick { Effort::Quick } else { Effort::Normal };
+    let options = CalibrateOptions { effort, folder: calibration.folder.clone(), ..CalibrateOptions::default() };
+    let profile = freestone_advisor::calibrate(&options, progress)?;
+    if let Some(folder) = path.parent() {
+        let failed = |error| Error::new(ErrorKind::Io, format!("{}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    profile.save(&path)?;
+    Ok(profile)
+}
+
+/// Where the profile is kept: `FREESTONE_PROFILE`, or `freestone/profile.json` in the user's folder for state.
+pub fn profile_path() -> Result<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = || named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
+    named("FREESTONE_PROFILE").or_else(|| state().map(|state| state.join("freestone/profile.json"))).ok_or_else(|| {
+        Error::new(ErrorKind::Io, "there is no place for the machine's profile: HOME is not set")
+            .with_hint("set FREESTONE_PROFILE to a file's path")
+    })
+}
+
+/// The profile that calibration kept, or constants of a typical machine, which say that they are assumed.
+pub(crate) fn profile() -> Result<Profile> {
+    match profile_path() {
+        Ok(path) if path.exists() => Ok(Profile::load(&path)?),
+        _ => Ok(Profile::assumed()),
+    }
+}
+
+/// `freestone_profile()`: one row a figure.
+pub(crate) fn profile_batch(profile: &Profile) -> Result<RecordBatch> {
+    let rows = profile.rows();
+    let floats = |of: fn(&freestone_advisor::profile::Row) -> f64| {
+        Arc::new(rows.iter().map(of).collect::<Float64Array>()) as ArrayRef
+    };
+    batch(vec![
+        ("topic", false, texts(rows.iter().map(|row| Some(row.topic.to_owned())))),
+        ("name", false, texts(rows.iter().map(|row| Some(row.name.clone())))),
+        ("value", false, floats(|row| row.value)),
+        ("low", false, floats(|row| row.low)),
+        ("high", false, floats(|row| row.high)),
+        ("unit", false, texts(rows.iter().map(|row| Some(row.unit.to_owned())))),
+        ("reported", true, texts(rows.iter().map(|row| row.reported.clone()))),
+    ])
+}

@@ -1,0 +1,186 @@
+//! A design put to the test: a sample stored so and scanned as the workload scans.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use freestone_store::design::Design;
+use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, surviving_units};
+use freestone_store::schema::TableSchema;
+use freestone_store::{Store, StoreOptions, Table};
+
+use super::sample::Sample;
+use crate::error::{Error, ErrorKind, Result};
+
+const TABLE: &str = "trial";
+const UNIT_ROWS: usize = 64 << 10;
+/// How often a scan is timed, and for how long at most.
+const RUNS: usize = 7;
+const RUNS_MIN: usize = 3;
+const BUDGET: Duration = Duration::from_millis(150);
+
+/// A cache that holds next to nothing: every scan reads its pages anew.
+const COLD_CACHE: usize = 1 << 20;
+
+/// A sample stored in a design.
+pub(crate) struct Trial {
+    table: Arc<Table>,
+    threads: usize,
+    _store: Store,
+    _folder: Option<Folder>,
+}
+
+/// The median of some runs, and half the distance between their quartiles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Time {
+    pub ms: f64,
+    pub noise_ms: f64,
+}
+
+/// A folder for temporary files that is removed with the value.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind is in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Folder {
+    fn new() -> Folder {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Folder(std::env::temp_dir().join(format!("freestone-trial-{}-{number}", std::process::id())))
+    }
+}
+
+impl Trial {
+    /// Stores the sample: in memory, or on disk where scans are to read their pages from there.
+    pub fn build(
+        sample: &Sample,
+        schema: &TableSchema,
+        design: &Design,
+        threads: usize,
+        is_cold: bool,
+    ) -> Result<Trial> {
+        let options = StoreOptions { threads, ..StoreOptions::default() };
+        let folder = is_cold.then(Folder::new);
+        let store = match &folder {
+            Some(folder) => Store::open(&folder.0, StoreOptions { cache_bytes: COLD_CACHE, ..options })?,
+            None => Store::in_memory(options)?,
+        };
+        let mut transaction = store.write()?;
+        // Keys lead to tables that are not here.
+        let schema = TableSchema { foreign_keys: vec![], ..schema.clone() };
+        transaction.create_table(TABLE, schema, design.clone())?;
+        let mut appender = transaction.appender(TABLE)?;
+        for batch in &sample.batches {
+            appender.push(batch)?;
+        }
+        let appended = appender.finish()?;
+        transaction.append(appended)?;
+        transaction.commit()?;
+        let snapshot = store.snapshot()?;
+        let table = snapshot.table(TABLE).ok_or_else(|| internal("the trial's table is gone"))?.clone();
+        Ok(Trial { table, threads, _store: store, _folder: folder })
+    }
+
+    /// Rows that pass.
+    pub fn scan(&self, request: &Arc<ScanRequest>) -> Result<usize> {
+        let metrics = Arc::new(ScanMetrics::default());
+        let units = surviving_units(&self.table, request, UNIT_ROWS, &metrics)?;
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<usize> {
+            let mut cursor = Cursor::new(self.table.clone(), request.clone(), metrics.clone());
+            let mut rows = 0;
+            while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                cursor.scan(unit, None)?;
+                while let Some(batch) = cursor.next_ready() {
+                    rows += batch.num_rows();
+                }
+            }
+            Ok(rows + cursor.finish()?.map_or(0, |batch| batch.num_rows()))
+        };
+        let threads = self.threads.clamp(1, units.len().max(1));
+        let counts: Vec<Result<usize>> =
+            std::thread::scope(|scope| {
+                let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+                let mut counts = vec![work()];
+                counts.extend(others.into_iter().map(|thread| {
+                    thread.join().unwrap_or_else(|_| Err(internal("a thread of the trial ended early")))
+                }));
+                counts
+            });
+        counts.into_iter().sum()
+    }
+}
+
+/// What a scan takes in each trial, of a few runs after a first. They take turns, so that what else the machine does meets
+/// all alike.
+pub(crate) fn times(trials: &[Trial], request: &Arc<ScanRequest>) -> Result<Vec<Time>> {
+    let mut times = vec![vec![]; trials.len()];
+    let begin = Instant::now();
+    for trial in trials {
+        trial.scan(request)?;
+    }
+    for run in 0..RUNS {
+        if run >= RUNS_MIN && begin.elapsed() > BUDGET * trials.len() as u32 {
+            break;
+        }
+        for (trial, times) in trials.iter().zip(&mut times) {
+            let start = Instant::now();
+            trial.scan(request)?;
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    Ok(times.into_iter().map(Time::of).collect())
+}
+
+impl Time {
+    fn of(mut times: Vec<f64>) -> Time {
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times.get((times.len().saturating_sub(1) as f64 * share).round() as usize).copied();
+        let quartile = |share| at(share).unwrap_or(0.0);
+        Time { ms: quartile(0.5), noise_ms: (quartile(0.75) - quartile(0.25)) / 2.0 }
+    }
+}
+
+fn internal(text: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("internal error: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use freestone_codec::{IntPredicate, Predicate};
+    use freestone_store::design::Preset;
+    use freestone_store::scan::ColumnPredicate;
+
+    use super::*;
+
+    #[test]
+    fn trials_give_the_rows_that_pass_from_memory_and_from_disk() {
+        let column = |step: i64| Arc::new((0..100_000).map(|at| at * step).collect::<Int64Array>()) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("a", column(1)), ("b", column(7))]).expect("a batch");
+        let sample = Sample { schema: batch.schema(), rows: batch.num_rows(), batches: vec![batch] };
+        let schema = TableSchema::from_arrow(&sample.schema).expect("types that tables have");
+        let predicate = Predicate::Int(IntPredicate::Range { low: 10, high: 19 });
+        let request =
+            ScanRequest { predicates: vec![ColumnPredicate { column: 0, predicate }], ..ScanRequest::columns(vec![1]) };
+        let request = Arc::new(request);
+        for (preset, is_cold) in [(Preset::Row, false), (Preset::Column, true)] {
+            let design = Design::preset(preset);
+            let trial = Trial::build(&sample, &schema, &design, 2, is_cold).expect("the sample is stored");
+            assert_eq!(trial.scan(&request).expect("it is scanned"), 10);
+            let trials = [trial];
+            let time = times(&trials, &request).expect("it is timed")[0];
+            assert!(time.ms > 0.0 && time.noise_ms >= 0.0);
+            let [trial] = trials;
+            let folder = trial._folder.as_ref().map(|folder| folder.0.clone());
+            drop(trial);
+            assert!(folder.is_none_or(|folder| !folder.exists()));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The queries of one table: from the log, which holds no literals, or planned from SQL, whose predicates are known.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use freestone_advisor::{Query, QueryPredicate, TableStatistics, Workload};
+use freestone_store::scan::{RowFilter, ScanRequest};
+use freestone_store::{Snapshot, Table};
+
+use super::literals;
+use crate::error::{Error, Result};
+use crate::statement::{Statement, StatementKind, parse_script};
+use crate::workload::{Asked, LoggedScan};
+
+/// What queries ask of one table.
+pub(crate) struct TableWork {
+    pub table: Arc<Table>,
+    pub scans: Vec<Scan>,
+}
+
+/// One query's scan of the table.
+pub(crate) enum Scan {
+    /// Of a plan: the predicates are known, their selectivities not.
+    Asked { name: String, weight: f64, asked: Box<Asked> },
+    /// Of the log: the other way round.
+    Logged(Query),
+}
+
+impl TableWork {
+    /// The work as the advisor takes it.
+    pub fn workload(&self, statistics: &TableStatistics) -> Result<Workload> {
+        let queries = self.scans.iter().map(|scan| match scan {
+            Scan::Logged(query) => Ok(query.clone()),
+            Scan::Asked { name, weight, asked } => {
+                let predicates = asked.predicates.iter().map(|p| statistics.selectivity(p.column, &p.predicate));
+                let mut shares: Vec<f64> = predicates.collect();
+                // Counted when a trial has rows; until then as planners guess.
+                shares.extend(asked.row_filters.iter().filter(|f| !f.columns().is_empty()).map(|_| 0.25));
+                Ok(asked.query(name, *weight, &shares))
+            }
+        });
+        Ok(Workload { queries: queries.collect::<Result<_>>()? })
+    }
+
+    /// The workload with the selectivities of row filters as they are on some rows.
+    pub fn with_filters(&self, mut workload: Workload, rows: &RecordBatch) -> Result<Workload> {
+        for (scan, query) in self.scans.iter().zip(&mut workload.queries) {
+            let Scan::Asked { asked, .. } = scan else { continue };
+            let filters = asked.row_filters.iter().filter(|f| !f.columns().is_empty());
+            for (filter, predicate) in filters.zip(query.predicates.iter_mut().skip(asked.predicates.len())) {
+                predicate.selectivity = passing(filter, rows)?;
+            }
+        }
+        Ok(workload)
+    }
+
+    /// The scan that a query is, for trials: with its own predicates, or with such as leave about as many rows of a sample.
+    pub fn request(&self, at: usize, query: &Query, sample: &RecordBatch) -> Result<Option<ScanRequest>> {
+        let request = ScanRequest::columns(query.columns.clone());
+        Ok(Some(match &self.scans[at] {
+            Scan::Asked { asked, .. } => ScanRequest {
+                projection: asked.columns.clone(),
+                predicates: asked.predicates.clone(),
+                row_filters: asked.row_filters.clone(),
+                ..request
+            },
+            Scan::Logged(_) => {
+                let made = |p: &QueryPredicate| literals::predicate(p, sample.column(p.column));
+                let predicates: Option<Vec<_>> = query.predicates.iter().map(made).collect::<Result<_>>()?;
+                let Some(predicates) = predicates else { return Ok(None) };
+                ScanRequest { predicates, ..request }
+            }
+        }))
+    }
+}
+
+/// Share of rows that pass a filter on decoded columns.
+fn passing(filter: &Arc<dyn RowFilter>, rows: &RecordBatch) -> Result<f64> {
+    let columns: Vec<_> = filter.columns().iter().map(|column| rows.column(*column).clone()).collect();
+    let bits = filter.evaluate(&columns, rows.num_rows()).map_err(Error::invalid)?;
+    let passed: u32 = bits.iter().map(|word| word.count_ones()).sum();
+    Ok((f64::from(passed) / rows.num_rows().max(1) as f64).clamp(0.0, 1.0))
+}
+
+/// The work of the logged scans on tables that are there, one entry a table. Scans that name columns that are gone are not.
+pub(crate) fn logged_work(scans: &[LoggedScan], snapshot: &Snapshot, only: Option<&str>) -> Vec<TableWork> {
+    let mut works: Vec<TableWork> = vec![];
+    for scan in scans.iter().filter(|scan| only.is_none_or(|only| scan.table == only)) {
+        let Some(table) = snapshot.table(&scan.table) else { continue };
+        let Some(query) = logged_query(scan, table) else { continue };
+        of_table(&mut works, table).push(Scan::Logged(query));
+    }
+    works
+}
+
+/// The scans of one table among those of all.
+pub(crate) fn of_table<'a>(works: &'a mut Vec<TableWork>, table: &Arc<Table>) -> &'a mut Vec<Scan> {
+    let at = works.iter().position(|work| work.table.name == table.name).unwrap_or_else(|| {
+        works.push(TableWork { table: table.clone(), scans: vec![] });
+        works.len() - 1
+    });
+    &mut works[at].scans
+}
+
+fn logged_query(scan: &LoggedScan, table: &Table) -> Option<Query> {
+    let position = |name: &String| table.schema.columns.iter().position(|column| column.name == *name);
+    let positions = |names: &[String]| names.iter().map(position).collect::<Option<Vec<usize>>>();
+    let predicate = |p: &crate::workload::LoggedPredicate| {
+        let column = position(&p.column)?;
+        Some(QueryPredicate { column, selectivity: p.selectivity.clamp(0.0, 1.0), form: p.form })
+    };
+    let mut columns = positions(&scan.columns)?;
+    columns.sort_unstable();
+    Some(Query {
+        name: shortened(&scan.statement),
+        weight: (scan.runs as f64).max(1.0),
+        columns,
+        predicates: scan.predicates.iter().map(predicate).collect::<Option<_>>()?,
+        output: scan.output,
+        order: positions(&scan.order)?,
+    })
+}
+
+/// A statement as a name: on one line, its middle left out where it is long.
+pub(crate) fn shortened(statement: &str) -> String {
+    const LONG: usize = 80;
+    let words: Vec<char> = statement.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+    if words.len() <= LONG {
+        return words.into_iter().collect();
+    }
+    let (first, last) = (&words[..LONG / 2], &words[words.len() - LONG / 2..]);
+    format!("{} … {}", first.iter().collect::<String>().trim_end(), last.iter().collect::<String>().trim_start())
+}
+
+/// The queries of a script and their weights: the last `-- weight: 10` between a query and the one before it, else 1.
+pub(crate) fn weighted_statements(script: &str) -> Result<Vec<(Statement, f64)>> {
+    let lines: Vec<&str> = script.lines().collect();
+    let mut weighted = vec![];
+    let mut behind = 0;
+    for statement in parse_script(script) {
+        if statement.kind != StatementKind::Query {
+            return Err(Error::invalid(format!("line {} of the workload is no query", statement.line)).with_hint(
+                "a workload is queries, each with a comment `-- weight: 10` before it if it runs more often",
+            ));
+        }
+        let before = lines.get(behind..statement.line - 1).unwrap_or_default();
+        let mut weight = 1.0;
+        for line in before {
+            if let Some(said) = line.trim().strip_prefix("--").and_then(|rest| rest.trim().strip_prefix("weight:")) {
+                weight = said.trim().parse().ok().filter(|w: &f64| w.is_finite() && *w > 0.0).ok_or_else(|| {
+                    Error::invalid(format!("weight `{}` of the workload is not a positive number", said.trim()))
+                })?;
+            }
+        }
+        behind = statement.line - 1 + statement.text.lines().count();
+        weighted.push((statement, weight));
+    }
+    if weighted.is_empty() {
+        return Err(Error::invalid("the workload has no query"));
+    }
+    Ok(weighted)
+}
+
+/// The scans of one planned query.
+pub(crate) fn planned_scans(name: &str, weight: f64, all: Vec<Asked>) -> impl Iterator<Item = (Arc<Table>, Scan)> {
+    all.into_iter().map(move |asked| {
+        let table = asked.table.clone();
+        (table, Scan::Asked { name: name.to_owned(), weight, asked: Box::new(asked) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_read_from_comments() {
+        let script = "-- a dashboard\n-- weight: 10\nSELECT 1;\nSELECT 2\n;\n-- weight: 0.5\nSELECT\n 3";
+        let weights: Vec<f64> = weighted_statements(script).expect("it reads").into_iter().map(|(_, w)| w).collect();
+        assert_eq!(weights, [10.0, 1.0, 0.5]);
+        for (script, expected) in [
+            ("SELECT 1; DELETE FROM t", "line 1 of the workload is no query"),
+            ("-- weight: many\nSELECT 1", "weight `many`"),
+            ("-- nothing", "no query"),
+        ] {
+            let error = weighted_statements(script).expect_err("refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn long_statements_keep_their_ends() {
+        let name = shortened(&format!("SELECT a\n FROM t WHERE {} = 1", "x".repeat(200)));
+        assert!(name.starts_with("SELECT a FROM t WHERE") && name.ends_with("= 1") && name.chars().count() < 90);
+    }
+}

@@ -1,0 +1,257 @@
+//! The log of one database: scans that are alike, added up.
+
+use std::fs::File;
+use std::io::{ErrorKind as IoKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use freestone_advisor::{Output, PredicateForm};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Kinds of scans that are kept; beyond, those that ran longest ago are forgotten.
+const SCANS_MAX: usize = 1000;
+/// Characters of a statement that are kept.
+const TEXT_MAX: usize = 2000;
+/// A process that runs long saves what it saw so often.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+const VERSION: u32 = 1;
+const FILE: &str = "workload.json";
+
+/// Scans of one table by statements that differ in their literals only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoggedScan {
+    pub table: String,
+    /// The statement, its literals as `?` unless the session allowed them.
+    pub statement: String,
+    /// Columns whose values left the scan.
+    pub columns: Vec<String>,
+    pub predicates: Vec<LoggedPredicate>,
+    pub output: Output,
+    /// Columns by which rows were wanted in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
+    /// How often it ran to its end.
+    pub runs: u64,
+    /// Milliseconds of the whole statements, together.
+    pub total_ms: f64,
+    /// When it ran last, in seconds since 1970.
+    pub last_run: u64,
+}
+
+/// A conjunct, and the share of the rows that pass it, in the mean of all runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoggedPredicate {
+    pub column: String,
+    pub form: PredicateForm,
+    pub selectivity: f64,
+}
+
+/// What is on disk.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    version: u32,
+    scans: Vec<LoggedScan>,
+}
+
+/// Adds up the scans of a database's sessions.
+#[derive(Debug)]
+pub(crate) struct WorkloadLog {
+    /// Where it is kept; nowhere for databases in memory.
+    path: Option<PathBuf>,
+    /// Databases that are open for reading only are read and not written.
+    read_only: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What this process has seen and not saved.
+    unsaved: Vec<LoggedScan>,
+    saved_at: Instant,
+}
+
+impl WorkloadLog {
+    /// The log of the database in `folder`; one in memory for `None`.
+    pub fn new(folder: Option<&Path>, read_only: bool) -> Self {
+        let path = folder.map(|folder| folder.join(FILE));
+        WorkloadLog { path, read_only, state: Mutex::new(State { unsaved: vec![], saved_at: Instant::now() }) }
+    }
+
+    /// Adds a scan that ran to its end.
+    pub fn add(&self, mut scan: LoggedScan) {
+        if let Some((end, _)) = scan.statement.char_indices().nth(TEXT_MAX) {
+            scan.statement.truncate(end);
+            scan.statement.push('…');
+        }
+        let mut state = self.state.lock();
+        merge(&mut state.unsaved, scan);
+        if self.path.is_some() && state.saved_at.elapsed() >= SAVE_EVERY {
+            self.save(&mut state);
+        }
+    }
+
+    /// All scans that are known, those that took most time first.
+    pub fn scans(&self) -> Result<Vec<LoggedScan>> {
+        let state = self.state.lock();
+        let mut all = self.path.as_deref().map_or(Ok(vec![]), load)?;
+        for scan in &state.unsaved {
+            merge(&mut all, scan.clone());
+        }
+        all.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
+        Ok(all)
+    }
+
+    /// Writes what is not on disk yet. A log that cannot be written, or whose file is not one, keeps what it has: no
+    /// statement fails for it, and reading the log says what is wrong.
+    fn save(&self, state: &mut State) {
+        state.saved_at = Instant::now();
+        let Some(path) = self.path.as_deref().filter(|_| !self.read_only && !state.unsaved.is_empty()) else { return };
+        if write_merged(path, &state.unsaved).is_ok() {
+            state.unsaved.clear();
+        }
+    }
+}
+
+impl Drop for WorkloadLog {
+    fn drop(&mut self) {
+        let mut state = std::mem::replace(&mut *self.state.lock(), State { unsaved: vec![], saved_at: Instant::now() });
+        self.save(&mut state);
+    }
+}
+
+/// Adds `new` to what is there of its kind.
+fn merge(all: &mut Vec<LoggedScan>, new: LoggedScan) {
+    match all.iter_mut().find(|old| old.is_alike(&new)) {
+        Some(old) => old.add(&new),
+        None => {
+            if all.len() >= SCANS_MAX
+                && let Some((oldest, _)) = all.iter().enumerate().min_by_key(|(_, scan)| scan.last_run)
+            {
+                all.swap_remove(oldest);
+            }
+            all.push(new);
+        }
+    }
+}
+
+impl LoggedScan {
+    fn is_alike(&self, other: &LoggedScan) -> bool {
+        let tests = |scan: &LoggedScan| scan.predicates.iter().map(|p| (p.column.clone(), p.form)).collect::<Vec<_>>();
+        self.table == other.table
+            && self.statement == other.statement
+            && self.columns == other.columns
+            && self.output == other.output
+            && self.order == other.order
+            && tests(self) == tests(other)
+    }
+
+    fn add(&mut self, other: &LoggedScan) {
+        let (mine, theirs) = (self.runs as f64, other.runs as f64);
+        for (own, new) in self.predicates.iter_mut().zip(&other.predicates) {
+            own.selectivity = (own.selectivity * mine + new.selectivity * theirs) / (mine + theirs).max(1.0);
+        }
+        self.runs += other.runs;
+        self.total_ms += other.total_ms;
+        self.last_run = self.last_run.max(other.last_run);
+    }
+}
+
+pub(super) fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn load(path: &Path) -> Result<Vec<LoggedScan>> {
+    let text = match std::fs::read(path) {
+        Err(error) if error.kind() == IoKind::NotFound => return Ok(vec![]),
+        read => read.map_err(|error| unusable(path, error))?,
+    };
+    let saved: Saved = serde_json::from_slice(&text).map_err(|error| unusable(path, error))?;
+    if saved.version != VERSION {
+        return Err(unusable(path, format!("its version is {}, this program knows {VERSION}", saved.version)));
+    }
+    Ok(saved.scans)
+}
+
+/// Several processes may have a database open: whoever saves adds to what is there, under a lock.
+fn write_merged(path: &Path, new: &[LoggedScan]) -> Result<()> {
+    let lock = File::create(path.with_extension("lock")).map_err(|error| unusable(path, error))?;
+    lock.lock().map_err(|error| unusable(path, error))?;
+    let mut scans = load(path)?;
+    for scan in new {
+        merge(&mut scans, scan.clone());
+    }
+    let json = serde_json::to_vec(&Saved { version: VERSION, scans }).map_err(|error| unusable(path, error))?;
+    let written = path.with_extension("new");
+    let mut file = File::create(&written).map_err(|error| unusable(path, error))?;
+    file.write_all(&json).map_err(|error| unusable(path, error))?;
+    std::fs::rename(&written, path).map_err(|error| unusable(path, error))
+}
+
+fn unusable(path: &Path, reason: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, format!("the workload log {}: {reason}", path.display()))
+        .with_hint("nothing else depends on this file: remove it to begin a new log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(statement: &str, selectivity: f64) -> LoggedScan {
+        LoggedScan {
+            table: "t".into(),
+            statement: statement.into(),
+            columns: vec!["a".into()],
+            predicates: vec![LoggedPredicate { column: "b".into(), form: PredicateForm::Range, selectivity }],
+            output: Output::Columns,
+            order: vec![],
+            runs: 1,
+            total_ms: 2.0,
+            last_run: 1,
+        }
+    }
+
+    #[test]
+    fn alike_scans_add_up_also_over_processes() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for selectivity in [0.1, 0.2, 0.3] {
+            let log = WorkloadLog::new(Some(folder.path()), false);
+            log.add(scan("SELECT ?", selectivity));
+        }
+        let log = WorkloadLog::new(Some(folder.path()), false);
+        log.add(scan("SELECT other", 0.5));
+        let all = log.scans().expect("the log is readable");
+        assert_eq!(all.iter().map(|scan| scan.runs).collect::<Vec<_>>(), [3, 1]);
+        assert!((all[0].predicates[0].selectivity - 0.2).abs() < 1e-12);
+        assert_eq!(all[0].total_ms, 6.0);
+    }
+
+    #[test]
+    fn the_log_is_bounded() {
+        let log = WorkloadLog::new(None, false);
+        for number in 0..SCANS_MAX as u64 + 10 {
+            log.add(LoggedScan { last_run: number, ..scan(&format!("SELECT {number}"), 0.5) });
+        }
+        log.add(scan(&"x".repeat(TEXT_MAX * 2), 0.5));
+        let all = log.scans().expect("the log is readable");
+        assert_eq!(all.len(), SCANS_MAX);
+        assert!(all.iter().all(|scan| scan.statement != "SELECT 0" && scan.statement.chars().count() <= TEXT_MAX + 1));
+    }
+
+    #[test]
+    fn a_file_that_is_no_log_is_named_and_kept() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join(FILE);
+        for (text, expected) in [("x", "expected value"), (r#"{"version":9,"scans":[]}"#, "version is 9")] {
+            std::fs::write(&path, text).expect("the folder is writable");
+            let log = WorkloadLog::new(Some(folder.path()), false);
+            log.add(scan("SELECT ?", 0.1));
+            let error = log.scans().expect_err("not a log").to_string();
+            assert!(error.contains("workload.json") && error.contains(expected), "{error}");
+            drop(log);
+            assert_eq!(std::fs::read_to_string(&path).expect("it is there"), text);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A statement while it runs: what its scans are asked for, and, at its end, what they found.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream};
+use freestone_advisor::{Output, PredicateForm, Query, QueryPredicate};
+use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
+use freestone_store::Table;
+use freestone_store::scan::{ColumnPredicate, RowFilter, ScanMetrics};
+use futures::{Stream, StreamExt};
+
+use super::log::{LoggedPredicate, LoggedScan, WorkloadLog, seconds_since_1970};
+use crate::provider::{FreestoneSource, ScanAggregateExec, estimated_share};
+
+/// What a plan asks of one native table.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub table: Arc<Table>,
+    /// Columns that leave the scan, by their position in the table.
+    pub columns: Vec<usize>,
+    pub predicates: Vec<ColumnPredicate>,
+    pub row_filters: Vec<Arc<dyn RowFilter>>,
+    /// Whether rows are left out that no filter here names: by a limit, or what a join finds out.
+    pub is_partial: bool,
+    pub order: Vec<usize>,
+    pub output: Output,
+    pub metrics: Arc<ScanMetrics>,
+}
+
+/// Share of the rows that pass a filter that only decoded values can say.
+const ROW_FILTER_SHARE: f64 = 0.25;
+
+/// What a plan asks of native tables; nothing of its rows is read.
+pub(crate) fn asked(plan: &Arc<dyn ExecutionPlan>) -> Vec<Asked> {
+    let mut all = vec![];
+    collect(plan, Output::Columns, &mut all);
+    all
+}
+
+fn collect(node: &Arc<dyn ExecutionPlan>, output: Output, all: &mut Vec<Asked>) {
+    if let Some(source) = FreestoneSource::of(node) {
+        all.push(source.asked(output));
+    }
+    let output = if node.is::<ScanAggregateExec>() { Output::Aggregate } else { Output::Columns };
+    for child in node.children() {
+        collect(child, output, all);
+    }
+}
+
+impl Asked {
+    /// The query as the advisor takes it. `selectivities` are those of the predicates, then of the row filters.
+    pub fn query(&self, name: &str, weight: f64, selectivities: &[f64]) -> Query {
+        let tests = self.tests().into_iter().zip(selectivities);
+        Query {
+            name: name.to_owned(),
+            weight,
+            columns: self.output_columns(),
+            predicates: tests
+                .map(|((column, form), share)| QueryPredicate { column, selectivity: *share, form })
+                .collect(),
+            output: self.output,
+            order: self.order.clone(),
+        }
+    }
+
+    /// Columns that leave the scan, ascending, each once, and those that row filters need beside their first.
+    fn output_columns(&self) -> Vec<usize> {
+        let needed = self.row_filters.iter().flat_map(|filter| filter.columns().iter().skip(1));
+        let mut columns: Vec<usize> = self.columns.iter().chain(needed).copied().collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// Column and kind of each conjunct: of the predicates, then of the row filters.
+    fn tests(&self) -> Vec<(usize, PredicateForm)> {
+        let predicates = self.predicates.iter().map(|p| (p.column, form(&p.predicate)));
+        let filters = self.row_filters.iter().filter_map(|f| Some((*f.columns().first()?, PredicateForm::Other)));
+        predicates.chain(filters).collect()
+    }
+
+    /// The shares of rows that the conjuncts leave: as estimated, but together what the run observed.
+    fn selectivities(&self) -> Vec<f64> {
+        let filters = self.row_filters.iter().filter(|f| !f.columns().is_empty()).map(|_| ROW_FILTER_SHARE);
+        let rows = self.table.rows();
+        let predicates = self.predicates.iter().map(|p| estimated_share(&self.table, p, rows));
+        let estimates: Vec<f64> = predicates.chain(filters).map(|share| share.clamp(1e-9, 1.0)).collect();
+        if self.is_partial || rows == 0 {
+            return estimates;
+        }
+        let observed = (self.metrics.totals().rows_selected as f64 / rows as f64).clamp(0.1 / rows as f64, 1.0);
+        fitted(&estimates, observed)
+    }
+
+    fn logged(&self, statement: &str, ms: f64) -> LoggedScan {
+        let name = |column: &usize| self.table.schema.columns[*column].name.clone();
+        let tests = self.tests().into_iter().zip(self.selectivities());
+        LoggedScan {
+            table: self.table.name.clone(),
+            statement: statement.to_owned(),
+            columns: self.output_columns().iter().map(name).collect(),
+            predicates: tests
+                .map(|((column, form), selectivity)| LoggedPredicate { column: name(&column), form, selectivity })
+                .collect(),
+            output: self.output,
+            order: self.order.iter().map(name).collect(),
+            runs: 1,
+            total_ms: ms,
+            last_run: seconds_since_1970(),
+        }
+    }
+}
+
+/// Shares whose product is `observed`, each moved in proportion to how selective it was thought to be.
+fn fitted(estimates: &[f64], observed: f64) -> Vec<f64> {
+    let product: f64 = estimates.iter().product();
+    if product >= 1.0 - 1e-9 {
+        // No estimate says which one selects: all do, alike.
+        return estimates.iter().map(|_| observed.powf(1.0 / estimates.len() as f64)).collect();
+    }
+    let power = observed.ln() / product.ln();
+    estimates.iter().map(|share| share.powf(power).min(1.0)).collect()
+}
+
+/// What kind of test a predicate is.
+pub(crate) fn form(predicate: &Predicate) -> PredicateForm {
+    match predicate {
+        Predicate::IsNull => PredicateForm::Equal,
+        Predicate::Int(IntPredicate::Range { low, high }) if low == high => PredicateForm::Equal,
+        Predicate::Int(IntPredicate::Range { .. }) => PredicateForm::Range,
+        Predicate::Int(IntPredicate::In(_) | IntPredicate::Keys(_)) => PredicateForm::In,
+        Predicate::Bytes(BytesPredicate::Range { low: Some(low), high: Some(high) }) if low.value == high.value => {
+            PredicateForm::Equal
+        }
+        Predicate::Bytes(BytesPredicate::Range { .. } | BytesPredicate::Prefix(_)) => PredicateForm::Range,
+        Predicate::Bytes(BytesPredicate::In(_)) => PredicateForm::In,
+        _ => PredicateForm::Other,
+    }
+}
+
+/// A statement that is logged when it has run to its end.
+pub(crate) struct Watch {
+    log: Arc<WorkloadLog>,
+    statement: Arc<str>,
+    asked: Vec<Asked>,
+    start: Instant,
+}
+
+impl Watch {
+    /// Nothing where the statement asks nothing of native tables.
+    pub fn begin(log: &Arc<WorkloadLog>, statement: &Arc<str>, asked: Vec<Asked>) -> Option<Watch> {
+        let log = log.clone();
+        (!asked.is_empty()).then(|| Watch { log, statement: statement.clone(), asked, start: Instant::now() })
+    }
+
+    /// The statement gave its last row.
+    pub fn end(self) {
+        let ms = self.start.elapsed().as_secs_f64() * 1e3;
+        for asked in &self.asked {
+            self.log.add(asked.logged(&self.statement, ms));
+        }
+    }
+}
+
+/// The rows of a statement that is watched.
+pub(crate) struct Watched {
+    pub inner: SendableRecordBatchStream,
+    pub watch: Option<Watch>,
+}
+
+impl Stream for Watched {
+    type Item = Result<RecordBatch, DataFusionError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.inner.poll_next_unpin(context);
+        match &polled {
+            Poll::Ready(None) => {
+                if let Some(watch) = self.watch.take() {
+                    watch.end();
+                }
+            }
+            Poll::Ready(Some(Err(_))) => self.watch = None,
+            _ => {}
+        }
+        polled
+    }
+}
+
+impl RecordBatchStream for Watched {
+    fn schema(&self) -> SchemaRef {
+        self.inner.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_moved_to_what_was_observed() {
+        let product = |shares: &[f64]| shares.iter().product::<f64>();
+        let shares = fitted(&[0.1, 0.5], 0.01);
+        assert!((product(&shares) - 0.01).abs() < 1e-12 && shares[0] < shares[1]);
+        let unknown = fitted(&[1.0, 1.0], 0.25);
+        assert_eq!(unknown, [0.5, 0.5]);
+        assert!(fitted(&[], 0.5).is_empty());
+    }
+}
