@@ -62,8 +62,10 @@ pub struct ScanModel {
     pub setting: Setting,
     groups: Arc<KnownGroups>,
     /// The last layouts: queries are asked for design by design.
-    layouts: Arc<Mutex<Vec<(Design, Arc<Layout>)>>>,
+    layouts: Arc<Mutex<Vec<KnownLayout>>>,
 }
+
+type KnownLayout = (Design, Arc<Layout>);
 
 /// Layouts that are kept.
 const LAYOUTS: usize = 16;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
-use freestone_codec::{Kind, Predicate};
+use freestone_codec::{BytesPredicate, IntPredicate, Kind, Predicate};
 use freestone_store::Table;
 use freestone_store::design::Design;
 use freestone_store::schema::{TableSchema, kind};
@@ -91,10 +91,19 @@ impl TableStatistics {
         Ok(statistics)
     }
 
-    /// Share of the rows that pass a predicate on a column, counted on the sample: at least half a row of it, unless nothing
-    /// can pass.
+    /// Share of the rows that pass a predicate on a column, counted on the sample: at least half a row of it. One value that
+    /// only one run of the sample has is taken to be as frequent as values are on average.
     pub fn selectivity(&self, column: usize, predicate: &Predicate) -> f64 {
-        self.sample.selectivity(column, predicate)
+        let found = self.sample.selectivity(column, predicate);
+        let one = match predicate {
+            Predicate::Int(IntPredicate::Range { low, high }) => low == high,
+            Predicate::Int(IntPredicate::In(list)) => list.len() == 1,
+            Predicate::Bytes(BytesPredicate::In(list)) => list.len() == 1,
+            _ => false,
+        };
+        let statistics = &self.columns[column];
+        let a_run = 1.5 * statistics.run_rows.max(1.0) / self.sample.rows().max(1) as f64;
+        if one && found <= a_run { found.min((1.0 - statistics.nulls) / statistics.distinct.max(1.0)) } else { found }
     }
 
     pub fn sample_rows(&self) -> usize {

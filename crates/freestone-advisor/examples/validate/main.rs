@@ -1,6 +1,7 @@
 //! The model against measurement: random tables, designs and queries, none of which anything was fitted on.
 //!
-//! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--cold FOLDER] [--csv]`
+//! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--threads N] [--cold FOLDER]
+//! [--csv]`
 //!
 //! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
 //! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. With `--cold`
@@ -27,12 +28,14 @@ struct Arguments {
     seed: u64,
     cold: Option<PathBuf>,
     csv: bool,
+    /// How many threads; 1 or 2 at random where nothing is said.
+    threads: Option<usize>,
 }
 
 type Failure = Box<dyn std::error::Error>;
 
 fn arguments() -> Result<Arguments, Failure> {
-    let mut found = Arguments { profile: PathBuf::new(), tables: 12, seed: 1, cold: None, csv: false };
+    let mut found = Arguments { profile: PathBuf::new(), tables: 12, seed: 1, cold: None, csv: false, threads: None };
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
         let mut value = || given.next().ok_or(format!("{argument} needs a value"));
@@ -41,6 +44,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "--seed" => found.seed = value()?.parse()?,
             "--cold" => found.cold = Some(value()?.into()),
             "--csv" => found.csv = true,
+            "--threads" => found.threads = Some(value()?.parse()?),
             other => found.profile = other.into(),
         }
     }
@@ -86,7 +90,8 @@ fn table_cases(
     let queries = cases::queries(table, &statistics, random);
     let mut found = vec![];
     for (at, query) in queries.iter().enumerate() {
-        let threads = random.random_range(1..=2);
+        let any = random.random_range(1..=2);
+        let threads = arguments.threads.unwrap_or(any);
         let setting = if arguments.cold.is_some() { Setting::cold(threads) } else { Setting::hot(threads) };
         let model = ScanModel::new(statistics.clone(), profile.clone(), setting);
         for (design, stored) in designs.iter().zip(&stored) {

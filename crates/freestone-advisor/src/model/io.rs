@@ -85,7 +85,7 @@ fn read_time(disk: &DiskCosts, pages: &[(&GroupGeometry, f64)], spans: f64, thre
         let own = count * group.page_bytes;
         bytes += own;
         let in_span = (own / spans).max(group.page_bytes.min(own));
-        let run = in_span.min(IO_UNIT).max(1.0);
+        let run = in_span.clamp(1.0, IO_UNIT);
         runs += own / run;
     }
     if bytes < 1.0 {

@@ -6,7 +6,7 @@ use freestone_store::schema::TableSchema;
 use super::*;
 use crate::workload::{PredicateForm, QueryPredicate};
 
-/// Sixteen columns of 24 bits, and the first ones rise and have few values.
+/// Sixteen columns of 24 bits, of which the first two rise; a tenth of the rows are the sample.
 fn statistics() -> Arc<TableStatistics> {
     let rows = 40_960;
     let value = |column: u64, row: u64| match column {
@@ -20,7 +20,7 @@ fn statistics() -> Arc<TableStatistics> {
     let batch = RecordBatch::try_from_iter(columns).expect("columns of the same length");
     let schema = TableSchema::from_arrow(&batch.schema()).expect("types");
     let batches: Vec<RecordBatch> = (0..5).map(|b| batch.slice(b * 8192, 8192)).collect();
-    Arc::new(TableStatistics::new(schema, rows, Design::default(), &batches).expect("statistics"))
+    Arc::new(TableStatistics::new(schema, rows * 10, Design::default(), &batches).expect("statistics"))
 }
 
 fn model(setting: Setting) -> ScanModel {

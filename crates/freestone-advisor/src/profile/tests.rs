@@ -59,7 +59,7 @@ fn longer_reads_take_longer_and_more_at_once_take_less_each() {
 #[test]
 fn kernels_lie_between_those_of_the_nearest_parameters() {
     let engine = Profile::assumed().engine;
-    let of = |length| engine.kernel(Form::Chunk, Family::Text, Operation::Decode, length, 1.0).expect("texts");
-    assert!(of(8.0) < of(20.0) && of(20.0) < of(32.0));
+    let of = |length| engine.kernel(Form::Chunk, Family::Fsst, Operation::Decode, length, 1.0).expect("texts");
+    assert!(of(10.0) < of(20.0) && of(20.0) < of(48.0) && of(48.0) < of(60.0));
     assert_eq!(engine.kernel(Form::Slotted, Family::Rle, Operation::Decode, 1.0, 1.0), None);
 }

@@ -58,11 +58,16 @@ pub struct SlottedForm {
 /// What was found out, by what was asked.
 #[derive(Debug, Default)]
 pub struct Forms {
-    choices: HashMap<(usize, Order, bool, Option<ColumnPlan>), Arc<(Choice, f64)>>,
-    chunks: HashMap<(usize, Order, bool, Option<ColumnPlan>), Arc<ChunkForm>>,
+    choices: HashMap<FormKey, Arc<(Choice, f64)>>,
+    chunks: HashMap<FormKey, Arc<ChunkForm>>,
     dense: HashMap<(usize, Order, Option<ColumnPlan>), Arc<DenseForm>>,
-    prefixes: HashMap<(Order, Vec<usize>), Arc<Vec<(f64, usize, f64)>>>,
+    prefixes: HashMap<(Order, Vec<usize>), Arc<Vec<PrefixPage>>>,
 }
+
+/// A column, its order, whether it is alone on its pages, and the plan that is pinned.
+type FormKey = (usize, Order, bool, Option<ColumnPlan>);
+/// Rows of a page, columns whose differences are stored, and bits that all of the columns then take in a tuple.
+type PrefixPage = (f64, usize, f64);
 
 /// Rows of the pages that dense fields are tried on.
 const DENSE_ROWS: [usize; 5] = [16, 64, 256, 1024, 4096];
@@ -109,7 +114,7 @@ impl TableStatistics {
 
     /// Leading sort columns as differences between tuples: per rows of a page, how many of them are, and the bits that all
     /// of `columns` then take in a tuple.
-    pub fn dense_prefix(&self, order: &Order, columns: &[usize]) -> Arc<Vec<(f64, usize, f64)>> {
+    pub fn dense_prefix(&self, order: &Order, columns: &[usize]) -> Arc<Vec<PrefixPage>> {
         let key = (order.clone(), columns.to_vec());
         if let Some(known) = lock(&self.forms).prefixes.get(&key) {
             return known.clone();
@@ -306,7 +311,7 @@ fn prefix_pages(
     choices: &[Arc<(Choice, f64)>],
     excess: f64,
     segment_rows: f64,
-) -> Vec<(f64, usize, f64)> {
+) -> Vec<PrefixPage> {
     const PLACES: usize = 5;
     let len = columns.first().map_or(0, Prepared::len);
     let fields = columns.iter().zip(choices).map(|(column, choice)| dense_column(column, &choice.0, segment_rows));
