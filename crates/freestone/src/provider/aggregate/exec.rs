@@ -39,7 +39,7 @@ pub struct ScanAggregateExec {
 }
 
 impl ScanAggregateExec {
-    pub fn new(aggregation: Arc<Aggregation>, scan: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
+    pub(super) fn new(aggregation: Arc<Aggregation>, scan: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
         let partitions = scan.output_partitioning().partition_count();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
