@@ -113,10 +113,10 @@ const IDLE_SHARE: f64 = 0.3;
 /// Part of the shorter of processor and disk that does not overlap with the longer: the begin and the end of a scan.
 const OVERLAP_LOSS: f64 = 0.1;
 /// How far the measured time may be from a prediction, as factors: what the validation found of nine in ten cases.
-const HOT_INTERVAL: (f64, f64) = (0.7, 1.45);
-const COLD_INTERVAL: (f64, f64) = (0.65, 1.5);
+const HOT_INTERVAL: (f64, f64) = (0.4, 2.3);
+const COLD_INTERVAL: (f64, f64) = (0.6, 4.0);
 /// The same with a profile that nobody measured.
-const ASSUMED_INTERVAL: (f64, f64) = (0.3, 3.0);
+const ASSUMED_INTERVAL: (f64, f64) = (0.25, 6.0);
 
 impl ScanModel {
     pub fn new(statistics: Arc<TableStatistics>, profile: Arc<Profile>, setting: Setting) -> Self {

@@ -10,7 +10,7 @@ use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 /// Bytes that memory hands over at a time.
 const LINE: f64 = 64.0;
 /// What a scan's loop leaves to the processor to overlap.
-const MISSES_AT_ONCE: f64 = 3.0;
+const MISSES_AT_ONCE: f64 = 8.0;
 /// Bytes that stay in the cache that kernels were measured in.
 const NEAR_BYTES: f64 = 512e3;
 /// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
@@ -265,8 +265,6 @@ impl Count<'_> {
         } else {
             (columns.len() as f64).min(row_bytes / LINE) * wanted.touched(1.0)
         };
-        // A filter of slotted tuples looks at their NULL bits first, on another line than the value's.
-        let lines = if group.form == Form::Slotted && !fetched && row_bytes > 2.0 * LINE { 2.0 * lines } else { lines };
         self.parts.memory_ns += rows * lines * self.line_ns(row_bytes, region);
         if !met {
             self.met.push(at);
