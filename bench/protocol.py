@@ -133,8 +133,10 @@ class Laboratory:
         chart = {"kind": "lines", "title": title, "x_label": x_label, "y_label": "s", "x": list(x), "series": whole}
         self.parts.append(chart | {"mark": None})
 
-    def check(self, statement: str, holds: bool, detail: str) -> None:
-        self.checks.append({"statement": statement, "holds": holds, "detail": detail})
+    def check(self, statement: str, holds: bool, detail: str, place: str = "") -> None:
+        """A statement that holds or not; with a place, the paper's claim there."""
+        claim = {"place": f"Raasveldt and Mühleisen 2017, {place}"} if place else {}
+        self.checks.append({"statement": statement, "holds": holds, "detail": detail} | claim)
 
     def link(self, network: str, measured: dict[str, Any] | None) -> None:
         """That an emulated network is what it was asked to be."""
@@ -267,14 +269,15 @@ def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) ->
         if codec != "None" and found["column"]["bytes"] < found["row"]["bytes"]
     ]
     expected = len(local["4"]) - 1
-    lab.check("every codec packs columns better than rows", len(smaller) == expected, f"{len(smaller)} of {expected}")
+    of = f"{len(smaller)} of {expected}"
+    lab.check("every codec packs columns better than rows", len(smaller) == expected, of, "Table 4")
     seconds = lambda table, name: [found[table][name]["seconds"] for found in (local, lan, wan)]  # noqa: E731
     rows = [[name, *seconds("5", name), slow["5"][name]["seconds"], mega(local["5"][name])] for name in local["5"]]
     lab.table("Table 5: codecs on each network", ["", "local, s", "1000 Mbit/s", "100 Mbit/s", "10 Mbit/s", "MB"], rows)
     best = min(local["5"], key=lambda name: local["5"][name]["seconds"])
-    lab.check("on one machine no codec is the fastest", best == "None", f"the fastest is {best}")
+    lab.check("on one machine no codec is the fastest", best == "None", f"the fastest is {best}", "Table 5")
     best = min(slow["5"], key=lambda name: slow["5"][name]["seconds"])
-    lab.check("at 10 Mbit/s a codec is the fastest", best != "None", f"the fastest is {best}")
+    lab.check("at 10 Mbit/s a codec is the fastest", best != "None", f"the fastest is {best}", "Table 5")
     rows = [
         [
             dataset,
@@ -289,7 +292,7 @@ def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) ->
     rows = [[name, *seconds("7", name), mega(local["7"][name])] for name in local["7"]]
     lab.table("Table 7: the paper's format and protobuf", ["", "local, s", "LAN, s", "WAN, s", "MB"], rows)
     custom, protobuf = local["7"]["Custom"]["seconds"], local["7"]["Protobuf"]["seconds"]
-    lab.check("a format of its own is faster than protobuf", custom < protobuf, f"{protobuf / custom:.1f} ×")
+    lab.check("a format of its own is faster than protobuf", custom < protobuf, f"{protobuf / custom:.1f} ×", "Table 7")
     for table, column in (("8", "l_returnflag"), ("9", "l_comment")):
         rows = [
             [name, found["None"]["seconds"], found["Snappy"]["seconds"], mega(found["None"]), mega(found["Snappy"])]

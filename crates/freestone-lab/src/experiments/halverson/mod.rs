@@ -1,8 +1,9 @@
 //! Halverson, Beckmann, Naughton and DeWitt, "A Comparison of C-Store and Row-Store in a Common Framework" (2006): slotted
 //! pages, super tuples, columns and column abstraction, on the Gen tables and on the view D4.
 //!
-//! [`Case`] has what the paper's cost model (its equations 1 to 15) needs to know of a scan beside what was measured of it.
+//! [`Case`] has what the paper's cost model needs to know of a scan beside what was measured of it; [`model`] compares them.
 
+mod model;
 mod scans;
 mod verdicts;
 mod view;
@@ -87,6 +88,8 @@ struct Case {
     scanned: usize,
     /// Bytes of the file.
     bytes: u64,
+    /// Bytes of a value in this layout without abstraction.
+    value_bytes: f64,
     measured: Point,
 }
 
@@ -105,7 +108,9 @@ fn measure(scanner: &Scanner, layouts: &[Stored], scanned: usize) -> Result<Vec<
     // The paper's averages are of five runs.
     let points = scanner.measure(&names, &vec![query; RUNS])?;
     let cases = layouts.iter().zip(&names).zip(points).map(|((stored, name), measured)| {
-        Ok(Case { stored: stored.clone(), scanned, bytes: scanner.bytes(name)?, measured })
+        let plain = Stored { abstracted: 0, ..stored.clone() };
+        let value_bytes = scanner.bytes(&plain.name())? as f64 / (plain.rows() * plain.columns).max(1) as f64;
+        Ok(Case { stored: stored.clone(), scanned, bytes: scanner.bytes(name)?, value_bytes, measured })
     });
     cases.collect()
 }

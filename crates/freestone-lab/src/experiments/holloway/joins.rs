@@ -199,7 +199,7 @@ impl Inner {
 
     fn slot(&self, key: i32) -> usize {
         let hash = (key as u32).wrapping_mul(0x9E37_79B1);
-        (u64::from(hash) * self.heads.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.heads.len() as u64) >> 32) as usize
     }
 
     fn probe(&self, layout: &TupleLayout, block: &TupleBlock, output: &mut Output) {
