@@ -27,7 +27,7 @@ const POOL_BYTES: usize = 1 << 30;
 const IO_UNIT: usize = 128 << 10;
 
 /// What a scan is asked for, of any table with these columns.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Query {
     /// Columns of the output, by their place in the table.
     pub columns: Vec<usize>,
@@ -35,7 +35,7 @@ pub struct Query {
 }
 
 /// Which rows a query wants.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Pick {
     All,
     /// The query's first columns have a predicate each, as many as this says, which together leave `selectivity` of the rows,
@@ -160,12 +160,16 @@ impl Scanner {
     pub fn measure(&self, tables: &[&str], queries: &[Query]) -> Result<Vec<Point>> {
         let mut points = vec![Point::default(); tables.len()];
         let share = 1.0 / queries.len().max(1) as f64;
-        for query in queries {
+        for (at, query) in queries.iter().enumerate() {
+            // A query that is run again answers as before.
+            let is_new = at == 0 || queries[at - 1] != *query;
             let mut expected = None;
             // Designs take turns, so that what else the machine does meets all alike.
             for (table, point) in tables.iter().zip(&mut points) {
-                let answer = self.answer(table, query)?;
-                if *expected.get_or_insert(answer) != answer {
+                let answer = if is_new { Some(self.answer(table, query)?) } else { None };
+                if let Some(answer) = answer
+                    && *expected.get_or_insert(answer) != answer
+                {
                     let first = tables.first().copied().unwrap_or("");
                     let text = format!("{table} answers {query:?} with rows {answer}, unlike {first}");
                     return Err(LabError::Answers(text));

@@ -58,7 +58,11 @@ impl Stored {
                     (1..=self.columns).map(|number| format!("a{number}: {}", encoding(number))).collect();
                 format!(", encode = '{}'", list.join(", "))
             }
-            "row" => format!(", levels = {}", self.abstracted),
+            // A dictionary of the segment for each level: a page with one of its own could not have the column as a level.
+            "row" if self.abstracted > 0 => {
+                let list: Vec<String> = (1..=self.abstracted).map(|number| format!("a{number}: dictionary")).collect();
+                format!(", levels = {}, encode = '{}'", self.abstracted, list.join(", "))
+            }
             _ => String::new(),
         };
         format!("design = '{}'{own}{sort}", self.design)
@@ -124,7 +128,10 @@ mod tests {
     #[test]
     fn layouts_are_what_the_paper_names() {
         let stored = |design, abstracted| Stored { levels: vec![20, 10, 4], columns: 4, design, abstracted };
-        assert_eq!(stored("row", 2).form(), "design = 'row', levels = 2, sort = 'a1, a2'");
+        assert_eq!(
+            stored("row", 2).form(),
+            "design = 'row', levels = 2, encode = 'a1: dictionary, a2: dictionary', sort = 'a1, a2'"
+        );
         assert!(stored("column", 2).form().contains("a2: rle, a3: bitpack"));
         assert_eq!(stored("slotted", 0).form(), "design = 'slotted'");
         assert_eq!((stored("row", 0).rows(), stored("row", 0).gen_name()), (800, "Gen_20_10_4".to_owned()));

@@ -21,7 +21,10 @@ const COLD_RUNS: usize = 3;
 pub(super) const FORMS: [(&str, &str); 4] = [
     ("slotted", "design = 'slotted'"),
     ("super tuples", "design = 'row'"),
-    ("super tuples, 2 levels", "design = 'row', levels = 2"),
+    (
+        "super tuples, 2 levels",
+        "design = 'row', levels = 2, encode = 'l_returnflag: dictionary, c_nationkey: dictionary'",
+    ),
     (
         "columns",
         "design = 'column', encode = 'l_returnflag: dictionary_rle, c_nationkey: rle, l_extendedprice: bitpack'",
