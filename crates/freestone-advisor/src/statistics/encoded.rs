@@ -62,7 +62,13 @@ pub struct Forms {
     chunks: HashMap<FormKey, Arc<ChunkForm>>,
     dense: HashMap<(usize, Order, Option<ColumnPlan>), Arc<DenseForm>>,
     prefixes: HashMap<(Order, Vec<usize>), Arc<Vec<PrefixPage>>>,
+    /// Per column, an order that scatters its values.
+    scattered: HashMap<usize, Order>,
 }
+
+/// Zones of a scattered column span nearly all of its values, and few neighbours are equal.
+const SCATTERED_SPAN: f64 = 0.95;
+const SCATTERED_RUN: f64 = 1.1;
 
 /// A column, its order, whether it is alone on its pages, and the plan that is pinned.
 type FormKey = (usize, Order, bool, Option<ColumnPlan>);
@@ -82,6 +88,7 @@ const BYTES_PER_NS: f64 = 0.1;
 impl TableStatistics {
     /// A column as chunks, alone on its pages or not, with the rows in `order`.
     pub fn chunk_form(&self, column: usize, order: &Order, alone: bool, pinned: Option<ColumnPlan>) -> Arc<ChunkForm> {
+        let order = &self.distinguished(column, order);
         let key = (column, order.clone(), alone, pinned);
         if let Some(known) = lock(&self.forms).chunks.get(&key) {
             return known.clone();
@@ -100,6 +107,7 @@ impl TableStatistics {
 
     /// A column as a field of super tuples, with the rows in `order`.
     pub fn dense_form(&self, column: usize, order: &Order, pinned: Option<ColumnPlan>) -> Arc<DenseForm> {
+        let order = &self.distinguished(column, order);
         let key = (column, order.clone(), pinned);
         if let Some(known) = lock(&self.forms).dense.get(&key) {
             return known.clone();
@@ -173,6 +181,26 @@ impl TableStatistics {
         });
         let found = Arc::new((choice, shared_bytes));
         lock(&self.forms).choices.entry(key).or_insert(found).clone()
+    }
+
+    /// An order in which the column's neighbours look as they do in `order`: the current one, or the first that scatters the
+    /// column too. A search asks for many orders, most of which leave most columns scattered, and encoding them again would
+    /// give the same.
+    fn distinguished(&self, column: usize, order: &Order) -> Order {
+        if order.is_current() || order.sort.contains(&column) || order.cluster.iter().any(|(c, _)| *c == column) {
+            return order.clone();
+        }
+        let current = Order::default();
+        let (now, then) = (self.ordered(&current), self.ordered(order));
+        let spans = (now.zone_span(column, self), then.zone_span(column, self));
+        let runs = (now.run_rows(column, self), then.run_rows(column, self));
+        if (spans.0 - spans.1).abs() < 0.03 && (runs.0 / runs.1.max(1.0) - 1.0).abs() < 0.03 {
+            return current;
+        }
+        if spans.1 > SCATTERED_SPAN && runs.1 < SCATTERED_RUN {
+            return lock(&self.forms).scattered.entry(column).or_insert_with(|| order.clone()).clone();
+        }
+        order.clone()
     }
 
     /// Bytes of a dictionary of a whole segment.

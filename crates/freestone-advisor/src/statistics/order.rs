@@ -9,7 +9,6 @@ use freestone_store::design::Design;
 use freestone_store::segment::ZONE_ROWS;
 
 use super::TableStatistics;
-use super::sample::{key, runs};
 
 /// An order of rows: as they lie now where both are empty. Dimensions of other tables order by columns that only a join
 /// shows; their foreign key stands for them.
@@ -21,6 +20,10 @@ pub struct Order {
 
 /// Fewest sample rows whose span is taken for a zone's.
 const ZONE_SAMPLE_ROWS: usize = 32;
+/// Zones of the sample in another order whose spans are looked at, and stretches of rows whose runs are counted first.
+const ZONES_LOOKED_AT: usize = 128;
+const STRETCHES: usize = 16;
+const STRETCH_ROWS: usize = 512;
 /// Runs of at least this many sample rows are runs of the table too, longer as it has more rows.
 const RUN_ROWS: f64 = 3.0;
 /// Bits a dimension has where the user chose none.
@@ -89,7 +92,10 @@ impl Ordered {
             let rows = ((ZONE_ROWS as f64 / self.thinning(statistics)) as usize).max(ZONE_SAMPLE_ROWS);
             let spans: Vec<f64> = match &self.permutation {
                 Some(order) => {
-                    order.chunks(rows).map(|zone| span(zone.iter().map(|row| ranks[*row as usize]))).collect()
+                    // A search asks this of every column in every order: some zones from all over say enough.
+                    let step = order.len().div_ceil(rows).div_ceil(ZONES_LOOKED_AT).max(1);
+                    let zones = order.chunks(rows).step_by(step);
+                    zones.map(|zone| span(zone.iter().map(|row| ranks[*row as usize]))).collect()
                 }
                 None => {
                     let blocks = statistics.sample.blocks.iter();
@@ -105,9 +111,7 @@ impl Ordered {
         *self.runs[column].get_or_init(|| match &self.permutation {
             None => statistics.columns[column].run_rows,
             Some(order) => {
-                let data = &statistics.sample.columns[column];
-                let found = runs(data, 0..order.len(), |place| order[place] as usize);
-                let rows = order.len().max(1) as f64 / found.max(1) as f64;
+                let rows = mean_run(statistics.sample.ranks(column), order);
                 if rows >= RUN_ROWS { rows * self.thinning(statistics) } else { rows }
             }
         })
@@ -119,9 +123,8 @@ impl Ordered {
         let data = &statistics.sample.columns[column];
         let Some(order) = &self.permutation else { return data };
         self.gathered[column].get_or_init(|| {
-            let found = runs(data, 0..order.len(), |place| order[place] as usize);
             let thinning = self.thinning(statistics).round() as usize;
-            if thinning > 1 && order.len() as f64 / found.max(1) as f64 >= RUN_ROWS {
+            if thinning > 1 && mean_run(statistics.sample.ranks(column), order) >= RUN_ROWS {
                 return gather(data, &stretched(order, thinning));
             }
             gather(data, order)
@@ -143,6 +146,23 @@ fn stretched(order: &[u32], times: usize) -> Vec<u32> {
     parts.flat_map(|row| std::iter::repeat_n(*row, times)).collect()
 }
 
+/// Rows of a run of equal values, on average. Where a few stretches show short runs, they speak for all.
+fn mean_run(ranks: &[f32], order: &[u32]) -> f64 {
+    let count = |places: std::ops::Range<usize>| {
+        let differ = |pair: &&[u32]| ranks[pair[0] as usize] != ranks[pair[1] as usize];
+        order[places].windows(2).filter(differ).count() + 1
+    };
+    if order.len() > 4 * STRETCHES * STRETCH_ROWS {
+        let starts = (0..STRETCHES).map(|at| at * (order.len() - STRETCH_ROWS) / (STRETCHES - 1));
+        let found: usize = starts.map(|start| count(start..start + STRETCH_ROWS)).sum();
+        let rows = (STRETCHES * STRETCH_ROWS) as f64 / found.max(1) as f64;
+        if rows < RUN_ROWS / 2.0 {
+            return rows;
+        }
+    }
+    order.len().max(1) as f64 / count(0..order.len()).max(1) as f64
+}
+
 fn span(ranks: impl Iterator<Item = f32>) -> f64 {
     let (low, high) = ranks.fold((f32::MAX, f32::MIN), |(low, high), rank| (low.min(rank), high.max(rank)));
     f64::from((high - low).max(0.0))
@@ -152,21 +172,13 @@ fn permutation(order: &Order, statistics: &TableStatistics) -> Vec<u32> {
     let sample = &statistics.sample;
     let mut rows: Vec<u32> = (0..sample.rows() as u32).collect();
     let keys = cluster_keys(order, statistics);
-    let by_column = |a: u32, b: u32, column: usize| {
-        let data = &sample.columns[column];
-        let of = |row: u32| data.is_valid(row as usize).then(|| key(data, row as usize));
-        // NULLs last, as the store sorts them.
-        match (of(a), of(b)) {
-            (None, None) => Ordering::Equal,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(_), None) => Ordering::Less,
-            (Some(a), Some(b)) => a.cmp(&b),
-        }
-    };
+    // NULLs, whose rank is 0, last, as the store sorts them.
+    let place = |ranks: &[f32], row: u32| Some(ranks[row as usize]).filter(|rank| *rank > 0.0).unwrap_or(f32::MAX);
+    let sorted: Vec<&[f32]> = order.sort.iter().map(|column| sample.ranks(*column)).collect();
     rows.sort_by(|a, b| {
         let clustered = keys.as_ref().map_or(Ordering::Equal, |keys| keys[*a as usize].cmp(&keys[*b as usize]));
-        let sorted = || order.sort.iter().map(|c| by_column(*a, *b, *c)).find(|o| o.is_ne());
-        if clustered.is_ne() { clustered } else { sorted().unwrap_or(Ordering::Equal) }
+        let by_column = || sorted.iter().map(|ranks| place(ranks, *a).total_cmp(&place(ranks, *b))).find(|o| o.is_ne());
+        if clustered.is_ne() { clustered } else { by_column().unwrap_or(Ordering::Equal) }
     });
     rows
 }

@@ -26,6 +26,8 @@ pub struct Sample {
     pub blocks: Vec<Range<usize>>,
     /// Per column, each row's place among the column's values: the share of rows below it, and half of those equal.
     ranks: Vec<OnceLock<Vec<f32>>>,
+    /// Per column: runs of equal values, different values, and those of them that come in one run.
+    counts: Vec<OnceLock<(usize, usize, usize)>>,
 }
 
 /// Reads up to `blocks` runs of 8,192 rows, spread evenly over a table.
@@ -82,7 +84,8 @@ impl Sample {
             columns.push(ColumnData::from_arrays(arrays, &column.data_type));
         }
         let ranks = columns.iter().map(|_| OnceLock::new()).collect();
-        Ok(Sample { columns, blocks, ranks })
+        let counts = columns.iter().map(|_| OnceLock::new()).collect();
+        Ok(Sample { columns, blocks, ranks, counts })
     }
 
     pub fn rows(&self) -> usize {
@@ -105,6 +108,15 @@ impl Sample {
     /// Different values in `rows` rows (Haas and Stokes 1998, the estimator D_uj1, over runs of equal values, as rows of
     /// one are not drawn apart): those of the sample, and more the more of them came once.
     pub fn distinct(&self, column: usize, rows: u64) -> f64 {
+        let (runs, found, once) = *self.counts[column].get_or_init(|| self.count(column));
+        let (runs, rows) = (runs.max(1) as f64, (rows as f64).max(1.0));
+        let (found, once) = (found as f64, once as f64);
+        let share = (self.rows().max(1) as f64 / rows).min(1.0);
+        let unseen = 1.0 - (1.0 - share) * once / runs;
+        (found / unseen.max(1e-9)).clamp(found, rows.max(found))
+    }
+
+    fn count(&self, column: usize) -> (usize, usize, usize) {
         let data = &self.columns[column];
         let mut starts = vec![];
         for block in &self.blocks {
@@ -113,12 +125,8 @@ impl Sample {
                 |row: &usize| *row == block.start || !data.is_valid(row - 1) || key(data, *row) != key(data, row - 1);
             starts.extend(valid.filter(begins));
         }
-        let counts = count_keys(&mut starts.iter().map(|row| key(data, *row)));
-        let (runs, rows) = (starts.len().max(1) as f64, (rows as f64).max(1.0));
-        let (found, once) = (counts.0 as f64, counts.1 as f64);
-        let share = (self.rows().max(1) as f64 / rows).min(1.0);
-        let unseen = 1.0 - (1.0 - share) * once / runs;
-        (found / unseen.max(1e-9)).clamp(found, rows.max(found))
+        let (found, once) = count_keys(&mut starts.iter().map(|row| key(data, *row)));
+        (starts.len(), found, once)
     }
 
     pub fn run_rows(&self, column: usize) -> f64 {

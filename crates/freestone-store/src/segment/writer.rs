@@ -172,7 +172,7 @@ fn dense_writer<'a>(
     group: &Group,
     planned: &'a [PlannedColumn<'_>],
 ) -> DenseWriter<'a> {
-    let columns = group.columns.iter().map(|c| dense_column(&planned[*c])).collect();
+    let mut columns: Vec<DenseColumn<'a>> = group.columns.iter().map(|c| dense_column(&planned[*c])).collect();
     let sorted = design.sort_columns(schema);
     let in_group = |column: &usize| group.columns.iter().position(|c| c == column);
     let abstracted = design.levels as usize;
@@ -181,6 +181,8 @@ fn dense_writer<'a>(
     let levels = leading.iter().take(abstracted).copied().take_while(|c| can_abstract(&planned[group.columns[*c]]));
     // The directory gives a level's place, and a prefix column's, five bits.
     let levels: Vec<usize> = levels.take(32).collect();
+    // A run holds its value against the page's reference, not a place in a dictionary of the page.
+    levels.iter().for_each(|level| columns[*level].page_dictionary = false);
     let prefix = leading[levels.len()..].iter().take(32).copied().collect();
     DenseWriter { columns, levels, prefix }
 }

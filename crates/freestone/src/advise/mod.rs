@@ -45,6 +45,8 @@ impl Default for AdviseOptions {
     }
 }
 
+/// Granules of the sample that statistics are made of: they are encoded in many ways.
+const STATISTICS_BLOCKS: usize = 10;
 /// Rows that row filters are tried on.
 const FILTER_ROWS: usize = 8192;
 
@@ -71,8 +73,9 @@ impl<'a> Judged<'a> {
         let cache_bytes = database.options().cache_bytes as f64;
         let cached = (cache_bytes / table.bytes().max(1) as f64).min(1.0);
         let profile = Arc::new(profile()?);
+        let some = sample.blocks(STATISTICS_BLOCKS);
         let model_of = |rows: u64, setting: Setting| -> Result<ScanModel> {
-            let statistics = TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &sample.batches)?;
+            let statistics = TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &some)?;
             Ok(ScanModel::new(Arc::new(statistics), profile.clone(), setting))
         };
         let model = model_of(table.rows(), Setting { cached, cache_bytes, ..Setting::hot(threads) })?;

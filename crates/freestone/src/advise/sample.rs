@@ -51,6 +51,12 @@ impl Sample {
         Ok(sample)
     }
 
+    /// So many of the batches, from all over the sample.
+    pub fn blocks(&self, wanted: usize) -> Vec<RecordBatch> {
+        let wanted = wanted.min(self.batches.len());
+        (0..wanted).map(|at| self.batches[spread(at, wanted, self.batches.len())].clone()).collect()
+    }
+
     /// Few rows from all over the sample, as one batch.
     pub fn few(&self, rows: usize) -> Result<RecordBatch> {
         let each = (rows / self.batches.len().max(1)).max(1);
