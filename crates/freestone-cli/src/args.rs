@@ -375,7 +375,7 @@ pub struct LinkArgs {
 }
 
 const CALIBRATE_HELP: &str = "\
-Takes most of a minute; do nothing else meanwhile. Predictions of ADVISE and WHATIF use what it finds.
+Takes under a minute; do nothing else meanwhile. Predictions of ADVISE and WHATIF use what it finds.
 The profile is kept in ~/.local/state/freestone/profile.json, or where FREESTONE_PROFILE says.";
 
 #[derive(Debug, Args)]

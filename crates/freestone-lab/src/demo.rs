@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use freestone::Options;
+use freestone::{Advice, Options};
 
 use crate::engine::{Answer, Engine, Repeat};
 use crate::error::{LabError, Result};
@@ -98,13 +98,15 @@ pub fn run(options: &DemoOptions, notify: Notify<'_>) -> Result<Demo> {
     let same = compare_forms(&engine, &data, notify)?;
     let queries = queries(options.scale);
     let times = time_queries(&engine, &queries, notify)?;
+    let advice = ADVISED.iter().map(|form| advise(&engine, form, notify)).collect::<Result<_>>()?;
     notify("changing a table's design in place");
     let changes = change_design(&engine, same)?;
     drop(engine);
     // Opened afresh, so that what the two scans read is read from disk.
     let pruning = pruning(&Engine::open(&database, Options { threads, read_only: true, ..Options::default() })?)?;
     let input = std::fs::metadata(data.join("lineitem.parquet")).map_err(LabError::file(&data))?.len();
-    let results = Results { scale: options.scale, loaded, forms, input, same, queries, times, changes, pruning };
+    let results =
+        Results { scale: options.scale, loaded, forms, input, same, queries, times, advice, changes, pruning };
     let findings = Findings {
         name: "demo".into(),
         title: "One table, seven layouts".into(),
@@ -224,6 +226,14 @@ fn time_queries(engine: &Engine, queries: &[Query], notify: Notify<'_>) -> Resul
     queries.iter().map(time).collect()
 }
 
+/// Forms that the advisor is asked about: what a row store should become, and what the engine picks unasked.
+const ADVISED: [&str; 2] = ["row", "auto"];
+
+fn advise(engine: &Engine, form: &'static str, notify: Notify<'_>) -> Result<(&'static str, Advice)> {
+    notify(&format!("advising on lineitem as {form}, by the queries that just ran"));
+    Ok((form, engine.advice(&format!("lineitem_{form}"))?))
+}
+
 /// A conversion: the options that it went to, its seconds.
 struct Change {
     options: &'static str,
@@ -285,6 +295,8 @@ struct Results {
     same: Answer,
     queries: Vec<Query>,
     times: Vec<Vec<f64>>,
+    /// What the advisor says of a form, by name.
+    advice: Vec<(&'static str, Advice)>,
     changes: Vec<Change>,
     pruning: Vec<Pruning>,
 }
@@ -303,14 +315,18 @@ impl Results {
         let mut parts = vec![self.tiles()];
         parts.push(Part::section(
             "Which design fits which query",
-            format!(
-                "{} These are measurements on this machine and this data; nothing here predicts: the advisor that \
-                 recommends a design for a workload is not in this version.",
-                self.verdict()
-            ),
+            format!("{} These are measurements on this machine and this data.", self.verdict()),
         ));
         parts.push(self.time_bars());
         parts.push(self.time_table());
+        parts.push(Part::section(
+            "What the advisor says",
+            "Queries are logged. From the log, a sample and the machine's profile the advisor predicts what other designs \
+             would cost, stores the best of them as a sample, times the queries' scans on it, and only then recommends.",
+        ));
+        for (form, advice) in &self.advice {
+            parts.push(Part::code(format!("freestone advise, lineitem as {form}"), advice.to_string()));
+        }
         parts
             .push(Part::section("What each design takes on disk", "Whole files: pages, headers, zones, dictionaries."));
         parts.push(self.size_bars());
@@ -488,6 +504,12 @@ pub fn summary(demo: &Demo) -> String {
             && section.title.starts_with("Which design")
         {
             out.push_str(&format!("\n{}\n", section.text));
+        }
+        if let Part::Code(code) = part
+            && code.caption.starts_with("freestone advise")
+        {
+            let verdict: Vec<&str> = code.text.lines().take(2).collect();
+            out.push_str(&format!("\n{}\n", verdict.join(": ")));
         }
     }
     out.push_str(&format!("\nreport: {} ({:.0} s)\n", demo.report.display(), demo.findings.seconds));

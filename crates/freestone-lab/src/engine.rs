@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use arrow::util::display::array_value_to_string;
-use freestone::{Database, Options, Outcome, Session};
+use freestone::{Advice, AdviseOptions, Database, Options, Outcome, Session};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 
@@ -111,6 +111,13 @@ impl Engine {
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         Ok(median(times))
+    }
+
+    /// What the advisor says of a table, by the queries that ran on it.
+    pub fn advice(&self, table: &str) -> Result<Advice> {
+        let options = AdviseOptions { table: Some(table.to_owned()), ..AdviseOptions::default() };
+        let mut all = self.runtime.block_on(self.session.advise(options))?;
+        all.pop().ok_or_else(|| LabError::Answers(format!("there is no advice on {table}")))
     }
 
     /// The text of an answer's last column, one line a row.

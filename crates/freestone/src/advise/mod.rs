@@ -10,6 +10,7 @@ mod workload;
 
 use std::sync::Arc;
 
+use freestone_advisor::statistics::SAMPLE_BLOCKS;
 use freestone_advisor::{Advice, ScanModel, Setting, TableStatistics, Workload, advice};
 use freestone_store::Table;
 use freestone_store::design::Design;
@@ -45,8 +46,6 @@ impl Default for AdviseOptions {
     }
 }
 
-/// Granules of the sample that statistics are made of: they are encoded in many ways.
-const STATISTICS_BLOCKS: usize = 10;
 /// Rows that row filters are tried on.
 const FILTER_ROWS: usize = 8192;
 
@@ -73,7 +72,8 @@ impl<'a> Judged<'a> {
         let cache_bytes = database.options().cache_bytes as f64;
         let cached = (cache_bytes / table.bytes().max(1) as f64).min(1.0);
         let profile = Arc::new(profile()?);
-        let some = sample.blocks(STATISTICS_BLOCKS);
+        // They are encoded in many ways: a part of what trials are stored from.
+        let some = sample.blocks(SAMPLE_BLOCKS);
         let model_of = |rows: u64, setting: Setting| -> Result<ScanModel> {
             let statistics = TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &some)?;
             Ok(ScanModel::new(Arc::new(statistics), profile.clone(), setting))

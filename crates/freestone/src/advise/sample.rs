@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
+use freestone_advisor::statistics::sample_table;
 use freestone_store::Table;
-use freestone_store::scan::{Cursor, GRANULE_ROWS, ScanMetrics, ScanRequest, Unit, units};
+use freestone_store::scan::GRANULE_ROWS;
 
 use crate::error::Result;
 
@@ -23,38 +24,20 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// At most so many rows of a table.
+    /// At most so many rows of a table, fewer where they are long.
     pub fn of(table: &Arc<Table>, rows_max: usize) -> Result<Sample> {
-        let all = units(table, GRANULE_ROWS);
-        let mut sample = Sample { schema: table.schema.to_arrow(), batches: vec![], rows: 0 };
-        let mut wanted = (rows_max / GRANULE_ROWS).max(1).min(all.len());
-        if wanted == 0 {
-            return Ok(sample);
-        }
-        let mut bytes = 0;
-        let mut at = 0;
-        while at < wanted {
-            let batch = granule(table, &all[spread(at, wanted, all.len())])?;
-            if at == 0 {
-                // What the first takes says how many fit.
-                let fit = BYTES_MAX / batch.get_array_memory_size().max(1);
-                wanted = wanted.min(fit.max(1));
-            }
-            bytes += batch.get_array_memory_size();
-            sample.rows += batch.num_rows();
-            sample.batches.push(batch);
-            at += 1;
-            if bytes > 2 * BYTES_MAX {
-                break;
-            }
-        }
-        Ok(sample)
+        let first = sample_table(table, 1)?;
+        let bytes: usize = first.iter().map(RecordBatch::get_array_memory_size).sum();
+        let granules = (rows_max / GRANULE_ROWS).min(BYTES_MAX / bytes.max(1)).max(1);
+        let batches = sample_table(table, granules)?;
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        Ok(Sample { schema: table.schema.to_arrow(), batches, rows })
     }
 
     /// So many of the batches, from all over the sample.
     pub fn blocks(&self, wanted: usize) -> Vec<RecordBatch> {
-        let wanted = wanted.min(self.batches.len());
-        (0..wanted).map(|at| self.batches[spread(at, wanted, self.batches.len())].clone()).collect()
+        let (all, wanted) = (self.batches.len(), wanted.min(self.batches.len()));
+        (0..wanted).map(|at| self.batches[at * all / wanted].clone()).collect()
     }
 
     /// Few rows from all over the sample, as one batch.
@@ -63,37 +46,5 @@ impl Sample {
         let parts: Vec<RecordBatch> =
             self.batches.iter().map(|batch| batch.slice(0, each.min(batch.num_rows()))).collect();
         Ok(concat_batches(&self.schema, &parts)?)
-    }
-}
-
-/// The `at`-th of `wanted` places among `all`, evenly spread: the middle of its share.
-fn spread(at: usize, wanted: usize, all: usize) -> usize {
-    (2 * at + 1) * all / (2 * wanted)
-}
-
-fn granule(table: &Arc<Table>, unit: &Unit) -> Result<RecordBatch> {
-    let request = ScanRequest::columns((0..table.schema.columns.len()).collect());
-    let metrics = Arc::new(ScanMetrics::default());
-    let mut cursor = Cursor::new(table.clone(), Arc::new(request), metrics);
-    cursor.scan(unit, None)?;
-    let mut parts = vec![];
-    while let Some(batch) = cursor.next_ready() {
-        parts.push(batch);
-    }
-    parts.extend(cursor.finish()?);
-    Ok(concat_batches(cursor.schema(), &parts)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_spread_and_different() {
-        for (wanted, all) in [(1, 1), (1, 10), (3, 10), (10, 10), (128, 1000)] {
-            let places: Vec<usize> = (0..wanted).map(|at| spread(at, wanted, all)).collect();
-            assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{places:?}");
-            assert!(places.iter().all(|place| *place < all));
-        }
     }
 }

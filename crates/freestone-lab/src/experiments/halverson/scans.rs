@@ -263,7 +263,7 @@ mod tests {
     fn a_tiny_run_judges_every_claim() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let output = folder.path().to_owned();
-        let options = experiments::RunOptions { rows: Some(8_000), scale: Some(0.005), output, ..Default::default() };
+        let options = experiments::RunOptions { rows: Some(40_000), scale: Some(0.005), output, ..Default::default() };
         let findings = experiments::run("halverson-scans", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
         assert_eq!(charts, 9);
