@@ -780,17 +780,12 @@ impl ResultSender {
         self.reply.progress(done, total).await
     }
 
-    /// Sends what is left and completes the result; gives the number of its rows. If that fails, the client is told.
-    pub async fn finish(mut self, tag: &str) -> Result<u64> {
+    /// Sends what is left and completes the result. If what is left cannot be sent, the client is told why, and the
+    /// connection goes on: an error says that it cannot.
+    pub async fn finish(mut self, tag: &str) -> Result<()> {
         match self.sender.finish().await {
-            Ok(()) => {
-                let rows = self.sender.rows();
-                self.reply.end(rows, tag).await.map(|()| rows)
-            }
-            Err(error) => {
-                self.reply.end_with(error.to_sql()).await?;
-                Err(error)
-            }
+            Ok(()) => self.reply.end(self.sender.rows(), tag).await,
+            Err(error) => self.reply.end_with(error.to_sql()).await,
         }
     }
 

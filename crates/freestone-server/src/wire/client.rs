@@ -194,7 +194,7 @@ async fn send(mut rows: Rows, reply: Reply, forms: Preference, session: &Session
             }
         };
         let sent = match part {
-            None => return sender.finish("SELECT").await.map(drop),
+            None => return sender.finish("SELECT").await,
             Some(Err(error)) => return sender.fail(sql_error(error)).await,
             Some(Ok(part)) => match batch(part, &rows) {
                 Ok(batch) => sender.send(batch).await,

@@ -198,7 +198,7 @@ async fn run(sql: &str, parameters: Option<RecordBatch>, reply: Reply, tables: &
             let row = parameters.unwrap();
             let mut rows = reply.rows(&row.schema())?;
             rows.send(row).await?;
-            return rows.finish("SELECT").await.map(|_| ());
+            return rows.finish("SELECT").await;
         }
         "notice" => {
             reply.notice("careful").await?;
@@ -222,8 +222,7 @@ async fn run(sql: &str, parameters: Option<RecordBatch>, reply: Reply, tables: &
             break;
         }
     }
-    _ = rows.finish("SELECT").await;
-    Ok(())
+    rows.finish("SELECT").await
 }
 
 /// Pseudo-random numbers, the same in every run.
