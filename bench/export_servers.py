@@ -164,6 +164,9 @@ class Freestone(Server):
             "-nodes",
             "-days",
             "30",
+            # Clients refuse a certificate of an authority as a server's own.
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
         ]
         subprocess.run([*make, *subject, "-keyout", key, "-out", certificate], check=True, capture_output=True)
         os.chmod(key, 0o600)
