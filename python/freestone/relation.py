@@ -50,11 +50,16 @@ class Relation:
         done = self._query.done
         return -1 if done is None or done[1] is None else done[1]
 
-    def arrow(self) -> "pyarrow.Table":
-        """All rows as a ``pyarrow.Table``, without a copy. Strings are of type ``string_view``."""
+    def arrow(self, string_views: bool = False) -> "pyarrow.Table":
+        """All rows as a ``pyarrow.Table``, without a copy.
+
+        Args:
+            string_views: strings are of the type ``string_view`` instead of ``string``. An embedded database has them in
+                this form, but pyarrow can compute little with it: it neither compares nor sorts such strings.
+        """
         import pyarrow
 
-        return pyarrow.table(self._query.collect())
+        return pyarrow.table(self._query.collect(string_views))
 
     def df(self, **options: Any) -> "pandas.DataFrame":
         """All rows as a ``pandas.DataFrame``.
@@ -62,22 +67,25 @@ class Relation:
         Args:
             options: passed to ``pyarrow.Table.to_pandas``, such as ``types_mapper=pandas.ArrowDtype``.
         """
-        return _with_plain_strings(self.arrow()).to_pandas(**options)
+        return self.arrow().to_pandas(**options)
 
     def pl(self) -> "polars.DataFrame":
         """All rows as a ``polars.DataFrame``."""
         import polars
 
-        return polars.DataFrame(self._query.collect())
+        return polars.DataFrame(self._query.collect(string_views=True))
 
-    def batches(self) -> "pyarrow.RecordBatchReader":
+    def batches(self, string_views: bool = False) -> "pyarrow.RecordBatchReader":
         """The rows as a ``pyarrow.RecordBatchReader``.
 
         They are computed while they are read, a few batches ahead, so that a result may be larger than memory.
+
+        Args:
+            string_views: as of :meth:`arrow`.
         """
         import pyarrow
 
-        source = self._query.batches()
+        source = self._query.batches(string_views)
         schema = pyarrow.RecordBatchReader.from_stream(source.no_rows()).schema
         read = (pyarrow.RecordBatchReader.from_stream(batch).read_next_batch() for batch in source)
         return pyarrow.RecordBatchReader.from_batches(schema, read)
@@ -163,17 +171,6 @@ class Relation:
     def _summary(self) -> str:
         done = self._query.done
         return "" if done is None else done[0] if done[1] is None else f"{done[0]} {done[1]}"
-
-
-def _with_plain_strings(table: "pyarrow.Table") -> "pyarrow.Table":
-    """Strings as pandas stores them: its own conversion of views takes up to three times as long."""
-    import pyarrow
-
-    for at, field in enumerate(table.schema):
-        if pyarrow.types.is_string_view(field.type):
-            plain = pyarrow.field(field.name, pyarrow.large_string(), field.nullable)
-            table = table.set_column(at, plain, table.column(at).cast(pyarrow.large_string()))
-    return table
 
 
 def _table(columns: List[str], types: List[str], rows: List[Row], has_more: bool) -> str:

@@ -192,9 +192,10 @@ def test_use_after_close(place):
 def test_options(tmp_path):
     with freestone.adbc.connect(str(tmp_path / "db"), db_kwargs={"freestone.threads": 2}) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS a").close()
-    read_only = {"freestone.read_only": True, "freestone.string_views": False}
+    read_only = {"freestone.read_only": True, "freestone.string_views": True}
     with freestone.adbc.connect(str(tmp_path / "db"), db_kwargs=read_only) as connection:
-        assert connection.execute("SELECT 'x' AS s").fetch_arrow_table().schema.field(0).type == pyarrow.string()
+        views = "SELECT arrow_cast('x', 'Utf8View') AS s"
+        assert connection.execute(views).fetch_arrow_table().schema.field(0).type == pyarrow.string_view()
         with pytest.raises(manager.Error, match="read"):
             connection.execute("INSERT INTO t VALUES (2)")
     with pytest.raises(manager.Error, match="freestone.threads"):

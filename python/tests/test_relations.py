@@ -7,6 +7,7 @@ import threading
 import freestone
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -65,6 +66,26 @@ def test_columns_of_one_name(db):
     assert relation.fetchall() == [(1, 2, 2, True)]
     assert relation.arrow().column_names == relation.columns
     assert db.sql("select 1, 1").fetchall() == [(1, 1)]
+
+
+def test_libraries_of_arrow_compute_with_strings(db, tmp_path):
+    db.sql("create table t as select value as n, 'text number ' || value as s from generate_series(1, 5) as g(value)")
+    relation = db.sql("select n, s, s::binary as b, [s, 'b'] as l from t order by n")
+    table = relation.arrow()
+    assert [field.type for field in table.schema] == [pa.int64(), pa.string(), pa.binary(), pa.list_(pa.string())]
+    assert relation.batches().schema == table.schema == pa.table(relation).schema
+    assert table.filter(pc.field("s") == "text number 3")["n"].to_pylist() == [3]
+    assert table.sort_by([("s", "descending")])["n"].to_pylist() == [5, 4, 3, 2, 1]
+    assert table.take([1])["l"].to_pylist() == [["text number 2", "b"]]
+    views = relation.arrow(string_views=True)
+    assert views.schema.field("s").type == pa.string_view()
+    assert views.to_pylist() == table.to_pylist()
+    assert relation.batches(string_views=True).read_all().equals(views)
+    # What ran at once is held, and given in either form.
+    described = db.sql("describe t").arrow()
+    assert described.column(0).type == pa.string() and described.column(0).to_pylist() == ["n", "s"]
+    relation.to_parquet(tmp_path / "t.parquet")
+    assert pq.read_schema(tmp_path / "t.parquet").field("s").type == pa.string()
 
 
 def test_fetching_goes_on(db):

@@ -8,14 +8,14 @@ use adbc_core::options::{InfoCode, IsolationLevel, ObjectDepth, OptionConnection
 use adbc_core::{CancelHandle, Optionable};
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::Schema;
-use freestone::Access;
+use freestone::{Access, Strings};
 use freestone_wire::client::Client;
 
 use crate::database::{FreestoneDatabase, Place};
 use crate::error::{not_found, not_implemented, state, wire};
 use crate::link::{Backend, Link};
 use crate::options::{text, truth, unknown};
-use crate::running::{Cancel, Lane, Signals, plain_schema};
+use crate::running::{Cancel, Lane, Signals};
 use crate::statement::FreestoneStatement;
 use crate::{CATALOG, SCHEMA, info, objects, statistics};
 
@@ -43,11 +43,11 @@ impl FreestoneConnection {
         database: &FreestoneDatabase,
         given: impl IntoIterator<Item = (OptionConnection, OptionValue)>,
     ) -> Result<Self> {
-        let (mut read_only, mut plain) = (false, database.plain);
+        let (mut read_only, mut strings) = (false, database.strings);
         for (key, value) in given {
             match key.as_ref() {
                 "adbc.connection.readonly" => read_only = truth(key.as_ref(), &value)?,
-                VIEWS => plain = !truth(VIEWS, &value)?,
+                VIEWS => strings = if truth(VIEWS, &value)? { Strings::Views } else { Strings::Plain },
                 _ => check(&key, &value)?,
             }
         }
@@ -69,7 +69,7 @@ impl FreestoneConnection {
                 Backend::Remote(lane.wait(Signals::of(&[&cancel]), connecting)?)
             }
         };
-        Ok(FreestoneConnection { link: Arc::new(Link { backend, lane, cancel, plain }), read_only })
+        Ok(FreestoneConnection { link: Arc::new(Link { backend, lane, cancel, strings }), read_only })
     }
 
     fn reader(&self, batch: RecordBatch) -> Reader {
@@ -123,7 +123,7 @@ impl Optionable for FreestoneConnection {
                 true => Ok(()),
                 false => Err(state("adbc.connection.readonly is chosen before the connection is opened")),
             },
-            VIEWS => match truth(VIEWS, &value)? != self.link.plain {
+            VIEWS => match truth(VIEWS, &value)? == (self.link.strings == Strings::Views) {
                 true => Ok(()),
                 false => Err(state(format!("{VIEWS} is chosen before the connection is opened"))),
             },
@@ -138,7 +138,7 @@ impl Optionable for FreestoneConnection {
             OptionConnection::CurrentCatalog => Ok(CATALOG.into()),
             OptionConnection::CurrentSchema => Ok(SCHEMA.into()),
             OptionConnection::IsolationLevel => Ok(IsolationLevel::Default.into()),
-            other if other.as_ref() == VIEWS => Ok((!self.link.plain).to_string()),
+            other if other.as_ref() == VIEWS => Ok((self.link.strings == Strings::Views).to_string()),
             other => Err(unknown("a connection", other.as_ref(), OPTIONS)),
         }
     }
@@ -200,7 +200,7 @@ impl adbc_core::Connection for FreestoneConnection {
         named("schema", db_schema.unwrap_or_default(), SCHEMA)?;
         let table = table_name.to_owned();
         let schema = self.link.wait(|link| async move { objects::table_schema(&link, &table).await })?;
-        Ok(if self.link.plain { plain_schema(&schema) } else { schema.as_ref().clone() })
+        Ok(self.link.strings.schema(&schema).as_ref().clone())
     }
 
     fn get_table_types(&self) -> Result<Reader> {

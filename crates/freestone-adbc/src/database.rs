@@ -5,7 +5,7 @@ use std::sync::Arc;
 use adbc_core::Optionable;
 use adbc_core::error::Result;
 use adbc_core::options::{OptionConnection, OptionDatabase, OptionValue};
-use freestone::Database;
+use freestone::{Database, Strings};
 use freestone_wire::Threads;
 use freestone_wire::address::Address;
 
@@ -17,7 +17,7 @@ use crate::options::{DatabaseOptions, Target, known};
 pub struct FreestoneDatabase {
     pub(crate) place: Place,
     pub(crate) threads: Arc<Threads>,
-    pub(crate) plain: bool,
+    pub(crate) strings: Strings,
     options: DatabaseOptions,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Place {
 impl FreestoneDatabase {
     pub(crate) fn open(given: impl IntoIterator<Item = (OptionDatabase, OptionValue)>) -> Result<Self> {
         let options = DatabaseOptions::new(given)?;
-        let plain = options.plain()?;
+        let strings = options.strings()?;
         let (place, threads) = match options.target()? {
             Target::Memory(options) => {
                 let threads = options.threads;
@@ -47,7 +47,7 @@ impl FreestoneDatabase {
         };
         let threads = Threads::start("freestone-adbc", threads);
         let threads = threads.map_err(|error| internal(format!("cannot start threads: {error}")))?;
-        Ok(FreestoneDatabase { place, threads, plain, options })
+        Ok(FreestoneDatabase { place, threads, strings, options })
     }
 }
 

@@ -7,8 +7,8 @@ use adbc_core::error::Result;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use freestone::{ArrowTable, Inputs, Outcome, ScalarValue, Session, Statement};
-use freestone_wire::client::{Client, Prepared as RemotePrepared, ResultStream, Upload};
+use freestone::{ArrowTable, Inputs, Outcome, ScalarValue, Session, Statement, Strings};
+use freestone_wire::client::{Client, Given, Prepared as RemotePrepared, ResultStream, Upload};
 use freestone_wire::wire_type;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -33,7 +33,7 @@ pub struct Link {
     /// Cancels all that the connection does.
     pub cancel: Cancel,
     /// Whether strings are handed out with offsets instead of as views.
-    pub plain: bool,
+    pub strings: Strings,
 }
 
 pub enum Backend {
@@ -192,9 +192,10 @@ impl Link {
             }
             Backend::Remote(client) => {
                 self.lane.settled().await;
+                let given = Given { strings: self.strings, ..Given::parameters(values.as_ref()) };
                 let rows = match &prepared.remote {
-                    Some(remote) => client.execute(remote, values.as_ref()).await,
-                    None => client.query(&prepared.text, values.as_ref()).await,
+                    Some(remote) => client.execute_given(remote, given).await,
+                    None => client.query_given(&prepared.text, given).await,
                 };
                 self.remote_answer(rows.map_err(wire)?).await
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use adbc_core::error::Result;
 use adbc_core::options::{OptionDatabase, OptionValue};
-use freestone::{Options, parse_size};
+use freestone::{Options, Strings, parse_size};
 use freestone_wire::address::Address;
 
 use crate::error::{engine, invalid, not_found, wire};
@@ -75,9 +75,9 @@ impl DatabaseOptions {
         self.values.get(name).map(|value| text(name, value)).transpose()
     }
 
-    /// Whether strings are handed out with offsets instead of as views.
-    pub fn plain(&self) -> Result<bool> {
-        Ok(!self.truth("freestone.string_views")?.unwrap_or(true))
+    /// How strings are handed out.
+    pub fn strings(&self) -> Result<Strings> {
+        Ok(if self.truth("freestone.string_views")?.unwrap_or(false) { Strings::Views } else { Strings::Plain })
     }
 
     fn truth(&self, name: &str) -> Result<Option<bool>> {

@@ -13,8 +13,9 @@ use adbc_core::CancelHandle;
 use adbc_core::error::{Error, Result};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
+use freestone::Strings;
 use freestone_wire::Threads;
 use parking_lot::Mutex;
 use tokio::runtime::EnterGuard;
@@ -248,7 +249,7 @@ pub fn supersede(current: &Current) {
 pub fn start<F>(
     lane: &Arc<Lane>,
     signals: Signals,
-    plain: bool,
+    strings: Strings,
     work: impl FnOnce(Outlet<Message>) -> F,
 ) -> Result<Started>
 where
@@ -260,9 +261,9 @@ where
         Some(Message::Changed(rows)) => return Ok(Started::Changed(rows)),
         Some(Message::Batch(_)) | None => return Err(internal("the statement ended without a result")),
     };
-    let schema = if plain { Arc::new(plain_schema(&schema)) } else { schema };
+    let schema = strings.schema(&schema);
     let current = Arc::new(Mutex::new(Source::Running(inlet)));
-    let mut rows = Rows { schema, ready: VecDeque::new(), current, failure: Failure::default() };
+    let mut rows = Rows { schema, strings, ready: VecDeque::new(), current, failure: Failure::default() };
     if let Some(batch) = rows.receive()? {
         rows.ready.push_back(batch);
     }
@@ -275,6 +276,7 @@ pub type Failure = Arc<Mutex<Option<Error>>>;
 /// The rows of a statement, computed while they are read, a few batches ahead. Dropping them ends the statement.
 pub struct Rows {
     schema: SchemaRef,
+    strings: Strings,
     ready: VecDeque<RecordBatch>,
     current: Current,
     failure: Failure,
@@ -292,6 +294,7 @@ impl Rows {
     pub fn none() -> Rows {
         Rows {
             schema: Arc::new(Schema::empty()),
+            strings: Strings::Plain,
             ready: VecDeque::new(),
             current: Arc::new(Mutex::new(Source::Ended)),
             failure: Failure::default(),
@@ -331,6 +334,7 @@ impl Rows {
     }
 
     fn conform(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let batch = self.strings.batch(batch).map_err(engine)?;
         if *batch.schema() == *self.schema {
             return Ok(batch);
         }
@@ -366,25 +370,5 @@ impl Iterator for Rows {
 impl RecordBatchReader for Rows {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
-    }
-}
-
-/// The columns with types that every Arrow library has had for long: strings with offsets instead of views.
-pub fn plain_schema(schema: &Schema) -> Schema {
-    let field = |field: &Arc<arrow::datatypes::Field>| {
-        let plain = plain_type(field.data_type());
-        field.as_ref().clone().with_data_type(plain)
-    };
-    Schema::new_with_metadata(schema.fields().iter().map(field).collect::<Vec<_>>(), schema.metadata().clone())
-}
-
-fn plain_type(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        DataType::List(field) => {
-            DataType::List(Arc::new(field.as_ref().clone().with_data_type(plain_type(field.data_type()))))
-        }
-        other => other.clone(),
     }
 }

@@ -7,6 +7,7 @@ use adbc_core::options::{OptionStatement, OptionValue};
 use adbc_core::{CancelHandle, Optionable, PartitionedResult};
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::Schema;
+use freestone::Strings;
 
 use crate::error::{not_found, not_implemented, state};
 use crate::exported;
@@ -14,7 +15,7 @@ use crate::ingest::{self, Ingestion};
 use crate::link::{Link, Prepared, Reader};
 use crate::options::{text, truth, unknown};
 use crate::parameters;
-use crate::running::{Cancel, Current, Message, Rows, Signals, Started, plain_schema, start, supersede};
+use crate::running::{Cancel, Current, Message, Rows, Signals, Started, start, supersede};
 
 const BY_NAME: &str = "adbc.statement.bind_by_name";
 const INGEST_DESIGN: &str = "freestone.ingest.design";
@@ -109,13 +110,13 @@ impl FreestoneStatement {
             None => return Err(nothing_to_execute()),
             Some(Work::Query(query)) => {
                 let query = query.clone();
-                start(&self.link.lane, signals, self.link.plain, |outlet| link.run(query, values, outlet))?
+                start(&self.link.lane, signals, self.link.strings, |outlet| link.run(query, values, outlet))?
             }
             Some(Work::Ingest) => {
                 let rows =
                     values.ok_or_else(|| state("there are no rows to ingest; bind a batch or a stream first"))?;
                 let ingestion = self.ingestion.clone();
-                start(&self.link.lane, signals, false, |outlet| async move {
+                start(&self.link.lane, signals, Strings::Views, |outlet| async move {
                     let rows = ingest::run(&link, ingestion, rows).await?;
                     outlet.send(Message::Changed(Some(rows))).await;
                     Ok(())
@@ -244,10 +245,7 @@ impl adbc_core::Statement for FreestoneStatement {
     fn execute_schema(&mut self) -> Result<Schema> {
         let query = self.described()?;
         let columns = query.description.as_ref().and_then(|description| description.columns.clone());
-        Ok(columns.map_or_else(Schema::empty, |columns| match self.link.plain {
-            true => plain_schema(&columns),
-            false => columns.as_ref().clone(),
-        }))
+        Ok(columns.map_or_else(Schema::empty, |columns| self.link.strings.schema(&columns).as_ref().clone()))
     }
 
     fn execute_partitions(&mut self) -> Result<PartitionedResult> {

@@ -8,7 +8,8 @@ use crate::encodings::ints::{IntBody, Test, filter_packed};
 use crate::encodings::strings::{Lengths, PlainStrings};
 use crate::fsst_table::SymbolTable;
 use crate::layout::{Header, Reader};
-use crate::{BytesPredicate, CodecError, Encoding, IntPredicate, Kind, Predicate, Shared, Transform, Views, select};
+use crate::texts::TextSink;
+use crate::{BytesPredicate, CodecError, Encoding, IntPredicate, Kind, Predicate, Shared, Transform, select};
 
 /// Which rows of a chunk.
 #[derive(Debug, Clone, Copy)]
@@ -178,51 +179,48 @@ impl<'a> Chunk<'a> {
     }
 
     /// Appends strings. `key` names this chunk for the block cache in `scratch`.
-    pub fn bytes(&self, rows: Rows<'_>, out: &mut Views, scratch: &mut Scratch, key: u64) -> Result<(), CodecError> {
+    pub fn bytes<T: TextSink>(
+        &self,
+        rows: Rows<'_>,
+        out: &mut T,
+        scratch: &mut Scratch,
+        key: u64,
+    ) -> Result<(), CodecError> {
         self.check_rows(rows)?;
         if self.kind != Kind::Bytes {
             return Err(self.unsupported("strings"));
         }
         match &self.body {
-            Body::AllNull => out.views.resize(out.views.len() + rows.len(), 0),
+            Body::AllNull => out.repeat(&[], rows.len())?,
             Body::Ints(_) => {
                 let mut codes = std::mem::take(&mut scratch.codes);
                 codes.clear();
-                let done = self.codes(rows, &mut codes).map(|()| share_entries(self.dictionary()?, &codes, out));
+                let done = self.codes(rows, &mut codes).map(|()| out.shared_entries(self.dictionary()?, &codes));
                 scratch.codes = codes;
                 done??;
             }
             Body::ConstantString(value) => {
                 let value = self.plain_value(value)?;
-                repeat(&value, rows.len(), out);
+                out.repeat(&value, rows.len())?;
             }
             Body::Strings(dictionary) => {
                 let codes = decode_codes(&dictionary.codes, dictionary.entries.len, rows)?;
-                copy_entries(dictionary, &codes, out);
+                let entries: Vec<_> = (0..dictionary.entries.len).map(|code| dictionary.entries.get(code)).collect();
+                out.entries(&entries, &codes)?;
             }
             Body::PlainStrings(strings) => match self.symbols() {
                 Some(table) => {
-                    strings.lengths.visit(rows, |offsets| decompress_run(table, strings.data, offsets, out))?;
+                    strings.lengths.visit(rows, |offsets| out.compressed(table, strings.data, offsets))?;
                 }
-                None => strings.lengths.visit(rows, |offsets| {
-                    copy_run(strings.data, offsets, out);
-                    Ok(())
-                })?,
+                None => strings.lengths.visit(rows, |offsets| out.run(strings.data, offsets))?,
             },
             Body::Block(block) => {
                 let text = block.text(&mut scratch.block, self.shared, key)?;
                 // A few rows must not keep a whole block alive.
                 if rows.len() * 4 < self.rows() {
-                    block.lengths.visit(rows, |offsets| {
-                        copy_run(&text, offsets, out);
-                        Ok(())
-                    })?;
+                    block.lengths.visit(rows, |offsets| out.run(&text, offsets))?;
                 } else {
-                    let buffer = out.share(&text);
-                    block.lengths.visit(rows, |offsets| {
-                        view_run(&text, offsets, buffer, out);
-                        Ok(())
-                    })?;
+                    block.lengths.visit(rows, |offsets| out.shared_run(&text, offsets))?;
                 }
             }
             Body::PlainFloats(_) | Body::Alp(_) => return Err(self.unsupported("strings")),
@@ -518,94 +516,6 @@ fn look_up<T: IntTarget>(dictionary: &Shared, codes: &[u32], out: &mut Vec<T>) -
         (None, Some(entries)) => out.extend(codes.iter().map(|code| T::from_i128(entries[*code as usize]))),
         (None, None) => return Err(CodecError::corrupt("a dictionary of strings for numbers")),
     }
-    Ok(())
-}
-
-/// Moves a view to another buffer; short strings have none.
-#[inline(always)]
-fn rebase(view: u128, buffer: u32) -> u128 {
-    if view as u32 <= 12 { view } else { view & !(0xFFFF_FFFF << 64) | u128::from(buffer) << 64 }
-}
-
-fn share_entries(dictionary: &Shared, codes: &[u32], out: &mut Views) -> Result<(), CodecError> {
-    let (entries, Some(data)) = (dictionary.views(), dictionary.dictionary_buffer()) else {
-        return Err(CodecError::corrupt("a dictionary of numbers for strings"));
-    };
-    if dictionary.dictionary_len() == 0 || entries.iter().all(|view| *view as u32 <= 12) && entries.len() < codes.len()
-    {
-        out.views.extend(codes.iter().map(|code| entries[*code as usize]));
-        return Ok(());
-    }
-    match out.share(data) {
-        0 => out.views.extend(codes.iter().map(|code| entries[*code as usize])),
-        buffer => out.views.extend(codes.iter().map(|code| rebase(entries[*code as usize], buffer))),
-    }
-    Ok(())
-}
-
-fn repeat(value: &[u8], n: usize, out: &mut Views) {
-    if n > 0 {
-        out.push(value);
-        let view = out.views[out.views.len() - 1];
-        out.views.resize(out.views.len() + n - 1, view);
-    }
-}
-
-/// Copies each entry in use once, and points all rows to it.
-fn copy_entries(dictionary: &BytesDictionary<'_>, codes: &[u32], out: &mut Views) {
-    let mut views: Vec<Option<u128>> = vec![None; dictionary.entries.len];
-    out.views.reserve(codes.len());
-    for code in codes {
-        match views[*code as usize] {
-            Some(view) => out.views.push(view),
-            None => {
-                out.push(dictionary.entries.get(*code as usize));
-                views[*code as usize] = out.views.last().copied();
-            }
-        }
-    }
-}
-
-/// Copies neighbouring strings: all at once when most are too long for their view.
-fn copy_run(data: &[u8], offsets: &[u32], out: &mut Views) {
-    let n = offsets.len() - 1;
-    let (first, last) = (offsets[0] as usize, offsets[n] as usize);
-    if last - first <= 12 * n {
-        out.views.reserve(n);
-        offsets.windows(2).for_each(|o| out.push(&data[o[0] as usize..o[1] as usize]));
-        return;
-    }
-    let (buffer, base) = (out.buffers.len() as u32, out.open.len());
-    out.open.extend_from_slice(&data[first..last]);
-    out.views.extend(offsets.windows(2).map(|o| {
-        let (from, to) = (o[0] as usize, o[1] as usize);
-        Views::view(&data[from..to], buffer, (base + from - first) as u32)
-    }));
-}
-
-/// Views of neighbouring strings in a buffer that is shared.
-fn view_run(data: &[u8], offsets: &[u32], buffer: u32, out: &mut Views) {
-    out.views.extend(offsets.windows(2).map(|o| Views::view(&data[o[0] as usize..o[1] as usize], buffer, o[0])));
-}
-
-/// Decompresses neighbouring FSST strings into the open buffer.
-fn decompress_run(table: &SymbolTable, data: &[u8], offsets: &[u32], out: &mut Views) -> Result<(), CodecError> {
-    let buffer = out.buffers.len() as u32;
-    let compressed = (offsets[offsets.len() - 1] - offsets[0]) as usize;
-    let mut at = out.open.len();
-    out.open.resize(at + compressed * 8, 0);
-    for o in offsets.windows(2) {
-        let n = match table.decompress_into(&data[o[0] as usize..o[1] as usize], &mut out.open[at..]) {
-            Ok(n) => n,
-            Err(error) => {
-                out.open.truncate(at);
-                return Err(error);
-            }
-        };
-        out.views.push(Views::view(&out.open[at..at + n], buffer, at as u32));
-        at += if n > 12 { n } else { 0 };
-    }
-    out.open.truncate(at);
     Ok(())
 }
 

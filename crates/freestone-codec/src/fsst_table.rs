@@ -15,7 +15,7 @@ use crate::CodecError;
 use crate::layout::Reader;
 use fsst::{Compressor, CompressorBuilder, ESCAPE_CODE, Symbol};
 
-pub(crate) struct SymbolTable {
+pub struct SymbolTable {
     /// Little-endian bytes of each symbol; all zero behind the last, with length 0.
     symbols: [[u8; 8]; 256],
     lengths: [u8; 256],

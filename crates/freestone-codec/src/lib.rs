@@ -26,6 +26,7 @@ mod predicate;
 mod select;
 mod shared;
 mod simd;
+mod texts;
 mod values;
 mod views;
 
@@ -38,5 +39,6 @@ pub use fuzz::{exercise, fuzz_chunk};
 pub use key_set::KeySet;
 pub use predicate::{BytesBound, BytesPredicate, IntPredicate, IntTest, Predicate, f32_key, f64_key};
 pub use shared::Shared;
+pub use texts::{TextSink, Texts};
 pub use values::{BytesSlice, ColumnPlan, Encoding, Kind, Transform, Values};
 pub use views::Views;

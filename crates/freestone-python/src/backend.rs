@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use freestone::{Database, Error, ErrorKind, Inputs, Options, Outcome, Result, Session, Statement};
+use freestone_wire::Strings;
 use freestone_wire::client::Prepared;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
@@ -27,12 +28,13 @@ pub trait Backend: Send + Sync {
     /// A query that was planned; nothing where the statement is no query, and is to be executed at once.
     fn plan(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<Planned>>>;
 
-    /// Executes one statement, which may have been planned. A query's rows are computed as they are read.
+    /// Executes one statement, which may have been planned. A query's rows are computed as they are read, and have `strings`.
     fn execute(
         &self,
         statement: Arc<Statement>,
         inputs: Inputs,
         planned: Option<&Planned>,
+        strings: Strings,
     ) -> BoxFuture<'static, Result<Answer>>;
 
     /// Cancels what the connection executes now.
@@ -110,13 +112,15 @@ impl Backend for Embedded {
         statement: Arc<Statement>,
         inputs: Inputs,
         _: Option<&Planned>,
+        strings: Strings,
     ) -> BoxFuture<'static, Result<Answer>> {
         let session = self.session.clone();
         Box::pin(async move {
             Ok(match session.execute_given(&statement, inputs).await? {
                 Outcome::Rows { schema, stream } => {
-                    let stream = stream.map(|batch| batch.map_err(Error::from)).boxed();
-                    Answer::Rows { schema, stream }
+                    let plain = move |batch| strings.batch(batch).map_err(Error::from);
+                    let stream = stream.map(move |batch| batch.map_err(Error::from).and_then(plain)).boxed();
+                    Answer::Rows { schema: strings.schema(&schema), stream }
                 }
                 Outcome::Affected { verb, rows } => Answer::Affected { verb: verb.into(), rows },
                 Outcome::Done { verb } => Answer::Done { verb: verb.into() },

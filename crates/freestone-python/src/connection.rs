@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use freestone::{Error, ErrorKind, Options, Statement, parse_script, parse_size};
+use freestone::{Error, ErrorKind, Options, Statement, Strings, parse_script, parse_size};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
@@ -145,7 +145,7 @@ fn options(read_only: bool, threads: Option<usize>, memory_limit: Option<&str>) 
 /// Runs a statement whose result nobody sees, to its end.
 fn run_through(py: Python<'_>, link: &Link, statement: Statement, find: &Bound<'_, PyAny>) -> PyResult<()> {
     let tables = tables(py, link, &statement, find)?;
-    match link.start(py, &Arc::new(statement), &inputs::gather(vec![], tables), None)? {
+    match link.start(py, &Arc::new(statement), &inputs::gather(vec![], tables), None, Strings::Views)? {
         Started::Done { .. } => Ok(()),
         Started::Rows(running) => {
             while running.next(py)?.is_some() {}

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{RecordBatch, RecordBatchIterator};
 use arrow::datatypes::{DataType, SchemaRef};
-use freestone::{Inputs, Statement, parse_script, type_name};
+use freestone::{Error, Inputs, Statement, Strings, parse_script, type_name};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::backend::{Backend, Planned, Verb};
 use crate::capsule;
-use crate::error::interface;
+use crate::error::{OrRaise, interface};
 use crate::results::{self, Batches, Source, Started};
 use crate::rows::Rows;
 use crate::workers::Workers;
@@ -38,9 +38,10 @@ impl Link {
         statement: &Arc<Statement>,
         inputs: &Inputs,
         planned: Option<&Planned>,
+        strings: Strings,
     ) -> PyResult<Started> {
         self.check_open(py)?;
-        let answer = self.backend.execute(statement.clone(), inputs.clone(), planned);
+        let answer = self.backend.execute(statement.clone(), inputs.clone(), planned, strings);
         results::start(py, &self.workers, &self.backend, answer)
     }
 }
@@ -70,7 +71,7 @@ impl Query {
         let planned = link.backend.plan(statement.clone(), inputs.clone());
         let state = match results::wait_for(py, &link.workers, &link.backend, planned)? {
             Some(planned) => State::Lazy(planned),
-            None => match link.start(py, &statement, &inputs, None)? {
+            None => match link.start(py, &statement, &inputs, None, Strings::Views)? {
                 Started::Done { verb, rows } => State::Done { verb, rows },
                 Started::Rows(running) => {
                     let schema = running.schema.clone();
@@ -89,15 +90,20 @@ impl Query {
     }
 
     /// The rows from the first on.
-    fn source(&self, py: Python<'_>) -> PyResult<Source> {
+    fn source(&self, py: Python<'_>, strings: Strings) -> PyResult<Source> {
         self.link.check_open(py)?;
         match &self.state {
-            State::Rows(schema, batches) => Ok(Source::Held(schema.clone(), batches.clone().into_iter())),
+            State::Rows(schema, batches) => {
+                let batches =
+                    batches.iter().map(|batch| strings.batch(batch.clone()).map_err(Error::from).or_raise(py));
+                let batches = batches.collect::<PyResult<Vec<_>>>()?;
+                Ok(Source::Held(strings.schema(schema), batches.into_iter()))
+            }
             State::Done { verb, .. } => {
                 let message = format!("{verb} gives no rows");
                 Err(interface(py, &message, "ask for rows with SELECT"))
             }
-            State::Lazy(planned) => match self.link.start(py, &self.statement, &self.inputs, Some(planned))? {
+            State::Lazy(planned) => match self.link.start(py, &self.statement, &self.inputs, Some(planned), strings)? {
                 Started::Rows(running) => Ok(Source::Running(running)),
                 Started::Done { verb, .. } => Err(interface(py, &format!("{verb} gives no rows"), "use SELECT")),
             },
@@ -152,17 +158,19 @@ impl Query {
         }
     }
 
-    fn batches(&self, py: Python<'_>) -> PyResult<Batches> {
-        self.source(py).map(Batches::new)
+    #[pyo3(signature = (string_views = false))]
+    fn batches(&self, py: Python<'_>, string_views: bool) -> PyResult<Batches> {
+        self.source(py, strings(string_views)).map(Batches::new)
     }
 
     fn rows(&self, py: Python<'_>) -> PyResult<Rows> {
-        self.source(py).map(Rows::new)
+        self.source(py, Strings::Views).map(Rows::new)
     }
 
     /// Runs the query to its end.
-    fn collect(&self, py: Python<'_>) -> PyResult<Collected> {
-        Ok(match self.source(py)? {
+    #[pyo3(signature = (string_views = false))]
+    fn collect(&self, py: Python<'_>, string_views: bool) -> PyResult<Collected> {
+        Ok(match self.source(py, strings(string_views))? {
             Source::Running(running) => Collected { schema: running.schema.clone(), batches: running.collect(py)? },
             Source::Held(schema, batches) => Collected { schema, batches: batches.collect() },
         })
@@ -185,7 +193,7 @@ impl Query {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface lets a producer leave casting to the consumer.
         let _ = requested_schema;
-        capsule::export(py, self.source(py)?.into_reader())
+        capsule::export(py, self.source(py, Strings::Plain)?.into_reader())
     }
 }
 
@@ -208,6 +216,10 @@ impl Collected {
         let batches = self.batches.clone().into_iter().map(Ok);
         capsule::export(py, Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
     }
+}
+
+fn strings(views: bool) -> Strings {
+    if views { Strings::Views } else { Strings::Plain }
 }
 
 /// The SQL type of a column: the forms that Arrow has of one type have one name.

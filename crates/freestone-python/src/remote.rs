@@ -9,7 +9,7 @@ use freestone::{ArrowTable, Error, ErrorKind, Inputs, Result, Statement, Stateme
 use freestone_wire::address::Address;
 use freestone_wire::blocking::Client;
 use freestone_wire::client::{Given, Input, Prepared, ResultStream};
-use freestone_wire::{SqlError, WireError};
+use freestone_wire::{SqlError, Strings, WireError};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
@@ -124,7 +124,8 @@ impl Backend for Remote {
                 let message = format!("the statement has {expected} parameters and was given 0");
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
-            let given = Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, false) };
+            let given =
+                Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, false), ..Given::default() };
             let prepared = connected.client().prepare_given(&statement.text, given).await;
             let prepared = prepared.map_err(|wire| connected.error(wire))?;
             let schema = prepared.columns().clone();
@@ -138,10 +139,11 @@ impl Backend for Remote {
         statement: Arc<Statement>,
         inputs: Inputs,
         planned: Option<&Planned>,
+        strings: Strings,
     ) -> BoxFuture<'static, Result<Answer>> {
         let (connected, prepared) = (self.connected.clone(), planned.and_then(|planned| planned.prepared.clone()));
         Box::pin(async move {
-            let given = Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, true) };
+            let given = Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, true), strings };
             connected.execute(statement, given, prepared).await
         })
     }

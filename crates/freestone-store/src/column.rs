@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryViewArray, BooleanArray, Float32Array, Float64Array,
-    GenericByteViewArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BinaryViewArray, BooleanArray, Float32Array, Float64Array,
+    GenericByteViewArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
-use freestone_codec::{BytesSlice, Kind, Values, Views, f32_key, f64_key};
+use freestone_codec::{BytesSlice, Kind, Texts, Values, Views, f32_key, f64_key};
 
 use crate::bitmap;
 use crate::memory::populate;
@@ -323,6 +323,7 @@ pub enum Decoded {
     /// Codes of the segment's dictionary, in place of texts.
     Codes(Vec<u32>),
     Views(Views),
+    Texts(Texts),
 }
 
 /// A column being decoded, row by row or page by page, and made an Arrow array at the end.
@@ -354,6 +355,7 @@ impl ColumnBuffer {
             Decimal128(_, _) => Decoded::I128(Vec::with_capacity(rows)),
             Float64 => Decoded::F64(Vec::with_capacity(rows)),
             Float32 => Decoded::F32(Vec::with_capacity(rows)),
+            Utf8 | Binary => Decoded::Texts(Texts::with_capacity(rows)),
             Utf8View | BinaryView => Decoded::Views(Views { views: Vec::with_capacity(rows), ..Views::default() }),
             _ => Decoded::I64(Vec::with_capacity(rows)),
         };
@@ -367,6 +369,7 @@ impl ColumnBuffer {
                 match &mut self.decoded {
                     $(Decoded::$kind(values) => populate(values),)*
                     Decoded::Views(values) => populate(&mut values.views),
+                    Decoded::Texts(values) => populate(&mut values.offsets),
                 }
             };
         }
@@ -416,6 +419,7 @@ impl ColumnBuffer {
             Decoded::F32(v) => v.len(),
             Decoded::Codes(v) => v.len(),
             Decoded::Views(v) => v.len(),
+            Decoded::Texts(v) => v.len(),
         }
     }
 
@@ -489,6 +493,11 @@ impl ColumnBuffer {
             (Decoded::I64(v), DataType::Timestamp(Nanosecond, _)) => primitive::<TimestampNanosecondType>(v, nulls, t),
             (Decoded::I64(v), _) => primitive::<Int64Type>(v, nulls, t),
             (Decoded::Codes(_), _) => return Err("codes stay with their segment's dictionary".into()),
+            (Decoded::Texts(v), DataType::Utf8) => return strings(v, nulls),
+            (Decoded::Texts(v), _) => {
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(v.offsets));
+                Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(v.data), nulls).map_err(|e| e.to_string())?)
+            }
             (Decoded::Views(v), DataType::Utf8View) => return string_views(v, nulls),
             (Decoded::Views(v), _) => {
                 let (views, buffers) = view_parts(v);
@@ -512,6 +521,11 @@ fn shared_buffer(bytes: Arc<Vec<u8>>) -> Buffer {
     // SAFETY: the pointer and length are those of `bytes`, which `Owner` keeps alive and which nobody can change behind
     // its `Arc`; a `Vec`'s buffer does not move with the `Arc`.
     unsafe { Buffer::from_custom_allocation(pointer, len, Arc::new(Owner(bytes))) }
+}
+
+fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
+    let (offsets, data) = (OffsetBuffer::new(ScalarBuffer::from(texts.offsets)), Buffer::from_vec(texts.data));
+    Ok(Arc::new(StringArray::try_new(offsets, data, nulls).map_err(|e| e.to_string())?))
 }
 
 fn string_views(views: Views, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {

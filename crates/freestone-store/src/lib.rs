@@ -16,6 +16,7 @@ pub mod log;
 pub mod media;
 pub mod memory;
 pub mod page;
+pub mod plain;
 pub mod scan;
 pub mod schema;
 pub mod segment;

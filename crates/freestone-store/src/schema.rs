@@ -129,7 +129,7 @@ pub fn kind(data_type: &DataType) -> Kind {
     match data_type {
         DataType::Float64 => Kind::F64,
         DataType::Float32 => Kind::F32,
-        DataType::Utf8View | DataType::BinaryView => Kind::Bytes,
+        DataType::Utf8View | DataType::BinaryView | DataType::Utf8 | DataType::Binary => Kind::Bytes,
         DataType::Decimal128(precision, _) if *precision > 18 => Kind::Wide,
         _ => Kind::Int,
     }

@@ -25,6 +25,7 @@ use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use freestone_codec::Shared;
 use freestone_store::column::ColumnBuffer;
+use freestone_store::plain::Strings;
 
 use crate::column::{
     self, Body, ByteCodec, Choice, Decoder, Form, SharedState, SharedStates, Span, bytes, codec_of, form_of, nulls_of,
@@ -558,10 +559,11 @@ fn slice(payload: &Buffer, piece: &Piece) -> Option<Buffer> {
     (end <= payload.len()).then(|| payload.slice_with_length(piece.offset, piece.length))
 }
 
-/// The rows of a chunk.
+/// The rows of a chunk of `schema`, in the layout of `strings`.
 pub(crate) fn decode(
     chunk: &Received,
     schema: &SchemaRef,
+    strings: Strings,
     states: &SharedStates,
     chunk_bytes_max: usize,
 ) -> Result<RecordBatch> {
@@ -569,34 +571,40 @@ pub(crate) fn decode(
     let columns = schema.fields().iter().enumerate().map(|(at, field)| {
         let from = chunk.pieces.partition_point(|(column, ..)| *column < at);
         let to = chunk.pieces.partition_point(|(column, ..)| *column <= at);
-        decode_column(&chunk.pieces[from..to], field.data_type(), chunk.rows, &mut decoder)
+        decode_column(&chunk.pieces[from..to], field.data_type(), strings, chunk.rows, &mut decoder)
             .map_err(|e| WireError::malformed("chunk", format!("column {}: {e}", field.name())))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(chunk.rows));
-    RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(|e| WireError::malformed("chunk", e))
+    let schema = strings.schema(schema);
+    RecordBatch::try_new_with_options(schema, columns, &options).map_err(|e| WireError::malformed("chunk", e))
 }
 
 fn decode_column(
     pieces: &[(usize, Piece, Buffer)],
     data_type: &DataType,
+    strings: Strings,
     rows: usize,
     decoder: &mut Decoder<'_>,
 ) -> Result<ArrayRef, String> {
+    let laid_out = |array| strings.array(array).map_err(|e| e.to_string());
     let body = |(_, piece, bytes): &(usize, Piece, Buffer)| bytes::decompress(piece.codec, bytes, piece.raw_bytes);
     if let [only] = pieces {
-        return column::decode(&body(only)?, only.1.body, only.1.span, data_type, decoder);
+        let array = column::decode(&body(only)?, only.1.body, only.1.span, data_type, strings, decoder)?;
+        return laid_out(array);
     }
     if pieces.iter().all(|(_, piece, _)| piece.body.form == Form::Chunk) && crate::types::is_native(data_type) {
-        let mut column = column::room_for(data_type, rows);
+        let mut column = column::room_for(&strings.data_type(data_type), rows);
         for piece in pieces {
             let (about, span) = (piece.1.body, piece.1.span);
             column::append_chunk(&body(piece)?, about.shared, span, data_type, decoder, &mut column)?;
         }
         return column::finish(column);
     }
-    let parts =
-        pieces.iter().map(|piece| column::decode(&body(piece)?, piece.1.body, piece.1.span, data_type, decoder));
+    let parts = pieces.iter().map(|piece| {
+        let (about, span) = (piece.1.body, piece.1.span);
+        laid_out(column::decode(&body(piece)?, about, span, data_type, strings, decoder)?)
+    });
     let parts = parts.collect::<Result<Vec<_>, String>>()?;
     concat(&parts.iter().map(|part| &**part as &dyn Array).collect::<Vec<_>>()).map_err(|e| e.to_string())
 }
@@ -618,7 +626,7 @@ pub(crate) fn encode_one(batch: &RecordBatch, chunk_bytes_max: usize) -> Result<
 /// Reads what [`encode_one`] wrote.
 pub(crate) fn decode_one(payload: Vec<u8>, schema: &SchemaRef, chunk_bytes_max: usize) -> Result<RecordBatch> {
     let chunk = receive(Buffer::from(payload), schema, chunk_bytes_max, &mut vec![])?;
-    decode(&chunk, schema, &SharedStates::new(), chunk_bytes_max)
+    decode(&chunk, schema, Strings::Views, &SharedStates::new(), chunk_bytes_max)
 }
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(column::ALIGNMENT) && PIECE_BYTES.is_multiple_of(column::ALIGNMENT));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use freestone_store::memory::populate;
+use freestone_store::plain::Strings;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Handle;
@@ -97,6 +98,7 @@ struct Route {
     id: u32,
     events: mpsc::UnboundedSender<Event>,
     schema: watch::Sender<Option<SchemaRef>>,
+    strings: Strings,
     /// Chunks that came and that the reader of the result has not had.
     waiting: AtomicUsize,
     /// What an upload may send.
@@ -283,7 +285,7 @@ impl Client {
     /// Runs a statement with all that it is given.
     pub async fn query_given(&self, sql: &str, given: Given) -> Result<ResultStream> {
         let run = self.run(given.parameters.as_ref())?;
-        self.start(message::Query { run, text: sql.into() }, given.inputs).await
+        self.start(message::Query { run, text: sql.into() }, given.inputs, given.strings).await
     }
 
     /// Prepares a statement.
@@ -296,7 +298,7 @@ impl Client {
     pub async fn prepare_given(&self, sql: &str, given: Given) -> Result<Prepared> {
         let Run { parameter_columns, parameters, .. } = self.run(given.parameters.as_ref())?;
         let message = message::Prepare { text: sql.into(), parameter_columns, parameters };
-        let mut stream = self.start(message, given.inputs).await?;
+        let mut stream = self.start(message, given.inputs, given.strings).await?;
         let event = stream.event().await?;
         stream.is_over = true;
         match event {
@@ -319,7 +321,7 @@ impl Client {
     /// Runs a prepared statement with all that it is given.
     pub async fn execute_given(&self, statement: &Prepared, given: Given) -> Result<ResultStream> {
         let run = self.run(given.parameters.as_ref())?;
-        self.start(message::Execute { run, statement: statement.id }, given.inputs).await
+        self.start(message::Execute { run, statement: statement.id }, given.inputs, given.strings).await
     }
 
     fn run(&self, parameters: Option<&RecordBatch>) -> Result<Run> {
@@ -333,7 +335,7 @@ impl Client {
     /// Begins to write rows of `schema` to a target that the server knows, as a table.
     pub async fn upload(&self, target: &str, schema: &Schema) -> Result<Upload> {
         let columns = describe(schema)?;
-        let stream = self.start(message::Upload { target: target.into(), columns }, vec![]).await?;
+        let stream = self.start(message::Upload { target: target.into(), columns }, vec![], Strings::Views).await?;
         let context = Context {
             id: stream.route.id,
             schema: wire_schema(schema),
@@ -367,7 +369,7 @@ impl Client {
         self.link.inner.main.lock().await.close().await;
     }
 
-    async fn start<M: Message>(&self, message: M, inputs: Vec<Input>) -> Result<ResultStream> {
+    async fn start<M: Message>(&self, message: M, inputs: Vec<Input>, strings: Strings) -> Result<ResultStream> {
         let inner = &self.link.inner;
         let declarations = given::declarations(&inputs)?;
         let permit = match inner.open.clone().try_acquire_owned() {
@@ -389,6 +391,7 @@ impl Client {
             id: inner.next_id(),
             events,
             schema: watch::channel(None).0,
+            strings,
             waiting: AtomicUsize::new(0),
             credit: Arc::new(Semaphore::new(0)),
             cancel: watch::channel(false).0,
@@ -491,7 +494,7 @@ impl Inner {
             (Kind::Header, Some(route)) => {
                 let schema = schema_of(&message::Header::parse(&payload)?.columns)?;
                 route.schema.send_replace(Some(schema.clone()));
-                _ = route.events.send(Event::Header(schema));
+                _ = route.events.send(Event::Header(route.strings.schema(&schema)));
             }
             (Kind::Complete, Some(route)) => self.complete(&route, message::Complete::parse(&payload)?),
             (Kind::Prepared, Some(route)) => self.end(&route, Event::Prepared(message::Prepared::parse(&payload)?)),
@@ -567,9 +570,10 @@ impl Inner {
         let incoming = self.incoming(id, incoming);
         let chunk = incoming.receive(self.pool.share(payload), &schema, chunk_bytes_max)?;
         let (first_row, rows, states) = (chunk.first_row, chunk.rows, incoming.states.clone());
+        let strings = route.strings;
         let decoder = self.decoders.clone().acquire_owned().await;
         let work = tokio::task::spawn_blocking(move || {
-            let batch = chunk::decode(&chunk, &schema, &states, chunk_bytes_max);
+            let batch = chunk::decode(&chunk, &schema, strings, &states, chunk_bytes_max);
             drop(decoder);
             batch
         });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use freestone_store::plain::Strings;
 
 use crate::auth::{ServerScram, UNBOUND, Verifier, user_of};
 use crate::chunk::decode;
@@ -80,7 +81,15 @@ pub fn exercise(bytes: &[u8]) {
 
 fn exercise_chunk(bytes: &[u8], schema: &SchemaRef, incoming: &mut Incoming) -> crate::Result<RecordBatch> {
     let chunk = incoming.receive(Buffer::from(bytes), schema, CHUNK_BYTES_MAX)?;
-    decode(&chunk, schema, &incoming.states, CHUNK_BYTES_MAX)
+    let [views, plain] = [Strings::Views, Strings::Plain]
+        .map(|strings| decode(&chunk, schema, strings, &incoming.states, CHUNK_BYTES_MAX));
+    if let (Ok(views), Ok(plain)) = (&views, &plain) {
+        let laid_out = Strings::Plain.batch(views.clone());
+        let strings =
+            [8, 9, 10].map(|at| laid_out.as_ref().is_ok_and(|laid_out| laid_out.column(at) == plain.column(at)));
+        assert_eq!((views.num_rows(), strings), (plain.num_rows(), [true; 3]), "the layouts hold the same strings");
+    }
+    views.and_then(|views| plain.map(|_| views))
 }
 
 #[cfg(test)]

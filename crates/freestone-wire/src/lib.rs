@@ -67,6 +67,7 @@ mod types;
 pub use chunk::{Batch, Bytes, Column, DECODED_RATIO, ROWS_MAX, StoredColumn, StoredPiece, StoredShared};
 pub use column::{ByteCodec, Form, Nulls};
 pub use error::{Result, SqlError, WireError, sqlstate};
+pub use freestone_store::plain::Strings;
 pub use sender::Preference;
 pub use threads::Threads;
 pub use types::{wire_schema, wire_type};

@@ -5,6 +5,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
 use freestone_codec::{ChooseOptions, Shared, Transform};
 use freestone_store::column::ColumnData;
+use freestone_store::plain::Strings;
 
 use crate::adapt::{Candidate, Cost};
 use crate::chunk::StoredColumn;
@@ -146,7 +147,7 @@ fn squeezed(
     let small = Buffer::from(small);
     let before = clock();
     let raw = bytes::decompress(codec, &small, body.len()).ok()?;
-    column::decode(&raw, about, span, data_type, &mut Decoder::new(states, usize::MAX)).ok()?;
+    column::decode(&raw, about, span, data_type, Strings::Views, &mut Decoder::new(states, usize::MAX)).ok()?;
     let decode_ns = (clock() - before) as f64;
     Some((codec, Cost { bytes: small.len() as f64, encode_ns: encode_ns + compress_ns, decode_ns }))
 }
@@ -178,8 +179,15 @@ fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<Tried> {
     let states = SharedStates::from([(1, SharedState::Entries(received))]);
     let before = clock();
     let span = Span { skip: 0, rows: sample.len() };
-    column::decode(&Buffer::from(&body[..]), about, span, sample.data_type(), &mut Decoder::new(&states, usize::MAX))
-        .ok()?;
+    column::decode(
+        &Buffer::from(&body[..]),
+        about,
+        span,
+        sample.data_type(),
+        Strings::Views,
+        &mut Decoder::new(&states, usize::MAX),
+    )
+    .ok()?;
     let decode_ns = (clock() - before) as f64;
     let cost =
         scaled(Cost { bytes: body.len() as f64, encode_ns, decode_ns }, ROWS as f64 / sample.len().max(1) as f64);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
+use freestone_store::plain::Strings;
 use subtle::ConstantTimeEq;
 use tokio::io::AsyncReadExt;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -892,7 +893,7 @@ impl UploadStream {
         }
         self.rows += chunk.rows as u64;
         let (schema, states) = (self.schema.clone(), self.incoming.states.clone());
-        let work = move || chunk::decode(&chunk, &schema, &states, bytes_max);
+        let work = move || chunk::decode(&chunk, &schema, Strings::Views, &states, bytes_max);
         tokio::task::spawn_blocking(work).await.map_err(|e| WireError::malformed("upload", e))?
     }
 }

@@ -10,7 +10,7 @@ use arrow::datatypes::*;
 use common::*;
 use freestone_wire::client::{Client, Given, Input};
 use freestone_wire::server::Limits;
-use freestone_wire::{Batch, WireError};
+use freestone_wire::{Batch, Strings, WireError};
 
 fn tables() -> Arc<Tables> {
     let mut tables = Tables::default();
@@ -50,12 +50,14 @@ fn expected(name: &str) -> RecordBatch {
 }
 
 async fn check_all(client: &Client) {
-    for name in ["dense", "some", "none_left"] {
-        let expected = expected(name);
+    for (name, strings) in
+        ["dense", "some", "none_left"].into_iter().flat_map(|name| [(name, Strings::Views), (name, Strings::Plain)])
+    {
+        let expected = strings.batch(expected(name)).unwrap();
         for form in ["", "_stored"] {
             for how in ["", " raw", " lz4", " zstd", " snappy", " raw encoded", " zstd encoded"] {
                 let sql = format!("{name}{form}{how}");
-                let mut result = client.query(&sql, None).await.unwrap();
+                let mut result = client.query_given(&sql, Given { strings, ..Given::default() }).await.unwrap();
                 let batches = result.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
                 assert_eq!(result.summary().unwrap().rows, 9003, "{sql}");
                 let found = whole(&batches, &result.schema().await.unwrap());
@@ -254,7 +256,7 @@ async fn tables_go_along_with_statements() {
     };
     let many = || (0..20).map(|_| Ok(batch.clone())).collect::<Vec<_>>();
     let run = async |sql: &str, inputs| {
-        let mut result = client.query_given(sql, Given { parameters: None, inputs }).await?;
+        let mut result = client.query_given(sql, Given { inputs, ..Given::default() }).await?;
         while result.next().await?.is_some() {}
         Ok::<u64, WireError>(result.summary().unwrap().rows)
     };
@@ -271,7 +273,7 @@ async fn tables_go_along_with_statements() {
     });
     let slow = Input { batches: Box::new(rows), ..input("a", vec![]) };
     assert_eq!(run("drop", vec![slow]).await.unwrap(), 0);
-    let prepared = client.prepare_given("numbers", Given { parameters: None, inputs: vec![input("a", many())] });
+    let prepared = client.prepare_given("numbers", Given { inputs: vec![input("a", many())], ..Given::default() });
     assert_eq!(prepared.await.unwrap().columns().field(0).name(), "n");
     assert_eq!(run("all", vec![input("a", vec![Ok(batch.clone())])]).await.unwrap(), 20_000);
 }

@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::Value;
 use freestone_store::WriteTransaction;
+use freestone_store::plain::Strings;
 use freestone_store::schema::TableSchema;
 
 use crate::dml;
@@ -237,6 +241,22 @@ pub(crate) fn copy_to(request: &CopyTo) -> Result<DfStatement> {
         stored_as: Some(stored_as.to_owned()),
         options: written,
     }))
+}
+
+/// A copy whose strings are such as every reader of its file knows: a file of Arrow has types of its own, and so has one of
+/// Parquet for readers that are Arrow's.
+pub(crate) fn with_plain_strings(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Copy(mut copy) = plan else { return Ok(plan) };
+    if ["parquet", "arrow"].contains(&copy.file_type.get_ext().as_str()) {
+        let schema = copy.input.schema();
+        let plain = schema.iter().map(|(table, field)| {
+            let data_type = Strings::Plain.data_type(field.data_type());
+            (table.cloned(), Arc::new(field.as_ref().clone().with_data_type(data_type)))
+        });
+        let plain = DFSchema::new_with_metadata(plain.collect(), schema.metadata().clone())?;
+        copy.input = Arc::new(coerce_plan_expr_for_schema(Arc::unwrap_or_clone(copy.input), &plain)?);
+    }
+    Ok(LogicalPlan::Copy(copy))
 }
 
 /// Codecs of Parquet: their name as users write it and as the writer has it, their least, default and greatest level.

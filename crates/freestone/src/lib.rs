@@ -58,6 +58,7 @@ pub use datafusion::scalar::ScalarValue;
 pub use describe::{Description, Reference, Relation};
 pub use error::{Error, ErrorKind, Result};
 pub use freestone_advisor::{Advice, Profile};
+pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use freestone_store::schema::type_name;
 pub use inputs::{ArrowTable, Held, Inputs, OpenReader};

@@ -165,7 +165,7 @@ impl Session {
                 let scope = self.scope()?.with_tables(&parameters.tables);
                 let state = self.state(&scope);
                 let plan = self.planner().plan_extension(&state, &scope, copy::copy_to(&request)?).await?;
-                let plan = catalog::with_values(plan, &parameters.values)?;
+                let plan = copy::with_plain_strings(catalog::with_values(plan, &parameters.values)?)?;
                 let rows = self.count(&state, &plan).await?;
                 Ok(Outcome::Affected { verb: "COPY", rows })
             }

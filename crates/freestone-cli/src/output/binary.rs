@@ -5,6 +5,7 @@ use std::io;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
+use freestone::Strings;
 use parquet::arrow as parquet_arrow;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -17,13 +18,16 @@ pub struct ArrowWriter<'a> {
 
 impl<'a> ArrowWriter<'a> {
     pub fn new(schema: &SchemaRef, sink: &'a mut Sink) -> io::Result<Self> {
-        Ok(ArrowWriter { writer: StreamWriter::try_new(sink, schema).map_err(io::Error::other)? })
+        Ok(ArrowWriter {
+            writer: StreamWriter::try_new(sink, &Strings::Plain.schema(schema)).map_err(io::Error::other)?,
+        })
     }
 }
 
 impl ResultWriter for ArrowWriter<'_> {
     fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        self.writer.write(batch).map_err(io::Error::other)
+        let batch = Strings::Plain.batch(batch.clone()).map_err(io::Error::other)?;
+        self.writer.write(&batch).map_err(io::Error::other)
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -38,8 +42,8 @@ pub struct ParquetWriter<'a> {
 impl<'a> ParquetWriter<'a> {
     pub fn new(schema: &SchemaRef, sink: &'a mut Sink) -> io::Result<Self> {
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-        let writer =
-            parquet_arrow::ArrowWriter::try_new(sink, schema.clone(), Some(properties)).map_err(io::Error::other)?;
+        let schema = Strings::Plain.schema(schema);
+        let writer = parquet_arrow::ArrowWriter::try_new(sink, schema, Some(properties)).map_err(io::Error::other)?;
         Ok(ParquetWriter { writer: Some(writer) })
     }
 }
@@ -47,7 +51,8 @@ impl<'a> ParquetWriter<'a> {
 impl ResultWriter for ParquetWriter<'_> {
     fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
         let writer = self.writer.as_mut().expect("no batch comes after finish()");
-        writer.write(batch).map_err(io::Error::other)
+        let batch = Strings::Plain.batch(batch.clone()).map_err(io::Error::other)?;
+        writer.write(&batch).map_err(io::Error::other)
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -11,7 +11,7 @@ use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::{FlightData, IpcMessage, SchemaAsIpc};
 use datafusion::scalar::ScalarValue;
-use freestone::{Description, Error, ErrorKind, Statement};
+use freestone::{Description, Error, ErrorKind, Statement, Strings};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tonic::Status;
 
@@ -62,12 +62,13 @@ pub async fn plan(shared: &Shared, login: &Login, sql: &str, is_prepared: bool) 
 
 /// The columns of a statement's rows as they are sent; none where it gives none.
 pub fn schema(description: &Description) -> SchemaRef {
-    description.schema.as_ref().map_or_else(|| Arc::new(Schema::empty()), sent)
+    description.schema.as_ref().map_or_else(|| Arc::new(Schema::empty()), |schema| Strings::Plain.schema(schema))
 }
 
 /// The columns of a statement's parameters.
 pub fn parameter_schema(description: &Description) -> Schema {
-    let field = |(at, kind): (usize, &DataType)| Field::new(format!("${}", at + 1), sent_type(kind), true);
+    let field =
+        |(at, kind): (usize, &DataType)| Field::new(format!("${}", at + 1), Strings::Plain.data_type(kind), true);
     Schema::new(description.parameters.iter().enumerate().map(field).collect::<Vec<_>>())
 }
 
@@ -178,29 +179,13 @@ pub fn messages(schema: SchemaRef, rows: impl Stream<Item = Result<RecordBatch, 
     }))
 }
 
-/// Types that every Arrow library has had for long: strings with offsets instead of views.
-fn sent(schema: &SchemaRef) -> SchemaRef {
-    let field = |field: &Arc<Field>| field.as_ref().clone().with_data_type(sent_type(field.data_type()));
-    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
-}
-
-fn sent_type(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        DataType::List(field) => {
-            DataType::List(Arc::new(field.as_ref().clone().with_data_type(sent_type(field.data_type()))))
-        }
-        other => other.clone(),
-    }
-}
-
 fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Status> {
     if batch.num_columns() != schema.fields().len() {
         return Err(Status::aborted("the statement's columns have changed since it was planned; plan it again"));
     }
     let column = |(array, field): (&ArrayRef, &Arc<Field>)| {
-        if array.data_type() == field.data_type() { Ok(array.clone()) } else { cast(array, field.data_type()) }
+        let array = Strings::Plain.array(array.clone())?;
+        if array.data_type() == field.data_type() { Ok(array) } else { cast(&array, field.data_type()) }
     };
     let columns = batch.columns().iter().zip(schema.fields()).map(column).collect::<Result<Vec<_>, _>>();
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -220,6 +220,7 @@ fn decode_chunk(
         Decoded::F32(v) => chunk.f32s(rows, v, scratch),
         Decoded::Codes(v) => chunk.codes(rows, v),
         Decoded::Views(views) => chunk.bytes(rows, views, scratch, key),
+        Decoded::Texts(texts) => chunk.bytes(rows, texts, scratch, key),
     )
 }
 
@@ -251,7 +252,7 @@ fn decode_dense(
                 page.ints(view.payload, column, picked, &mut keys);
                 v.extend(keys.into_iter().map(f32_of_key));
             },
-            Decoded::Codes(_) | Decoded::Views(_) => {},
+            Decoded::Codes(_) | Decoded::Views(_) | Decoded::Texts(_) => {},
         );
         return Ok(());
     };
@@ -286,7 +287,7 @@ fn decode_dense(
                 v.push(f32_of_key(entry(code)? as i64));
             }
         },
-        Decoded::Codes(_) | Decoded::Views(_) => {},
+        Decoded::Codes(_) | Decoded::Views(_) | Decoded::Texts(_) => {},
     );
     Ok(())
 }
@@ -371,6 +372,7 @@ fn decode_slotted(
         Decoded::F64(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f64::from_bits(bits))),
         Decoded::F32(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f32::from_bits(bits as u32))),
         Decoded::Codes(_) => return Err("slotted pages have no dictionaries".into()),
+        Decoded::Texts(_) => return Err("slotted pages are read as views".into()),
         Decoded::Views(views) => return page.for_bytes(payload, column, rows, |_, bytes| {
             views.push(bytes);
             Ok(())

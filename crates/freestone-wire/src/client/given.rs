@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use freestone_store::plain::Strings;
 use tokio::sync::{Semaphore, watch};
 
 use super::{Link, Route, UPLOAD_BYTES, lock};
@@ -20,12 +21,14 @@ pub struct Given {
     /// One row, a column for each parameter.
     pub parameters: Option<RecordBatch>,
     pub inputs: Vec<Input>,
+    /// How the result's strings are to be laid out.
+    pub strings: Strings,
 }
 
 impl Given {
     /// Parameters alone.
     pub fn parameters(row: Option<&RecordBatch>) -> Self {
-        Self { parameters: row.cloned(), inputs: vec![] }
+        Self { parameters: row.cloned(), ..Self::default() }
     }
 }
 

@@ -18,6 +18,7 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 use freestone_codec::{Chunk, ColumnPlan, Rows, Scratch, Shared, Transform, Values};
 use freestone_store::column::{ColumnBuffer, ColumnData, Decoded};
+use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
 
 use crate::types::is_native;
@@ -233,12 +234,13 @@ pub(crate) fn room_for(data_type: &DataType, rows: usize) -> ColumnBuffer {
     column
 }
 
-/// Reads rows of a body.
+/// Reads rows of a body; chunks in the layout of `strings`.
 pub(crate) fn decode(
     body: &Buffer,
     about: Body,
     span: Span,
     data_type: &DataType,
+    strings: Strings,
     decoder: &mut Decoder<'_>,
 ) -> Result<ArrayRef, String> {
     let rows = span.rows;
@@ -252,7 +254,7 @@ pub(crate) fn decode(
             strings::decode(body, data_type, about.form, about.nulls, about.width, rows)
         }
         Form::Chunk => {
-            let mut column = room_for(data_type, rows);
+            let mut column = room_for(&strings.data_type(data_type), rows);
             append_chunk(body, about.shared, span, data_type, decoder, &mut column)?;
             finish(column)
         }

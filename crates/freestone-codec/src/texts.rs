@@ -1,0 +1,294 @@
+//! What strings decode into: views, or one after the other behind offsets.
+
+use std::sync::Arc;
+
+use crate::fsst_table::SymbolTable;
+use crate::{CodecError, Shared, Views};
+
+/// A growing column of strings. Runs are neighbouring strings of `data`, the first from `offsets[0]` to `offsets[1]`.
+///
+/// # Errors
+/// The column cannot hold that much text.
+pub trait TextSink {
+    /// Appends `value` `rows` times.
+    fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError>;
+
+    /// Appends a run.
+    fn run(&mut self, data: &[u8], offsets: &[u32]) -> Result<(), CodecError>;
+
+    /// Appends a run of what may be kept.
+    fn shared_run(&mut self, data: &Arc<Vec<u8>>, offsets: &[u32]) -> Result<(), CodecError>;
+
+    /// Appends a run that FSST has compressed.
+    fn compressed(&mut self, table: &SymbolTable, data: &[u8], offsets: &[u32]) -> Result<(), CodecError>;
+
+    /// Appends entries of a chunk's dictionary; all codes are below its length.
+    fn entries(&mut self, entries: &[&[u8]], codes: &[u32]) -> Result<(), CodecError>;
+
+    /// Appends entries of a segment's dictionary; all codes are below its length.
+    fn shared_entries(&mut self, dictionary: &Shared, codes: &[u32]) -> Result<(), CodecError>;
+}
+
+fn no_strings() -> CodecError {
+    CodecError::corrupt("a dictionary of numbers for strings")
+}
+
+/// Moves a view to another buffer; short strings have none.
+#[inline(always)]
+fn rebase(view: u128, buffer: u32) -> u128 {
+    if view as u32 <= 12 { view } else { view & !(0xFFFF_FFFF << 64) | u128::from(buffer) << 64 }
+}
+
+impl TextSink for Views {
+    fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError> {
+        if rows > 0 {
+            self.push(value);
+            let view = self.views[self.views.len() - 1];
+            self.views.resize(self.views.len() + rows - 1, view);
+        }
+        Ok(())
+    }
+
+    /// Copies: all at once when most are too long for their view.
+    fn run(&mut self, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
+        let n = offsets.len() - 1;
+        let (first, last) = (offsets[0] as usize, offsets[n] as usize);
+        if last - first <= 12 * n {
+            self.views.reserve(n);
+            offsets.windows(2).for_each(|o| self.push(&data[o[0] as usize..o[1] as usize]));
+            return Ok(());
+        }
+        let (buffer, base) = (self.buffers.len() as u32, self.open.len());
+        self.open.extend_from_slice(&data[first..last]);
+        self.views.extend(offsets.windows(2).map(|o| {
+            let (from, to) = (o[0] as usize, o[1] as usize);
+            Views::view(&data[from..to], buffer, (base + from - first) as u32)
+        }));
+        Ok(())
+    }
+
+    fn shared_run(&mut self, data: &Arc<Vec<u8>>, offsets: &[u32]) -> Result<(), CodecError> {
+        let buffer = self.share(data);
+        let view = |o: &[u32]| Views::view(&data[o[0] as usize..o[1] as usize], buffer, o[0]);
+        self.views.extend(offsets.windows(2).map(view));
+        Ok(())
+    }
+
+    fn compressed(&mut self, table: &SymbolTable, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
+        let buffer = self.buffers.len() as u32;
+        let compressed = (offsets[offsets.len() - 1] - offsets[0]) as usize;
+        let mut at = self.open.len();
+        self.open.resize(at + compressed * 8, 0);
+        for o in offsets.windows(2) {
+            let n = match table.decompress_into(&data[o[0] as usize..o[1] as usize], &mut self.open[at..]) {
+                Ok(n) => n,
+                Err(error) => {
+                    self.open.truncate(at);
+                    return Err(error);
+                }
+            };
+            self.views.push(Views::view(&self.open[at..at + n], buffer, at as u32));
+            at += if n > 12 { n } else { 0 };
+        }
+        self.open.truncate(at);
+        Ok(())
+    }
+
+    /// Copies each entry in use once, and points all rows to it.
+    fn entries(&mut self, entries: &[&[u8]], codes: &[u32]) -> Result<(), CodecError> {
+        let mut views: Vec<Option<u128>> = vec![None; entries.len()];
+        self.views.reserve(codes.len());
+        for code in codes {
+            match views[*code as usize] {
+                Some(view) => self.views.push(view),
+                None => {
+                    self.push(entries[*code as usize]);
+                    views[*code as usize] = self.views.last().copied();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn shared_entries(&mut self, dictionary: &Shared, codes: &[u32]) -> Result<(), CodecError> {
+        let (entries, data) = (dictionary.views(), dictionary.dictionary_buffer().ok_or_else(no_strings)?);
+        let are_inline = || entries.iter().all(|view| *view as u32 <= 12) && entries.len() < codes.len();
+        if entries.is_empty() || are_inline() {
+            self.views.extend(codes.iter().map(|code| entries[*code as usize]));
+            return Ok(());
+        }
+        match self.share(data) {
+            0 => self.views.extend(codes.iter().map(|code| entries[*code as usize])),
+            buffer => self.views.extend(codes.iter().map(|code| rebase(entries[*code as usize], buffer))),
+        }
+        Ok(())
+    }
+}
+
+/// A growing column of strings one after the other: Arrow's `Utf8` and `Binary` layout.
+#[derive(Debug)]
+pub struct Texts {
+    /// Where strings end, one more than there are strings; the first is 0.
+    pub offsets: Vec<i32>,
+    pub data: Vec<u8>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}
+
+impl Texts {
+    /// An empty column that takes `rows` strings without growing, but for their text.
+    pub fn with_capacity(rows: usize) -> Self {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        Self { offsets, data: vec![] }
+    }
+
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks that so much more text can be counted.
+    fn check(&self, bytes: usize) -> Result<(), CodecError> {
+        match self.data.len().checked_add(bytes).filter(|bytes| i32::try_from(*bytes).is_ok()) {
+            Some(_) => Ok(()),
+            None => Err(CodecError::corrupt("strings of more than 2 GiB, which offsets cannot count: ask for views")),
+        }
+    }
+
+    /// Appends entries of at most `N` bytes: a copy of a known length costs a fraction of any other, and what
+    /// it copies too much is overwritten by the next.
+    fn pick_padded<const N: usize>(&mut self, entries: &[&[u8]], codes: &[u32]) -> Result<(), CodecError> {
+        let padded = entries.iter().map(|entry| {
+            let mut block = [0; N];
+            block[..entry.len()].copy_from_slice(entry);
+            (block, entry.len())
+        });
+        let padded: Vec<([u8; N], usize)> = padded.collect();
+        let bytes = codes.iter().map(|code| padded[*code as usize].1).sum();
+        self.check(bytes)?;
+        let mut at = self.data.len();
+        self.data.resize(at + bytes + N, 0);
+        self.offsets.extend(codes.iter().map(|code| {
+            let (block, len) = &padded[*code as usize];
+            self.data[at..at + N].copy_from_slice(block);
+            at += len;
+            at as i32
+        }));
+        self.data.truncate(at);
+        Ok(())
+    }
+}
+
+impl TextSink for Texts {
+    fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError> {
+        self.check(value.len().saturating_mul(rows))?;
+        self.data.reserve(value.len() * rows);
+        self.offsets.reserve(rows);
+        for _ in 0..rows {
+            self.data.extend_from_slice(value);
+            self.offsets.push(self.data.len() as i32);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
+        let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+        self.check((last - first) as usize)?;
+        let base = self.data.len() as i32;
+        self.data.extend_from_slice(&data[first as usize..last as usize]);
+        self.offsets.extend(offsets[1..].iter().map(|offset| base + (offset - first) as i32));
+        Ok(())
+    }
+
+    fn shared_run(&mut self, data: &Arc<Vec<u8>>, offsets: &[u32]) -> Result<(), CodecError> {
+        if self.data.is_empty() {
+            self.data.reserve(data.len());
+        }
+        self.run(data, offsets)
+    }
+
+    fn compressed(&mut self, table: &SymbolTable, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
+        for o in offsets.windows(2) {
+            let compressed = &data[o[0] as usize..o[1] as usize];
+            self.check(compressed.len() * 8)?;
+            table.decompress(compressed, &mut self.data)?;
+            self.offsets.push(self.data.len() as i32);
+        }
+        Ok(())
+    }
+
+    fn entries(&mut self, entries: &[&[u8]], codes: &[u32]) -> Result<(), CodecError> {
+        let longest = entries.iter().map(|entry| entry.len()).max().unwrap_or(0);
+        match longest {
+            0..=8 if entries.len() <= codes.len() => self.pick_padded::<8>(entries, codes),
+            9..=32 if entries.len() <= codes.len() => self.pick_padded::<32>(entries, codes),
+            _ => {
+                self.check(codes.iter().map(|code| entries[*code as usize].len()).sum())?;
+                for code in codes {
+                    self.data.extend_from_slice(entries[*code as usize]);
+                    self.offsets.push(self.data.len() as i32);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn shared_entries(&mut self, dictionary: &Shared, codes: &[u32]) -> Result<(), CodecError> {
+        let slice = dictionary.dictionary_bytes().ok_or_else(no_strings)?;
+        let entries: Vec<&[u8]> = (0..dictionary.dictionary_len()).map(|code| slice.get(code)).collect();
+        self.entries(&entries, codes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(texts: &Texts) -> Vec<&[u8]> {
+        texts.offsets.windows(2).map(|o| &texts.data[o[0] as usize..o[1] as usize]).collect()
+    }
+
+    #[test]
+    fn runs_repeats_and_entries_follow_each_other() {
+        let mut texts = Texts::with_capacity(3);
+        texts.run(b"--onetwo", &[2, 5, 5, 8]).unwrap();
+        texts.repeat(b"x", 2).unwrap();
+        texts.repeat(b"", 1).unwrap();
+        texts.shared_run(&Arc::new(b"three".to_vec()), &[0, 5]).unwrap();
+        assert_eq!(strings(&texts), [&b"one"[..], b"", b"two", b"x", b"x", b"", b"three"]);
+        assert_eq!((texts.len(), texts.is_empty()), (7, false));
+    }
+
+    #[test]
+    fn entries_of_every_length_are_picked() {
+        for longest in [0, 1, 8, 9, 32, 33, 100] {
+            let entries: Vec<Vec<u8>> = (0..=longest).map(|len| (0..len as u8).collect()).collect();
+            let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
+            for rows in [0, 3, 500] {
+                let codes: Vec<u32> = (0..rows).map(|row| row * 7 % entries.len() as u32).collect();
+                let mut texts = Texts::default();
+                texts.repeat(b"before", 1).unwrap();
+                texts.entries(&entries, &codes).unwrap();
+                let expected = codes.iter().map(|code| entries[*code as usize]);
+                assert_eq!(strings(&texts)[1..], expected.collect::<Vec<_>>(), "{longest} {rows}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_that_offsets_cannot_count_is_refused_before_it_is_there() {
+        let long = vec![b'x'; 1 << 20];
+        let mut texts = Texts::default();
+        assert!(texts.repeat(&long, 2048).is_err());
+        assert!(texts.entries(&[&long], &[0; 2048]).is_err());
+        assert!(texts.is_empty() && texts.data.capacity() < 1 << 20);
+    }
+}
