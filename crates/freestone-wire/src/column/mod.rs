@@ -251,6 +251,11 @@ pub(crate) fn decode(
         _ if !is_native(data_type) => Err(format!("{:?} cannot hold {data_type}", about.form)),
         Form::Raw if !is_text => raw::decode(body, data_type, about.nulls, rows),
         Form::Fixed | Form::Lengths | Form::NulTerminated if is_text => {
+            if strings == Strings::Plain
+                && let Some(array) = strings::decode_plain(body, data_type, about.form, about.nulls, about.width, rows)?
+            {
+                return Ok(array);
+            }
             strings::decode(body, data_type, about.form, about.nulls, about.width, rows)
         }
         Form::Chunk => {

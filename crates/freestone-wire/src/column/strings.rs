@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, StringViewArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, StringArray, StringViewArray};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use freestone_codec::Views;
 use freestone_store::memory::room;
@@ -117,6 +117,66 @@ pub fn encode(array: &ArrayRef, form: Form, sentinel: bool, out: &mut Vec<u8>) -
     }
 }
 
+/// Reads strings as `Utf8` or `Binary`, where they lie one after the other already: they stay there. `None`: they do not.
+pub fn decode_plain(
+    body: &Buffer,
+    data_type: &DataType,
+    form: Form,
+    nulls: Nulls,
+    width: u8,
+    rows: usize,
+) -> Result<Option<ArrayRef>, String> {
+    if form == Form::NulTerminated || nulls == Nulls::Sentinel {
+        return Ok(None);
+    }
+    let (mask, rest) = take_mask(body, nulls, rows)?;
+    let width = usize::from(width);
+    let mut offsets: Vec<i32> = room(rows + 1);
+    offsets.push(0);
+    let data = if form == Form::Fixed {
+        check_fixed(&rest, width, rows)?;
+        offsets.extend((1..=rows).map(|row| (row * width) as i32));
+        rest
+    } else {
+        let (lengths, data) = split_lengths(&rest, width, rows)?;
+        let mut at = 0u32;
+        // What wraps around was not in order, or ends elsewhere than the data.
+        let mut end = |len: u32| {
+            at = at.wrapping_add(len);
+            at as i32
+        };
+        match width {
+            1 => offsets.extend(lengths.iter().map(|len| end(u32::from(*len)))),
+            2 => offsets.extend(lengths.as_chunks::<2>().0.iter().map(|len| end(u32::from(u16::from_le_bytes(*len))))),
+            _ => offsets.extend(lengths.as_chunks::<4>().0.iter().map(|len| end(u32::from_le_bytes(*len)))),
+        }
+        if at as usize != data.len() || !offsets.is_sorted() {
+            return Err(format!("strings of {} bytes whose lengths add up to {at}", data.len()));
+        }
+        data
+    };
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    Ok(Some(match data_type {
+        DataType::BinaryView => Arc::new(BinaryArray::try_new(offsets, data, mask).map_err(|e| e.to_string())?),
+        _ => Arc::new(StringArray::try_new(offsets, data, mask).map_err(|e| e.to_string())?),
+    }))
+}
+
+fn check_fixed(rest: &Buffer, width: usize, rows: usize) -> Result<(), String> {
+    match (1..=FIXED_MAX).contains(&width) && rest.len() == rows * width {
+        true => Ok(()),
+        false => Err(format!("{} bytes for {rows} strings of {width}", rest.len())),
+    }
+}
+
+/// The lengths, and the strings behind them.
+fn split_lengths(rest: &Buffer, width: usize, rows: usize) -> Result<(Buffer, Buffer), String> {
+    if !matches!(width, 1 | 2 | 4) || rest.len() < rows * width {
+        return Err(format!("{} bytes for {rows} lengths of {width} bytes", rest.len()));
+    }
+    Ok((rest.slice_with_length(0, rows * width), rest.slice(rows * width)))
+}
+
 /// Reads strings; those too long for their views stay where they are.
 pub fn decode(
     body: &Buffer,
@@ -131,9 +191,7 @@ pub fn decode(
     let (views, data, mask) = match form {
         Form::Fixed => {
             let width = usize::from(width);
-            if !(1..=FIXED_MAX).contains(&width) || rest.len() != rows * width {
-                return Err(format!("{} bytes for {rows} strings of {width}", rest.len()));
-            }
+            check_fixed(&rest, width, rows)?;
             let is_null = |text: &[u8]| sentinel && text[0] == 0xFF;
             let texts = || rest.chunks_exact(width);
             let mut views = room(rows);
@@ -149,11 +207,8 @@ pub fn decode(
         }
         _ => {
             let width = usize::from(width);
-            if !matches!(width, 1 | 2 | 4) || rest.len() < rows * width {
-                return Err(format!("{} bytes for {rows} lengths of {width} bytes", rest.len()));
-            }
-            let data = rest.slice(rows * width);
-            (views_by_length(&rest[..rows * width], width, &data)?, data, mask)
+            let (lengths, data) = split_lengths(&rest, width, rows)?;
+            (views_by_length(&lengths, width, &data)?, data, mask)
         }
     };
     let is_ascii = data.is_ascii();
