@@ -440,6 +440,9 @@ def parse() -> argparse.Namespace:
         help=f"local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS as 10mbit:5ms:0%%; a link needs root",
     )
     parser.add_argument(
+        "--congestion", choices=("reno", "cubic", "bbr"), default="cubic", help="TCP's congestion control on a link"
+    )
+    parser.add_argument(
         "--forms", type=lambda text: text.split(","), default=["stored", "computed"], help="stored, computed"
     )
     parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
@@ -501,7 +504,8 @@ def enter_namespace(options: argparse.Namespace) -> None:
     os.environ[INSIDE] = "1"
     if options.network != "local":
         rate, delay, loss = NETWORKS.get(options.network) or options.network.split(":")
-        link = [str(options.freestone), "lab", "link", "--rate", rate, "--delay", delay, "--loss", loss, "--", *words]
+        link = [str(options.freestone), "lab", "link", "--rate", rate, "--delay", delay, "--loss", loss]
+        link += ["--congestion", options.congestion, "--", *words]
         os.execvp(link[0], link)
     if os.geteuid() == 0 and shutil.which("unshare"):
         up = 'ip link set lo up && exec "$@"'
@@ -610,7 +614,7 @@ def report(
         lines += [
             f"Network {options.network}: measured round trip {link['ping_ms']:.2f} ms, {link['rate_mbit']:.1f} Mbit/s, "
             f"{link['loss_percent']:.2f} % lost,",
-            f"{link['tcp_mbit']:.1f} Mbit/s by one TCP stream; packets of at most 1500 bytes; Freestone alone is behind TLS.",
+            f"{link['tcp_mbit']:.1f} Mbit/s by one TCP stream ({link['link']['congestion']}); packets of at most 1500 bytes; Freestone alone is behind TLS.",
         ]
     for form, outcomes in results.items():
         gigabytes = dataset.bytes[form] / 1e9

@@ -164,7 +164,7 @@ class Freestone(Server):
             "-nodes",
             "-days",
             "30",
-            # Clients refuse a certificate of an authority as a server's own.
+            # Other clients than Freestone's refuse a certificate of an authority as a server's own.
             "-addext",
             "basicConstraints=critical,CA:FALSE",
         ]

@@ -369,9 +369,24 @@ pub struct LinkArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
+    /// What TCP does about losses, on both ends; default: what the system does
+    #[arg(long, value_enum)]
+    pub congestion: Option<Control>,
+
     /// The command, behind --
     #[arg(last = true, required = true)]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// TCP's congestion control.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Control {
+    /// Halves its rate for a loss
+    Reno,
+    /// Linux's default, which slows down for each loss too
+    Cubic,
+    /// Goes by measured rates: losses by chance cost it little
+    Bbr,
 }
 
 const CALIBRATE_HELP: &str = "\

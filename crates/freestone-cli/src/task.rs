@@ -7,7 +7,7 @@ use freestone_lab::demo::DemoOptions;
 use freestone_lab::experiments::{self, RunOptions};
 use freestone_lab::generate::{acs, ontime, ssb};
 
-use crate::args::{CheckArgs, Command, DemoArgs, EngineArgs, LabCommand, LinkArgs};
+use crate::args::{CheckArgs, Command, Control, DemoArgs, EngineArgs, LabCommand, LinkArgs};
 use crate::failure::{Failure, note};
 use crate::{advise, serve, user};
 
@@ -100,13 +100,18 @@ fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
 /// Ends the process with the status of the command.
 #[cfg(target_os = "linux")]
 fn link(args: &LinkArgs) -> Result<(), Failure> {
-    use freestone_lab::link::{self, Link};
+    use freestone_lab::link::{self, Congestion, Link};
     let link = Link {
         bits_per_second: args.rate,
         delay: args.delay,
         loss: args.loss,
         queue_bytes: args.queue,
         seed: args.seed,
+        congestion: args.congestion.map(|control| match control {
+            Control::Reno => Congestion::Reno,
+            Control::Cubic => Congestion::Cubic,
+            Control::Bbr => Congestion::Bbr,
+        }),
     };
     let ended = link::run(&link, &args.command, |measured| {
         let mbit = link.bits_per_second as f64 / 1e6;

@@ -62,6 +62,7 @@ mod sender;
 pub mod server;
 mod threads;
 pub mod transport;
+mod trust;
 mod types;
 
 pub use chunk::{Batch, Bytes, Column, DECODED_RATIO, ROWS_MAX, StoredColumn, StoredPiece, StoredShared};

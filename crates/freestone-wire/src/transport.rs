@@ -16,6 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::error::{Result, WireError};
+use crate::trust::Trust;
 
 /// Headers and small messages are read through this; payloads go around it.
 const READ_BYTES: usize = 8 << 10;
@@ -213,20 +214,24 @@ pub fn tls_server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerCon
     Ok(Arc::new(config))
 }
 
-/// A client's TLS: trusts the certificates in a PEM file, or those of the system.
+/// A client's TLS: trusts the certificates in a PEM file, the server's own among them, or those of the system.
 pub fn tls_client_config(roots: Option<&Path>) -> Result<Arc<ClientConfig>> {
     let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.exists());
     let file = roots.or_else(system).ok_or_else(|| {
         WireError::Config("the system's certificates were not found; name a file of them by tls_ca".into())
     })?;
     let mut store = RootCertStore::empty();
-    let (added, _) = store.add_parsable_certificates(certificates(file)?);
+    let found = certificates(file)?;
+    let (added, _) = store.add_parsable_certificates(found.iter().cloned());
     if added == 0 {
         return Err(WireError::Config(format!("no certificate in {} can be used", file.display())));
     }
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|e| WireError::Config(e.to_string()))?;
-    let mut config = builder.with_root_certificates(store).with_no_client_auth();
+    let given = if roots.is_some() { found } else { vec![] };
+    let trust = Arc::new(Trust::new(store, given, provider())?);
+    // Nothing is dangerous about it: certificates are checked as without it but for those that the user gave.
+    let mut config = builder.dangerous().with_custom_certificate_verifier(trust).with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(Arc::new(config))
 }

@@ -169,6 +169,37 @@ async fn several_streams_ordered_and_not() {
     assert!(numbers.into_iter().eq(0..100_000));
 }
 
+/// What `openssl req -x509` makes: an authority's certificate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_self_signed_certificate_of_an_authority_is_the_servers_own_for_those_who_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let make = |name: &str, years: [i32; 2]| {
+        let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        parameters.not_before = rcgen::date_time_ymd(years[0], 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(years[1], 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        std::fs::write(file(name), parameters.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(file("key.pem"), key.serialize_pem()).unwrap();
+        freestone_wire::transport::tls_server_config(&file(name), &file("key.pem")).unwrap()
+    };
+    let connect = async |host: &str, address: &str, ca: &str| {
+        let port = address.rsplit_once(':').unwrap().1;
+        let ca = folder.path().join(ca);
+        Client::connect(&format!("freestone://ann:secret@{host}:{port}?tls=require&tls_ca={}", ca.display())).await
+    };
+    let own = serve_tcp(acceptor(Limits::default()), tables(), Some(make("own.pem", [2020, 4000]))).await;
+    connect("localhost", &own, "own.pem").await.expect("it is the one that was given");
+    let error = connect("127.0.0.1", &own, "own.pem").await.expect_err("another name").to_string();
+    assert!(error.contains("127.0.0.1"), "{error}");
+    make("other.pem", [2020, 4000]);
+    connect("localhost", &own, "other.pem").await.expect_err("another certificate");
+    let old = serve_tcp(acceptor(Limits::default()), tables(), Some(make("old.pem", [2000, 2001]))).await;
+    let error = connect("localhost", &old, "old.pem").await.expect_err("expired").to_string();
+    assert!(error.contains("expired"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn over_tls_and_never_silently_without() {
     let folder = tempfile::tempdir().unwrap();

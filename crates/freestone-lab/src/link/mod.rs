@@ -44,6 +44,30 @@ pub struct Link {
     pub queue_bytes: Option<usize>,
     /// Of the losses.
     pub seed: u64,
+    /// What TCP does about losses, on both sides; `None`: what the system's sockets do.
+    pub congestion: Option<Congestion>,
+}
+
+/// TCP's congestion control, by the names that Linux has for them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Congestion {
+    Reno,
+    /// Linux's default: halves its rate for a loss, whatever the reason.
+    Cubic,
+    /// Goes by measured rates, so that losses by chance cost it little.
+    Bbr,
+}
+
+impl Congestion {
+    /// Linux's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Congestion::Reno => "reno",
+            Congestion::Cubic => "cubic",
+            Congestion::Bbr => "bbr",
+        }
+    }
 }
 
 impl Link {
@@ -152,7 +176,7 @@ pub fn measure(link: &Link) -> Result<Measured> {
 pub fn available() -> std::result::Result<(), String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let _ = sender.send(Namespace::enter("10.77.0.5").map(drop));
+        let _ = sender.send(Namespace::enter("10.77.0.5", None).map(drop));
     });
     match receiver.recv() {
         Ok(Ok(())) => Ok(()),
@@ -171,8 +195,8 @@ struct Up {
 impl Up {
     fn new(link: &Link) -> Result<Up> {
         link.validate()?;
-        let (client, at_client) = tun::Side::new(CLIENT)?;
-        let (server, at_server) = tun::Side::new(SERVER)?;
+        let (client, at_client) = tun::Side::new(CLIENT, link.congestion)?;
+        let (server, at_server) = tun::Side::new(SERVER, link.congestion)?;
         let failed = |error| LabError::Network(format!("the relay does not start: {error}"));
         let there = relay::direction(&at_client, &at_server, link, link.seed).map_err(failed)?;
         let back = relay::direction(&at_server, &at_client, link, link.seed ^ 0x5EED).map_err(failed)?;
@@ -200,7 +224,14 @@ mod tests {
     use super::*;
 
     fn link(bits_per_second: u64, delay_ms: u64, loss: f64) -> Link {
-        Link { bits_per_second, delay: Duration::from_millis(delay_ms), loss, queue_bytes: None, seed: 7 }
+        Link {
+            bits_per_second,
+            delay: Duration::from_millis(delay_ms),
+            loss,
+            queue_bytes: None,
+            seed: 7,
+            congestion: None,
+        }
     }
 
     #[test]
@@ -223,6 +254,10 @@ mod tests {
             println!("SKIPPED: no link can be made here: {why}");
             return;
         }
+        // Every Linux has Reno.
+        let reno = Link { congestion: Some(Congestion::Reno), ..link(50_000_000, 1, 0.0) };
+        let command = ["sh", "-c", "grep -qx reno /proc/sys/net/ipv4/tcp_congestion_control"].map(OsString::from);
+        assert!(run(&reno, &command, |_| ()).expect("the command starts").status.success());
         let script = "ip addr show dev link0 | grep -q 10.77.0.1 && nsenter --net=$FREESTONE_LINK_NAMESPACE ip addr show \
                       dev link0 | grep -q $FREESTONE_LINK_SERVER && test -n \"$FREESTONE_LINK_MEASURED\" && exit 7";
         let command = ["sh", "-c", script].map(OsString::from);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc;
 
+use super::Congestion;
 use crate::error::{LabError, Result};
 
 /// The device's name, on both sides: each is alone in its namespace.
@@ -24,7 +25,7 @@ pub(super) struct Namespace {
 
 impl Namespace {
     /// Takes the calling thread into a new namespace with a device of this address in it.
-    pub fn enter(address: &str) -> Result<Namespace> {
+    pub fn enter(address: &str, congestion: Option<Congestion>) -> Result<Namespace> {
         let needs = "a link needs the rights of root (CAP_SYS_ADMIN and CAP_NET_ADMIN) and /dev/net/tun";
         let refused = |what: &str, error: io::Error| LabError::Network(format!("{needs}; {what}: {error}"));
         unshare_network().map_err(|error| refused("no network namespace", error))?;
@@ -33,9 +34,20 @@ impl Namespace {
         ip(&["link", "set", "lo", "up"])?;
         ip(&["addr", "add", &format!("{address}/29"), "dev", DEVICE])?;
         ip(&["link", "set", DEVICE, "mtu", &mtu, "txqueuelen", &queue, "up"])?;
+        congestion.map_or(Ok(()), control)?;
         let thread = std::fs::read_link("/proc/thread-self").map_err(LabError::file("/proc/thread-self".as_ref()))?;
         Ok(Namespace { device, file: PathBuf::from("/proc").join(thread).join("ns/net") })
     }
+}
+
+/// Sets TCP's congestion control of the calling thread's namespace.
+fn control(congestion: Congestion) -> Result<()> {
+    let name = congestion.name();
+    std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(|error| {
+        LabError::Network(format!(
+            "this system has no congestion control {name} for a link: {error}; try modprobe tcp_{name}"
+        ))
+    })
 }
 
 /// A program is started by the calling thread, so it runs in the thread's namespace.
@@ -59,12 +71,12 @@ pub(super) struct Side {
 
 impl Side {
     /// A new namespace with its thread, and the device in it.
-    pub fn new(address: &str) -> Result<(Side, File)> {
+    pub fn new(address: &str, congestion: Option<Congestion>) -> Result<(Side, File)> {
         let (work, orders) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let (sender, receiver) = mpsc::channel();
         let address = address.to_owned();
         std::thread::spawn(move || {
-            let entered = Namespace::enter(&address);
+            let entered = Namespace::enter(&address, congestion);
             let is_ready = entered.is_ok();
             // Whoever waits for the answer keeps the receiver.
             let _ = sender.send(entered);
