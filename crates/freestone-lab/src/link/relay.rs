@@ -127,7 +127,17 @@ mod tests {
 
     fn line(loss: f64, queue_bytes: usize) -> Line {
         let delay = Duration::from_millis(10);
-        Line::new(&Link { bits_per_second: 8_000_000, delay, loss, queue_bytes: Some(queue_bytes), seed: 1 }, 1)
+        Line::new(
+            &Link {
+                bits_per_second: 8_000_000,
+                delay,
+                loss,
+                queue_bytes: Some(queue_bytes),
+                seed: 1,
+                congestion: None,
+            },
+            1,
+        )
     }
 
     #[test]
