@@ -1,7 +1,7 @@
 //! The model against measurement: random tables, designs and queries, none of which anything was fitted on.
 //!
 //! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--threads N] [--cold FOLDER]
-//! [--csv]`
+//! [--csv] [--plot FILE.svg]`
 //!
 //! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
 //! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. With `--cold`
@@ -28,6 +28,7 @@ struct Arguments {
     seed: u64,
     cold: Option<PathBuf>,
     csv: bool,
+    plot: Option<PathBuf>,
     /// How many threads; 1 or 2 at random where nothing is said.
     threads: Option<usize>,
 }
@@ -35,7 +36,8 @@ struct Arguments {
 type Failure = Box<dyn std::error::Error>;
 
 fn arguments() -> Result<Arguments, Failure> {
-    let mut found = Arguments { profile: PathBuf::new(), tables: 12, seed: 1, cold: None, csv: false, threads: None };
+    let mut found =
+        Arguments { profile: PathBuf::new(), tables: 12, seed: 1, cold: None, csv: false, plot: None, threads: None };
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
         let mut value = || given.next().ok_or(format!("{argument} needs a value"));
@@ -44,6 +46,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "--seed" => found.seed = value()?.parse()?,
             "--cold" => found.cold = Some(value()?.into()),
             "--csv" => found.csv = true,
+            "--plot" => found.plot = Some(value()?.into()),
             "--threads" => found.threads = Some(value()?.parse()?),
             other => found.profile = other.into(),
         }
@@ -67,6 +70,11 @@ fn main() -> Result<(), Failure> {
     }
     if arguments.csv {
         summary::print_csv(&cases);
+    }
+    if let Some(file) = &arguments.plot {
+        let kind = if arguments.cold.is_some() { "cold" } else { "hot" };
+        let title = format!("{} random scans, {kind}: model against measurement", cases.len());
+        std::fs::write(file, summary::plot(&cases, &title))?;
     }
     summary::print(&cases);
     Ok(())

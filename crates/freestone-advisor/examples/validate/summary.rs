@@ -26,11 +26,27 @@ impl Case {
 
 pub fn print_csv(cases: &[Case]) {
     println!(
-        "table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,design"
+        "table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,frame_ms,\
+         filter_ms,select_ms,decode_ms,page_ms,memory_ms,output_ms,admit_ms,wait_ms,ahead_ms,bytes_read,pages,rows_left,\
+         units,design,text"
     );
     for c in cases {
+        let p = &c.parts;
+        let times = [
+            p.frame_ns,
+            p.filter_ns,
+            p.select_ns,
+            p.decode_ns,
+            p.page_ns,
+            p.memory_ns,
+            p.output_ns,
+            p.admit_ns,
+            p.wait_ns,
+            p.ahead_ns,
+        ];
+        let times = times.map(|ns| format!("{:.4}", ns / 1e6)).join(",");
         println!(
-            "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},\"{}\"",
+            "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},{times},{:.0},{:.0},{:.0},{:.0},\"{}\",\"{}\"",
             c.table,
             c.query,
             c.threads,
@@ -42,9 +58,57 @@ pub fn print_csv(cases: &[Case]) {
             c.cost.cpu_ms,
             c.bytes_predicted,
             c.bytes_stored,
-            c.design
+            p.bytes_read,
+            p.pages_visited,
+            p.rows_left,
+            p.units,
+            c.design,
+            c.text.replace('"', "'")
         );
     }
+}
+
+/// Predicted against measured as an SVG picture, both in milliseconds on logarithmic axes; the band is 20 % to either side.
+pub fn plot(cases: &[Case], title: &str) -> String {
+    const SIZE: f64 = 640.0;
+    const MARGIN: f64 = 60.0;
+    let times = || cases.iter().flat_map(|c| [c.measured_ms, c.cost.ms]).filter(|ms| *ms > 0.0);
+    let low = times().fold(f64::INFINITY, f64::min).log10().floor();
+    let high = times().fold(0.0, f64::max).log10().ceil().max(low + 1.0);
+    let at = |log: f64| MARGIN + (log - low) / (high - low) * (SIZE - 2.0 * MARGIN);
+    let (x, y) = (|ms: f64| at(ms.log10()), |ms: f64| SIZE - at(ms.log10()));
+    let (least, most) = (10f64.powf(low), 10f64.powf(high));
+    let mut svg = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' width='{SIZE}' height='{SIZE}' font-family='sans-serif' font-size='12'>\n\
+         <rect width='100%' height='100%' fill='white'/>\n<text x='{MARGIN}' y='24' font-size='14'>{title}</text>\n"
+    );
+    let band = [
+        (least, least * 1.2),
+        (most / 1.2, most),
+        (most, most),
+        (most, most / 1.2),
+        (least * 1.2, least),
+        (least, least),
+    ];
+    let band: Vec<String> = band.iter().map(|(m, p)| format!("{:.1},{:.1}", x(*m), y(*p))).collect();
+    svg += &format!("<polygon points='{}' fill='#dde8f5'/>\n", band.join(" "));
+    for decade in low as i32..=high as i32 {
+        let (ms, line) = (10f64.powi(decade), "stroke='#ddd'");
+        let (across, up, end) = (x(ms), y(ms), SIZE - MARGIN);
+        svg += &format!("<path d='M{across:.1} {MARGIN}V{end}M{MARGIN} {up:.1}H{end}' {line}/>\n");
+        svg += &format!("<text x='{across:.1}' y='{:.1}' text-anchor='middle'>{ms}</text>\n", end + 18.0);
+        svg += &format!("<text x='{:.1}' y='{:.1}' text-anchor='end'>{ms}</text>\n", MARGIN - 6.0, up + 4.0);
+    }
+    for case in cases.iter().filter(|c| c.cost.ms > 0.0 && c.measured_ms > 0.0) {
+        let (cx, cy) = (x(case.measured_ms), y(case.cost.ms));
+        svg += &format!("<circle cx='{cx:.1}' cy='{cy:.1}' r='2.5' fill='#1f5fa8' fill-opacity='0.5'/>\n");
+    }
+    let middle = SIZE / 2.0;
+    svg += &format!("<text x='{middle}' y='{:.1}' text-anchor='middle'>measured, ms</text>\n", SIZE - 16.0);
+    svg += &format!(
+        "<text transform='translate(16 {middle}) rotate(-90)' text-anchor='middle'>predicted, ms</text>\n</svg>\n"
+    );
+    svg
 }
 
 pub fn print(cases: &[Case]) {

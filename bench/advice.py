@@ -1,0 +1,198 @@
+"""Whether `freestone advise` finds good designs: real tables in the advised design, in every preset and in random designs.
+
+python bench/advice.py --workloads 10 --rows 1000000 --columns 8 --random 20 --json advice.json
+
+Each workload is a synthetic table of its own, seeded, with queries of random columns, predicates and outputs. The advised
+design is made as a table, and so are the others; then all tables answer all queries, in turns, and every answer is checked
+against that of the first table. What is measured is the engine itself, its planner and results included.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from environment import CACHE, default_freestone, hardware
+
+PRESETS = ("row", "column", "pax", "auto")
+PAGES = ("32KiB", "128KiB", "512KiB")
+#: Values of a column by the row's number `v`, and the value below which about a share of the rows lies.
+KINDS = {
+    "serial": ("v::bigint", lambda share, k, rows: str(int(share * rows))),
+    "runs": ("(v / {k})::bigint", lambda share, k, rows: str(max(1, int(share * rows / k)))),
+    "few": ("(v * 2654435761 % {k})::int", lambda share, k, rows: str(max(1, round(share * k)))),
+    "many": ("(v * 2654435761 % 1000003)::int", lambda share, k, rows: str(int(share * 1000003))),
+    "real": ("(v * 104729 % 1000003)::double / 7", lambda share, k, rows: str(share * 1000003 / 7)),
+    "text": (
+        "'k' || lpad((v * 7919 % {k})::varchar, 6, '0')",
+        lambda share, k, rows: f"'k{max(1, round(share * k)):06}'",
+    ),
+}
+
+
+@dataclass
+class Workload:
+    """A table's columns, as SQL over `v`, and weighted queries of the table `{table}`."""
+
+    columns: dict[str, str]
+    queries: list[tuple[int, str]]
+
+    def file(self) -> str:
+        return "".join(f"-- weight: {weight}\n{text.format(table='base')};\n" for weight, text in self.queries)
+
+
+def workload(chance: random.Random, columns: int, queries: int, rows: int) -> Workload:
+    """Half of the queries want few columns, a quarter many, a quarter all of few rows."""
+    kinds = {f"c{at}": (chance.choice([*KINDS]), chance.choice((7, 40, 300, 5000))) for at in range(columns)}
+    made = []
+    for _ in range(queries):
+        shape = chance.choice(("few", "few", "many", "rows"))
+        count = {"few": chance.randint(1, 2), "many": columns * 2 // 3, "rows": columns}[shape]
+        wanted = chance.sample([*kinds], max(1, count))
+        share = 0.001 if shape == "rows" else chance.choice((0.01, 0.1, 0.5))
+        tested = chance.sample([*kinds], 1 if shape == "rows" else chance.randint(0, 2))
+        tests = [f"{c} < {KINDS[kinds[c][0]][1](share, kinds[c][1], rows)}" for c in tested]
+        chosen = wanted if shape == "rows" else [f"{'max' if kinds[c][0] == 'text' else 'sum'}({c})" for c in wanted]
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        made.append((chance.choice((1, 1, 3, 10)), f"SELECT {', '.join(chosen)} FROM {{table}}{where}"))
+    return Workload({name: KINDS[kind][0].format(k=k) for name, (kind, k) in kinds.items()}, made)
+
+
+def random_design(chance: random.Random, names: list[str]) -> str:
+    """Options of a design with random groups, order and pages."""
+    left, groups = chance.sample(names, len(names)), []
+    while left:
+        count = chance.randint(1, len(left))
+        group, left = left[:count], left[count:]
+        groups.append(f"({', '.join(group)})")
+    options = [f"groups = '{', '.join(groups)}'", f"page_size = '{chance.choice(PAGES)}'"]
+    if chance.random() < 0.6:
+        options.append(f"sort = '{chance.choice(names)}'")
+    return ", ".join(options)
+
+
+def advised(binary: Path, database: Path, file: Path) -> dict[str, Any]:
+    command = [binary, "advise", database, "--table", "base", "--workload", file, "--json", "--threads", "1"]
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    advice = json.loads(done.stdout)[0]
+    best = advice["current"] if advice["keep"] else next(d for d in advice["designs"] if d["measured_ms"] is not None)
+    options = best["apply"].partition("SET DESIGN (")[2].rpartition(")")[0]
+    return {"options": options, "advice": advice, "best": best, "seconds": time.perf_counter() - started}
+
+
+def measured(database: Path, tables: dict[str, str], made: Workload, rounds: int) -> dict[str, float]:
+    """Milliseconds of the weighted queries on each table: medians of each query, tables in turns."""
+    import freestone
+
+    taken: dict[tuple[str, int], list[float]] = {}
+    with freestone.connect(str(database), threads=1) as db:
+        answers: dict[int, list[Any]] = {}
+        for turn in range(rounds + 1):
+            for table in tables:
+                for at, (_, text) in enumerate(made.queries):
+                    query = db.sql(text.format(table=table))
+                    started = time.perf_counter()
+                    result = query.arrow()
+                    taken.setdefault((table, at), []).append(1000 * (time.perf_counter() - started))
+                    if turn == 0:
+                        check(answers, at, result, f"{table}: {text}")
+    weights = [weight for weight, _ in made.queries]
+    medians = {key: statistics.median(times[1:]) for key, times in taken.items()}
+    return {table: sum(weight * medians[table, at] for at, weight in enumerate(weights)) for table in tables}
+
+
+def check(answers: dict[int, list[Any]], at: int, result: Any, words: str) -> None:
+    """Rows in any order; sums of reals up to their last digits."""
+    rows = sorted(tuple(f"{v:.9g}" if isinstance(v, float) else str(v) for v in row.values()) for row in result.to_pylist())
+    if answers.setdefault(at, rows) != rows:
+        sys.exit(f"WRONG RESULT: {words}")
+
+
+def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
+    import shutil
+
+    import freestone
+
+    chance = random.Random(options.seed * 1000 + number)
+    made = workload(chance, options.columns, options.queries, options.rows)
+    folder = options.work / f"advice-{number}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    database, file = folder / "db", folder / "queries.sql"
+    file.write_text(made.file())
+    with freestone.connect(str(database)) as db:
+        values = ", ".join(f"{sql} AS {name}" for name, sql in made.columns.items())
+        db.sql(f"CREATE TABLE base WITH (design = 'row') AS SELECT {values} FROM generate_series(1, {options.rows}) AS g(v)")
+    found = advised(options.freestone, database, file)
+    designs = {"advised": found["options"]} | {preset: f"design = '{preset}'" for preset in PRESETS}
+    designs |= {f"random{at}": random_design(chance, [*made.columns]) for at in range(options.random)}
+    with freestone.connect(str(database)) as db:
+        for name, design in designs.items():
+            db.sql(f"CREATE TABLE {name}_ WITH ({design}) AS SELECT * FROM base")
+    times = measured(database, {f"{name}_": design for name, design in designs.items()}, made, options.rounds)
+    times = {name.removesuffix("_"): ms for name, ms in times.items()}
+    shutil.rmtree(folder)
+    rivals = {name: ms for name, ms in times.items() if name != "advised"}
+    best, preset = min(rivals, key=lambda n: rivals[n]), min(PRESETS, key=lambda n: times[n])
+    current, proposed = found["advice"]["current"], found["best"]
+    return {
+        "workload": number,
+        "seconds": found["seconds"],
+        "design": found["options"],
+        "best": designs[best],
+        "preset": preset,
+        "regret": times["advised"] / min(times.values()) - 1,
+        "over_preset": times[preset] / times["advised"],
+        "over_row": times["row"] / times["advised"],
+        "predicted_over_row": current["total"]["ms"] / proposed["total"]["ms"],
+        "sample_over_row": current["measured_ms"] / proposed["measured_ms"] if current.get("measured_ms") else None,
+        "ms": times,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=8)
+    parser.add_argument("--queries", type=int, default=10)
+    parser.add_argument("--random", type=int, default=20, help="random designs beside the presets")
+    parser.add_argument("--rounds", type=int, default=5, help="measured runs of each query, behind one that warms up")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
+    parser.add_argument("--work", type=Path, default=CACHE / "advice", help="folder of the databases; each is removed")
+    parser.add_argument("--json", type=Path, help="writes all times here")
+    options = parser.parse_args()
+    found = []
+    print(f"{options.rows:,} rows, {options.columns} columns, {options.queries} queries, one thread; {hardware()}", flush=True)
+    print("| workload | advised in, s | regret | × best preset | | × row | predicted | on the sample | design |")
+    print("| ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- |", flush=True)
+    for number in range(options.workloads):
+        one_found = one(number, options)
+        found.append(one_found)
+        f = one_found
+        sample = f["sample_over_row"]
+        print(
+            f"| {number} | {f['seconds']:.1f} | {100 * f['regret']:.0f} % | {f['over_preset']:.2f} | {f['preset']} | {f['over_row']:.2f} | "
+            f"{f['predicted_over_row']:.2f} | {'–' if sample is None else f'{sample:.2f}'} | {f['design']} |",
+            flush=True,
+        )
+    regrets = [f["regret"] for f in found]
+    print(f"\nregret: median {100 * statistics.median(regrets):.0f} %, at most 10 % in {sum(r <= 0.1 for r in regrets)} of {len(regrets)}")
+    worse = sum(f["over_preset"] < 0.95 for f in found)
+    print(f"slower than the best preset by more than 5 %: {worse} of {len(found)}")
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
