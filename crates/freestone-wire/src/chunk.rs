@@ -186,22 +186,35 @@ impl Batch {
         columns.sum()
     }
 
-    /// Whether every column's largest stored chunk and the directory fit `bytes_max` together.
-    pub(crate) fn stored_fits(&self, bytes_max: usize) -> bool {
-        let most = self.columns.iter().map(|column| match column {
-            Column::Stored(stored) => stored.pieces.iter().map(|piece| piece.range.len() + 64).max().unwrap_or(0),
-            Column::Arrow(_) => 64,
-        });
-        most.sum::<usize>() <= bytes_max / 2
+    /// The batch with as few columns decoded as leave room for the others' largest stored chunks, all in one message: the
+    /// largest first.
+    pub(crate) fn decoded_to_fit(self, bytes_max: usize) -> Result<Self> {
+        let most = |column: &Column| match column {
+            Column::Stored(stored) => stored.pieces.iter().map(|piece| piece.range.len()).max().unwrap_or(0),
+            Column::Arrow(_) => 0,
+        };
+        let mut order: Vec<(usize, usize)> = self.columns.iter().map(most).enumerate().map(|(at, n)| (n, at)).collect();
+        order.sort_unstable();
+        let mut left = (bytes_max / 2).saturating_sub(64 * self.columns.len());
+        let mut fits = vec![false; self.columns.len()];
+        for (bytes, at) in order {
+            fits[at] = bytes <= left;
+            left = left.saturating_sub(bytes);
+        }
+        self.decoded_but(|at| fits[at])
     }
 
     /// The batch with all stored columns decoded.
     pub(crate) fn decoded(self) -> Result<Self> {
+        self.decoded_but(|_| false)
+    }
+
+    fn decoded_but(self, stays: impl Fn(usize) -> bool) -> Result<Self> {
         let columns = self.columns.into_iter().enumerate().map(|(at, column)| match column {
-            Column::Arrow(array) => Ok(Column::Arrow(array)),
-            Column::Stored(stored) => decode_stored(&stored)
+            Column::Stored(stored) if !stays(at) => decode_stored(&stored)
                 .map(Column::Arrow)
                 .map_err(|reason| WireError::Encode { column: at.to_string(), reason }),
+            other => Ok(other),
         });
         Ok(Self { rows: self.rows, columns: columns.collect::<Result<_>>()? })
     }

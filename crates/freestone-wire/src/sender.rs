@@ -164,8 +164,11 @@ impl ChunkSender {
             return Ok(());
         }
         if batch.has_stored() {
-            let fits = self.context.stored && batch.stored_fits(self.context.chunk_bytes_max);
-            if !fits || !self.states.has_room(&batch) {
+            batch = match self.context.stored {
+                true => batch.decoded_to_fit(self.context.chunk_bytes_max)?,
+                false => batch.decoded()?,
+            };
+            if !self.states.has_room(&batch) {
                 batch = batch.decoded()?;
             }
         }
