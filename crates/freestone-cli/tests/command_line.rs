@@ -210,13 +210,14 @@ fn advice_follows_what_queries_ask() {
 
     // One column of twenty: a row store is the wrong form.
     let advice: serde_json::Value = serde_json::from_str(&run(&["advise", "db", "--json"])).expect("JSON");
-    assert_eq!((&advice[0]["table"], &advice[0]["keep"]), (&"t".into(), &false.into()), "{advice}");
+    assert_eq!(advice[0]["table"], "t", "{advice}");
     assert!(advice[0]["designs"][0]["measured_ms"].is_number() && advice[0]["current"]["measured_ms"].is_number());
-    let shown = run(&["advise", "db"]);
+    // What a busy machine measures decides nothing here.
+    let shown = run(&["advise", "db", "--no-verify"]);
     assert!(shown.contains("table t: convert") && shown.contains("ALTER TABLE"), "{shown}");
 
     let before = run(&["db", "--format", "csv", "-c", "SELECT sum(c3), count(*) FROM t"]);
-    run(&["advise", "db", "--table", "t", "--apply"]);
+    run(&["advise", "db", "--table", "t", "--no-verify", "--apply"]);
     let design = run(&["db", "--format", "csv", "-c", "SELECT design FROM freestone_tables()"]);
     assert!(!design.contains("design = 'row'"), "{design}");
     assert_eq!(run(&["db", "--format", "csv", "-c", "SELECT sum(c3), count(*) FROM t"]), before);
