@@ -44,9 +44,13 @@ impl Namespace {
 fn control(congestion: Congestion) -> Result<()> {
     let name = congestion.name();
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(|error| {
-        LabError::Network(format!(
-            "this system has no congestion control {name} for a link: {error}; try modprobe tcp_{name}"
-        ))
+        let hint = match error.kind() {
+            io::ErrorKind::PermissionDenied => format!(
+                "allow it in namespaces by sysctl -w net.ipv4.tcp_allowed_congestion_control='reno {name}', or choose reno"
+            ),
+            _ => format!("try modprobe tcp_{name}"),
+        };
+        LabError::Network(format!("this system refuses congestion control {name} for a link: {error}; {hint}"))
     })
 }
 

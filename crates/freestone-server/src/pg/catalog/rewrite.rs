@@ -236,6 +236,8 @@ fn changed(expr: &mut Expr) -> Option<Expr> {
             }
             None
         }
+        // The columns of a publication's table, by their places; there are no publications.
+        Expr::CompoundFieldAccess { root, .. } if root.to_string() == "prattrs" => parse("NULL"),
         // A column that PostgreSQL gives every table: in which table a row is.
         Expr::CompoundIdentifier(names) if names.last().is_some_and(|name| name.value == "tableoid") => {
             parse("CAST(0 AS BIGINT)")
@@ -389,6 +391,8 @@ fn function(expr: &mut Expr) -> Option<Expr> {
             match first.as_str() {
                 "current_schemas(true)" => parse("2"),
                 "current_schemas(false)" => parse("1"),
+                // Columns of a publication's table; there are no publications.
+                column if column.contains("prattrs") => parse("0"),
                 _ => None,
             }
         }
@@ -516,6 +520,10 @@ mod tests {
             (
                 "SELECT n FROM pg_catalog.generate_series(1, array_upper(current_schemas(false), 1)) AS s(n)",
                 Some("SELECT n FROM generate_series(1, 1) AS s (n)"),
+            ),
+            (
+                "SELECT n FROM pg_catalog.generate_series(0, pg_catalog.array_upper(pr.prattrs::pg_catalog.int2[], 1)) AS s(n)",
+                Some("SELECT n FROM generate_series(0, 0) AS s (n)"),
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
