@@ -47,7 +47,7 @@ impl FreestoneConnection {
         for (key, value) in given {
             match key.as_ref() {
                 "adbc.connection.readonly" => read_only = truth(key.as_ref(), &value)?,
-                VIEWS => strings = if truth(VIEWS, &value)? { Strings::Views } else { Strings::Plain },
+                VIEWS => strings = Strings::views(truth(VIEWS, &value)?),
                 _ => check(&key, &value)?,
             }
         }
@@ -123,7 +123,7 @@ impl Optionable for FreestoneConnection {
                 true => Ok(()),
                 false => Err(state("adbc.connection.readonly is chosen before the connection is opened")),
             },
-            VIEWS => match truth(VIEWS, &value)? == (self.link.strings == Strings::Views) {
+            VIEWS => match truth(VIEWS, &value)? == self.link.strings.are_views() {
                 true => Ok(()),
                 false => Err(state(format!("{VIEWS} is chosen before the connection is opened"))),
             },
@@ -138,7 +138,7 @@ impl Optionable for FreestoneConnection {
             OptionConnection::CurrentCatalog => Ok(CATALOG.into()),
             OptionConnection::CurrentSchema => Ok(SCHEMA.into()),
             OptionConnection::IsolationLevel => Ok(IsolationLevel::Default.into()),
-            other if other.as_ref() == VIEWS => Ok((self.link.strings == Strings::Views).to_string()),
+            other if other.as_ref() == VIEWS => Ok(self.link.strings.are_views().to_string()),
             other => Err(unknown("a connection", other.as_ref(), OPTIONS)),
         }
     }

@@ -77,7 +77,7 @@ impl DatabaseOptions {
 
     /// How strings are handed out.
     pub fn strings(&self) -> Result<Strings> {
-        Ok(if self.truth("freestone.string_views")?.unwrap_or(false) { Strings::Views } else { Strings::Plain })
+        Ok(Strings::views(self.truth("freestone.string_views")?.unwrap_or(false)))
     }
 
     fn truth(&self, name: &str) -> Result<Option<bool>> {

@@ -160,7 +160,7 @@ impl Query {
 
     #[pyo3(signature = (string_views = false))]
     fn batches(&self, py: Python<'_>, string_views: bool) -> PyResult<Batches> {
-        self.source(py, strings(string_views)).map(Batches::new)
+        self.source(py, Strings::views(string_views)).map(Batches::new)
     }
 
     fn rows(&self, py: Python<'_>) -> PyResult<Rows> {
@@ -170,7 +170,7 @@ impl Query {
     /// Runs the query to its end.
     #[pyo3(signature = (string_views = false))]
     fn collect(&self, py: Python<'_>, string_views: bool) -> PyResult<Collected> {
-        Ok(match self.source(py, strings(string_views))? {
+        Ok(match self.source(py, Strings::views(string_views))? {
             Source::Running(running) => Collected { schema: running.schema.clone(), batches: running.collect(py)? },
             Source::Held(schema, batches) => Collected { schema, batches: batches.collect() },
         })
@@ -216,10 +216,6 @@ impl Collected {
         let batches = self.batches.clone().into_iter().map(Ok);
         capsule::export(py, Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
     }
-}
-
-fn strings(views: bool) -> Strings {
-    if views { Strings::Views } else { Strings::Plain }
 }
 
 /// The SQL type of a column: the forms that Arrow has of one type have one name.

@@ -25,6 +25,15 @@ pub enum Strings {
 }
 
 impl Strings {
+    /// Views, or not.
+    pub fn views(wanted: bool) -> Self {
+        if wanted { Strings::Views } else { Strings::Plain }
+    }
+
+    pub fn are_views(self) -> bool {
+        self == Strings::Views
+    }
+
     /// The type in which values of a type are given out.
     pub fn data_type(self, data_type: &DataType) -> DataType {
         let nested = |field: &FieldRef| Arc::new(self.field(field));

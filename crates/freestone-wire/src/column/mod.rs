@@ -252,11 +252,11 @@ pub(crate) fn decode(
         Form::Raw if !is_text => raw::decode(body, data_type, about.nulls, rows),
         Form::Fixed | Form::Lengths | Form::NulTerminated if is_text => {
             if strings == Strings::Plain
-                && let Some(array) = strings::decode_plain(body, data_type, about.form, about.nulls, about.width, rows)?
+                && let Some(array) = strings::decode_plain(body, about, data_type, rows)?
             {
                 return Ok(array);
             }
-            strings::decode(body, data_type, about.form, about.nulls, about.width, rows)
+            strings::decode(body, about, data_type, rows)
         }
         Form::Chunk => {
             let mut column = room_for(&strings.data_type(data_type), rows);

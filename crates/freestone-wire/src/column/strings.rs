@@ -17,7 +17,7 @@ use freestone_codec::Views;
 use freestone_store::memory::room;
 
 use super::raw::{put_mask, take_mask};
-use super::{Form, Nulls};
+use super::{Body, Form, Nulls};
 
 /// The longest strings of one length that are sent without lengths: those that are inline in Arrow's views.
 const FIXED_MAX: usize = 12;
@@ -118,14 +118,8 @@ pub fn encode(array: &ArrayRef, form: Form, sentinel: bool, out: &mut Vec<u8>) -
 }
 
 /// Reads strings as `Utf8` or `Binary`, where they lie one after the other already: they stay there. `None`: they do not.
-pub fn decode_plain(
-    body: &Buffer,
-    data_type: &DataType,
-    form: Form,
-    nulls: Nulls,
-    width: u8,
-    rows: usize,
-) -> Result<Option<ArrayRef>, String> {
+pub fn decode_plain(body: &Buffer, about: Body, data_type: &DataType, rows: usize) -> Result<Option<ArrayRef>, String> {
+    let Body { form, nulls, width, .. } = about;
     if form == Form::NulTerminated || nulls == Nulls::Sentinel {
         return Ok(None);
     }
@@ -178,14 +172,8 @@ fn split_lengths(rest: &Buffer, width: usize, rows: usize) -> Result<(Buffer, Bu
 }
 
 /// Reads strings; those too long for their views stay where they are.
-pub fn decode(
-    body: &Buffer,
-    data_type: &DataType,
-    form: Form,
-    nulls: Nulls,
-    width: u8,
-    rows: usize,
-) -> Result<ArrayRef, String> {
+pub fn decode(body: &Buffer, about: Body, data_type: &DataType, rows: usize) -> Result<ArrayRef, String> {
+    let Body { form, nulls, width, .. } = about;
     let (mask, rest) = take_mask(body, nulls, rows)?;
     let sentinel = nulls == Nulls::Sentinel;
     let (views, data, mask) = match form {

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, Ident, Join, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -99,12 +99,40 @@ fn gives_nothing(select: &Select) -> bool {
         [schema, _] => part(schema) == "pg_catalog",
         _ => false,
     };
-    let text = select.projection.iter().map(ToString::to_string).collect::<String>().to_ascii_lowercase();
-    let aggregates = ["count(", "max(", "min(", "sum(", "string_agg(", "array_agg(", "bool_"];
-    schema_is_ours
-        && super::without_rows::is_empty(&last(name))
-        && joins.iter().all(keeps)
-        && !aggregates.iter().any(|name| text.contains(name))
+    let mut aggregates = Aggregates::default();
+    // The visit breaks off at the first.
+    let has_aggregates = select.projection.iter().any(|item| item.visit(&mut aggregates).is_break());
+    schema_is_ours && super::without_rows::is_empty(&last(name)) && joins.iter().all(keeps) && !has_aggregates
+}
+
+/// Looks for aggregates of a SELECT itself, which give a row where there is none; those of its subqueries do not.
+#[derive(Default)]
+struct Aggregates {
+    subqueries: usize,
+}
+
+impl Visitor for Aggregates {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.subqueries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.subqueries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = last(&function.name);
+        let is_aggregate = ["count", "max", "min", "sum", "string_agg", "array_agg"].contains(&name.as_str());
+        match self.subqueries == 0 && (is_aggregate || name.starts_with("bool_")) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Empties the parts of a UNION that give nothing, and gives every column of a part a name of its own.
@@ -236,8 +264,6 @@ fn changed(expr: &mut Expr) -> Option<Expr> {
             }
             None
         }
-        // The columns of a publication's table, by their places; there are no publications.
-        Expr::CompoundFieldAccess { root, .. } if root.to_string() == "prattrs" => parse("NULL"),
         // A column that PostgreSQL gives every table: in which table a row is.
         Expr::CompoundIdentifier(names) if names.last().is_some_and(|name| name.value == "tableoid") => {
             parse("CAST(0 AS BIGINT)")
@@ -391,8 +417,6 @@ fn function(expr: &mut Expr) -> Option<Expr> {
             match first.as_str() {
                 "current_schemas(true)" => parse("2"),
                 "current_schemas(false)" => parse("1"),
-                // Columns of a publication's table; there are no publications.
-                column if column.contains("prattrs") => parse("0"),
                 _ => None,
             }
         }
@@ -522,8 +546,13 @@ mod tests {
                 Some("SELECT n FROM generate_series(1, 1) AS s (n)"),
             ),
             (
-                "SELECT n FROM pg_catalog.generate_series(0, pg_catalog.array_upper(pr.prattrs::pg_catalog.int2[], 1)) AS s(n)",
-                Some("SELECT n FROM generate_series(0, 0) AS s (n)"),
+                "SELECT p.pubname, (SELECT string_agg(attname, ', ') FROM pg_catalog.generate_series(0, \
+                 pg_catalog.array_upper(pr.prattrs::pg_catalog.int2[], 1)) s, pg_catalog.pg_attribute WHERE attnum = prattrs[s]) AS a \
+                 FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_publication_rel pr ON p.oid = pr.prpubid",
+                Some(
+                    "SELECT CAST(NULL AS VARCHAR) AS \"pubname\", CAST(NULL AS VARCHAR) AS a \
+                     FROM pg_catalog.pg_publication p WHERE false",
+                ),
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid) FROM pg_attribute a",
