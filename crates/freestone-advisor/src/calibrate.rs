@@ -7,6 +7,7 @@ mod host;
 mod memory;
 mod network;
 mod pages;
+mod passes;
 mod scans;
 mod tables;
 mod timing;
@@ -14,9 +15,12 @@ mod timing;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::error::Result;
+use crate::error::{AdvisorError, Result};
 use crate::profile::{Hardware, Profile, Source, VERSION};
 use timing::Timing;
+
+/// How often scans are measured, over and over.
+const PASSES: usize = 3;
 
 /// How long calibration may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,14 +60,21 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
     progress("memory", 0.0);
     let mut hardware = Hardware { spread: timing::spread(&timing), ..Hardware::default() };
     memory::measure(&mut hardware, options, &timing);
-    progress("network", 0.4);
+    progress("network", 0.3);
     hardware.loopback = network::loopback(&timing);
     if let Some(folder) = &options.folder {
-        progress("disk", 0.45);
+        progress("disk", 0.32);
         hardware.disk = Some(disk::measure(folder, &timing, &mut warnings)?);
     }
-    progress("scans", 0.6);
-    let engine = engine::measure(&timing, &mut |share| progress("scans", 0.6 + 0.4 * share))?;
+    progress("scans", 0.4);
+    let count = if timing.is_quick() { 1 } else { PASSES };
+    let mut engines = vec![];
+    for pass in 0..count {
+        let mut told = |share: f64| progress("scans", 0.4 + 0.6 * (pass as f64 + share) / count as f64);
+        engines.push(engine::measure(&timing, &mut told)?);
+    }
+    let engine = passes::middle(&engines)
+        .map_err(|error| AdvisorError::Invalid(format!("a measured cost is no number ({error}): calibrate again")))?;
     if hardware.spread.value > NOISY_SPREAD {
         let percent = hardware.spread.value * 100.0;
         warnings.push(format!(

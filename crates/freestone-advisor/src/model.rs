@@ -73,7 +73,9 @@ const LAYOUTS: usize = 16;
 /// Of what a prediction is made, in nanoseconds of one thread that does all of it, for reports and for finding errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Parts {
-    /// Beginning, units, granules and zones.
+    /// Waking other threads and waiting for them: what no thread takes off another.
+    pub begin_ns: f64,
+    /// Opening, units, granules and zones.
     pub frame_ns: f64,
     pub filter_ns: f64,
     pub select_ns: f64,
@@ -155,12 +157,9 @@ impl ScanModel {
         let parts = self.parts_of(layout, query);
         let uncached = self.uncached(layout, query);
         let threads = self.setting.threads.max(1) as f64;
-        // Threads take whole units: with few of them, some wait for the last.
-        let units = parts.units.max(1.0);
-        let share = (units / threads).ceil() / units;
-        let share = share.max(1.0 / threads);
+        let share = longest_share(parts.units.max(1.0), threads);
         let scans = self.setting.concurrent.max(1) as f64;
-        let cpu = parts.processor_ns() * share * self.crowd();
+        let cpu = parts.begin_ns + parts.processor_ns() * share * self.crowd();
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
         let (waits, busy) = (parts.wait_ns * share * scans, parts.ahead_ns * scans);
         let thread = cpu + waits;
@@ -204,6 +203,14 @@ impl ScanModel {
         let fits = (self.setting.cache_bytes / bytes.max(1.0)).min(1.0);
         1.0 - self.setting.cached.clamp(0.0, 1.0) * if fits < 1.0 { fits * 0.5 } else { 1.0 }
     }
+}
+
+/// The share of the units that the thread with most of them has: they are whole, and with few of them some threads wait for
+/// the last. Between whole numbers of units, which are an expectation, it lies in proportion.
+fn longest_share(units: f64, threads: f64) -> f64 {
+    let of_whole = |units: f64| (units / threads).ceil() / units;
+    let (few, part) = (units.floor(), units.fract());
+    of_whole(few) * (1.0 - part) + of_whole(few + 1.0) * part
 }
 
 impl CostModel for ScanModel {

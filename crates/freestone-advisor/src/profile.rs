@@ -13,7 +13,7 @@ use crate::error::{AdvisorError, Result};
 pub use table::Row;
 
 /// The version of the JSON; a profile of another must be measured anew.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What was measured, by whom, when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -329,12 +329,17 @@ pub struct EngineCosts {
     /// and a cache line of those that lie apart, as tuples do.
     pub stream: Curve,
     pub line: Curve,
+    /// The same for tuples of four lines, of which one is read: where the next is not fetched ahead.
+    pub line_apart: Curve,
     /// Nanoseconds a byte, and a page, to check a page that was read and put it into the cache, by form: `pages` per row for
     /// forms whose rows are looked at.
     pub admit_byte: Measured,
     pub admit_page: Measured,
     pub admit_slotted_row: Measured,
     pub admit_prefix_row: Measured,
+    /// Nanoseconds that a value takes more, to filter by it and to decode it, where a page's tuples are found through a prefix.
+    pub prefix_filter: Measured,
+    pub prefix_decode: Measured,
     /// Nanoseconds a value, and a byte of text, to make tuples of a batch's columns.
     pub tuple_value: Measured,
     pub tuple_byte: Measured,

@@ -5,6 +5,7 @@
 mod encoded;
 mod order;
 mod sample;
+mod zones;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,6 +23,7 @@ pub use order::Order;
 use order::Ordered;
 use sample::Sample;
 pub use sample::{SAMPLE_BLOCKS, sample_table};
+use zones::Zones;
 
 /// What the model and the search know of a table. Forms of columns are found when they are asked for, and kept.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub struct TableStatistics {
     /// Bytes of the table's segments now, where a stored table was looked at.
     pub stored_bytes: Option<u64>,
     sample: Sample,
+    zones: Option<Zones>,
     orders: Mutex<HashMap<Order, Arc<Ordered>>>,
     forms: Mutex<encoded::Forms>,
 }
@@ -79,7 +82,7 @@ impl TableStatistics {
         });
         let columns = columns.collect();
         let (orders, forms) = Default::default();
-        Ok(TableStatistics { schema, rows, current, columns, stored_bytes: None, sample, orders, forms })
+        Ok(TableStatistics { schema, rows, current, columns, stored_bytes: None, sample, zones: None, orders, forms })
     }
 
     /// Statistics of a stored table, from blocks of its rows that this reads.
@@ -87,13 +90,25 @@ impl TableStatistics {
         let batches = sample_table(table, SAMPLE_BLOCKS)?;
         let rows = table.rows();
         let mut statistics = TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &batches)?;
-        statistics.stored_bytes = Some(table.bytes());
+        statistics.look_at(table)?;
         Ok(statistics)
     }
 
+    /// Takes from the stored table what its metadata tell: bytes, and the bounds of its zones.
+    pub fn look_at(&mut self, table: &Arc<Table>) -> Result<()> {
+        self.stored_bytes = Some(table.bytes());
+        self.zones = Some(Zones::of(table)?);
+        Ok(())
+    }
+
     /// Share of the rows that pass a predicate on a column, counted on the sample: at least half a row of it. One value that
-    /// only one run of the sample has is taken to be as frequent as values are on average.
+    /// only one run of the sample has is taken to be as frequent as values are on average. Zones bound what the sample says.
     pub fn selectivity(&self, column: usize, predicate: &Predicate) -> f64 {
+        let sampled = self.sampled_selectivity(column, predicate);
+        self.zones.as_ref().map_or(sampled, |zones| zones.selectivity(column, predicate, sampled))
+    }
+
+    fn sampled_selectivity(&self, column: usize, predicate: &Predicate) -> f64 {
         let found = self.sample.selectivity(column, predicate);
         let one = match predicate {
             Predicate::Int(IntPredicate::Range { low, high }) => low == high,
@@ -132,6 +147,9 @@ impl TableStatistics {
     /// The share of a column's values, in their order, that a zone of 2,048 rows spans when the rows lie in `order`: 0 where
     /// each has one value, near 1 where each has all.
     pub fn zone_span(&self, column: usize, order: &Order) -> f64 {
+        if let Some(zones) = self.zones.as_ref().filter(|_| order.is_current()) {
+            return zones.span(column);
+        }
         self.ordered(order).zone_span(column, self)
     }
 

@@ -43,7 +43,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// The database folder, created when missing, or a server's address freestone://user@host:port; none: in memory
+    /// The database folder, created when missing, or a server's address freestone://user@host:port; none, or :memory:: in memory
     pub db: Option<PathBuf>,
 
     /// Runs these statements; may be given several times
@@ -159,7 +159,7 @@ SIGTERM and Ctrl-C stop it: running statements may finish for ten seconds.";
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_HELP)]
 pub struct ServeArgs {
-    /// The database folder, created when missing; none: in memory
+    /// The database folder, created when missing; none, or :memory:: in memory
     pub db: Option<PathBuf>,
 
     /// Freestone wire, for Freestone's own clients: an address, or a port of the loopback interface; 0 picks a free one;

@@ -28,7 +28,8 @@ pub struct Connected {
 pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failure> {
     let Some(text) = db.and_then(address_text) else {
         let database = crate::open(db, args)?;
-        let name = db.and_then(Path::file_name).map_or("memory".into(), |name| name.to_string_lossy().into_owned());
+        let folder = db.filter(|path| *path != Path::new(crate::MEMORY)).and_then(Path::file_name);
+        let name = folder.map_or("memory".into(), |name| name.to_string_lossy().into_owned());
         let threads = database.options().threads;
         return Ok(Connected { backend: Backend::Embedded(Arc::new(database.session())), name, threads });
     };

@@ -110,8 +110,12 @@ fn refuse_binary_on_terminal(args: &OutputArgs, sink: &Sink) {
     }
 }
 
+/// What other clients and databases call a database in memory too.
+const MEMORY: &str = ":memory:";
+
 /// Opens the database, in memory without a path.
 fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure> {
+    let path = path.filter(|path| *path != Path::new(MEMORY));
     if let Some(address) = path.and_then(connect::address_text) {
         let hint = "name the database's folder: this works where the database is, not over a connection";
         return Err(Failure::with_hint(format!("{address} is an address, not a folder"), hint));

@@ -147,6 +147,14 @@ fn statements_of_several_options_run_in_their_order() {
 }
 
 #[test]
+fn memory_has_the_name_that_it_has_elsewhere() {
+    let folder = folder();
+    let output = freestone_in(folder.path(), &[":memory:", "--format", "csv", "-c", "SELECT 1 AS a"], "");
+    assert_eq!(text(&output.stdout), "a\n1\n", "{}", text(&output.stderr));
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "no folder of that name");
+}
+
+#[test]
 fn results_go_to_the_output_file() {
     let folder = folder();
     let arguments = ["--format", "csv", "--output", "out.csv", "-c", "SELECT 1 AS n; SELECT 2 AS m"];

@@ -103,7 +103,7 @@ fn table_cases(
         let setting = if arguments.cold.is_some() { Setting::cold(threads) } else { Setting::hot(threads) };
         let model = ScanModel::new(statistics.clone(), profile.clone(), setting);
         for (design, stored) in designs.iter().zip(&stored) {
-            let measured_ms = stored.measure(query, threads)?;
+            let (measured_ms, rows) = stored.measure(query, threads)?;
             let layout = model.layout(design);
             let cost = model.query_on(&layout, &query.query);
             found.push(Case {
@@ -113,6 +113,7 @@ fn table_cases(
                 threads,
                 text: query.query.name.clone(),
                 measured_ms,
+                rows,
                 cost,
                 parts: model.parts_of(&layout, &query.query),
                 bytes_predicted: layout.bytes,

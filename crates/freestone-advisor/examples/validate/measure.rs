@@ -61,9 +61,9 @@ impl Stored {
         Ok(self.open()?.1)
     }
 
-    /// Milliseconds of a query: the quickest tenth of several runs, as what disturbs them only adds; cold ones each by a
-    /// store that was just opened.
-    pub fn measure(&self, query: &RandomQuery, threads: usize) -> Result<f64, StoreError> {
+    /// Milliseconds and rows of a query: the quickest tenth of several runs, as what disturbs them only adds; cold ones each
+    /// by a store that was just opened.
+    pub fn measure(&self, query: &RandomQuery, threads: usize) -> Result<(f64, u64), StoreError> {
         let mut samples = vec![];
         if self.hot.is_some() {
             let (_, table) = self.open()?;
@@ -80,7 +80,7 @@ impl Stored {
                 samples.push(run(&table, query, threads)?);
             }
         }
-        samples.sort_by(f64::total_cmp);
+        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
         Ok(samples[samples.len() / 10])
     }
 }
@@ -95,7 +95,7 @@ impl Drop for Stored {
     }
 }
 
-fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<f64, StoreError> {
+fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<(f64, u64), StoreError> {
     let mut request = ScanRequest::columns(query.query.columns.clone());
     request.predicates = query.predicates.clone();
     let request = Arc::new(request);
@@ -103,6 +103,7 @@ fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<f64, S
     let metrics = Arc::new(ScanMetrics::default());
     let units = surviving_units(table, &request, UNIT_ROWS, &metrics)?;
     let next = AtomicUsize::new(0);
+    let threads = threads.min(units.len()).max(1);
     let as_rows = query.query.output == Output::Rows;
     let work = || -> Result<(), StoreError> {
         let mut cursor = Cursor::new(table.clone(), request.clone(), metrics.clone());
@@ -113,15 +114,20 @@ fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<f64, S
                 layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.tuples().len()));
             }
         };
-        // As the engine's threads do: a unit at a time, the next one read ahead.
-        let mut mine = next.fetch_add(1, Ordering::Relaxed);
-        while let Some(unit) = units.get(mine) {
-            let following = next.fetch_add(1, Ordering::Relaxed);
-            cursor.scan(unit, units.get(following))?;
+        // As the engine's threads do: a unit at a time, the next one held and read ahead where all others have one too.
+        let claim = |least: usize| {
+            let next = next
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| (at + least <= units.len()).then_some(at + 1));
+            next.ok().and_then(|at| units.get(at))
+        };
+        let mut mine = claim(1);
+        while let Some(unit) = mine {
+            let following = claim(threads);
+            cursor.scan(unit, following)?;
             while let Some(batch) = cursor.next_ready() {
                 take(batch);
             }
-            mine = following;
+            mine = following.or_else(|| claim(1));
         }
         if let Some(batch) = cursor.finish()? {
             take(batch);
@@ -133,5 +139,6 @@ fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<f64, S
         work()?;
         workers.into_iter().try_for_each(|w| w.join().expect("no worker panics"))
     })?;
-    Ok(begin.elapsed().as_secs_f64() * 1e3)
+    let ms = begin.elapsed().as_secs_f64() * 1e3;
+    Ok((ms, metrics.rows_selected.load(Ordering::Relaxed)))
 }

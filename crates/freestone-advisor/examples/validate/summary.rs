@@ -12,6 +12,8 @@ pub struct Case {
     pub threads: usize,
     pub text: String,
     pub measured_ms: f64,
+    /// Rows that came out.
+    pub rows: u64,
     pub cost: Cost,
     pub parts: Parts,
     pub bytes_predicted: f64,
@@ -28,7 +30,7 @@ pub fn print_csv(cases: &[Case]) {
     println!(
         "table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,frame_ms,\
          filter_ms,select_ms,decode_ms,page_ms,memory_ms,output_ms,admit_ms,wait_ms,ahead_ms,bytes_read,pages,rows_left,\
-         units,design,text"
+         units,rows,design,text"
     );
     for c in cases {
         let p = &c.parts;
@@ -46,7 +48,7 @@ pub fn print_csv(cases: &[Case]) {
         ];
         let times = times.map(|ns| format!("{:.4}", ns / 1e6)).join(",");
         println!(
-            "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},{times},{:.0},{:.0},{:.0},{:.0},\"{}\",\"{}\"",
+            "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},{times},{:.0},{:.0},{:.0},{:.0},{},\"{}\",\"{}\"",
             c.table,
             c.query,
             c.threads,
@@ -62,6 +64,7 @@ pub fn print_csv(cases: &[Case]) {
             p.pages_visited,
             p.rows_left,
             p.units,
+            c.rows,
             c.design,
             c.text.replace('"', "'")
         );

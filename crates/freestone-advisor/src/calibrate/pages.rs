@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::Int64Array;
+use freestone_store::scan::ColumnPredicate;
 
 use super::engine::unchecked;
 use super::scans::{Bench, Named, between};
@@ -25,6 +26,7 @@ pub fn measure(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
         costs.pages.push(cost);
     }
     checks(costs, &columns, timing)?;
+    prefixes(costs, &columns, timing)?;
     beyond_caches(costs, timing)
 }
 
@@ -87,6 +89,20 @@ fn checks(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result
     Ok(())
 }
 
+/// The same fields in tuples of one width, and in tuples behind a prefix.
+fn prefixes(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result<()> {
+    let few = [between(5, (1 << BITS) * 9 / 10, 1 << BITS)];
+    let options = [("design", "row"), ("page_size", "32KiB"), ("sort", "c0")];
+    let (plain, sorted) = (Bench::new(columns, &options[..2], true)?, Bench::new(columns, &options, true)?);
+    let more = |columns: &[usize], predicates: &[ColumnPredicate]| -> Result<Measured> {
+        let beside = sorted.scan(columns, predicates, timing)?.minus(plain.scan(columns, predicates, timing)?);
+        Ok(beside.scaled(1.0 / sorted.rows))
+    };
+    costs.prefix_filter = more(&[], &few)?;
+    costs.prefix_decode = more(&[5], &[])?;
+    Ok(())
+}
+
 /// A derived figure with the relative spread of what it was derived from.
 fn near(value: f64, from: Measured) -> Measured {
     let relative = |x: f64| if from.value > 0.0 { x / from.value } else { 1.0 };
@@ -107,18 +123,26 @@ fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     }
     costs.stream = above_first(points);
     drop(plain);
-    let sizes: &[usize] = if timing.is_quick() { &[13, 14] } else { &[12, 14, 16, 18, 19] };
-    let wide = columns(1 << sizes[sizes.len() - 1], COLUMNS, 60);
+    // A tuple is two lines long, or four, and one field of it is read.
+    costs.line = tuples_beyond_caches(COLUMNS, timing)?;
+    costs.line_apart = tuples_beyond_caches(2 * COLUMNS, timing)?;
+    Ok(())
+}
+
+/// Nanoseconds of a tuple of so many fields of some 8 bytes, of which one is read, beyond what it takes in a near cache.
+fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
+    let bytes: &[usize] =
+        if timing.is_quick() { &[1 << 20, 1 << 21] } else { &[1 << 19, 1 << 21, 1 << 23, 1 << 25, 1 << 26] };
+    let rows = |bytes: usize| bytes / (8 * fields);
+    let all = columns(rows(bytes[bytes.len() - 1]), fields, 60);
     let mut points = vec![];
-    for log in sizes {
-        let part: Vec<Named> = wide.iter().map(|(n, a, _)| (n.clone(), a.slice(0, 1 << log), "")).collect();
+    for bytes in bytes {
+        let part: Vec<Named> = all.iter().map(|(n, a, _)| (n.clone(), a.slice(0, rows(*bytes)), "")).collect();
         let bench = Bench::new(&part, &[("design", "row")], true)?;
         let (_, bytes) = bench.pages(0)?;
-        // A tuple is two lines long, and one field of it is read.
         points.push((bytes, bench.scan(&[5], &[], timing)?.scaled(1.0 / bench.rows)));
     }
-    costs.line = above_first(points);
-    Ok(())
+    Ok(above_first(points))
 }
 
 /// What each point costs beyond the first.

@@ -9,12 +9,10 @@ use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 
 /// Bytes that memory hands over at a time.
 const LINE: f64 = 64.0;
-/// What a scan's loop leaves to the processor to overlap.
-const MISSES_AT_ONCE: f64 = 8.0;
-/// Bytes that stay in the cache that kernels were measured in.
-const NEAR_BYTES: f64 = 512e3;
 /// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
 const MOST_LISTED: f64 = 0.9;
+/// Nanoseconds to open a scan and to end it.
+const SETUP_NS: f64 = 3000.0;
 /// Nanoseconds a row of a test that the caller makes of decoded values.
 const OTHER_TEST_NS: f64 = 1.0;
 /// Nanoseconds to unpack a byte of a page's dictionary.
@@ -119,10 +117,9 @@ impl Count<'_> {
         let entered = (granules * pruned.units).max(1.0);
         let left = (granules * pruned.granules).max(1.0);
         let judged = query.predicates.len() as f64 * (granules + entered) * engine.judge.value;
-        self.parts.frame_ns = engine.scan.value * (self.model.setting.threads as f64 - 1.0).max(0.2)
-            + self.parts.units * engine.unit.value
-            + left * engine.granule.value
-            + judged;
+        let others = (self.model.setting.threads as f64).min(self.parts.units) - 1.0;
+        self.parts.begin_ns = engine.scan.value * others.max(0.0);
+        self.parts.frame_ns = SETUP_NS + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
     }
 
     /// Predicates in the order that their observed cost and selectivity give them.
@@ -169,6 +166,9 @@ impl Count<'_> {
         }
         if self.model.statistics.columns[column].nulls > 0.0 {
             cost += self.model.null_cost(group.form, Operation::Filter, density.max(1e-5));
+        }
+        if group.has_prefix {
+            cost += engine.prefix_filter.value;
         }
         let pages = group.pages_a_granule();
         let page = engine.page(group.form).map_or(400.0, |p| p.filter_ns(pages, density));
@@ -231,7 +231,8 @@ impl Count<'_> {
         self.parts.page_ns += visits * (first - further).max(0.0);
         for column in &columns {
             let stored = &self.layout.columns[*column];
-            self.parts.decode_ns += rows * self.model.kernel(group.form, stored, Operation::Decode, density);
+            let behind = if group.has_prefix { engine.prefix_decode.value } else { 0.0 };
+            self.parts.decode_ns += rows * (behind + self.model.kernel(group.form, stored, Operation::Decode, density));
             let visit = further * engine.visit(group.form, stored.family, Operation::Decode);
             self.parts.page_ns += visits * (visit + stored.page_dictionary_bytes * PAGE_DICTIONARY_NS);
             if self.model.statistics.columns[*column].nulls > 0.0 {
@@ -258,28 +259,17 @@ impl Count<'_> {
         // A granule that a filter went through is in a nearer cache when its rows are fetched.
         let met = self.met.contains(&at);
         let region = if met { (GRANULE * row_bytes).min(self.working_set) } else { self.working_set };
-        let lines = if row_bytes <= LINE {
-            row_bytes / LINE * wanted.touched(LINE / row_bytes)
-        } else if fetched && wanted.density < 1.0 {
-            row_bytes / LINE * wanted.density
-        } else {
-            (columns.len() as f64).min(row_bytes / LINE) * wanted.touched(1.0)
-        };
-        self.parts.memory_ns += rows * lines * self.line_ns(row_bytes, region);
+        let (near, apart) = (engine.line.at(region), engine.line_apart.at(region));
+        // Slotted tuples have their NULLs in the header, on a line that is not the field's.
+        let headers = if group.form == Form::Slotted { 1.0 } else { 0.0 };
+        let lines = (columns.len() as f64 + headers).min(row_bytes / LINE);
+        let picked = lines * wanted.touched((LINE / row_bytes).max(1.0)) * apart;
+        // Where most lines are met in their order, the processor fetches all of them ahead: measured by tuples of two lines.
+        let streamed = row_bytes / (2.0 * LINE) * near;
+        self.parts.memory_ns += rows * picked.min(streamed);
         if !met {
             self.met.push(at);
         }
-    }
-
-    /// Nanoseconds of a line of tuples so long, in a region. Processors fetch the next line ahead, and so tuples of up to two
-    /// lines; of longer ones each is a miss of its own, of which some run at once.
-    fn line_ns(&self, row_bytes: f64, region: f64) -> f64 {
-        let profile = &self.model.profile;
-        let near = profile.engine.line.at(region);
-        let hardware = &profile.hardware;
-        let miss = (hardware.replace.at(region) - hardware.replace.at(NEAR_BYTES)).max(0.0) / MISSES_AT_ONCE;
-        let apart = ((row_bytes - 2.0 * LINE) / (2.0 * LINE)).clamp(0.0, 1.0);
-        near + (miss - near).max(0.0) * apart
     }
 
     fn ships(&self, query: &Query) -> bool {

@@ -101,6 +101,8 @@ impl Rows {
             ("page read, a page", engine.admit_page, "ns"),
             ("slotted page read, a row", engine.admit_slotted_row, "ns"),
             ("dense prefix read, a row", engine.admit_prefix_row, "ns"),
+            ("filter behind a prefix, a row", engine.prefix_filter, "ns"),
+            ("decode behind a prefix, a row", engine.prefix_decode, "ns"),
             ("tuple output, a value", engine.tuple_value, "ns"),
             ("tuple output, a text byte", engine.tuple_byte, "ns"),
             ("shipped, a page", engine.ship_page, "ns"),
@@ -114,6 +116,7 @@ impl Rows {
         self.curve("engine", "list of rows, share", &engine.select, "ns/row");
         self.curve("engine", "values beyond the caches, bytes scanned", &engine.stream, "ns/byte");
         self.curve("engine", "tuples beyond the caches, bytes scanned", &engine.line, "ns/line");
+        self.curve("engine", "long tuples beyond the caches, bytes scanned", &engine.line_apart, "ns/line");
         for page in &engine.pages {
             let form = format!("{:?}", page.form).to_lowercase();
             self.curve("page", &format!("{form} decode, pages a granule"), &page.decode, "ns/page");
@@ -130,7 +133,27 @@ impl Rows {
 
     fn curve(&mut self, topic: &'static str, name: &str, curve: &super::Curve, unit: &'static str) {
         for (x, measured) in &curve.points {
-            self.put(topic, format!("{name} {x}"), *measured, unit);
+            self.put(topic, format!("{name} {}", three_digits(*x)), *measured, unit);
         }
+    }
+}
+
+/// A positive number, rounded to three digits if it is below 100, else to a whole one.
+fn three_digits(x: f64) -> String {
+    let places = (2.0 - x.log10().floor()).max(0.0) as usize;
+    let text = format!("{x:.places$}");
+    if places > 0 { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_have_three_digits() {
+        let check = |x: f64, expected: &str| assert_eq!(super::three_digits(x), expected, "{x}");
+        check(0.010025154714059691, "0.01");
+        check(0.33333, "0.333");
+        check(1.0, "1");
+        check(139.75, "140");
+        check(8028160.0, "8028160");
     }
 }

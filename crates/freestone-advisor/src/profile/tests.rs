@@ -32,7 +32,7 @@ fn a_profile_comes_back_from_its_file() {
     assert_eq!(Profile::load(&path).expect("it is read"), profile);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left beside it");
     let mut text = std::fs::read_to_string(&path).expect("text");
-    text = text.replacen("\"version\": 1", "\"version\": 99", 1);
+    text = text.replacen(&format!("\"version\": {VERSION}"), "\"version\": 99", 1);
     std::fs::write(&path, text).expect("written");
     assert!(Profile::load(&path).expect_err("another version").to_string().contains("calibrate again"));
     std::fs::write(&path, "{").expect("written");

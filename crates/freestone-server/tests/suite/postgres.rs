@@ -426,6 +426,15 @@ async fn the_catalog_answers_what_clients_ask() {
     let keys: Vec<String> =
         texts(&client, keys).await.into_iter().map(|row| row[1].clone().unwrap_or_default()).collect();
     assert_eq!(keys, ["PRIMARY KEY (a)", "FOREIGN KEY (k) REFERENCES d(k)"]);
+    // psql asks for foreign keys where there are triggers, by which PostgreSQL keeps them.
+    let triggers = "SELECT relname FROM pg_class WHERE relhastriggers ORDER BY 1";
+    assert_eq!(texts(&client, triggers).await.into_iter().flatten().flatten().collect::<Vec<_>>(), ["d", "t"]);
+    let references = "SELECT conname, conrelid::pg_catalog.regclass AS ontable, \
+                      pg_catalog.pg_get_constraintdef(oid, true) AS condef FROM pg_catalog.pg_constraint c \
+                      WHERE confrelid IN (SELECT pg_catalog.pg_partition_ancestors('d'::regclass) \
+                      UNION ALL VALUES ('d'::pg_catalog.regclass)) AND contype = 'f' AND conparentid = 0 ORDER BY conname";
+    let references: Vec<String> = texts(&client, references).await.into_iter().flatten().flatten().collect();
+    assert_eq!(references, ["t_k_fkey", "t", "FOREIGN KEY (k) REFERENCES d(k)"]);
     for statement in PSQL {
         client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
     }

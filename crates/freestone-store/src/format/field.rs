@@ -56,14 +56,13 @@ pub fn prefetch(bytes: &[u8], at: usize) {
 /// Clears the selected bits of which `keep` is false.
 pub fn retain(selection: &mut [u64], len: usize, keep: impl Fn(usize) -> bool) {
     for (at, word) in selection[..bitmap::words(len)].iter_mut().enumerate() {
-        let mut rest = *word;
+        let (mut rest, mut kept) = (*word, 0);
         while rest != 0 {
             let bit = rest.trailing_zeros() as usize;
-            if !keep(at * 64 + bit) {
-                *word &= !(1 << bit);
-            }
+            kept |= u64::from(keep(at * 64 + bit)) << bit;
             rest &= rest - 1;
         }
+        *word = kept;
     }
 }
 

@@ -249,21 +249,25 @@ impl SlottedLayout {
         (start, len): (usize, usize),
         selection: &mut [u64],
     ) -> Result<(), String> {
-        let keep_null = matches!(predicate, Predicate::IsNull);
-        field::retain(selection, len, |i| self.is_null(payload, column, start + i) == keep_null);
+        let is_null = |i: usize| self.is_null(payload, column, start + i);
         match predicate {
-            Predicate::IsNull | Predicate::IsNotNull => {}
-            Predicate::Int(int) => field::retain(selection, len, |i| int.test(self.key(payload, column, start + i))),
+            Predicate::IsNull => field::retain(selection, len, is_null),
+            Predicate::IsNotNull => field::retain(selection, len, |i| !is_null(i)),
+            // Without a branch between them, the lines of a tuple's header and of its field are fetched at once.
+            Predicate::Int(int) => {
+                field::retain(selection, len, |i| !is_null(i) & int.test(self.key(payload, column, start + i)));
+            }
             Predicate::Bytes(_) => {
                 let mut error = None;
                 let cell = std::cell::RefCell::new(&mut error);
-                field::retain(selection, len, |i| match self.string(payload, column, start + i) {
+                let test = |i: usize| match self.string(payload, column, start + i) {
                     Ok(bytes) => FieldSource::Value.test_bytes(bytes, predicate, &mut vec![]).unwrap_or(false),
                     Err(e) => {
                         **cell.borrow_mut() = Some(e);
                         false
                     }
-                });
+                };
+                field::retain(selection, len, |i| !is_null(i) && test(i));
                 if let Some(error) = error {
                     return Err(error);
                 }

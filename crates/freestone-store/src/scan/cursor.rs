@@ -199,8 +199,8 @@ impl Cursor {
                 return Ok(selection);
             }
             let begin = Instant::now();
-            self.filter_column(granule, &request.predicates[at], held, &mut selection)?;
-            self.observed[at].record(before, bitmap::count(&selection), begin.elapsed());
+            let tested = self.filter_column(granule, &request.predicates[at], held, &mut selection)?;
+            self.observed[at].record(tested, (before, bitmap::count(&selection)), begin.elapsed());
         }
         for at in order(&self.dynamic_order).into_iter().filter(|at| by_dynamic.open.contains(at)) {
             let before = bitmap::count(&selection);
@@ -209,8 +209,8 @@ impl Cursor {
             }
             let begin = Instant::now();
             let filter = self.dynamic_predicates[at].clone();
-            self.filter_column(granule, &filter, held, &mut selection)?;
-            self.dynamic_order[at].record(before, bitmap::count(&selection), begin.elapsed());
+            let tested = self.filter_column(granule, &filter, held, &mut selection)?;
+            self.dynamic_order[at].record(tested, (before, bitmap::count(&selection)), begin.elapsed());
         }
         for filter in &request.row_filters {
             self.filter_rows(granule, filter.as_ref(), held, &mut selection)?;
@@ -309,7 +309,7 @@ impl Cursor {
                 let begin = Instant::now();
                 self.filter_rows(granule, filter.as_ref(), held, selection)?;
                 let observed = self.dynamic_observed.entry((at, which)).or_default();
-                observed.record(before, bitmap::count(selection), begin.elapsed());
+                observed.record(before, (before, bitmap::count(selection)), begin.elapsed());
             }
         }
         Ok(())
@@ -322,20 +322,23 @@ impl Cursor {
         }
     }
 
+    /// Drops rows that fail; how many rows the pages visited have.
     fn filter_column(
         &mut self,
         granule: &Granule<'_>,
         filter: &ColumnPredicate,
         held: &mut Held,
         selection: &mut [u64],
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let (group, place) = granule.segment.place(filter.column);
         let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
         let wanted: Vec<usize> =
             (run.first..=run.last).filter(|page| any_selected(granule, group, *page, selection)).collect();
         self.hold(granule.segment, group, &wanted, held)?;
+        let mut tested = 0;
         for page in wanted {
             let (first, rows) = overlap(granule, group, page);
+            tested += rows;
             let cached = held_page(held, group, page);
             let view = granule.segment.view(group, &cached);
             let in_page = granule.start + first - granule.segment.page_rows(group, page).start;
@@ -357,7 +360,7 @@ impl Cursor {
                 bitmap::write(selection, first, &part, rows);
             }
         }
-        Ok(())
+        Ok(tested)
     }
 
     fn filter_rows(

@@ -74,13 +74,13 @@ impl<'a> Judged<'a> {
         let profile = Arc::new(profile()?);
         // They are encoded in many ways: a part of what trials are stored from.
         let some = sample.blocks(SAMPLE_BLOCKS);
-        let model_of = |rows: u64, setting: Setting| -> Result<ScanModel> {
-            let statistics = TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &some)?;
-            Ok(ScanModel::new(Arc::new(statistics), profile.clone(), setting))
-        };
-        let model = model_of(table.rows(), Setting { cached, cache_bytes, ..Setting::hot(threads) })?;
+        let statistics_of = |rows: u64| TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &some);
+        let model_of = |of, setting: Setting| ScanModel::new(Arc::new(of), profile.clone(), setting);
+        let mut of_table = statistics_of(table.rows())?;
+        of_table.look_at(table)?;
+        let model = model_of(of_table, Setting { cached, cache_bytes, ..Setting::hot(threads) });
         let of_sample = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
-        let sample_model = model_of(sample.rows as u64, of_sample)?;
+        let sample_model = model_of(statistics_of(sample.rows as u64)?, of_sample);
         Ok(Judged { table, work, sample, model, sample_model, threads })
     }
 

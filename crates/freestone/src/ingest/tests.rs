@@ -125,6 +125,7 @@ fn csv_forms() {
     check_csv("a,b", &columns, Ok(&[]));
     check_csv("\n\n", &columns, Ok(&[]));
     check_csv("\u{feff}", &columns, Ok(&[]));
+    check_csv("\"\u{feff}a\",\u{feff}b\n", &[("a", TEXT, true), ("b", TEXT, true)], Ok(&["\u{feff}a|\u{feff}b"]));
     check_csv("b\n\n\"\"\ny", &[("b", TEXT, true)], Ok(&["", "y"]));
     check_csv("1,\n", &[("a", INT, false), ("b", TEXT, false)], Ok(&["1|"]));
     check_csv("1,\"x\ry\"", &columns, Ok(&["1|x\ry"]));
@@ -635,7 +636,10 @@ impl Table {
             let cell = |cell: &Option<(String, String, bool)>| match cell {
                 None => "NULL".to_string(),
                 Some((text, _, quoted)) => {
-                    let special = text.contains([delimiter, '"', '\n', '\r']) || text.is_empty() || text == "NULL";
+                    // Where a file begins, this character is the byte-order mark.
+                    let is_mark = text.starts_with('\u{feff}');
+                    let special =
+                        text.contains([delimiter, '"', '\n', '\r']) || text.is_empty() || text == "NULL" || is_mark;
                     if *quoted || special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.clone() }
                 }
             };

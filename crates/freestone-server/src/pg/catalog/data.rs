@@ -70,6 +70,12 @@ impl Data {
         10 + self.roles.iter().position(|(known, _)| known == name).unwrap_or(0) as i64
     }
 
+    /// Whether a foreign key is of this table or refers to it: PostgreSQL keeps those by triggers, on both.
+    pub fn has_references(&self, table: &Numbered) -> bool {
+        let refers = |other: &Numbered| other.relation.foreign_keys.iter().any(|key| key.table == table.relation.name);
+        !table.relation.foreign_keys.is_empty() || self.relations.iter().any(refers)
+    }
+
     /// The owner of everything.
     pub fn owner(&self) -> i64 {
         self.role_oid(&self.user)

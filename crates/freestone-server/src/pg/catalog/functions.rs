@@ -173,6 +173,8 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("shobj_description", Kind::Text, NULL),
     ("pg_get_serial_sequence", Kind::Text, NULL),
     ("pg_get_partkeydef", Kind::Text, NULL),
+    // Asked for as one of the values of `IN (SELECT …)`: no table is a part of another.
+    ("pg_partition_ancestors", Kind::Int, NULL),
     ("pg_get_partition_constraintdef", Kind::Text, NULL),
     ("pg_get_triggerdef", Kind::Text, NULL),
     ("pg_get_ruledef", Kind::Text, NULL),

@@ -114,21 +114,23 @@ fn classes(data: &Data) -> Rows {
         let kind = if table.relation.view.is_some() { "v" } else { "r" };
         let has_key = !table.relation.primary_key.is_empty();
         let natts = table.columns().count() as i64;
-        rows.push(class(data, table.oid, &table.relation.name, kind, natts, has_key, table.relation.rows));
+        rows.push(class(data, table.oid, &table.relation.name, kind, natts, Some(table)));
         if has_key {
             let (name, natts) = (format!("{}_pkey", table.relation.name), table.relation.primary_key.len() as i64);
-            rows.push(class(data, table.key_oid, &name, "i", natts, false, Some(0)));
+            rows.push(class(data, table.key_oid, &name, "i", natts, None));
         }
     }
     rows
 }
 
-fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, has_key: bool, live: Option<u64>) -> Vec<Cell> {
+/// One of `pg_class`; `table`: none of an index.
+fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, table: Option<&Numbered>) -> Vec<Cell> {
     let am = match kind {
         "r" => OID_HEAP,
         "i" => OID_BTREE,
         _ => 0,
     };
+    let live = table.map_or(Some(0), |table| table.relation.rows);
     let tuples = Cell::Float(live.map_or(-1.0, |rows| rows as f64));
     row![
         oid,
@@ -144,14 +146,14 @@ fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, has_key: boo
         tuples,
         0,
         0,
-        has_key,
+        table.is_some_and(|table| !table.relation.primary_key.is_empty()),
         false,
         "p",
         kind,
         natts,
         0,
         kind == "v",
-        false,
+        table.is_some_and(|table| data.has_references(table)),
         false,
         false,
         false,

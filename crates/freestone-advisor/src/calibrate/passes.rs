@@ -1,0 +1,58 @@
+//! Several passes of the same measurements: a machine that slows down for a while, as virtual ones do, spoils one of them.
+
+use serde_json::{Map, Value};
+
+use crate::profile::EngineCosts;
+
+/// The middle one of each figure, with the least low end and the greatest high end of all. An error where one is no number.
+pub fn middle(passes: &[EngineCosts]) -> Result<EngineCosts, serde_json::Error> {
+    let values: Vec<Value> = passes.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+    serde_json::from_value(middle_of(&values.iter().collect::<Vec<_>>()))
+}
+
+/// Whatever is no figure, and figures that not all passes have, are those of the first pass.
+fn middle_of(values: &[&Value]) -> Value {
+    match values[0] {
+        Value::Object(first) if first.contains_key("low") && first.contains_key("high") => figure(values),
+        Value::Object(first) => {
+            let member = |name: &String| (name.clone(), in_all(values, |value| value.get(name)));
+            Value::Object(first.keys().map(member).collect::<Map<_, _>>())
+        }
+        Value::Array(first) => (0..first.len()).map(|at| in_all(values, |value| value.get(at))).collect(),
+        other => other.clone(),
+    }
+}
+
+fn in_all(values: &[&Value], part: impl Fn(&Value) -> Option<&Value>) -> Value {
+    let parts: Vec<&Value> = values.iter().filter_map(|value| part(value)).collect();
+    middle_of(if parts.len() == values.len() { &parts } else { &parts[..1] })
+}
+
+fn figure(values: &[&Value]) -> Value {
+    let sorted = |name: &str| {
+        let mut all: Vec<f64> = values.iter().filter_map(|value| value.get(name)?.as_f64()).collect();
+        all.sort_by(f64::total_cmp);
+        all
+    };
+    let (all, low, high) = (sorted("value"), sorted("low"), sorted("high"));
+    serde_json::json!({ "value": all[all.len() / 2], "low": low[0], "high": high[high.len() - 1] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Curve, Measured};
+
+    #[test]
+    fn one_slow_pass_is_not_taken() {
+        let pass = |ns: f64| EngineCosts {
+            scan: Measured { value: ns, low: ns * 0.9, high: ns * 1.1 },
+            select: Curve::new(vec![(0.1, Measured::exact(ns))]),
+            ..EngineCosts::default()
+        };
+        let found = middle(&[pass(10.0), pass(100.0), pass(11.0)]).expect("figures");
+        assert_eq!(found.scan, Measured { value: 11.0, low: 9.0, high: 110.00000000000001 });
+        assert_eq!(found.select.at(0.1), 11.0);
+        assert_eq!(middle(&[pass(10.0)]).expect("figures"), pass(10.0));
+    }
+}
