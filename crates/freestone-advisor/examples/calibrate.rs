@@ -6,6 +6,10 @@ use std::time::Instant;
 
 use freestone_advisor::{CalibrateOptions, calibrate};
 
+/// As in the `freestone` command: where pages lie decides what it costs to come by them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args().nth(1).map(PathBuf::from);
     let folder = file.as_deref().and_then(Path::parent).map(|f| if f == Path::new("") { Path::new(".") } else { f });

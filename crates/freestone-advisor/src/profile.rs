@@ -329,7 +329,7 @@ pub struct EngineCosts {
     /// and a cache line of those that lie apart, as tuples do.
     pub stream: Curve,
     pub line: Curve,
-    /// The same for tuples of four lines, of which one is read: where the next is not fetched ahead.
+    /// The same for tuples of eight lines, of which one is read: where the next is not fetched ahead.
     pub line_apart: Curve,
     /// Nanoseconds a byte, and a page, to check a page that was read and put it into the cache, by form: `pages` per row for
     /// forms whose rows are looked at.

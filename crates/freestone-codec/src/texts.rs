@@ -155,6 +155,23 @@ impl Texts {
         self.len() == 0
     }
 
+    /// Makes room for so much more text of so many strings. Where that takes more memory, it is enough for all strings that
+    /// were announced, if the rest are as long: doubling would leave up to half of it empty, as long as the column lives.
+    fn reserve(&mut self, bytes: usize, strings: usize) -> Result<(), CodecError> {
+        /// At most so much is reserved for text that may not come.
+        const AHEAD_BYTES: usize = 16 << 20;
+        self.check(bytes)?;
+        let needed = self.data.len() + bytes;
+        if needed > self.data.capacity() {
+            let (announced, known) = (self.offsets.capacity() as f64, (self.offsets.len() + strings) as f64);
+            let all = needed as f64 * (announced / known).max(1.0);
+            // If strings get longer, this is asked for again: each time for a good part more.
+            let room = ((all * 1.03) as usize).max(self.data.capacity() + self.data.capacity() / 8);
+            self.data.reserve_exact(room.min(needed + AHEAD_BYTES).max(needed) - self.data.len());
+        }
+        Ok(())
+    }
+
     /// Checks that so much more text can be counted.
     fn check(&self, bytes: usize) -> Result<(), CodecError> {
         match self.data.len().checked_add(bytes).filter(|bytes| i32::try_from(*bytes).is_ok()) {
@@ -172,8 +189,8 @@ impl Texts {
             (block, entry.len())
         });
         let padded: Vec<([u8; N], usize)> = padded.collect();
-        let bytes = codes.iter().map(|code| padded[*code as usize].1).sum();
-        self.check(bytes)?;
+        let bytes: usize = codes.iter().map(|code| padded[*code as usize].1).sum();
+        self.reserve(bytes + N, codes.len())?;
         let mut at = self.data.len();
         self.data.resize(at + bytes + N, 0);
         self.offsets.extend(codes.iter().map(|code| {
@@ -189,8 +206,7 @@ impl Texts {
 
 impl TextSink for Texts {
     fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError> {
-        self.check(value.len().saturating_mul(rows))?;
-        self.data.reserve(value.len() * rows);
+        self.reserve(value.len().saturating_mul(rows), rows)?;
         self.offsets.reserve(rows);
         for _ in 0..rows {
             self.data.extend_from_slice(value);
@@ -201,7 +217,7 @@ impl TextSink for Texts {
 
     fn run(&mut self, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
-        self.check((last - first) as usize)?;
+        self.reserve((last - first) as usize, offsets.len() - 1)?;
         let base = self.data.len() as i32;
         self.data.extend_from_slice(&data[first as usize..last as usize]);
         self.offsets.extend(offsets[1..].iter().map(|offset| base + (offset - first) as i32));
@@ -209,13 +225,13 @@ impl TextSink for Texts {
     }
 
     fn shared_run(&mut self, data: &Arc<Vec<u8>>, offsets: &[u32]) -> Result<(), CodecError> {
-        if self.data.is_empty() {
-            self.data.reserve(data.len());
-        }
         self.run(data, offsets)
     }
 
     fn compressed(&mut self, table: &SymbolTable, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
+        // How far it expands, the strings before tell.
+        let strings = offsets.len() - 1;
+        self.reserve(self.data.len() * strings / self.offsets.len(), strings)?;
         for o in offsets.windows(2) {
             let compressed = &data[o[0] as usize..o[1] as usize];
             self.check(compressed.len() * 8)?;
@@ -231,7 +247,7 @@ impl TextSink for Texts {
             0..=8 if entries.len() <= codes.len() => self.pick_padded::<8>(entries, codes),
             9..=32 if entries.len() <= codes.len() => self.pick_padded::<32>(entries, codes),
             _ => {
-                self.check(codes.iter().map(|code| entries[*code as usize].len()).sum())?;
+                self.reserve(codes.iter().map(|code| entries[*code as usize].len()).sum(), codes.len())?;
                 for code in codes {
                     self.data.extend_from_slice(entries[*code as usize]);
                     self.offsets.push(self.data.len() as i32);
@@ -254,6 +270,20 @@ mod tests {
 
     fn strings(texts: &Texts) -> Vec<&[u8]> {
         texts.offsets.windows(2).map(|o| &texts.data[o[0] as usize..o[1] as usize]).collect()
+    }
+
+    #[test]
+    fn text_takes_what_it_needs() {
+        let mut texts = Texts::with_capacity(10_000);
+        let run: Vec<u8> = (0..2700).map(|byte| b'a' + (byte % 26) as u8).collect();
+        let offsets: Vec<u32> = (0..=100).map(|at| at * 27).collect();
+        (0..100).for_each(|_| texts.run(&run, &offsets).expect("room"));
+        assert_eq!((texts.len(), texts.data.len()), (10_000, 270_000));
+        assert!(texts.data.capacity() < 300_000, "{}", texts.data.capacity());
+        // More strings than were announced, and longer ones, are no fault.
+        (0..100).for_each(|_| texts.repeat(&run, 3).expect("room"));
+        assert_eq!((texts.len(), texts.data.len()), (10_300, 270_000 + 300 * 2700));
+        assert!(texts.data.capacity() < 3 * texts.data.len(), "{}", texts.data.capacity());
     }
 
     #[test]

@@ -19,6 +19,11 @@ mod workers;
 use freestone_adbc as _;
 use pyo3::prelude::*;
 
+/// Results are large and come again and again: what one leaves is there for the next, where the C library would give it
+/// back to the system each time and fetch it page by page.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[pymodule]
 mod _freestone {
     #[pymodule_export]

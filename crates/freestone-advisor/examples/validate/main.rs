@@ -22,6 +22,10 @@ use rand::{RngExt, SeedableRng};
 use cases::RandomTable;
 use summary::Case;
 
+/// As in the `freestone` command: where pages lie decides what it costs to come by them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 struct Arguments {
     profile: PathBuf,
     tables: u64,

@@ -123,20 +123,20 @@ fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     }
     costs.stream = above_first(points);
     drop(plain);
-    // A tuple is two lines long, or four, and one field of it is read.
+    // A tuple is two lines long, or eight, and one field of it is read.
     costs.line = tuples_beyond_caches(COLUMNS, timing)?;
-    costs.line_apart = tuples_beyond_caches(2 * COLUMNS, timing)?;
+    costs.line_apart = tuples_beyond_caches(4 * COLUMNS, timing)?;
     Ok(())
 }
 
 /// Nanoseconds of a tuple of so many fields of some 8 bytes, of which one is read, beyond what it takes in a near cache.
 fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
-    let bytes: &[usize] =
-        if timing.is_quick() { &[1 << 20, 1 << 21] } else { &[1 << 19, 1 << 21, 1 << 23, 1 << 25, 1 << 26] };
+    let bytes: &[usize] = if timing.is_quick() { &[20, 21] } else { &[19, 21, 23, 24, 25, 26] };
+    let bytes: Vec<usize> = bytes.iter().map(|log| 1 << log).collect();
     let rows = |bytes: usize| bytes / (8 * fields);
     let all = columns(rows(bytes[bytes.len() - 1]), fields, 60);
     let mut points = vec![];
-    for bytes in bytes {
+    for bytes in &bytes {
         let part: Vec<Named> = all.iter().map(|(n, a, _)| (n.clone(), a.slice(0, rows(*bytes)), "")).collect();
         let bench = Bench::new(&part, &[("design", "row")], true)?;
         let (_, bytes) = bench.pages(0)?;
