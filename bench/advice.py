@@ -10,6 +10,7 @@ against that of the first table. What is measured is the engine itself, its plan
 import argparse
 import json
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def advised(binary: Path, database: Path, file: Path) -> dict[str, Any]:
     return {"options": options, "advice": advice, "best": best, "seconds": time.perf_counter() - started}
 
 
-def measured(database: Path, tables: dict[str, str], made: Workload, rounds: int) -> dict[str, float]:
+def measured(database: Path, tables: list[str], made: Workload, rounds: int) -> dict[str, float]:
     """Milliseconds of the weighted queries on each table: medians of each query, tables in turns."""
     import freestone
 
@@ -118,8 +119,6 @@ def check(answers: dict[int, list[Any]], at: int, result: Any, words: str) -> No
 
 
 def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
-    import shutil
-
     import freestone
 
     chance = random.Random(options.seed * 1000 + number)
@@ -138,7 +137,7 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
     with freestone.connect(str(database)) as db:
         for name, design in designs.items():
             db.sql(f"CREATE TABLE {name}_ WITH ({design}) AS SELECT * FROM base")
-    times = measured(database, {f"{name}_": design for name, design in designs.items()}, made, options.rounds)
+    times = measured(database, [f"{name}_" for name in designs], made, options.rounds)
     times = {name.removesuffix("_"): ms for name, ms in times.items()}
     shutil.rmtree(folder)
     rivals = {name: ms for name, ms in times.items() if name != "advised"}
@@ -177,9 +176,8 @@ def main() -> None:
     print("| workload | advised in, s | regret | × best preset | | × row | predicted | on the sample | design |")
     print("| ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- |", flush=True)
     for number in range(options.workloads):
-        one_found = one(number, options)
-        found.append(one_found)
-        f = one_found
+        f = one(number, options)
+        found.append(f)
         sample = f["sample_over_row"]
         print(
             f"| {number} | {f['seconds']:.1f} | {100 * f['regret']:.0f} % | {f['over_preset']:.2f} | {f['preset']} | {f['over_row']:.2f} | "

@@ -365,10 +365,11 @@ fn bandwidth(region: &Region, threads: usize, timing: &Timing) -> Curve {
     Curve::new(points)
 }
 
-/// Nanoseconds a byte of writing into pages that the system has to give first.
+/// Nanoseconds a byte of writing into pages that the system has to give first: more than the caches hold, since what was
+/// given back a moment ago is still in them.
 fn fresh(timing: &Timing) -> Measured {
-    let bytes = if timing.is_quick() { 1 << 20 } else { 8 << 20 };
-    let rounds = if timing.is_quick() { 2 } else { 9 };
+    let bytes = if timing.is_quick() { 1 << 20 } else { 128 << 20 };
+    let rounds = if timing.is_quick() { 2 } else { 5 };
     let samples: Vec<f64> = (0..rounds)
         .filter_map(|_| {
             let start = Instant::now();
