@@ -87,6 +87,8 @@ pub struct Parts {
     pub output_ns: f64,
     /// Checking pages that were read.
     pub admit_ns: f64,
+    /// Memory that they are read into, which the system gives to one thread at a time.
+    pub fresh_ns: f64,
     /// What threads wait for reads that nothing overlaps, and what the disk is busy in all.
     pub wait_ns: f64,
     pub ahead_ns: f64,
@@ -159,12 +161,12 @@ impl ScanModel {
         let threads = self.setting.threads.max(1) as f64;
         let share = longest_share(parts.units.max(1.0), threads);
         let scans = self.setting.concurrent.max(1) as f64;
-        let cpu = parts.begin_ns + parts.processor_ns() * share * self.crowd();
+        let cpu = parts.begin_ns + parts.fresh_ns + parts.processor_ns() * share * self.crowd();
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
         let (waits, busy) = (parts.wait_ns * share * scans, parts.ahead_ns * scans);
         let thread = cpu + waits;
         // The next reads begin when the last ones have been checked: one thread alone leaves the disk idle meanwhile.
-        let idle = if threads > 1.0 { IDLE_SHARE } else { 1.0 } * parts.admit_ns * share;
+        let idle = if threads > 1.0 { IDLE_SHARE } else { 1.0 } * (parts.admit_ns * share + parts.fresh_ns);
         let total = if busy > 0.0 { thread.max(busy + idle) + OVERLAP_LOSS * thread.min(busy) } else { thread };
         let (low, high) = self.interval(uncached);
         let ms = total / 1e6;

@@ -37,6 +37,7 @@ impl ScanModel {
             for (group, count) in &pages {
                 parts.bytes_read += count * group.page_bytes;
                 parts.admit_ns += self.admit(group, *count);
+                parts.fresh_ns += count * group.page_bytes * self.profile.hardware.fresh.value;
             }
             let Some(disk) = &self.profile.hardware.disk else { continue };
             let spans = if is_ahead { rows * pruned.units / UNIT_ROWS } else { rows * pruned.granules / GRANULE };
@@ -63,8 +64,7 @@ impl ScanModel {
             Form::Dense if group.has_prefix => engine.admit_prefix_row.value,
             _ => 0.0,
         };
-        let byte = engine.admit_byte.value + self.profile.hardware.fresh.value;
-        pages * (engine.admit_page.value + group.page_bytes * byte + group.page_rows * row)
+        pages * (engine.admit_page.value + group.page_bytes * engine.admit_byte.value + group.page_rows * row)
     }
 }
 
