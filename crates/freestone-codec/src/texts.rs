@@ -157,10 +157,9 @@ impl Texts {
 
     /// Makes room for so much more text of so many strings. Where that takes more memory, it is enough for all strings that
     /// were announced, if the rest are as long: doubling would leave up to half of it empty, as long as the column lives.
-    fn reserve(&mut self, bytes: usize, strings: usize) -> Result<(), CodecError> {
+    fn reserve(&mut self, bytes: usize, strings: usize) {
         /// At most so much is reserved for text that may not come.
         const AHEAD_BYTES: usize = 16 << 20;
-        self.check(bytes)?;
         let needed = self.data.len() + bytes;
         if needed > self.data.capacity() {
             let (announced, known) = (self.offsets.capacity() as f64, (self.offsets.len() + strings) as f64);
@@ -169,7 +168,6 @@ impl Texts {
             let room = ((all * 1.03) as usize).max(self.data.capacity() + self.data.capacity() / 8);
             self.data.reserve_exact(room.min(needed + AHEAD_BYTES).max(needed) - self.data.len());
         }
-        Ok(())
     }
 
     /// Checks that so much more text can be counted.
@@ -190,7 +188,8 @@ impl Texts {
         });
         let padded: Vec<([u8; N], usize)> = padded.collect();
         let bytes: usize = codes.iter().map(|code| padded[*code as usize].1).sum();
-        self.reserve(bytes + N, codes.len())?;
+        self.check(bytes)?;
+        self.reserve(bytes + N, codes.len());
         let mut at = self.data.len();
         self.data.resize(at + bytes + N, 0);
         self.offsets.extend(codes.iter().map(|code| {
@@ -206,7 +205,8 @@ impl Texts {
 
 impl TextSink for Texts {
     fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError> {
-        self.reserve(value.len().saturating_mul(rows), rows)?;
+        self.check(value.len().saturating_mul(rows))?;
+        self.reserve(value.len() * rows, rows);
         self.offsets.reserve(rows);
         for _ in 0..rows {
             self.data.extend_from_slice(value);
@@ -217,7 +217,8 @@ impl TextSink for Texts {
 
     fn run(&mut self, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
-        self.reserve((last - first) as usize, offsets.len() - 1)?;
+        self.check((last - first) as usize)?;
+        self.reserve((last - first) as usize, offsets.len() - 1);
         let base = self.data.len() as i32;
         self.data.extend_from_slice(&data[first as usize..last as usize]);
         self.offsets.extend(offsets[1..].iter().map(|offset| base + (offset - first) as i32));
@@ -231,7 +232,7 @@ impl TextSink for Texts {
     fn compressed(&mut self, table: &SymbolTable, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
         // How far it expands, the strings before tell.
         let strings = offsets.len() - 1;
-        self.reserve(self.data.len() * strings / self.offsets.len(), strings)?;
+        self.reserve(self.data.len() * strings / self.offsets.len(), strings);
         for o in offsets.windows(2) {
             let compressed = &data[o[0] as usize..o[1] as usize];
             self.check(compressed.len() * 8)?;
@@ -247,7 +248,9 @@ impl TextSink for Texts {
             0..=8 if entries.len() <= codes.len() => self.pick_padded::<8>(entries, codes),
             9..=32 if entries.len() <= codes.len() => self.pick_padded::<32>(entries, codes),
             _ => {
-                self.reserve(codes.iter().map(|code| entries[*code as usize].len()).sum(), codes.len())?;
+                let bytes = codes.iter().map(|code| entries[*code as usize].len()).sum();
+                self.check(bytes)?;
+                self.reserve(bytes, codes.len());
                 for code in codes {
                     self.data.extend_from_slice(entries[*code as usize]);
                     self.offsets.push(self.data.len() as i32);

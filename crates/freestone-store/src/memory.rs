@@ -29,14 +29,14 @@ fn populate_bytes(start: *mut u8, bytes: usize) {
     }
     let before = start.addr().wrapping_neg() % PAGE;
     let whole = bytes.saturating_sub(before) / PAGE * PAGE;
-    let begin = huge_pages::cpu_time();
-    // SAFETY: the range lies in the spare capacity of a vector that the caller has for itself. The call reads and changes no
-    // byte: it maps pages as a write to each would. Where the page is larger than assumed, or the kernel older than 5.14, it
-    // fails and nothing is lost but time.
-    unsafe {
-        libc::madvise(start.wrapping_add(before).cast(), whole, libc::MADV_POPULATE_WRITE);
-    }
-    huge_pages::observe(whole, huge_pages::cpu_time().saturating_sub(begin));
+    huge_pages::observe(whole, || {
+        // SAFETY: the range lies in the spare capacity of a vector that the caller has for itself. The call reads and changes
+        // no byte: it maps pages as a write to each would. Where the page is larger than assumed, or the kernel older than
+        // 5.14, it fails and nothing is lost but time.
+        unsafe {
+            libc::madvise(start.wrapping_add(before).cast(), whole, libc::MADV_POPULATE_WRITE);
+        }
+    });
 }
 
 /// Whether pages of 2 MiB, which the allocator asks for, are worth having. They halve what a large result costs, unless the
@@ -64,16 +64,22 @@ mod huge_pages {
     }
 
     /// What this thread worked: other threads that had the processor meanwhile say nothing of the memory.
-    pub fn cpu_time() -> Duration {
+    fn cpu_time() -> Duration {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the call writes a time to where it is told, which is a variable of this function.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 
-    pub fn observe(bytes: usize, took: Duration) {
-        let is_dear = took > DEAR && took.as_nanos() as f64 > bytes as f64 * DEAR_NANOS_PER_BYTE;
-        if bytes >= OBSERVED_BYTES && is_dear {
+    /// Does what gives so many bytes, by the clock as long as it may tell something.
+    pub fn observe(bytes: usize, give: impl FnOnce()) {
+        if bytes < OBSERVED_BYTES || are_dear() {
+            return give();
+        }
+        let begin = cpu_time();
+        give();
+        let took = cpu_time().saturating_sub(begin);
+        if took > DEAR && took.as_nanos() as f64 > bytes as f64 * DEAR_NANOS_PER_BYTE {
             DEAR_SEEN.fetch_add(1, Relaxed);
         }
     }

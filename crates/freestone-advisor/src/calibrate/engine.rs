@@ -10,7 +10,7 @@ use freestone_store::scan::{
 use super::pages;
 use super::scans::{Bench, GRANULE, Named, between};
 use super::tables::{self, Random, SELECTOR, Subject};
-use super::timing::Timing;
+use super::timing::{Timing, quicker_half};
 use crate::error::Result;
 use crate::profile::{Curve, EngineCosts, Family, Form, Kernel, Measured, Operation};
 
@@ -89,8 +89,7 @@ fn beginning(timing: &Timing) -> Measured {
         });
         samples.push((start.elapsed().as_nanos() as f64 - alone.value).max(0.0));
     }
-    samples.sort_by(f64::total_cmp);
-    Measured::of(&samples[..rounds / 2])
+    quicker_half(samples)
 }
 
 /// What a subject is in slotted tuples, where only its type counts.

@@ -57,7 +57,7 @@ impl Timing {
 }
 
 /// The median and spread of the quicker half: what else runs on the machine only adds, and would be taken for what is measured.
-fn quicker_half(mut samples: Vec<f64>) -> Measured {
+pub fn quicker_half(mut samples: Vec<f64>) -> Measured {
     samples.sort_by(f64::total_cmp);
     samples.truncate(samples.len().div_ceil(2));
     Measured::of(&samples)
