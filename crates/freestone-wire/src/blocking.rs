@@ -7,7 +7,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use tokio::runtime::Builder;
 
 use crate::address::Address;
-use crate::chunk::Batch;
+use crate::batch::Batch;
 use crate::client::{self, CancelHandle, Prepared, Summary};
 use crate::error::{Result, WireError};
 use crate::threads::Threads;

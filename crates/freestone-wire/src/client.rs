@@ -19,7 +19,8 @@ use tokio::task::JoinHandle;
 
 use crate::address::{Address, Endpoint, Tls};
 use crate::auth::ClientScram;
-use crate::chunk::{self, Batch, RowLimit};
+use crate::batch::Batch;
+use crate::chunk::{self, RowLimit};
 use crate::error::{Result, SqlError, WireError};
 use crate::frame::{Blob, Header, Kind, Message, read_header, read_payload};
 use crate::incoming::Incoming;
@@ -342,7 +343,7 @@ impl Client {
             chunk_bytes_max: self.link.inner.frame_bytes_max.min(UPLOAD_BYTES),
             row: RowLimit::of_server(self.link.inner.frame_bytes_max),
             codecs: codecs(self.link.inner.capabilities),
-            stored: true,
+            stored: false,
             threads: self.link.inner.address.threads,
             pool: self.link.inner.pool.clone(),
             credit: stream.route.credit.clone(),
@@ -459,9 +460,9 @@ impl Inner {
     async fn read_one(&self, reader: &mut Reader, incoming: &mut (u32, Incoming)) -> Result<()> {
         let length_max = self.address.chunk_bytes_max.max(MESSAGE_BYTES_MAX);
         let header = read_header(reader, length_max).await?.ok_or(WireError::Closed("by the server"))?;
-        if header.kind == Kind::Chunk {
+        if matches!(header.kind, Kind::Chunk | Kind::ChunkPart) {
             let payload = self.read_chunk(reader, &header).await?;
-            return self.take_chunk(header.id, payload, incoming).await;
+            return self.take_chunk(header.id, payload, header.kind == Kind::ChunkPart, incoming).await;
         }
         let payload = read_payload(reader, &header).await?;
         let current = self.route.borrow().clone();
@@ -486,7 +487,7 @@ impl Inner {
                     self.ring.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))?;
                 let mut bytes = self.room(mapped.length as usize)?;
                 ring.take(&mapped, &mut bytes)?;
-                self.take_chunk(header.id, bytes, incoming).await?;
+                self.take_chunk(header.id, bytes, mapped.more, incoming).await?;
             }
             (Kind::Shared, Some(_)) => {
                 self.incoming(header.id, incoming).add_state(message::Shared::parse(&payload)?)?
@@ -550,12 +551,16 @@ impl Inner {
         &mut incoming.1
     }
 
-    async fn take_chunk(&self, id: u32, payload: Vec<u8>, incoming: &mut (u32, Incoming)) -> Result<()> {
+    /// Takes a chunk's frame, and if no `more` follow, the chunk.
+    async fn take_chunk(&self, id: u32, payload: Vec<u8>, more: bool, incoming: &mut (u32, Incoming)) -> Result<()> {
         let route = self.route.borrow().clone().filter(|route| route.id == id && !route.events.is_closed());
         let Some(route) = route else {
             self.pool.give(payload);
             return Ok(());
         };
+        if more {
+            return self.incoming(id, incoming).add_part(self.pool.share(payload));
+        }
         // On other streams than the main one a chunk may come before the header.
         let mut schemas = route.schema.subscribe();
         let schema = match schemas.wait_for(Option::is_some).await {

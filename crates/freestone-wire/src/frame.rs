@@ -50,12 +50,13 @@ pub enum Kind {
     Ping = 23,
     Pong = 24,
     Terminate = 25,
+    ChunkPart = 26,
 }
 
 impl Kind {
     fn of(id: u8) -> Option<Self> {
         use Kind::*;
-        const ALL: [Kind; 25] = [
+        const ALL: [Kind; 26] = [
             Hello,
             Challenge,
             Proof,
@@ -81,6 +82,7 @@ impl Kind {
             Ping,
             Pong,
             Terminate,
+            ChunkPart,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == id)
     }
@@ -209,7 +211,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Challenge | Kind::Proof => "authentication",
         Kind::Header => "result header",
         Kind::Shared => "shared state",
-        Kind::Chunk | Kind::MappedChunk => "chunk",
+        Kind::Chunk | Kind::ChunkPart | Kind::MappedChunk => "chunk",
         Kind::Query | Kind::Execute => "query",
         _ => "message",
     }

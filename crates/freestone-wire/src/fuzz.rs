@@ -95,7 +95,8 @@ fn exercise_chunk(bytes: &[u8], schema: &SchemaRef, incoming: &mut Incoming) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunk::{Batch, Job, Recipe, RowLimit};
+    use crate::batch::Batch;
+    use crate::chunk::{Job, Recipe, RowLimit};
     use crate::column::{ByteCodec, Choice, Form, Plan};
     use arrow::array::*;
     use freestone_codec::{ColumnPlan, Encoding, Transform};
@@ -131,7 +132,7 @@ mod tests {
         let batch = Arc::new(Batch::from(batch.clone()));
         let (chunk_bytes_max, row) = (CHUNK_BYTES_MAX, RowLimit::of_server(CHUNK_BYTES_MAX));
         let job = Job { batch, rows, first_row: 0, recipes, may_continue: false, chunk_bytes_max, row };
-        job.encode(&Vec::new).unwrap().remove(0).split_off(HEADER_BYTES)
+        job.encode(&Vec::new).unwrap().remove(0).remove(0).split_off(HEADER_BYTES)
     }
 
     fn plans() -> Vec<Plan> {

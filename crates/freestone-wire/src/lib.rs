@@ -44,6 +44,7 @@
 pub mod adapt;
 pub mod address;
 pub mod auth;
+mod batch;
 pub mod blocking;
 mod chunk;
 pub mod client;
@@ -65,7 +66,8 @@ pub mod transport;
 mod trust;
 mod types;
 
-pub use chunk::{Batch, Bytes, Column, DECODED_RATIO, ROWS_MAX, StoredColumn, StoredPiece, StoredShared};
+pub use batch::{Batch, Bytes, Column, StoredColumn, StoredPiece, StoredShared};
+pub use chunk::{DECODED_RATIO, ROWS_MAX};
 pub use column::{ByteCodec, Form, Nulls};
 pub use error::{Result, SqlError, WireError, sqlstate};
 pub use freestone_store::plain::Strings;

@@ -112,8 +112,8 @@ impl Ring {
         unsafe { self.pointer.as_ptr().add(HEAD_BYTES + slot * self.slot_bytes) }
     }
 
-    /// Copies a chunk into the next slot; `None` if that is not free, or too small.
-    pub fn put(&self, chunk: &[u8]) -> Option<MappedChunk> {
+    /// Copies a chunk, or a part of one, into the next slot; `None` if that is not free, or too small.
+    pub fn put(&self, chunk: &[u8], more: bool) -> Option<MappedChunk> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = *next;
         if chunk.len() > self.slot_bytes || self.flag(slot).load(Ordering::Acquire) != 0 {
@@ -125,7 +125,7 @@ impl Ring {
         self.flag(slot).store(1, Ordering::Release);
         *next = (slot + 1) % self.slots;
         let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, chunk) as u32;
-        Some(MappedChunk { slot: slot as u32, length: chunk.len() as u32, checksum })
+        Some(MappedChunk { slot: slot as u32, length: chunk.len() as u32, checksum, more })
     }
 
     /// Appends a chunk that a message names to `out`, and frees its slot.
@@ -267,21 +267,21 @@ mod tests {
         let (server, client) = pair();
         let mut out = vec![];
         for round in 0..3 * SLOTS as u8 {
-            let mapped = server.put(&[round; 5000]).unwrap();
+            let mapped = server.put(&[round; 5000], false).unwrap();
             out.clear();
             client.take(&mapped, &mut out).unwrap();
             assert_eq!(out, [round; 5000]);
             assert!(client.take(&mapped, &mut out).is_err(), "the slot is free");
         }
-        assert!(server.put(&[0; 8193]).is_none());
-        assert!((0..SLOTS).all(|_| server.put(b"x").is_some()));
-        assert!(server.put(b"x").is_none());
+        assert!(server.put(&[0; 8193], false).is_none());
+        assert!((0..SLOTS).all(|_| server.put(b"x", true).is_some()));
+        assert!(server.put(b"x", false).is_none());
     }
 
     #[test]
     fn hostile_slots_and_files_are_refused() {
         let (server, client) = pair();
-        let good = server.put(b"chunk").unwrap();
+        let good = server.put(b"chunk", false).unwrap();
         let mut out = vec![];
         for wrong in [
             MappedChunk { slot: SLOTS as u32, ..good.clone() },

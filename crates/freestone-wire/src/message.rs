@@ -135,12 +135,14 @@ messages! {
         bytes: Blob,
     }
 
-    /// A chunk that lies in the shared memory.
+    /// A chunk that lies in the shared memory, or a part of one.
     MappedChunk: Kind::MappedChunk => {
         slot: u32,
         length: u32,
         /// CRC-32C of its bytes.
         checksum: u32,
+        /// Whether more parts follow.
+        more: bool,
     }
 
     /// A result or upload is complete.

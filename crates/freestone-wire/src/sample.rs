@@ -8,7 +8,7 @@ use freestone_store::column::ColumnData;
 use freestone_store::plain::Strings;
 
 use crate::adapt::{Candidate, Cost};
-use crate::chunk::StoredColumn;
+use crate::batch::StoredColumn;
 use crate::column::{self, ByteCodec, Choice, Decoder, Form, Plan, SharedState, SharedStates, Span, bytes};
 use crate::types::is_native;
 

@@ -14,7 +14,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::adapt::{self, Link};
-use crate::chunk::{Batch, Column, Job, Recipe, RowLimit, StoredShared, rows_max};
+use crate::batch::{Batch, BatchBytes, Column, StoredShared};
+use crate::chunk::{Job, Recipe, RowLimit, rows_max};
 use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
@@ -30,6 +31,9 @@ pub(crate) const SHARED_BYTES_MAX: usize = 256 << 20;
 const SMALL_BYTES: usize = 64 << 10;
 /// Forms are tried again after so many batches.
 const TRY_AGAIN: usize = 64;
+/// Chunks with stored columns have at least so many rows: their bodies may come in several frames, and fewer rows would be
+/// many small arrays.
+const STORED_ROWS: usize = 16 << 10;
 /// How long small batches wait for others.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a result's header waits for its first chunk, so that both are one write.
@@ -104,9 +108,12 @@ struct Item {
 }
 
 enum Frames {
-    Done(Vec<Vec<u8>>),
-    InWork(JoinHandle<Result<Vec<Vec<u8>>>>),
+    Done(Chunks),
+    InWork(JoinHandle<Result<Chunks>>),
 }
+
+/// The frames of each chunk.
+type Chunks = Vec<Vec<Vec<u8>>>;
 
 /// Small batches that wait to become one.
 struct Small {
@@ -173,13 +180,13 @@ impl ChunkSender {
             }
         }
         let bytes = batch.bytes();
-        let waits = self.rows > 0 && bytes < self.context.chunk_bytes_max / 16 && !batch.has_stored();
+        let waits = self.rows > 0 && bytes.arrays < self.context.chunk_bytes_max / 16 && !batch.has_stored();
         if !waits {
             self.send_small().await?;
             return self.submit(batch, bytes).await;
         }
         self.small.batches.push(as_arrow(&batch, &self.context.schema)?);
-        self.small.bytes += bytes;
+        self.small.bytes += bytes.arrays;
         if self.small.bytes >= self.context.chunk_bytes_max / 4 || self.small.since.elapsed() > PATIENCE {
             self.send_small().await?;
         }
@@ -192,22 +199,20 @@ impl ChunkSender {
             return Ok(());
         }
         let batches = std::mem::take(&mut self.small.batches);
-        let bytes = std::mem::take(&mut self.small.bytes);
+        let bytes = BatchBytes { arrays: std::mem::take(&mut self.small.bytes), stored: 0 };
         let whole = arrow::compute::concat_batches(&self.context.schema, &batches)
             .map_err(|e| WireError::Encode { column: "*".into(), reason: e.to_string() })?;
         self.submit(whole.into(), bytes).await
     }
 
-    async fn submit(&mut self, batch: Batch, bytes: usize) -> Result<()> {
+    async fn submit(&mut self, batch: Batch, bytes: BatchBytes) -> Result<()> {
         let batch = Arc::new(batch);
-        self.chooser.choose(&batch, bytes, &self.streams, &self.context, &self.states).await?;
+        let all_bytes = bytes.stored + bytes.arrays;
+        self.chooser.choose(&batch, all_bytes, &self.streams, &self.context, &self.states).await?;
         let mut needs = vec![];
         let recipes = Arc::new(self.recipes(&batch, &mut needs));
         let rows = batch.rows();
-        let ratio = f64::from_bits(self.ratio.load(Ordering::Relaxed));
-        let row_bytes = bytes as f64 * ratio / rows as f64;
-        let step = (self.context.chunk_bytes_max as f64 * 0.9 / row_bytes.max(1e-3)) as usize;
-        let step = step.clamp(1, rows_max(&self.context.schema, self.context.chunk_bytes_max));
+        let step = self.step(&batch, bytes);
         let first_row = self.rows;
         for from in (0..rows).step_by(step) {
             let (may_continue, ends_run) = self.place_in_run();
@@ -220,12 +225,23 @@ impl ChunkSender {
                 chunk_bytes_max: self.context.chunk_bytes_max,
                 row: self.context.row,
             };
-            let estimate = bytes as f64 * job.rows.len() as f64 / rows as f64;
+            let estimate = all_bytes as f64 * job.rows.len() as f64 / rows as f64;
             self.push(Item { frames: self.encode(job, estimate)?, needs: needs.clone(), ends_run }).await?;
         }
         self.rows += rows as u64;
         self.before = batch.has_stored().then_some(batch);
         Ok(())
+    }
+
+    /// How many rows of a batch of so many bytes go into one chunk.
+    fn step(&self, batch: &Batch, bytes: BatchBytes) -> usize {
+        let ratio = if batch.has_stored() { 1.0 } else { f64::from_bits(self.ratio.load(Ordering::Relaxed)) };
+        let frame = self.context.chunk_bytes_max as f64;
+        let rows_in = |room: f64, bytes: f64| (room * batch.rows() as f64 / bytes.max(1.0)) as usize;
+        let of_arrays = rows_in(frame * 0.9, bytes.arrays as f64 * ratio);
+        let stored = bytes.stored as f64;
+        let of_stored = rows_in(frame, stored).max(STORED_ROWS.min(rows_in(frame * 4.0, stored)));
+        of_arrays.min(of_stored).clamp(1, rows_max(&self.context.schema, self.context.chunk_bytes_max))
     }
 
     /// Whether the next chunk follows the one before on its stream, and whether the one behind it may go on another. On one
@@ -272,13 +288,14 @@ impl ChunkSender {
     fn encode(&self, job: Job, estimate: f64) -> Result<Frames> {
         let (pool, ratio, id) = (self.context.pool.clone(), self.ratio.clone(), self.context.id);
         let work = move || {
-            let mut frames = job.encode(&|| pool.take())?;
-            let bytes: usize = frames.iter().map(Vec::len).sum();
-            frames.iter_mut().for_each(|frame| seal(Kind::Chunk, id, frame));
-            if estimate > SMALL_BYTES as f64 {
+            let mut chunks = job.encode(&|| pool.take())?;
+            let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
+            chunks.iter_mut().for_each(|frames| seal_all(id, frames));
+            // Stored chunks are as long as they are, and the first rows bring those of later ones.
+            if estimate > SMALL_BYTES as f64 && !job.batch.has_stored() {
                 ratio.store((bytes as f64 / estimate).clamp(1e-3, 4.0).to_bits(), Ordering::Relaxed);
             }
-            Ok(frames)
+            Ok(chunks)
         };
         if estimate < SMALL_BYTES as f64 {
             return work().map(Frames::Done);
@@ -327,6 +344,14 @@ impl ChunkSender {
 impl Drop for ChunkSender {
     fn drop(&mut self) {
         self.context.cancel.send_replace(true);
+    }
+}
+
+/// Writes the headers of a chunk's frames.
+fn seal_all(id: u32, frames: &mut [Vec<u8>]) {
+    if let Some((last, parts)) = frames.split_last_mut() {
+        parts.iter_mut().for_each(|part| seal(Kind::ChunkPart, id, part));
+        seal(Kind::Chunk, id, last);
     }
 }
 
@@ -463,26 +488,29 @@ impl Carrier {
         for (id, entries) in &item.needs {
             self.send_state(*id, *entries).await?;
         }
-        let frames = match item.frames {
-            Frames::Done(frames) => frames,
+        let chunks = match item.frames {
+            Frames::Done(chunks) => chunks,
             Frames::InWork(work) => {
                 work.await.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
             }
         };
         // A job that made more chunks than one took credit for one.
-        self.unpaid += frames.len().saturating_sub(1);
-        for bytes in frames {
-            match &self.ring {
-                Some(ring) => self.send_mapped(ring, &bytes).await?,
-                None => self.stream.send_measured(&bytes).await?,
+        self.unpaid += chunks.len().saturating_sub(1);
+        for frames in chunks {
+            let parts = frames.len() - 1;
+            for (at, bytes) in frames.into_iter().enumerate() {
+                match &self.ring {
+                    Some(ring) => self.send_mapped(ring, &bytes, at < parts).await?,
+                    None => self.stream.send_measured(&bytes).await?,
+                }
+                self.context.pool.give(bytes);
             }
-            self.context.pool.give(bytes);
         }
         Ok(())
     }
 
-    async fn send_mapped(&self, ring: &crate::memory::Ring, bytes: &[u8]) -> Result<()> {
-        match ring.put(&bytes[crate::frame::HEADER_BYTES..]) {
+    async fn send_mapped(&self, ring: &crate::memory::Ring, bytes: &[u8], more: bool) -> Result<()> {
+        match ring.put(&bytes[crate::frame::HEADER_BYTES..], more) {
             Some(mapped) => self.stream.lock().await.put(&frame(self.context.id, &mapped)).await,
             None => self.stream.send_measured(bytes).await,
         }

@@ -18,7 +18,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::auth::{self, Authenticator, ServerScram, random};
-use crate::chunk::{self, Batch};
+use crate::batch::Batch;
+use crate::chunk;
 use crate::column::ByteCodec;
 use crate::error::{Result, SqlError, WireError, sqlstate};
 use crate::frame::{Kind, Message, frame, read_header, read_payload};

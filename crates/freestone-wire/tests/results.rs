@@ -35,7 +35,37 @@ fn tables() -> Arc<Tables> {
     let letter = StringViewArray::from_iter_values((0..50_000).map(|n| ["A", "N", "R"][n % 3]));
     let letter = RecordBatch::try_from_iter([("s", Arc::new(letter) as ArrayRef)]).unwrap();
     tables.add("letters", &letter.schema(), vec![letter.into()]);
+    let pages = (0..3).map(|seed| stored(&wide(seed), 4096, 100 + seed));
+    tables.add("wide_stored", &wide(0).schema(), pages.collect());
     Arc::new(tables)
+}
+
+/// So many columns that their stored chunks do not fit one frame of 8 KiB, nor all of them 32.
+fn wide(seed: u64) -> RecordBatch {
+    let mut random = Random(seed + 1);
+    let columns = (0..60).map(|at| {
+        let bits = at % 12 + 1;
+        let values =
+            (0..9000).map(|_| (!random.next().is_multiple_of(7)).then(|| (random.next() >> 20) as i64 % (1 << bits)));
+        (format!("c{at}"), Arc::new(Int64Array::from_iter(values)) as ArrayRef, true)
+    });
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_chunks_of_many_columns_come_beside_each_other_in_several_frames() {
+    let batches: Vec<RecordBatch> = (0..3).map(wide).collect();
+    let expected = whole(&batches, &batches[0].schema());
+    for options in ["shared_memory=false", "", "streams=3", "threads=1&streams=2&ordered=true"] {
+        for size in [4096, 8192, 1 << 20] {
+            let client = connect(&format!("chunk_size={size}&{options}"), Limits::default()).await;
+            for how in ["", " lz4", " raw encoded"] {
+                let mut result = client.query(&format!("wide_stored{how}"), None).await.unwrap();
+                let found = result.collect().await.unwrap_or_else(|error| panic!("{options}, {size}{how}: {error}"));
+                assert_eq!(whole(&found, &expected.schema()), expected, "{options}, {size}{how}");
+            }
+        }
+    }
 }
 
 /// The rows that a table of [`tables`] has.

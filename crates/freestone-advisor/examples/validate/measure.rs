@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use freestone_advisor::workload::Output;
 use freestone_store::design::Design;
 use freestone_store::media::{DirectMode, DiskOptions};
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, surviving_units};
+use freestone_store::scan::{
+    Cursor, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, UnitQueue, Units, surviving_units,
+};
 use freestone_store::{Store, StoreError, StoreOptions, Table};
 
 use crate::cases::{RandomQuery, RandomTable};
@@ -102,8 +104,8 @@ fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<(f64, 
     let begin = Instant::now();
     let metrics = Arc::new(ScanMetrics::default());
     let units = surviving_units(table, &request, UNIT_ROWS, &metrics)?;
-    let next = AtomicUsize::new(0);
     let threads = threads.min(units.len()).max(1);
+    let queue = Arc::new(UnitQueue::new(units, threads));
     let as_rows = query.query.output == Output::Rows;
     let work = || -> Result<(), StoreError> {
         let mut cursor = Cursor::new(table.clone(), request.clone(), metrics.clone());
@@ -114,20 +116,12 @@ fn run(table: &Arc<Table>, query: &RandomQuery, threads: usize) -> Result<(f64, 
                 layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.tuples().len()));
             }
         };
-        // As the engine's threads do: a unit at a time, the next one held and read ahead where all others have one too.
-        let claim = |least: usize| {
-            let next = next
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| (at + least <= units.len()).then_some(at + 1));
-            next.ok().and_then(|at| units.get(at))
-        };
-        let mut mine = claim(1);
-        while let Some(unit) = mine {
-            let following = claim(threads);
-            cursor.scan(unit, following)?;
+        let mut units = Units::new(queue.clone());
+        while let Some((unit, next)) = units.take() {
+            cursor.scan(&unit, next.as_ref())?;
             while let Some(batch) = cursor.next_ready() {
                 take(batch);
             }
-            mine = following.or_else(|| claim(1));
         }
         if let Some(batch) = cursor.finish()? {
             take(batch);

@@ -8,8 +8,8 @@ mod sink;
 mod stored;
 mod texts;
 mod tuples;
+mod units;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -22,6 +22,7 @@ pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};
 pub use texts::few_texts;
 pub use tuples::{TupleBlock, TupleLayout};
+pub use units::{GRANULE_ROWS, Unit, UnitQueue, Units, surviving_units, units};
 
 use crate::cluster::CodeFilter;
 use crate::error::Result;
@@ -92,67 +93,6 @@ impl ScanRequest {
             batch_rows: 8192,
         }
     }
-}
-
-/// A piece of a scan that one thread does at a time: zones of one segment.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Unit {
-    /// Position of the segment in the table.
-    pub segment: usize,
-    pub rows: Range<u32>,
-}
-
-/// Rows that a cursor filters and decodes together: several zones, judged one by one.
-pub const GRANULE_ROWS: usize = 8192;
-
-/// The units of a table, in order, of about `unit_rows` rows.
-pub fn units(table: &Table, unit_rows: usize) -> Vec<Unit> {
-    let mut units = vec![];
-    for (segment, entry) in table.segments.iter().enumerate() {
-        let step = unit_rows.next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
-        let starts = (0..entry.rows as usize).step_by(step);
-        units.extend(starts.map(|s| Unit { segment, rows: s as u32..(s + step).min(entry.rows as usize) as u32 }));
-    }
-    units
-}
-
-/// The units of a scan of which the zones leave anything, and the totals to compare a scan's work with.
-pub fn surviving_units(
-    table: &Table,
-    request: &ScanRequest,
-    unit_rows: usize,
-    metrics: &ScanMetrics,
-) -> Result<Vec<Unit>> {
-    let all = units(table, unit_rows);
-    let mut left = Vec::with_capacity(all.len());
-    let mut columns: Vec<usize> = request.projection.clone();
-    columns.extend(request.predicates.iter().map(|p| p.column));
-    columns.extend(request.row_filters.iter().flat_map(|f| f.columns().to_vec()));
-    for at in 0..table.segments.len() {
-        let segment = table.open_segment(at)?;
-        ScanMetrics::add(&metrics.segments, 1);
-        let mut groups: Vec<usize> = columns.iter().map(|c| segment.place(*c).0).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        for group in groups {
-            ScanMetrics::add(&metrics.pages_total, segment.page_count(group));
-            ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
-        }
-        let before = left.len();
-        for unit in all.iter().filter(|unit| unit.segment == at) {
-            if cursor::survives(&segment, unit, request) {
-                left.push(unit.clone());
-            } else {
-                let zones = (unit.rows.len()).div_ceil(segment.zone_rows());
-                ScanMetrics::add(&metrics.zones, zones);
-                ScanMetrics::add(&metrics.zones_pruned, zones);
-            }
-        }
-        if left.len() == before {
-            ScanMetrics::add(&metrics.segments_pruned, 1);
-        }
-    }
-    Ok(left)
 }
 
 /// Scans the units of a table that are `wanted`, in one thread, and gives `take` each batch.

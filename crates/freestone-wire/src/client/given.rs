@@ -83,7 +83,7 @@ pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
             chunk_bytes_max: inner.frame_bytes_max.min(UPLOAD_BYTES),
             row: RowLimit::of_server(inner.frame_bytes_max),
             codecs: codecs(inner.capabilities),
-            stored: true,
+            stored: false,
             threads: inner.address.threads,
             pool: inner.pool.clone(),
             credit: credit.clone(),

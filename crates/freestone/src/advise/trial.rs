@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use freestone_store::design::Design;
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, surviving_units};
+use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, UnitQueue, Units, surviving_units};
 use freestone_store::schema::TableSchema;
 use freestone_store::{Store, StoreOptions, Table};
 
@@ -91,19 +91,19 @@ impl Trial {
     pub fn scan(&self, request: &Arc<ScanRequest>) -> Result<usize> {
         let metrics = Arc::new(ScanMetrics::default());
         let units = surviving_units(&self.table, request, UNIT_ROWS, &metrics)?;
-        let next = AtomicUsize::new(0);
+        let threads = self.threads.clamp(1, units.len().max(1));
+        let queue = Arc::new(UnitQueue::new(units, threads));
         let work = || -> Result<usize> {
             let mut cursor = Cursor::new(self.table.clone(), request.clone(), metrics.clone());
-            let mut rows = 0;
-            while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
-                cursor.scan(unit, None)?;
+            let (mut units, mut rows) = (Units::new(queue.clone()), 0);
+            while let Some((unit, next)) = units.take() {
+                cursor.scan(&unit, next.as_ref())?;
                 while let Some(batch) = cursor.next_ready() {
                     rows += batch.num_rows();
                 }
             }
             Ok(rows + cursor.finish()?.map_or(0, |batch| batch.num_rows()))
         };
-        let threads = self.threads.clamp(1, units.len().max(1));
         let counts: Vec<Result<usize>> =
             std::thread::scope(|scope| {
                 let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();

@@ -19,7 +19,9 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
 use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
-use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, surviving_units, units};
+use freestone_store::scan::{
+    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, surviving_units, units,
+};
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
@@ -28,7 +30,7 @@ use super::filter::{Conjuncts, Scanned, remap};
 use super::keys::code_filters;
 use super::paths::PathFilter;
 use super::statistics::statistics;
-use super::stream::{ScanStream, UnitQueue, Units};
+use super::stream::ScanStream;
 use super::table::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
 use crate::workload::Asked;

@@ -2,7 +2,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
@@ -11,52 +10,9 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use freestone_store::column::compacted;
-use freestone_store::scan::{Cursor, Unit};
+use freestone_store::scan::{Cursor, Units};
 use freestone_store::{Snapshot, StoreError};
 use futures::Stream;
-
-/// Units that partitions take from: one queue for all, or a range for each where order matters.
-#[derive(Debug)]
-pub struct UnitQueue {
-    units: Vec<Unit>,
-    next: AtomicUsize,
-    partitions: usize,
-}
-
-impl UnitQueue {
-    /// A queue that so many partitions share.
-    pub fn new(units: Vec<Unit>, partitions: usize) -> Self {
-        UnitQueue { units, next: AtomicUsize::new(0), partitions }
-    }
-
-    /// A unit for this caller alone, if at least `least` are left.
-    fn take(&self, least: usize) -> Option<&Unit> {
-        let claim = |at: usize| (at + least <= self.units.len()).then_some(at + 1);
-        let at = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
-        self.units.get(at)
-    }
-}
-
-/// One partition's way through a queue. It holds the unit that it does next, and reads it ahead, as long as there is one
-/// for each of the others too.
-#[derive(Debug)]
-pub struct Units {
-    queue: Arc<UnitQueue>,
-    next: Option<Unit>,
-}
-
-impl Units {
-    pub fn new(queue: Arc<UnitQueue>) -> Self {
-        Units { queue, next: None }
-    }
-
-    /// A unit, and the one after it if that is known already.
-    pub fn take(&mut self) -> Option<(Unit, Option<Unit>)> {
-        let unit = self.next.take().or_else(|| self.queue.take(1).cloned())?;
-        self.next = self.queue.take(self.queue.partitions).cloned();
-        Some((unit, self.next.clone()))
-    }
-}
 
 /// One partition's stream.
 pub struct ScanStream {
@@ -141,24 +97,5 @@ impl Stream for ScanStream {
 impl RecordBatchStream for ScanStream {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_unit_is_taken_once_and_nobody_takes_the_last_ones_alone() {
-        let units: Vec<Unit> = (0..7).map(|segment| Unit { segment, rows: 0..1 }).collect();
-        let queue = Arc::new(UnitQueue::new(units, 3));
-        let mut partitions: Vec<Units> = (0..3).map(|_| Units::new(queue.clone())).collect();
-        let mut taken = vec![];
-        while let Some((unit, next)) = partitions[taken.len() % 3].take() {
-            taken.push((unit.segment, next.map(|next| next.segment)));
-        }
-        let expected = [(0, Some(1)), (2, Some(3)), (4, None), (1, None), (3, None), (5, None), (6, None)];
-        assert_eq!(taken, expected);
-        assert!(partitions.iter_mut().all(|partition| partition.take().is_none()));
     }
 }

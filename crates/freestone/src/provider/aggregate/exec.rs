@@ -19,13 +19,12 @@ use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterD
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use freestone_store::Snapshot;
-use freestone_store::scan::Cursor;
+use freestone_store::scan::{Cursor, UnitQueue, Units};
 use futures::Stream;
 
 use super::Aggregation;
 use super::states::{States, external, state_bytes};
 use crate::provider::FreestoneSource;
-use crate::provider::stream::{UnitQueue, Units};
 
 /// A partial aggregation inside a scan.
 #[derive(Debug)]

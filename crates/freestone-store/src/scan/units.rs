@@ -1,0 +1,132 @@
+//! What a scan is cut into, and how threads share it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{ScanMetrics, ScanRequest, cursor};
+use crate::error::Result;
+use crate::store::Table;
+
+/// A piece of a scan that one thread does at a time: zones of one segment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Unit {
+    /// Position of the segment in the table.
+    pub segment: usize,
+    pub rows: Range<u32>,
+}
+
+/// Rows that a cursor filters and decodes together: several zones, judged one by one.
+pub const GRANULE_ROWS: usize = 8192;
+
+/// The units of a table, in order, of about `unit_rows` rows.
+pub fn units(table: &Table, unit_rows: usize) -> Vec<Unit> {
+    let mut units = vec![];
+    for (segment, entry) in table.segments.iter().enumerate() {
+        let step = unit_rows.next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
+        let starts = (0..entry.rows as usize).step_by(step);
+        units.extend(starts.map(|s| Unit { segment, rows: s as u32..(s + step).min(entry.rows as usize) as u32 }));
+    }
+    units
+}
+
+/// The units of a scan of which the zones leave anything, and the totals to compare a scan's work with.
+pub fn surviving_units(
+    table: &Table,
+    request: &ScanRequest,
+    unit_rows: usize,
+    metrics: &ScanMetrics,
+) -> Result<Vec<Unit>> {
+    let all = units(table, unit_rows);
+    let mut left = Vec::with_capacity(all.len());
+    let mut columns: Vec<usize> = request.projection.clone();
+    columns.extend(request.predicates.iter().map(|p| p.column));
+    columns.extend(request.row_filters.iter().flat_map(|f| f.columns().to_vec()));
+    for at in 0..table.segments.len() {
+        let segment = table.open_segment(at)?;
+        ScanMetrics::add(&metrics.segments, 1);
+        let mut groups: Vec<usize> = columns.iter().map(|c| segment.place(*c).0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups {
+            ScanMetrics::add(&metrics.pages_total, segment.page_count(group));
+            ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
+        }
+        let before = left.len();
+        for unit in all.iter().filter(|unit| unit.segment == at) {
+            if cursor::survives(&segment, unit, request) {
+                left.push(unit.clone());
+            } else {
+                let zones = (unit.rows.len()).div_ceil(segment.zone_rows());
+                ScanMetrics::add(&metrics.zones, zones);
+                ScanMetrics::add(&metrics.zones_pruned, zones);
+            }
+        }
+        if left.len() == before {
+            ScanMetrics::add(&metrics.segments_pruned, 1);
+        }
+    }
+    Ok(left)
+}
+
+/// Units that several threads take from: one queue for all, or a range for each where order matters.
+#[derive(Debug)]
+pub struct UnitQueue {
+    units: Vec<Unit>,
+    next: AtomicUsize,
+    threads: usize,
+}
+
+impl UnitQueue {
+    /// A queue that so many threads share.
+    pub fn new(units: Vec<Unit>, threads: usize) -> Self {
+        UnitQueue { units, next: AtomicUsize::new(0), threads }
+    }
+
+    /// A unit for this caller alone, if at least `least` are left.
+    fn take(&self, least: usize) -> Option<&Unit> {
+        let claim = |at: usize| (at + least <= self.units.len()).then_some(at + 1);
+        let at = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
+        self.units.get(at)
+    }
+}
+
+/// One thread's way through a queue. It holds the unit that it does next, and reads it ahead, as long as there is one
+/// for each of the others too.
+#[derive(Debug)]
+pub struct Units {
+    queue: Arc<UnitQueue>,
+    next: Option<Unit>,
+}
+
+impl Units {
+    pub fn new(queue: Arc<UnitQueue>) -> Self {
+        Units { queue, next: None }
+    }
+
+    /// A unit, and the one after it if that is known already.
+    pub fn take(&mut self) -> Option<(Unit, Option<Unit>)> {
+        let unit = self.next.take().or_else(|| self.queue.take(1).cloned())?;
+        self.next = self.queue.take(self.queue.threads).cloned();
+        Some((unit, self.next.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_taken_once_and_nobody_takes_the_last_ones_alone() {
+        let units: Vec<Unit> = (0..7).map(|segment| Unit { segment, rows: 0..1 }).collect();
+        let queue = Arc::new(UnitQueue::new(units, 3));
+        let mut threads: Vec<Units> = (0..3).map(|_| Units::new(queue.clone())).collect();
+        let mut taken = vec![];
+        while let Some((unit, next)) = threads[taken.len() % 3].take() {
+            taken.push((unit.segment, next.map(|next| next.segment)));
+        }
+        let expected = [(0, Some(1)), (2, Some(3)), (4, None), (1, None), (3, None), (5, None), (6, None)];
+        assert_eq!(taken, expected);
+        assert!(threads.iter_mut().all(|partition| partition.take().is_none()));
+    }
+}

@@ -1,0 +1,251 @@
+//! Rows to be sent, as Arrow has them or as they are stored.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Schema};
+use freestone_codec::{Chunk, Shared};
+use freestone_store::column::ColumnBuffer;
+use freestone_store::schema::kind;
+
+use crate::chunk::{DECODED_RATIO, PARTS_MAX};
+use crate::column::{self, Decoder, SharedState, SharedStates, Span};
+use crate::error::{Result, WireError};
+use crate::types::wire_type;
+
+/// Stored chunks of one row take at most so many times the largest frame; as frames stay at most half empty, these suffice.
+const STORED_FRAMES: usize = PARTS_MAX / 2 - 2;
+
+/// Bytes that somebody else holds: of a page in a cache, say.
+pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Rows of some columns, each as Arrow has it or as it is stored.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    rows: usize,
+    columns: Vec<Column>,
+}
+
+/// Bytes of a batch's rows: see [`Batch::bytes`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BatchBytes {
+    pub stored: usize,
+    pub arrays: usize,
+}
+
+/// A column of a [`Batch`].
+#[derive(Debug, Clone)]
+pub enum Column {
+    /// An array with a row for each of the batch.
+    Arrow(ArrayRef),
+    /// Chunks as they are stored, whose rows are those of the batch.
+    Stored(StoredColumn),
+}
+
+/// A run of rows of a column in its stored form.
+#[derive(Debug, Clone)]
+pub struct StoredColumn {
+    /// The type of the values: one that can be stored.
+    pub data_type: DataType,
+    /// What its chunks refer to, if they do.
+    pub shared: Option<StoredShared>,
+    pub pieces: Vec<StoredPiece>,
+}
+
+/// A segment's dictionary or symbol table of one column.
+#[derive(Debug, Clone)]
+pub struct StoredShared {
+    /// Names it among all that a result refers to, so that it is sent once.
+    pub key: u64,
+    pub shared: Shared,
+}
+
+/// Rows of one stored chunk.
+#[derive(Clone)]
+pub struct StoredPiece {
+    /// What holds the chunk, and where in it the chunk is.
+    pub owner: Bytes,
+    pub range: Range<usize>,
+    /// Rows of the chunk before the first that is meant, and how many are.
+    pub skip: usize,
+    pub rows: usize,
+}
+
+impl std::fmt::Debug for StoredPiece {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredPiece").field("range", &self.range).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl StoredPiece {
+    /// The chunk.
+    pub fn bytes(&self) -> &[u8] {
+        &(*self.owner).as_ref()[self.range.clone()]
+    }
+
+    fn is_same_chunk(&self, other: &StoredPiece) -> bool {
+        Arc::ptr_eq(&self.owner, &other.owner) && self.range == other.range
+    }
+}
+
+impl From<RecordBatch> for Batch {
+    fn from(batch: RecordBatch) -> Self {
+        let rows = batch.num_rows();
+        Self { rows, columns: batch.columns().iter().cloned().map(Column::Arrow).collect() }
+    }
+}
+
+impl Batch {
+    /// Rows of columns, all of them with `rows` rows; an error where one has another number.
+    pub fn new(rows: usize, columns: Vec<Column>) -> Result<Self> {
+        for (at, column) in columns.iter().enumerate() {
+            let found = match column {
+                Column::Arrow(array) => array.len(),
+                Column::Stored(stored) => stored.pieces.iter().map(|piece| piece.rows).sum(),
+            };
+            if found != rows {
+                let reason = format!("{found} rows in a batch of {rows}");
+                return Err(WireError::Encode { column: at.to_string(), reason });
+            }
+        }
+        Ok(Self { rows, columns })
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether any column is stored.
+    pub(crate) fn has_stored(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column, Column::Stored(_)))
+    }
+
+    /// The batch as `schema` has it, which is that of a result, in the types that travel.
+    pub(crate) fn conform(self, schema: &Schema) -> Result<Self> {
+        let fields = schema.fields();
+        if fields.len() != self.columns.len() {
+            let reason = format!("{} columns in a result of {}", self.columns.len(), fields.len());
+            return Err(WireError::Encode { column: "*".into(), reason });
+        }
+        let columns = self.columns.into_iter().zip(fields).map(|(column, field)| {
+            let encode = |reason: String| WireError::Encode { column: field.name().clone(), reason };
+            let found = match &column {
+                Column::Arrow(array) => wire_type(array.data_type()),
+                Column::Stored(stored) => stored.data_type.clone(),
+            };
+            if found != *field.data_type() {
+                return Err(encode(format!("{found} in a column of {}", field.data_type())));
+            }
+            Ok(match column {
+                Column::Arrow(array) if array.data_type() != field.data_type() => {
+                    Column::Arrow(cast(&array, field.data_type()).map_err(|e| encode(e.to_string()))?)
+                }
+                other => other,
+            })
+        });
+        Ok(Self { rows: self.rows, columns: columns.collect::<Result<_>>()? })
+    }
+
+    /// Bytes of all rows: of stored columns as they are, and of others, about, as the plain form has them.
+    pub(crate) fn bytes(&self) -> BatchBytes {
+        let mut bytes = BatchBytes::default();
+        for column in &self.columns {
+            match column {
+                Column::Stored(stored) => {
+                    bytes.stored += stored.pieces.iter().map(|piece| piece.range.len()).sum::<usize>();
+                }
+                Column::Arrow(array) => bytes.arrays += array_bytes(array),
+            }
+        }
+        bytes
+    }
+
+    /// The batch with as few columns decoded as leave room for the others' largest stored chunks beside each other, each in
+    /// one frame: the largest first.
+    pub(crate) fn decoded_to_fit(self, frame_bytes_max: usize) -> Result<Self> {
+        let most = |column: &Column| match column {
+            Column::Stored(stored) => stored.pieces.iter().map(|piece| stored.weight(piece)).max().unwrap_or(0),
+            Column::Arrow(_) => 0,
+        };
+        let mut order: Vec<(usize, usize)> = self.columns.iter().map(most).enumerate().map(|(at, n)| (n, at)).collect();
+        order.sort_unstable();
+        let mut left = frame_bytes_max.saturating_mul(STORED_FRAMES);
+        let mut fits = vec![false; self.columns.len()];
+        for (bytes, at) in order {
+            fits[at] = bytes <= left.min(frame_bytes_max);
+            left = left.saturating_sub(bytes + column::ALIGNMENT);
+        }
+        self.decoded_but(|at| fits[at])
+    }
+
+    /// The batch with all stored columns decoded.
+    pub(crate) fn decoded(self) -> Result<Self> {
+        self.decoded_but(|_| false)
+    }
+
+    fn decoded_but(self, stays: impl Fn(usize) -> bool) -> Result<Self> {
+        let columns = self.columns.into_iter().enumerate().map(|(at, column)| match column {
+            Column::Stored(stored) if !stays(at) => decode_stored(&stored)
+                .map(Column::Arrow)
+                .map_err(|reason| WireError::Encode { column: at.to_string(), reason }),
+            other => Ok(other),
+        });
+        Ok(Self { rows: self.rows, columns: columns.collect::<Result<_>>()? })
+    }
+
+    /// For each column whether its first stored chunk is the last of `before`.
+    pub(crate) fn continues(&self, before: &Batch) -> Vec<bool> {
+        let pairs = before.columns.iter().zip(&self.columns);
+        let same = pairs.map(|pair| match pair {
+            (Column::Stored(a), Column::Stored(b)) => match (a.pieces.last(), b.pieces.first()) {
+                (Some(a), Some(b)) => a.is_same_chunk(b),
+                _ => false,
+            },
+            _ => false,
+        });
+        same.collect()
+    }
+}
+
+fn array_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View | DataType::BinaryView => column::strings::lengths(array).0 + array.len() * 2,
+        DataType::Boolean => array.len() / 8,
+        other => other.primitive_width().map_or_else(|| array.get_array_memory_size(), |w| w * array.len()),
+    }
+}
+
+impl StoredColumn {
+    /// What a piece takes of a frame: its bytes, or those in which the text that it decompresses to is allowed.
+    fn weight(&self, piece: &StoredPiece) -> usize {
+        let bytes = piece.bytes();
+        if !matches!(self.data_type, DataType::Utf8View | DataType::BinaryView) {
+            return bytes.len();
+        }
+        let shared = self.shared.as_ref().map(|shared| &shared.shared);
+        // What cannot be read is found when it is decoded.
+        let text_bytes =
+            Chunk::parse(bytes, kind(&self.data_type), shared).map_or(usize::MAX, |chunk| chunk.block_bytes());
+        bytes.len().max(text_bytes.div_ceil(DECODED_RATIO))
+    }
+}
+
+fn decode_stored(stored: &StoredColumn) -> Result<ArrayRef, String> {
+    let mut states = SharedStates::new();
+    let shared = u32::from(stored.shared.is_some());
+    states.extend(stored.shared.iter().map(|s| (1, SharedState::Codec(s.shared.clone()))));
+    let mut column = ColumnBuffer::new(&stored.data_type);
+    let mut decoder = Decoder::new(&states, usize::MAX);
+    for piece in &stored.pieces {
+        let span = Span { skip: piece.skip, rows: piece.rows };
+        column::append_chunk(piece.bytes(), shared, span, &stored.data_type, &mut decoder, &mut column)?;
+    }
+    column::finish(column)
+}

@@ -1,0 +1,259 @@
+//! Rows of a batch to the frames of chunks.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+
+use super::{HEAD_BYTES, PARTS_MAX, PIECE_BYTES, Piece, put};
+use crate::batch::{Batch, Column, StoredPiece};
+use crate::column::{self, Body, ByteCodec, Choice, Form, Span, bytes, pad};
+use crate::error::{Result, WireError};
+use crate::frame::HEADER_BYTES;
+use crate::types::wire_schema;
+
+/// How one column of a batch is encoded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recipe {
+    pub choice: Choice,
+    /// The number of a stored column's shared state; 0: none.
+    pub shared: u32,
+    /// The codes of all rows where the choice is a dictionary.
+    pub codes: Option<Arc<Vec<i64>>>,
+    /// Whether the first chunk goes on with the body of the last of the batch before.
+    pub continues: bool,
+}
+
+/// A batch, or as much of one as makes one chunk.
+pub(crate) struct Job {
+    pub batch: Arc<Batch>,
+    pub rows: Range<usize>,
+    /// The number in the result of the batch's first row.
+    pub first_row: u64,
+    pub recipes: Arc<Vec<Recipe>>,
+    /// Whether bodies may be left out that the chunk before has: only where one stream carries all chunks.
+    pub may_continue: bool,
+    pub chunk_bytes_max: usize,
+    pub row: RowLimit,
+}
+
+/// How many bytes a chunk of one row may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowLimit {
+    pub bytes_max: usize,
+    /// What the server allows where the client asks for more.
+    pub bytes_ceiling: usize,
+}
+
+impl RowLimit {
+    /// Only the server limits what it is sent.
+    pub fn of_server(bytes_max: usize) -> Self {
+        Self { bytes_max, bytes_ceiling: bytes_max }
+    }
+
+    fn check(self, needed: usize) -> Result<()> {
+        match needed {
+            _ if needed <= self.bytes_max => Ok(()),
+            _ if needed <= self.bytes_ceiling => Err(WireError::RowTooLarge { needed, limit: self.bytes_max }),
+            _ => Err(WireError::RowAboveLimit { needed, limit: self.bytes_ceiling }),
+        }
+    }
+}
+
+impl Job {
+    /// The chunks of the job's rows, more than one where they are too large: for each its frames, payloads behind
+    /// [`HEADER_BYTES`] bytes. `take` gives buffers.
+    pub fn encode(&self, take: &dyn Fn() -> Vec<u8>) -> Result<Vec<Vec<Vec<u8>>>> {
+        let mut chunks = vec![];
+        self.encode_rows(self.rows.clone(), take, &mut chunks)?;
+        Ok(chunks)
+    }
+
+    fn encode_rows(
+        &self,
+        rows: Range<usize>,
+        take: &dyn Fn() -> Vec<u8>,
+        chunks: &mut Vec<Vec<Vec<u8>>>,
+    ) -> Result<()> {
+        let mut out = Frames::new(take, self.chunk_bytes_max, self.batch.has_stored());
+        self.encode_chunk(rows.clone(), &mut out)?;
+        if rows.len() == 1 {
+            self.row.check(out.needed())?;
+        }
+        if rows.len() == 1 || out.needed() <= self.chunk_bytes_max && out.frames.len() <= PARTS_MAX {
+            chunks.push(out.frames);
+            return Ok(());
+        }
+        drop(out);
+        let middle = rows.start + rows.len() / 2;
+        self.encode_rows(rows.start..middle, take, chunks)?;
+        self.encode_rows(middle..rows.end, take, chunks)
+    }
+
+    fn encode_chunk(&self, rows: Range<usize>, out: &mut Frames<'_>) -> Result<()> {
+        let columns = self.batch.columns();
+        let pieces: usize = columns.iter().map(|column| pieces_of(column, &rows).count().max(1)).sum();
+        let head = &mut out.frames[0];
+        head.resize(HEADER_BYTES + HEAD_BYTES + pieces * PIECE_BYTES, 0);
+        put(head, HEADER_BYTES, &(rows.len() as u32).to_le_bytes());
+        put(head, HEADER_BYTES + 4, &(pieces as u32).to_le_bytes());
+        put(head, HEADER_BYTES + 8, &(self.first_row + rows.start as u64).to_le_bytes());
+        out.own_bytes = HEAD_BYTES + pieces * PIECE_BYTES;
+        let mut entry = 0;
+        for (at, (column, recipe)) in columns.iter().zip(&*self.recipes).enumerate() {
+            let encode = |reason| WireError::Encode { column: at.to_string(), reason };
+            match column {
+                Column::Arrow(array) => {
+                    let piece = put_array(array, &rows, recipe, out).map_err(encode)?;
+                    out.own_bytes += piece.length.next_multiple_of(column::ALIGNMENT);
+                    piece.put(at, &mut entry, &mut out.frames[0]);
+                }
+                Column::Stored(_) => {
+                    for (index, (stored, start, span)) in pieces_of(column, &rows).enumerate() {
+                        let continues = match rows.start {
+                            0 => index == 0 && recipe.continues,
+                            first => index == 0 && start < first,
+                        };
+                        let continues = continues && self.may_continue;
+                        let piece = put_stored(stored, span, recipe, continues, out).map_err(encode)?;
+                        piece.put(at, &mut entry, &mut out.frames[0]);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A chunk's payload as it is written: its frames, behind [`HEADER_BYTES`] bytes each.
+struct Frames<'t> {
+    take: &'t dyn Fn() -> Vec<u8>,
+    frames: Vec<Vec<u8>>,
+    /// Bytes of the payload before the last frame.
+    before: usize,
+    frame_bytes_max: usize,
+    may_part: bool,
+    /// Bytes that fewer rows make fewer: the directory and arrays.
+    own_bytes: usize,
+}
+
+impl<'t> Frames<'t> {
+    fn new(take: &'t dyn Fn() -> Vec<u8>, frame_bytes_max: usize, may_part: bool) -> Self {
+        Self { take, frames: vec![take()], before: 0, frame_bytes_max, may_part, own_bytes: 0 }
+    }
+
+    /// Appends the body that `write` writes, in a frame of its own where the last has no room for it. Gives what `write` gave,
+    /// and where in the payload the body is.
+    fn append<T>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<T, String>,
+    ) -> Result<(T, Range<usize>), String> {
+        let last = self.frames.len() - 1;
+        let frame = &mut self.frames[last];
+        pad(frame);
+        let mut start = frame.len();
+        let written = write(frame)?;
+        let length = frame.len() - start;
+        if self.may_part && start > HEADER_BYTES && frame.len() - HEADER_BYTES > self.frame_bytes_max {
+            let mut next = (self.take)();
+            next.resize(HEADER_BYTES, 0);
+            next.extend_from_slice(&frame[start..]);
+            frame.truncate(start);
+            self.before += start - HEADER_BYTES;
+            self.frames.push(next);
+            start = HEADER_BYTES;
+        }
+        let offset = self.before + start - HEADER_BYTES;
+        Ok((written, offset..offset + length))
+    }
+
+    /// The largest frame that is needed: at least one in which all that fewer rows would make smaller fits.
+    fn needed(&self) -> usize {
+        self.frames.iter().map(|frame| frame.len() - HEADER_BYTES).fold(self.own_bytes, usize::max)
+    }
+}
+
+/// The stored chunks that hold some of `rows`: each with the row of the batch that its part begins at, and the rows that
+/// are meant. Nothing for an array.
+fn pieces_of<'c>(column: &'c Column, rows: &Range<usize>) -> impl Iterator<Item = (&'c StoredPiece, usize, Span)> {
+    let stored: &[StoredPiece] = match column {
+        Column::Stored(stored) => &stored.pieces,
+        Column::Arrow(_) => &[],
+    };
+    let rows = rows.clone();
+    let mut at = 0;
+    stored.iter().filter_map(move |piece| {
+        let start = at;
+        at += piece.rows;
+        let (from, to) = (rows.start.max(start), rows.end.min(at));
+        (from < to).then(|| (piece, start, Span { skip: piece.skip + from - start, rows: to - from }))
+    })
+}
+
+fn put_array(array: &ArrayRef, rows: &Range<usize>, recipe: &Recipe, out: &mut Frames<'_>) -> Result<Piece, String> {
+    let part = if rows.len() == array.len() { array.clone() } else { array.slice(rows.start, rows.len()) };
+    let ((body, raw_bytes, codec), place) = out.append(|out| {
+        let start = out.len();
+        let by_codes = recipe.codes.as_ref().and_then(|codes| {
+            let column::Plan::Dictionary { shared } = recipe.choice.plan else { return None };
+            column::encode_codes(&codes[rows.clone()], part.nulls(), shared, out)
+        });
+        let body = match by_codes {
+            Some(body) => body,
+            None => column::encode(&part, &recipe.choice.plan, out)?,
+        };
+        let raw_bytes = out.len() - start;
+        Ok((body, raw_bytes, squeeze(recipe.choice.codec, start, out)?))
+    })?;
+    let span = Span { skip: 0, rows: rows.len() };
+    Ok(Piece { body, codec, continues: false, span, raw_bytes, offset: place.start, length: place.len() })
+}
+
+fn put_stored(
+    stored: &StoredPiece,
+    span: Span,
+    recipe: &Recipe,
+    continues: bool,
+    out: &mut Frames<'_>,
+) -> Result<Piece, String> {
+    let body = Body { shared: recipe.shared, ..Body::of(Form::Chunk) };
+    if continues {
+        return Ok(Piece { body, codec: ByteCodec::None, continues, span, raw_bytes: 0, offset: 0, length: 0 });
+    }
+    let bytes = stored.bytes();
+    let (codec, place) = out.append(|out| {
+        let start = out.len();
+        out.extend_from_slice(bytes);
+        squeeze(recipe.choice.codec, start, out)
+    })?;
+    Ok(Piece { body, codec, continues, span, raw_bytes: bytes.len(), offset: place.start, length: place.len() })
+}
+
+/// Compresses what stands behind `start`, where that makes it smaller.
+fn squeeze(codec: ByteCodec, start: usize, out: &mut Vec<u8>) -> Result<ByteCodec, String> {
+    if codec == ByteCodec::None || out.len() == start {
+        return Ok(ByteCodec::None);
+    }
+    let mut smaller = vec![];
+    bytes::compress(codec, &out[start..], &mut smaller)?;
+    if smaller.len() >= out.len() - start {
+        return Ok(ByteCodec::None);
+    }
+    out.truncate(start);
+    out.extend_from_slice(&smaller);
+    Ok(codec)
+}
+
+/// One row as one chunk's payload in the plain form: how parameters travel.
+pub(crate) fn encode_one(batch: &RecordBatch, chunk_bytes_max: usize) -> Result<Vec<u8>> {
+    let schema = wire_schema(&batch.schema());
+    let rows = batch.num_rows();
+    let recipes = Arc::new(vec![Recipe::default(); batch.num_columns()]);
+    let batch = Arc::new(Batch::from(batch.clone()).conform(&schema)?);
+    let row = RowLimit::of_server(chunk_bytes_max);
+    let job = Job { batch, rows: 0..rows, first_row: 0, recipes, may_continue: false, chunk_bytes_max, row };
+    let mut out = Frames::new(&Vec::new, chunk_bytes_max, false);
+    job.encode_chunk(0..rows, &mut out)?;
+    row.check(out.needed())?;
+    Ok(out.frames[0].split_off(HEADER_BYTES))
+}
