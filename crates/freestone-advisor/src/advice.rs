@@ -2,6 +2,7 @@
 //! paid; or to keep what is there. Advice is written as JSON by `serde` and as text by `Display`.
 
 mod confirm;
+mod statements;
 mod text;
 
 use freestone_store::cluster::DimensionPath;
@@ -9,6 +10,7 @@ use freestone_store::design::Design;
 use serde::{Deserialize, Serialize};
 
 pub use confirm::{Confirmation, MeasuredQuery, Measurement};
+pub use statements::Statements;
 
 use crate::cost::{Cost, CostModel};
 use crate::error::{AdvisorError, Result};
@@ -100,6 +102,9 @@ pub struct Proposal {
     /// One run of the workload on the sample, measured; `None` until [`Advice::confirm`].
     #[serde(default)]
     pub measured_ms: Option<f64>,
+    /// Whole statements; `None` where no statement's time is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statements: Option<Statements>,
 }
 
 /// A query in a design, beside what it costs now.
@@ -113,6 +118,9 @@ pub struct QueryCost {
     pub ratio: f64,
     #[serde(default)]
     pub measured_ms: Option<f64>,
+    /// The whole statement, as logged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement_ms: Option<f64>,
 }
 
 /// Several copies of the table.
@@ -302,13 +310,15 @@ fn propose(
         now_ms += now.ms * query.weight;
         let ratio = if cost.ms > 0.0 { now.ms / cost.ms } else { 1.0 };
         let (name, weight) = (query.name.clone(), query.weight);
-        queries.push(QueryCost { name, weight, cost, current: now, ratio, measured_ms: None });
+        let statement_ms = query.statement_ms;
+        queries.push(QueryCost { name, weight, cost, current: now, ratio, measured_ms: None, statement_ms });
     }
     let conversion = if design == current { Cost::default() } else { model.conversion(design) };
     Proposal {
         break_even_runs: break_even(conversion.ms, now_ms - total.ms),
         design: design.clone(),
         total,
+        statements: Statements::predicted(&queries),
         queries,
         bytes: model.bytes(design),
         conversion,

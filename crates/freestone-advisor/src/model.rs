@@ -249,6 +249,7 @@ impl CostModel for ScanModel {
             predicates: vec![],
             output: Output::Columns,
             order: vec![],
+            statement_ms: None,
         };
         let (now, then) = (self.layout(&statistics.current), self.layout(design));
         let one = ScanModel { setting: Setting { threads: 1, ..self.setting }, ..self.clone() };

@@ -23,6 +23,9 @@ pub struct Query {
     /// Columns by which the rows are wanted in order; empty when no order is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<usize>,
+    /// Milliseconds of the whole statement as the table is stored now, in the mean; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement_ms: Option<f64>,
 }
 
 /// A conjunct on one column.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{DiskModel, query, random_case, workload};
-use freestone_advisor::advice::{MeasuredQuery, Measurement};
+use freestone_advisor::advice::{MeasuredQuery, Measurement, Proposal};
 use freestone_advisor::search::Pins;
 use freestone_advisor::{Advice, CostModel, Options, PredicateForm, Workload, advise, what_if};
 use freestone_store::design::{Design, MediumKind, Preset};
@@ -194,6 +194,34 @@ fn measuring_ranks_anew_and_turns_to_keep_within_the_noise() {
     let mut advice = advice.clone();
     let alone = [measured(&advice, &first, 1.0, 0.0)];
     assert!(advice.confirm(&alone).unwrap_err().to_string().contains("current design"));
+}
+
+#[test]
+fn what_statements_do_above_their_scans_stays() {
+    let (model, mut work) = lookups();
+    let advised = |work: &Workload| advise(&model, work, &preset(Preset::Column), &Options::default()).unwrap();
+    assert!(advised(&work).designs[0].statements.is_none(), "no time is known");
+    // Of one statement half is its scan; of another the prediction is more than the whole.
+    let scans: Vec<f64> = advised(&work).current.queries.iter().map(|q| q.cost.ms).collect();
+    work.queries[0].statement_ms = Some(scans[0] * 2.0);
+    work.queries[1].statement_ms = Some(scans[1] / 2.0);
+    let mut advice = advised(&work);
+    let expected = |then: [f64; 2]| {
+        let [first, second] = [&work.queries[0], &work.queries[1]].map(|q| q.weight);
+        first * scans[0] * (1.0 + then[0]) + second * scans[1] / 2.0 * then[1]
+    };
+    let check = |best: &Proposal, then: [f64; 2]| {
+        let found = best.statements.unwrap().then_ms;
+        assert!((found / expected(then) - 1.0).abs() < 1e-9, "{found} ms, not {}", expected(then));
+    };
+    let best = advice.designs[0].clone();
+    check(&best, [best.queries[0].cost.ms / scans[0], best.queries[1].cost.ms / scans[1]]);
+    // What a sample showed counts more than what was predicted.
+    let now = advice.current.design.clone();
+    let all = [measured(&advice, &now, 1.0, 0.0), measured(&advice, &best.design, 0.5, 0.0)];
+    advice.confirm(&all).unwrap();
+    check(&advice.designs[0], [best.queries[0].cost.ms / scans[0] / 2.0, best.queries[1].cost.ms / scans[1] / 2.0]);
+    assert!(advice.to_string().contains("whole statements, of which scans of this table are"), "{advice}");
 }
 
 #[test]

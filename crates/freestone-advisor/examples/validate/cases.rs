@@ -240,7 +240,8 @@ fn query(number: usize, table: &RandomTable, statistics: &TableStatistics, rando
         kinds.join("; "),
         tests.join(" and ")
     );
-    RandomQuery { query: Query { name, weight: 1.0, columns, predicates: asked, output, order: vec![] }, predicates }
+    let query = Query { name, weight: 1.0, columns, predicates: asked, output, order: vec![], statement_ms: None };
+    RandomQuery { query, predicates }
 }
 
 fn predicate(

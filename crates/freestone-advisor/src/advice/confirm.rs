@@ -61,6 +61,7 @@ impl Advice {
                 note(proposal, &measurements[index], totals[index].0);
             }
         }
+        self.refine_statements();
         // Stable: those not measured keep their order by prediction, behind the others.
         self.designs.sort_by(|a, b| {
             let key = |p: &Proposal| p.measured_ms.unwrap_or(f64::INFINITY);

@@ -17,6 +17,14 @@ impl fmt::Display for Advice {
             let error = confirmed.model_error.map_or("unknown".into(), |e| format!("{:.0} % (median)", e * 100.0));
             writeln!(f, "{} designs measured on a sample; the model's error: {error}", confirmed.designs)?;
         }
+        if let Some(statements) = self.designs.first().and_then(|best| best.statements) {
+            let share = 100.0 * statements.scans_ms / statements.now_ms;
+            let change = change(statements.now_ms, statements.then_ms);
+            writeln!(
+                f,
+                "whole statements, of which scans of this table are {share:.0} %: predicted {change} in design 1"
+            )?;
+        }
         writeln!(f)?;
         finalists(self).print(f)?;
         if let Some(best) = self.designs.first() {

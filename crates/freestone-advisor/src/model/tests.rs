@@ -45,6 +45,7 @@ fn query(columns: usize, predicates: &[(usize, f64)]) -> Query {
         predicates: predicates.collect(),
         output: Output::Columns,
         order: vec![],
+        statement_ms: None,
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn advice_batch(all: &[Advice]) -> Result<RecordBatch> {
         ("low_ms", false, floats(&|p| Some(p.total.low_ms))),
         ("high_ms", false, floats(&|p| Some(p.total.high_ms))),
         ("measured_ms", true, floats(&|p| p.measured_ms)),
+        ("statements_ms", true, floats(&|p| p.statements.map(|s| s.then_ms))),
         ("bytes", false, numbers(rows.iter().map(|(_, p, _)| Some(p.bytes.max(0.0) as u64)))),
         ("conversion_ms", false, floats(&|p| Some(p.conversion.ms))),
         ("break_even_runs", true, floats(&|p| p.break_even_runs)),

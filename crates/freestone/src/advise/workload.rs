@@ -118,6 +118,7 @@ fn logged_query(scan: &LoggedScan, table: &Table) -> Option<Query> {
         predicates: scan.predicates.iter().map(predicate).collect::<Option<_>>()?,
         output: scan.output,
         order: positions(&scan.order)?,
+        statement_ms: Some(scan.total_ms / scan.runs.max(1) as f64).filter(|ms| *ms > 0.0),
     })
 }
 

@@ -66,6 +66,7 @@ impl Asked {
                 .collect(),
             output: self.output,
             order: self.order.clone(),
+            statement_ms: None,
         }
     }
 
