@@ -1,6 +1,7 @@
 //! Measures this machine: its memory as the Calibrator of paper 003 (section 3.2) does, its disk, its own loopback network,
 //! and what the store's scans cost on it, each by repeats with their spread.
 
+mod beside;
 mod disk;
 mod engine;
 mod host;
@@ -71,7 +72,7 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
     let mut engines = vec![];
     for pass in 0..count {
         let mut told = |share: f64| progress("scans", 0.4 + 0.6 * (pass as f64 + share) / count as f64);
-        engines.push(engine::measure(&timing, &mut told)?);
+        engines.push(engine::measure(&timing, options.threads, &mut told)?);
     }
     let engine = passes::middle(&engines)
         .map_err(|error| AdvisorError::Invalid(format!("a measured cost is no number ({error}): calibrate again")))?;

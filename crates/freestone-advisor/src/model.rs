@@ -188,10 +188,11 @@ impl ScanModel {
         }
     }
 
-    /// How much longer the processor takes where more threads want it than there are cores.
+    /// How much longer a thread takes because others work as well: beside it, and in turns where there are more than cores.
     fn crowd(&self) -> f64 {
-        let wanted = self.setting.threads.max(1) * self.setting.concurrent.max(1);
-        (wanted as f64 / self.profile.host.cores.max(1) as f64).max(1.0)
+        let wanted = (self.setting.threads.max(1) * self.setting.concurrent.max(1)) as f64;
+        let cores = self.profile.host.cores.max(1) as f64;
+        self.profile.engine.crowd.at(wanted.min(cores)).max(1.0) * (wanted / cores).max(1.0)
     }
 
     /// Share of a query's pages that come from the medium.

@@ -13,7 +13,7 @@ use crate::error::{AdvisorError, Result};
 pub use table::Row;
 
 /// The version of the JSON; a profile of another must be measured anew.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What was measured, by whom, when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -318,6 +318,8 @@ pub struct EngineCosts {
     pub granule: Measured,
     pub unit: Measured,
     pub judge: Measured,
+    /// How much longer a thread takes while others scan as well, by how many all of them are; 1 for one.
+    pub crowd: Curve,
     /// Nanoseconds a row of a granule to list those that qualify, by their share.
     pub select: Curve,
     /// Nanoseconds a visit of a page by a granule, by form and by the pages of its group in a granule.
@@ -331,6 +333,8 @@ pub struct EngineCosts {
     pub line: Curve,
     /// The same for tuples of eight lines, of which one is read: where the next is not fetched ahead.
     pub line_apart: Curve,
+    /// The same for slotted tuples of some seven lines, whose lengths differ, so that no step is foreseen; two are read.
+    pub line_slotted: Curve,
     /// Nanoseconds a byte, and a page, to check a page that was read and put it into the cache, by form: `pages` per row for
     /// forms whose rows are looked at.
     pub admit_byte: Measured,

@@ -7,6 +7,7 @@ use freestone_store::scan::{
     ColumnPredicate, Cursor, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, units,
 };
 
+use super::beside;
 use super::pages;
 use super::scans::{Bench, GRANULE, Named, between};
 use super::tables::{self, Random, SELECTOR, Subject};
@@ -20,8 +21,9 @@ const QUICK_SHARES: [f64; 3] = [1e-2, 0.1, 1.0];
 /// Shares of the rows that still qualify before a filter.
 const FILTER_SHARES: [f64; 4] = [1e-3, 1e-2, 0.1, 1.0];
 
-pub fn measure(timing: &Timing, progress: &mut dyn FnMut(f64)) -> Result<EngineCosts> {
-    let mut costs = EngineCosts { scan: beginning(timing), ..EngineCosts::default() };
+pub fn measure(timing: &Timing, threads: usize, progress: &mut dyn FnMut(f64)) -> Result<EngineCosts> {
+    let crowd = beside::measure(threads, timing)?;
+    let mut costs = EngineCosts { scan: beginning(timing), crowd, ..EngineCosts::default() };
     let rows = if timing.is_quick() { 16 << 10 } else { 128 << 10 };
     pages::measure(&mut costs, timing)?;
     progress(0.3);

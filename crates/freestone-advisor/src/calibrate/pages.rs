@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::Int64Array;
+use arrow_array::{Int64Array, StringViewArray};
 use freestone_store::scan::ColumnPredicate;
 
 use super::engine::unchecked;
@@ -30,7 +30,7 @@ pub fn measure(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     beyond_caches(costs, timing)
 }
 
-fn columns(rows: usize, count: usize, bits: u32) -> Vec<Named> {
+pub fn columns(rows: usize, count: usize, bits: u32) -> Vec<Named> {
     let mut random = Random(31);
     let mut column = |at: usize| -> Named {
         let values: Vec<i64> = (0..rows).map(|_| (random.next() >> (64 - bits)) as i64).collect();
@@ -126,21 +126,46 @@ fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     // A tuple is two lines long, or eight, and one field of it is read.
     costs.line = tuples_beyond_caches(COLUMNS, timing)?;
     costs.line_apart = tuples_beyond_caches(4 * COLUMNS, timing)?;
+    costs.line_slotted = slotted_beyond_caches(timing)?;
     Ok(())
+}
+
+/// Bytes of the tables that are scanned, as powers of two.
+fn sizes_beyond(timing: &Timing) -> &'static [usize] {
+    if timing.is_quick() { &[20, 21] } else { &[19, 21, 23, 24, 25, 26] }
 }
 
 /// Nanoseconds of a tuple of so many fields of some 8 bytes, of which one is read, beyond what it takes in a near cache.
 fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
-    let bytes: &[usize] = if timing.is_quick() { &[20, 21] } else { &[19, 21, 23, 24, 25, 26] };
-    let bytes: Vec<usize> = bytes.iter().map(|log| 1 << log).collect();
-    let rows = |bytes: usize| bytes / (8 * fields);
-    let all = columns(rows(bytes[bytes.len() - 1]), fields, 60);
+    let sizes: Vec<usize> = sizes_beyond(timing).iter().map(|log| (1 << log) / (8 * fields)).collect();
+    field_beyond(&columns(sizes[sizes.len() - 1], fields, 60), &sizes, "row", 1.0, timing)
+}
+
+/// Nanoseconds of a line of slotted tuples, of which the header's and a field's are read.
+fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
+    const TEXT_BYTES: u64 = 60;
+    let fields = 2 * COLUMNS;
+    let sizes: Vec<usize> = sizes_beyond(timing).iter().map(|log| (1 << log) / (12 * fields)).collect();
+    let (rows, mut random) = (sizes[sizes.len() - 1], Random(37));
+    let mut all = columns(rows, fields, 60);
+    for at in 0..4 {
+        let texts = (0..rows).map(|_| "x".repeat(random.below(TEXT_BYTES) as usize));
+        all.push((format!("t{at}"), Arc::new(StringViewArray::from_iter_values(texts)), ""));
+    }
+    field_beyond(&all, &sizes, "slotted", 2.0, timing)
+}
+
+/// Nanoseconds of a line where a field of each row is read, which are so many lines, in tables of the first rows, beyond
+/// what it takes in the smallest.
+fn field_beyond(all: &[Named], sizes: &[usize], design: &str, lines: f64, timing: &Timing) -> Result<Curve> {
     let mut points = vec![];
-    for bytes in &bytes {
-        let part: Vec<Named> = all.iter().map(|(n, a, _)| (n.clone(), a.slice(0, rows(*bytes)), "")).collect();
-        let bench = Bench::new(&part, &[("design", "row")], true)?;
+    for rows in sizes {
+        let part: Vec<Named> = all.iter().map(|(n, a, _)| (n.clone(), a.slice(0, *rows), "")).collect();
+        let bench = Bench::new(&part, &[("design", design)], true)?;
         let (_, bytes) = bench.pages(0)?;
-        points.push((bytes, bench.scan(&[5], &[], timing)?.scaled(1.0 / bench.rows)));
+        // What a scan costs whatever it reads would be much of the few rows that fit a near cache.
+        let read = bench.scan(&[5], &[], timing)?.minus(bench.scan(&[], &[], timing)?);
+        points.push((bytes, read.scaled(1.0 / (bench.rows * lines))));
     }
     Ok(above_first(points))
 }

@@ -259,13 +259,18 @@ impl Count<'_> {
         // A granule that a filter went through is in a nearer cache when its rows are fetched.
         let met = self.met.contains(&at);
         let region = if met { (GRANULE * row_bytes).min(self.working_set) } else { self.working_set };
-        let (near, apart) = (engine.line.at(region), engine.line_apart.at(region));
+        let near = engine.line.at(region);
         // Slotted tuples have their NULLs in the header, on a line that is not the field's.
-        let headers = if group.form == Form::Slotted { 1.0 } else { 0.0 };
+        let (apart, headers) = match group.form {
+            Form::Slotted => (engine.line_slotted.at(region), 1.0),
+            _ => (engine.line_apart.at(region), 0.0),
+        };
         let lines = (columns.len() as f64 + headers).min(row_bytes / LINE);
         let picked = lines * wanted.touched((LINE / row_bytes).max(1.0)) * apart;
         // Where most lines are met in their order, the processor fetches all of them ahead: measured by tuples of two lines.
-        let streamed = row_bytes / (2.0 * LINE) * near;
+        // Long slotted tuples are not: their lengths differ.
+        let is_foreseen = group.form != Form::Slotted || row_bytes <= 2.0 * LINE;
+        let streamed = if is_foreseen { row_bytes / (2.0 * LINE) * near } else { f64::INFINITY };
         self.parts.memory_ns += rows * picked.min(streamed);
         if !met {
             self.met.push(at);

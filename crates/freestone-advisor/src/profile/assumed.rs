@@ -160,6 +160,7 @@ fn engine() -> EngineCosts {
         granule: exact(400.0),
         unit: exact(100.0),
         judge: exact(35.0),
+        crowd: Curve::of(&[(1.0, 1.0), (2.0, 1.1)]),
         select: Curve::of(&[(1e-3, 0.24), (1e-2, 0.25), (0.1, 0.3), (0.3, 0.45), (0.95, 0.82)]),
         pages: vec![
             page(Chunk, 350.0, 100.0, 350.0),
@@ -171,6 +172,7 @@ fn engine() -> EngineCosts {
         stream: Curve::of(&[(1e6, 0.0), (16e6, 0.02), (64e6, 0.05)]),
         line: Curve::of(&[(8e6, 0.0), (32e6, 5.0), (64e6, 5.3)]),
         line_apart: Curve::of(&[(8e6, 1.0), (32e6, 10.0), (64e6, 12.0)]),
+        line_slotted: Curve::of(&[(8e6, 2.0), (32e6, 20.0), (64e6, 25.0)]),
         admit_byte: exact(0.02),
         admit_page: exact(200.0),
         admit_slotted_row: exact(2.8),

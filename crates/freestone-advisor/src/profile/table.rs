@@ -113,10 +113,12 @@ impl Rows {
         ] {
             self.put("engine", name, measured, unit);
         }
+        self.curve("engine", "time beside other scans, threads", &engine.crowd, "");
         self.curve("engine", "list of rows, share", &engine.select, "ns/row");
         self.curve("engine", "values beyond the caches, bytes scanned", &engine.stream, "ns/byte");
         self.curve("engine", "tuples beyond the caches, bytes scanned", &engine.line, "ns/line");
         self.curve("engine", "long tuples beyond the caches, bytes scanned", &engine.line_apart, "ns/line");
+        self.curve("engine", "slotted tuples beyond the caches, bytes scanned", &engine.line_slotted, "ns/line");
         for page in &engine.pages {
             let form = format!("{:?}", page.form).to_lowercase();
             self.curve("page", &format!("{form} decode, pages a granule"), &page.decode, "ns/page");
