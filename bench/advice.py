@@ -2,9 +2,10 @@
 
 python bench/advice.py --workloads 10 --rows 1000000 --columns 8 --random 20 --json advice.json
 
-Each workload is a synthetic table of its own, seeded, with queries of random columns, predicates and outputs. They run on it, stored
-as rows, as often as their weights say, and advice is by the log of that. The advised design is made as a table, and so are the others; then all tables answer all queries, in turns, and every answer is checked
-against that of the first table. What is measured is the engine itself, its planner and results included.
+Each workload is a synthetic table of its own, seeded, with queries of random columns, predicates and outputs. They run on it,
+stored as rows, as often as their weights say, and advice is by the log of that. The advised design is made as a table, and so
+are the others; then all tables answer all queries, in turns, and every answer is checked against that of the first table. What
+is measured is the engine itself, its planner and results included.
 """
 
 import argparse

@@ -318,7 +318,7 @@ fn propose(
         break_even_runs: break_even(conversion.ms, now_ms - total.ms),
         design: design.clone(),
         total,
-        statements: Statements::predicted(&queries),
+        statements: Statements::of(&queries, &[]),
         queries,
         bytes: model.bytes(design),
         conversion,

@@ -26,7 +26,7 @@ use crate::column::{self, Body, ByteCodec, Span, codec_of, form_of, nulls_of};
 use crate::frame::HEADER_BYTES;
 
 pub(crate) use decode::{LastPieces, Payload, Received, decode, decode_one, receive};
-pub(crate) use encode::{Job, Recipe, RowLimit, encode_one};
+pub(crate) use encode::{ChunkFrames, Job, Recipe, RowLimit, encode_one};
 
 /// Chunks have at most so many rows.
 pub const ROWS_MAX: usize = 1 << 16;

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::adapt::{self, Link};
 use crate::batch::{Batch, BatchBytes, Column, StoredShared};
-use crate::chunk::{Job, Recipe, RowLimit, rows_max};
+use crate::chunk::{ChunkFrames, Job, Recipe, RowLimit, rows_max};
 use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
@@ -100,20 +100,17 @@ pub(crate) struct ChunkSender {
 
 /// Chunks of one job, in work or done.
 struct Item {
-    frames: Frames,
+    chunks: Chunks,
     /// States that the chunks refer to, and how many entries of each.
     needs: Vec<(u32, usize)>,
     /// Whether what follows may go on another stream.
     ends_run: bool,
 }
 
-enum Frames {
-    Done(Chunks),
-    InWork(JoinHandle<Result<Chunks>>),
+enum Chunks {
+    Done(Vec<ChunkFrames>),
+    InWork(JoinHandle<Result<Vec<ChunkFrames>>>),
 }
-
-/// The frames of each chunk.
-type Chunks = Vec<Vec<Vec<u8>>>;
 
 /// Small batches that wait to become one.
 struct Small {
@@ -226,7 +223,7 @@ impl ChunkSender {
                 row: self.context.row,
             };
             let estimate = all_bytes as f64 * job.rows.len() as f64 / rows as f64;
-            self.push(Item { frames: self.encode(job, estimate)?, needs: needs.clone(), ends_run }).await?;
+            self.push(Item { chunks: self.encode(job, estimate)?, needs: needs.clone(), ends_run }).await?;
         }
         self.rows += rows as u64;
         self.before = batch.has_stored().then_some(batch);
@@ -285,7 +282,7 @@ impl ChunkSender {
     }
 
     /// Encodes small jobs at once, others on a thread for work.
-    fn encode(&self, job: Job, estimate: f64) -> Result<Frames> {
+    fn encode(&self, job: Job, estimate: f64) -> Result<Chunks> {
         let (pool, ratio, id) = (self.context.pool.clone(), self.ratio.clone(), self.context.id);
         let work = move || {
             let mut chunks = job.encode(&|| pool.take())?;
@@ -298,9 +295,9 @@ impl ChunkSender {
             Ok(chunks)
         };
         if estimate < SMALL_BYTES as f64 {
-            return work().map(Frames::Done);
+            return work().map(Chunks::Done);
         }
-        Ok(Frames::InWork(tokio::task::spawn_blocking(work)))
+        Ok(Chunks::InWork(tokio::task::spawn_blocking(work)))
     }
 
     async fn push(&mut self, item: Item) -> Result<()> {
@@ -488,9 +485,9 @@ impl Carrier {
         for (id, entries) in &item.needs {
             self.send_state(*id, *entries).await?;
         }
-        let chunks = match item.frames {
-            Frames::Done(chunks) => chunks,
-            Frames::InWork(work) => {
+        let chunks = match item.chunks {
+            Chunks::Done(chunks) => chunks,
+            Chunks::InWork(work) => {
                 work.await.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
             }
         };

@@ -3,7 +3,7 @@
 use freestone_store::design::Design;
 use serde::{Deserialize, Serialize};
 
-use super::{Advice, Proposal, text};
+use super::{Advice, Proposal, Statements, text};
 use crate::error::{AdvisorError, Result};
 
 /// A design as it was measured on a sample.
@@ -61,7 +61,10 @@ impl Advice {
                 note(proposal, &measurements[index], totals[index].0);
             }
         }
-        self.refine_statements();
+        let measured_now: Vec<Option<f64>> = self.current.queries.iter().map(|query| query.measured_ms).collect();
+        for proposal in &mut self.designs {
+            proposal.statements = Statements::of(&proposal.queries, &measured_now);
+        }
         // Stable: those not measured keep their order by prediction, behind the others.
         self.designs.sort_by(|a, b| {
             let key = |p: &Proposal| p.measured_ms.unwrap_or(f64::INFINITY);

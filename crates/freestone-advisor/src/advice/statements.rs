@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Advice, Proposal, QueryCost};
+use super::QueryCost;
 
 /// The statements whose times are known, in one run of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -16,41 +16,23 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// What the statements of a proposal's queries take; `None` where no time is known. `gain` gives a scan's time in the
-    /// design by its time now.
-    fn of(queries: &[QueryCost], gain: impl Fn(usize) -> f64) -> Option<Self> {
+    /// What the statements of a design's queries take; `None` where no time is known. A scan gains what it gained on a sample,
+    /// where `measured_now` has its time as the table is stored now and the query that in the design; else what is predicted.
+    pub(super) fn of(queries: &[QueryCost], measured_now: &[Option<f64>]) -> Option<Self> {
         let mut sum = Statements { now_ms: 0.0, scans_ms: 0.0, then_ms: 0.0 };
         for (at, query) in queries.iter().enumerate() {
             let Some(statement_ms) = query.statement_ms else { continue };
+            let measured_now = measured_now.get(at).copied().flatten().filter(|ms| *ms > 0.0);
+            let share = match (query.measured_ms, measured_now) {
+                (Some(then), Some(now)) => then / now,
+                _ => 1.0 / query.ratio.max(f64::MIN_POSITIVE),
+            };
             // A prediction above the whole statement's time is wrong, but not in which part of it is the scan.
             let scan_ms = query.current.ms.min(statement_ms);
             sum.now_ms += query.weight * statement_ms;
             sum.scans_ms += query.weight * scan_ms;
-            sum.then_ms += query.weight * (statement_ms - scan_ms + scan_ms * gain(at));
+            sum.then_ms += query.weight * (statement_ms - scan_ms + scan_ms * share);
         }
         (sum.now_ms > 0.0).then_some(sum)
-    }
-
-    /// By the model alone.
-    pub(super) fn predicted(queries: &[QueryCost]) -> Option<Self> {
-        Self::of(queries, |at| 1.0 / queries[at].ratio.max(f64::MIN_POSITIVE))
-    }
-}
-
-impl Proposal {
-    fn refine_statements(&mut self, now_ms: &[Option<f64>]) {
-        let ratio = |at: usize| match (self.queries[at].measured_ms, now_ms[at]) {
-            (Some(then), Some(now)) if now > 0.0 => then / now,
-            _ => 1.0 / self.queries[at].ratio.max(f64::MIN_POSITIVE),
-        };
-        self.statements = Statements::of(&self.queries, ratio);
-    }
-}
-
-impl Advice {
-    /// Where scans were measured on a sample, what they gained there counts.
-    pub(super) fn refine_statements(&mut self) {
-        let now_ms: Vec<Option<f64>> = self.current.queries.iter().map(|query| query.measured_ms).collect();
-        self.designs.iter_mut().for_each(|proposal| proposal.refine_statements(&now_ms));
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, units};
+use freestone_store::scan::{ScanRequest, units};
 
 use super::pages;
-use super::scans::Bench;
+use super::scans::{Bench, UNIT_ROWS};
 use super::timing::{Timing, quicker_half};
 use crate::error::Result;
 use crate::profile::{Curve, Measured};
@@ -46,7 +46,7 @@ fn together(count: usize, benches: &[Bench], request: &Arc<ScanRequest>) -> Resu
         barrier.wait();
         let start = Instant::now();
         for bench in benches.iter().cycle().take(SCANS * benches.len()) {
-            scan(bench, request)?;
+            bench.run(request, &units(&bench.table, UNIT_ROWS))?;
         }
         Ok(start.elapsed().as_nanos() as f64)
     };
@@ -58,16 +58,4 @@ fn together(count: usize, benches: &[Bench], request: &Arc<ScanRequest>) -> Resu
         }
         Ok(longest)
     })
-}
-
-fn scan(bench: &Bench, request: &Arc<ScanRequest>) -> Result<()> {
-    let mut cursor = Cursor::new(bench.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
-    for unit in units(&bench.table, 1 << 16) {
-        cursor.scan(&unit, None)?;
-        while let Some(batch) = cursor.next_ready() {
-            drop(batch);
-        }
-    }
-    drop(cursor.finish()?);
-    Ok(())
 }

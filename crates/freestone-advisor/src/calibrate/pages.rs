@@ -112,16 +112,13 @@ fn near(value: f64, from: Measured) -> Measured {
 /// The same scans of tables that fit the caches and of tables that do not.
 fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let sizes: &[usize] = if timing.is_quick() { &[14, 16] } else { &[15, 17, 19, 21, 22, 23] };
-    let largest = 1usize << sizes[sizes.len() - 1];
-    let plain = columns(largest, 1, 63);
-    let mut points = vec![];
-    for log in sizes {
-        let part: Vec<Named> = plain.iter().map(|(n, a, _)| (n.clone(), a.slice(0, 1 << log), "plain")).collect();
-        let bench = Bench::new(&part, &[("design", "column")], true)?;
+    let sizes: Vec<usize> = sizes.iter().map(|log| 1 << log).collect();
+    let mut plain = columns(sizes[sizes.len() - 1], 1, 63);
+    plain[0].2 = "plain";
+    costs.stream = by_size(&plain, &sizes, "column", |bench| {
         let bytes = bench.rows * 8.0;
-        points.push((bytes, bench.scan(&[0], &[], timing)?.scaled(1.0 / bytes)));
-    }
-    costs.stream = above_first(points);
+        Ok((bytes, bench.scan(&[0], &[], timing)?.scaled(1.0 / bytes)))
+    })?;
     drop(plain);
     // A tuple is two lines long, or eight, and one field of it is read.
     costs.line = tuples_beyond_caches(COLUMNS, timing)?;
@@ -158,20 +155,26 @@ fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
 /// Nanoseconds of a line where a field of each row is read, which are so many lines, in tables of the first rows, beyond
 /// what it takes in the smallest.
 fn field_beyond(all: &[Named], sizes: &[usize], design: &str, lines: f64, timing: &Timing) -> Result<Curve> {
-    let mut points = vec![];
-    for rows in sizes {
-        let part: Vec<Named> = all.iter().map(|(n, a, _)| (n.clone(), a.slice(0, *rows), "")).collect();
-        let bench = Bench::new(&part, &[("design", design)], true)?;
+    by_size(all, sizes, design, |bench| {
         let (_, bytes) = bench.pages(0)?;
         // What a scan costs whatever it reads would be much of the few rows that fit a near cache.
         let read = bench.scan(&[5], &[], timing)?.minus(bench.scan(&[], &[], timing)?);
-        points.push((bytes, read.scaled(1.0 / (bench.rows * lines))));
-    }
-    Ok(above_first(points))
+        Ok((bytes, read.scaled(1.0 / (bench.rows * lines))))
+    })
 }
 
-/// What each point costs beyond the first.
-fn above_first(points: Vec<(f64, Measured)>) -> Curve {
+/// What `point` measures of tables of the first so many rows, beyond what it measures of the first table.
+fn by_size(
+    all: &[Named],
+    sizes: &[usize],
+    design: &str,
+    point: impl Fn(&Bench) -> Result<(f64, Measured)>,
+) -> Result<Curve> {
+    let mut points: Vec<(f64, Measured)> = vec![];
+    for rows in sizes {
+        let part: Vec<Named> = all.iter().map(|(n, a, encoding)| (n.clone(), a.slice(0, *rows), *encoding)).collect();
+        points.push(point(&Bench::new(&part, &[("design", design)], true)?)?);
+    }
     let first = points.first().map_or(Measured::default(), |p| p.1);
-    Curve::new(points.into_iter().map(|(x, m)| (x, m.minus(first))).collect())
+    Ok(Curve::new(points.into_iter().map(|(x, m)| (x, m.minus(first))).collect()))
 }

@@ -7,7 +7,7 @@ use arrow_schema::{Field, Schema};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::design::Design;
 use freestone_store::media::Memory;
-use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, units};
+use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, units};
 use freestone_store::schema::TableSchema;
 use freestone_store::{Store, StoreOptions, Table};
 
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::profile::Measured;
 
 /// Rows of a unit.
-const UNIT_ROWS: usize = 65536;
+pub const UNIT_ROWS: usize = 65536;
 /// Rows of a granule.
 pub const GRANULE: f64 = 8192.0;
 
@@ -73,17 +73,20 @@ impl Bench {
     pub fn time_units(&self, request: ScanRequest, unit_rows: usize, timing: &Timing) -> Result<Measured> {
         let request = Arc::new(request);
         let all = units(&self.table, unit_rows);
-        timing.measure_each(|| {
-            let mut cursor = Cursor::new(self.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
-            for unit in &all {
-                cursor.scan(unit, None)?;
-                while let Some(batch) = cursor.next_ready() {
-                    drop(batch);
-                }
+        timing.measure_each(|| self.run(&request, &all).map(|()| 1.0))
+    }
+
+    /// One scan, of which nobody keeps the rows.
+    pub fn run(&self, request: &Arc<ScanRequest>, units: &[Unit]) -> Result<()> {
+        let mut cursor = Cursor::new(self.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
+        for unit in units {
+            cursor.scan(unit, None)?;
+            while let Some(batch) = cursor.next_ready() {
+                drop(batch);
             }
-            drop(cursor.finish()?);
-            Ok(1.0)
-        })
+        }
+        drop(cursor.finish()?);
+        Ok(())
     }
 
     /// A scan of some columns, of the rows that some predicates leave.

@@ -127,6 +127,6 @@ mod tests {
         }
         let expected = [(0, Some(1)), (2, Some(3)), (4, None), (1, None), (3, None), (5, None), (6, None)];
         assert_eq!(taken, expected);
-        assert!(threads.iter_mut().all(|partition| partition.take().is_none()));
+        assert!(threads.iter_mut().all(|thread| thread.take().is_none()));
     }
 }

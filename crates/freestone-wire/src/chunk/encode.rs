@@ -24,6 +24,9 @@ pub(crate) struct Recipe {
     pub continues: bool,
 }
 
+/// The frames of a chunk, all but the last of them parts: payloads behind [`HEADER_BYTES`] bytes.
+pub(crate) type ChunkFrames = Vec<Vec<u8>>;
+
 /// A batch, or as much of one as makes one chunk.
 pub(crate) struct Job {
     pub batch: Arc<Batch>,
@@ -61,20 +64,14 @@ impl RowLimit {
 }
 
 impl Job {
-    /// The chunks of the job's rows, more than one where they are too large: for each its frames, payloads behind
-    /// [`HEADER_BYTES`] bytes. `take` gives buffers.
-    pub fn encode(&self, take: &dyn Fn() -> Vec<u8>) -> Result<Vec<Vec<Vec<u8>>>> {
+    /// The chunks of the job's rows, more than one where they are too large. `take` gives buffers.
+    pub fn encode(&self, take: &dyn Fn() -> Vec<u8>) -> Result<Vec<ChunkFrames>> {
         let mut chunks = vec![];
         self.encode_rows(self.rows.clone(), take, &mut chunks)?;
         Ok(chunks)
     }
 
-    fn encode_rows(
-        &self,
-        rows: Range<usize>,
-        take: &dyn Fn() -> Vec<u8>,
-        chunks: &mut Vec<Vec<Vec<u8>>>,
-    ) -> Result<()> {
+    fn encode_rows(&self, rows: Range<usize>, take: &dyn Fn() -> Vec<u8>, chunks: &mut Vec<ChunkFrames>) -> Result<()> {
         let mut out = Frames::new(take, self.chunk_bytes_max, self.batch.has_stored());
         self.encode_chunk(rows.clone(), &mut out)?;
         if rows.len() == 1 {
@@ -128,7 +125,7 @@ impl Job {
 /// A chunk's payload as it is written: its frames, behind [`HEADER_BYTES`] bytes each.
 struct Frames<'t> {
     take: &'t dyn Fn() -> Vec<u8>,
-    frames: Vec<Vec<u8>>,
+    frames: ChunkFrames,
     /// Bytes of the payload before the last frame.
     before: usize,
     frame_bytes_max: usize,
