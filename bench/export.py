@@ -78,6 +78,12 @@ ENGINES: dict[str, Engine] = {
         "batches of 8 Ki rows, texts of few values as dictionaries",
         {"rows": 8192, "dictionaries": True},
     ),
+    "flight-cpp:computes": Engine(
+        "peers",
+        "flight",
+        "the same, computed by Arrow for each request, where the others hold the computed result ready",
+        {"rows": 8192, "dictionaries": True, "computes": True},
+    ),
     "flight-cpp:lz4": Engine("peers", "flight", "batches of 16 Ki rows, LZ4", {"rows": 16384, "codec": "lz4"}),
     "flight-cpp:zstd": Engine("peers", "flight", "batches of 16 Ki rows, Zstandard", {"rows": 16384, "codec": "zstd"}),
     "flight-rust": Engine("flight-rust", "flight", "Arrow Flight Rust (arrow-flight), its default messages of 2 MB"),

@@ -100,18 +100,28 @@ def plain(table: pa.Table) -> pa.Table:
 
 
 def compute(table: pa.Table) -> pa.Table:
-    """What `computed_sql` gives, computed by Arrow."""
-    columns = []
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if is_text(field.type):
-            columns.append(pc.binary_join_element_wise(column, "!", ""))
-        elif pa.types.is_date32(field.type):
-            columns.append(pc.add(column.cast(pa.int32()), pa.scalar(1, pa.int32())).cast(pa.date32()))
-        elif pa.types.is_timestamp(field.type):
-            columns.append(pc.add(column.cast(pa.int64()), DAY_US).cast(field.type))
-        else:
-            columns.append(pc.negate(column).cast(field.type))
-    return pa.table(columns, schema=table.schema)
+    """What `query` gives, computed by Arrow."""
+    columns = [computed(column) for column in table.columns]
+    fields = [field.with_type(column.type) for field, column in zip(table.schema, columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def computed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column's values made anew; of dictionaries, their entries."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        made = [
+            pa.DictionaryArray.from_arrays(c.indices, pc.binary_join_element_wise(c.dictionary, "!", ""))
+            for c in column.chunks
+        ]
+        return pa.chunked_array(made, type=kind)
+    if is_text(kind):
+        return pc.binary_join_element_wise(column, "!", "")
+    if pa.types.is_date32(kind):
+        return pc.add(column.cast(pa.int32()), pa.scalar(1, pa.int32())).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return pc.add(column.cast(pa.int64()), DAY_US).cast(kind)
+    return pc.negate(column).cast(kind)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -196,7 +196,8 @@ class Peers(Server):
     def start(self) -> None:
         job = {"host": self.place.host} | {
             form: {kind: str(self.dataset.path(form, kind)) for kind in ("arrow", "csv")}
-            for form in self.options["forms"]
+            # What is computed for each request is computed of the stored rows.
+            for form in ["stored", *self.options["forms"]]
         }
         command = [sys.executable, HERE / "export_peers.py", json.dumps(job)]
         process = self.spawn(command, stdout=subprocess.PIPE)

@@ -14,6 +14,7 @@ mod bitpack;
 pub mod bits;
 mod choose;
 mod chunk;
+mod distinct;
 mod encode;
 mod encodings;
 mod error;
@@ -32,6 +33,7 @@ mod views;
 
 pub use choose::{Candidate, Choice, ChooseOptions, Stats, choose};
 pub use chunk::{Chunk, IntTarget, Rows, Scratch};
+pub use distinct::Distinct;
 pub use encode::{Prepared, encode, fit, plans, prepare};
 pub use error::CodecError;
 #[doc(hidden)]

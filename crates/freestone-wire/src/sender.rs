@@ -135,7 +135,7 @@ impl ChunkSender {
                 states: states.clone(),
                 sent: HashMap::new(),
                 ring: context.ring.clone().filter(|_| at == 0),
-                is_main: at == 0,
+                is_alone: streams.len() == 1,
                 unpaid: 0,
             };
             tokio::spawn(carrier.run(receiver.clone(), header))
@@ -370,7 +370,7 @@ struct Carrier {
     /// How many entries, or bytes, of each state this stream has sent.
     sent: HashMap<u32, usize>,
     ring: Option<Arc<crate::memory::Ring>>,
-    is_main: bool,
+    is_alone: bool,
     /// Chunks that were sent without credit.
     unpaid: usize,
 }
@@ -382,8 +382,9 @@ impl Carrier {
         loop {
             match self.run_of_chunks(&items, std::mem::take(&mut is_first)).await {
                 Ok(true) => {}
-                // The main stream's last chunk goes out with what completes the result.
-                Ok(false) => return if self.is_main { Ok(()) } else { self.stream.flush().await },
+                // The last chunk goes out with what completes the result; but that waits for the other streams, and they may
+                // wait for credit that the reader gives when it has read this one.
+                Ok(false) => return if self.is_alone { Ok(()) } else { self.stream.flush().await },
                 Err(error) => {
                     self.context.cancel.send_replace(true);
                     return Err(error);

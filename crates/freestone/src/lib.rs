@@ -40,6 +40,7 @@ mod many;
 mod memory;
 mod merger;
 mod names;
+mod once_per_text;
 mod options;
 mod plans;
 mod provider;

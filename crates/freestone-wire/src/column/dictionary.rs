@@ -8,10 +8,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray};
 use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
-use freestone_codec::Views;
+use freestone_codec::{Distinct, Views};
 
 use super::strings::string_array;
 use crate::error::Result;
@@ -32,23 +32,26 @@ pub struct Codes {
 impl Codes {
     /// The codes of a column of strings, 0 where it is NULL; `None` if there are too many different ones.
     pub fn encode(&mut self, array: &ArrayRef) -> Option<Vec<i64>> {
-        let mut codes = Vec::with_capacity(array.len());
-        macro_rules! rows {
-            ($array:expr, $bytes:expr) => {
-                for text in $array.iter() {
-                    codes.push(match text {
-                        Some(text) => i64::from(self.code($bytes(text))?),
-                        None => 0,
-                    });
-                }
-            };
-        }
         match array.data_type() {
-            DataType::BinaryView => rows!(array.as_binary_view(), |text| text),
-            DataType::Utf8View => rows!(array.as_string_view(), str::as_bytes),
-            _ => return None,
+            DataType::BinaryView => self.codes_of(array.as_binary_view()),
+            DataType::Utf8View => self.codes_of(&array.as_string_view().clone().to_binary_view()),
+            _ => None,
         }
-        Some(codes)
+    }
+
+    /// Looks each view up once where rows share views, as those of stored dictionaries do.
+    fn codes_of(&mut self, array: &BinaryViewArray) -> Option<Vec<i64>> {
+        let mut code = |row| match array.is_null(row) {
+            true => Some(0),
+            false => self.code(array.value(row)).map(i64::from),
+        };
+        match Distinct::of(array.views(), |row| array.is_valid(row), array.len() / 8) {
+            Some(distinct) => {
+                let codes: Vec<i64> = distinct.rows.iter().map(|row| code(*row as usize)).collect::<Option<_>>()?;
+                Some(distinct.codes.iter().map(|distinct| codes[*distinct as usize]).collect())
+            }
+            None => (0..array.len()).map(code).collect(),
+        }
     }
 
     fn code(&mut self, text: &[u8]) -> Option<u32> {

@@ -8,6 +8,7 @@
 //! ```
 //! The sentinels are no UTF-8, so they are for text only.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, StringArray, StringViewArray};
@@ -24,27 +25,86 @@ const FIXED_MAX: usize = 12;
 
 /// Calls `f` with each row's string, an empty one where it is NULL.
 fn for_each<'a>(array: &'a ArrayRef, mut f: impl FnMut(usize, &'a [u8])) {
-    macro_rules! rows {
-        ($array:expr) => {{
-            let array = $array;
-            let (views, buffers) = (array.views(), array.data_buffers());
-            let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-            for (row, view) in views.iter().enumerate() {
-                let len = *view as u32 as usize;
-                if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-                    f(row, &[]);
-                } else if len <= 12 {
-                    f(row, &as_bytes(view)[4..4 + len]);
-                } else {
-                    let (buffer, at) = ((*view >> 64) as u32 as usize, (*view >> 96) as usize);
-                    f(row, &buffers[buffer][at..at + len]);
-                }
-            }
-        }};
+    let (views, buffers) = parts(array);
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    for (row, view) in views.iter().enumerate() {
+        match nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            true => f(row, &[]),
+            false => f(row, text(view, buffers)),
+        }
     }
+}
+
+/// Appends all strings, `total` bytes, NULLs as empty ones. Those that lie one behind the other are copied together, and
+/// short ones as so many bytes as they may have: what is too much is overwritten by the next.
+fn put_texts(array: &ArrayRef, total: usize, out: &mut Vec<u8>) {
+    let (views, buffers) = parts(array);
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let mut to = out.len();
+    out.resize(to + total + AT_ONCE, 0);
+    let (mut buffer, mut run) = (0, 0..0);
+    for (row, view) in views.iter().enumerate() {
+        let len = *view as u32 as usize;
+        if len == 0 || nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            continue;
+        }
+        let (own, at) = place(*view);
+        if len > INLINE_MAX && own == buffer && at == run.end {
+            run.end += len;
+            continue;
+        }
+        to = put_run(buffers, buffer, &run, out, to);
+        if len > INLINE_MAX {
+            (buffer, run) = (own, at..at + len);
+            continue;
+        }
+        (buffer, run) = (0, 0..0);
+        out[to..to + 16].copy_from_slice(&(*view >> 32).to_le_bytes());
+        to += len;
+    }
+    to = put_run(buffers, buffer, &run, out, to);
+    out.truncate(to);
+}
+
+/// Bytes that are copied at once.
+const AT_ONCE: usize = 32;
+
+/// Copies a part of one buffer to `out[to..]`, which has room for [`AT_ONCE`] bytes more; gives where it ends.
+#[inline]
+fn put_run(buffers: &[Buffer], buffer: usize, run: &Range<usize>, out: &mut [u8], to: usize) -> usize {
+    if run.is_empty() {
+        return to;
+    }
+    let from = &buffers[buffer][run.start..];
+    match from.first_chunk::<AT_ONCE>().filter(|_| run.len() <= AT_ONCE) {
+        Some(bytes) => out[to..to + AT_ONCE].copy_from_slice(bytes),
+        None => out[to..to + run.len()].copy_from_slice(&from[..run.len()]),
+    }
+    to + run.len()
+}
+
+/// The longest string that a view itself holds.
+const INLINE_MAX: usize = 12;
+
+/// The buffer, and where in it, of a string that its view does not hold.
+fn place(view: u128) -> (usize, usize) {
+    ((view >> 64) as u32 as usize, (view >> 96) as usize)
+}
+
+fn text<'a>(view: &'a u128, buffers: &'a [Buffer]) -> &'a [u8] {
+    let len = *view as u32 as usize;
+    if len <= INLINE_MAX {
+        return &as_bytes(view)[4..4 + len];
+    }
+    let (buffer, at) = place(*view);
+    &buffers[buffer][at..at + len]
+}
+
+/// The views of a column of strings, and the buffers that they lead to.
+fn parts(array: &ArrayRef) -> (&[u128], &[Buffer]) {
     match array.data_type() {
-        DataType::BinaryView => rows!(array.as_binary_view()),
-        _ => rows!(array.as_string_view()),
+        DataType::BinaryView => (array.as_binary_view().views(), array.as_binary_view().data_buffers()),
+        _ => (array.as_string_view().views(), array.as_string_view().data_buffers()),
     }
 }
 
@@ -57,10 +117,7 @@ fn as_bytes(view: &u128) -> &[u8; 16] {
 
 /// Bytes of all strings, and the length of the shortest and the longest that is not NULL.
 pub fn lengths(array: &ArrayRef) -> (usize, usize, usize) {
-    let views: &[u128] = match array.data_type() {
-        DataType::BinaryView => array.as_binary_view().views(),
-        _ => array.as_string_view().views(),
-    };
+    let (views, _) = parts(array);
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
     let valid = views.iter().enumerate().filter(|(row, _)| nulls.is_none_or(|nulls| nulls.is_valid(*row)));
     let (total, least, most) = valid
@@ -110,8 +167,7 @@ pub fn encode(array: &ArrayRef, form: Form, sentinel: bool, out: &mut Vec<u8>) -
                     out[at..at + usize::from(width)].copy_from_slice(&bytes[..usize::from(width)]);
                 }),
             }
-            out.reserve(total);
-            for_each(array, |_, text| out.extend_from_slice(text));
+            put_texts(array, total, out);
             Some((nulls, width))
         }
     }
@@ -260,5 +316,39 @@ pub fn string_array(
         // prefixes and offsets are right, and ASCII is UTF-8 wherever it is cut.
         _ if is_ascii => Ok(Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })),
         _ => Ok(Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::UInt32Array;
+    use arrow::compute::{concat, take};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Views that follow each other, that come again, that hold their strings, in several buffers, and NULLs.
+        #[test]
+        fn strings_are_read_back(
+            texts in prop::collection::vec(prop::option::of("[a-zäß]{0,30}"), 1..40),
+            jumps in prop::collection::vec((any::<prop::sample::Index>(), 0usize..6), 0..30),
+            form in prop::sample::select(vec![Form::Lengths, Form::NulTerminated]),
+            sentinel: bool,
+        ) {
+            let one: ArrayRef = Arc::new(StringViewArray::from(texts.clone()));
+            let two: ArrayRef = Arc::new(StringViewArray::from_iter(texts.iter().rev().cloned()));
+            let both = concat(&[&one, &two]).unwrap();
+            let rows = jumps.iter().flat_map(|(at, len)| {
+                let from = at.index(both.len());
+                (from..(from + len).min(both.len())).map(|row| row as u32)
+            });
+            let array = take(&both, &UInt32Array::from_iter_values(rows), None).unwrap();
+            let mut out = vec![];
+            let (nulls, width) = encode(&array, form, sentinel, &mut out).unwrap();
+            let about = Body { nulls, width, ..Body::of(form) };
+            let read = decode(&Buffer::from_vec(out), about, &DataType::Utf8View, array.len()).unwrap();
+            prop_assert_eq!(&read, &array);
+        }
     }
 }
