@@ -5,7 +5,6 @@ mod confirm;
 mod statements;
 mod text;
 
-use freestone_store::cluster::DimensionPath;
 use freestone_store::design::Design;
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +31,6 @@ pub struct Options {
     pub pins: Pins,
     /// Designs that are costed and listed whatever they cost, unless they are beyond the budget.
     pub consider: Vec<Design>,
-    /// Dimensions to cluster by that the columns alone do not show: those over foreign keys.
-    pub dimensions: Vec<DimensionPath>,
     /// Copies of the table, itself included. 1: none besides it.
     pub max_copies: usize,
     /// Relative error of the model's ranking, 0.2 = 20 %: a predicted gain below it is no reason to convert.
@@ -49,7 +46,6 @@ impl Default for Options {
             memory: None,
             pins: Pins::default(),
             consider: vec![],
-            dimensions: vec![],
             max_copies: 1,
             model_error: 0.2,
             limits: Limits::default(),
@@ -154,12 +150,8 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
     check(model, workload, options)?;
     let names = Names::new(model, current.encode.clone());
     let mut evaluator = Evaluator::new(model, workload, names, options.budget);
-    let search_options = SearchOptions {
-        pins: options.pins.clone(),
-        dimensions: options.dimensions.clone(),
-        memory: options.memory,
-        limits: options.limits.clone(),
-    };
+    let search_options =
+        SearchOptions { pins: options.pins.clone(), memory: options.memory, limits: options.limits.clone() };
     let mut found = search(&mut evaluator, current, &search_options);
     found.retain(|f| f.score.excess <= 0.0 && f.score.ms.is_finite());
     let copies = match options.max_copies {

@@ -22,4 +22,4 @@ pub use error::{AdvisorError, Result};
 pub use model::{ScanModel, Setting};
 pub use profile::Profile;
 pub use statistics::TableStatistics;
-pub use workload::{Output, PredicateForm, Query, QueryPredicate, Workload};
+pub use workload::{Output, PathTest, PredicateForm, Query, QueryPredicate, Workload};

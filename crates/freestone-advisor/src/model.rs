@@ -250,6 +250,7 @@ impl CostModel for ScanModel {
             predicates: vec![],
             output: Output::Columns,
             order: vec![],
+            paths: vec![],
             statement_ms: None,
         };
         let (now, then) = (self.layout(&statistics.current), self.layout(design));

@@ -4,6 +4,7 @@
 
 mod encoded;
 mod order;
+mod paths;
 mod sample;
 mod zones;
 
@@ -21,6 +22,7 @@ use crate::error::{AdvisorError, Result};
 pub use encoded::{ChunkForm, DenseForm, SlottedForm};
 pub use order::Order;
 use order::Ordered;
+use paths::PathColumn;
 use sample::Sample;
 pub use sample::{SAMPLE_BLOCKS, sample_table};
 use zones::Zones;
@@ -36,6 +38,8 @@ pub struct TableStatistics {
     /// Bytes of the table's segments now, where a stored table was looked at.
     pub stored_bytes: Option<u64>,
     sample: Sample,
+    /// Attributes that foreign keys lead to, numbered behind the table's columns.
+    paths: Vec<PathColumn>,
     zones: Option<Zones>,
     orders: Mutex<HashMap<Order, Arc<Ordered>>>,
     forms: Mutex<encoded::Forms>,
@@ -82,7 +86,8 @@ impl TableStatistics {
         });
         let columns = columns.collect();
         let (orders, forms) = Default::default();
-        Ok(TableStatistics { schema, rows, current, columns, stored_bytes: None, sample, zones: None, orders, forms })
+        let (stored_bytes, zones, paths) = (None, None, vec![]);
+        Ok(TableStatistics { schema, rows, current, columns, stored_bytes, sample, paths, zones, orders, forms })
     }
 
     /// Statistics of a stored table, from blocks of its rows that this reads.
@@ -147,7 +152,7 @@ impl TableStatistics {
     /// The share of a column's values, in their order, that a zone of 2,048 rows spans when the rows lie in `order`: 0 where
     /// each has one value, near 1 where each has all.
     pub fn zone_span(&self, column: usize, order: &Order) -> f64 {
-        if let Some(zones) = self.zones.as_ref().filter(|_| order.is_current()) {
+        if let Some(zones) = self.zones.as_ref().filter(|_| order.is_current() && column < self.columns.len()) {
             return zones.span(column);
         }
         self.ordered(order).zone_span(column, self)

@@ -19,6 +19,9 @@ pub struct Query {
     pub columns: Vec<usize>,
     /// Conjuncts that the scan evaluates.
     pub predicates: Vec<QueryPredicate>,
+    /// What joins ask of attributes that foreign keys lead to: rows that are clustered by them are pruned by it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathTest>,
     pub output: Output,
     /// Columns by which the rows are wanted in order; empty when no order is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -32,6 +35,16 @@ pub struct Query {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryPredicate {
     pub column: usize,
+    /// Share of the rows that pass it alone, 0 to 1.
+    pub selectivity: f64,
+    pub form: PredicateForm,
+}
+
+/// A test of an attribute of another table, whose rows this table's rows reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathTest {
+    /// Columns with foreign keys, and the attribute, as a dimension of `cluster = '…'` names it.
+    pub path: Vec<String>,
     /// Share of the rows that pass it alone, 0 to 1.
     pub selectivity: f64,
     pub form: PredicateForm,

@@ -254,6 +254,41 @@ fn workloads_come_from_files_too() {
 }
 
 #[test]
+fn advice_clusters_by_what_foreign_keys_lead_to() {
+    let folder = folder();
+    let run = |arguments: &[&str]| {
+        let output = freestone_in(folder.path(), arguments, "");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let setup = "CREATE TABLE day (id INT PRIMARY KEY, year INT);
+        INSERT INTO day SELECT value, 1990 + value / 250 FROM range(2000);
+        CREATE TABLE shop (id INT PRIMARY KEY, region VARCHAR);
+        INSERT INTO shop SELECT value, 'R' || (value * 7 % 9) FROM range(900);
+        CREATE TABLE sale (day INT, shop INT, amount INT, a INT, b INT, c INT,
+            FOREIGN KEY (day) REFERENCES day (id), FOREIGN KEY (shop) REFERENCES shop (id));
+        INSERT INTO sale SELECT value * 7919 % 2000, value * 104729 % 900, value % 1000, value, value * 3 % 777, value % 13
+            FROM range(400000)";
+    run(&["db", "-c", setup]);
+    let query = "SELECT sum(amount), sum(a), sum(b), sum(c) FROM sale JOIN day ON sale.day = day.id JOIN shop ON sale.shop = shop.id
+        WHERE year = 1993 AND region = 'R4'";
+    let before = run(&["db", "--format", "csv", "-c", query]);
+    let advice = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&run(&[&["advise", "db", "--table", "sale", "--json"], arguments].concat())).expect("JSON")
+    };
+    // Verified: a sample is clustered by the codes of years and regions.
+    let verified = advice(&[]);
+    assert!(verified[0]["designs"][0]["measured_ms"].is_number(), "{verified}");
+    let best = advice(&["--no-verify"])[0]["designs"][0]["apply"].as_str().expect("SQL").to_owned();
+    assert!(best.contains("cluster = ") && best.contains("day.year") && best.contains("shop.region"), "{best}");
+    run(&["advise", "db", "--table", "sale", "--no-verify", "--apply"]);
+    let design = run(&["db", "--format", "csv", "-c", "SELECT design FROM freestone_tables() WHERE name = 'sale'"]);
+    assert!(design.contains("day.year") && design.contains("shop.region"), "{design}");
+    assert_eq!(run(&["db", "--format", "csv", "-c", query]), before);
+    assert_eq!(advice(&["--no-verify"])[0]["keep"], true, "it is clustered already");
+}
+
+#[test]
 fn calibration_is_kept_and_shown() {
     let folder = folder();
     let profile = folder.path().join("profile.json");

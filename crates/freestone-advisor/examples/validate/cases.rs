@@ -240,7 +240,16 @@ fn query(number: usize, table: &RandomTable, statistics: &TableStatistics, rando
         kinds.join("; "),
         tests.join(" and ")
     );
-    let query = Query { name, weight: 1.0, columns, predicates: asked, output, order: vec![], statement_ms: None };
+    let query = Query {
+        name,
+        weight: 1.0,
+        columns,
+        predicates: asked,
+        output,
+        order: vec![],
+        paths: vec![],
+        statement_ms: None,
+    };
     RandomQuery { query, predicates }
 }
 

@@ -18,8 +18,10 @@ pub struct Pruned {
     pub density: f64,
 }
 
-/// Runs of values that a list has, where nothing else is known.
+/// Runs of values that a list has at most: of more values some lie beside each other.
 const LIST_RUNS: f64 = 8.0;
+/// The same for attributes of other tables, of which one has few values.
+const PATH_RUNS: f64 = 2.0;
 /// Zones of a granule, and of a unit.
 const GRANULE_ZONES: f64 = 4.0;
 const UNIT_ZONES: f64 = 32.0;
@@ -32,11 +34,7 @@ impl Pruned {
         for predicate in &query.predicates {
             let share = predicate.selectivity.clamp(0.0, 1.0);
             let span = statistics.zone_span(predicate.column, &layout.order);
-            let runs = match predicate.form {
-                PredicateForm::Equal | PredicateForm::Range => 1.0,
-                PredicateForm::In => LIST_RUNS,
-                PredicateForm::Other => f64::INFINITY,
-            };
+            let runs = runs(predicate.form, share * statistics.columns[predicate.column].distinct);
             // A run of values is met by the zones that span its ends, and by those between.
             let left = (share + runs * span).clamp(1.0 / all_zones, 1.0);
             let ends = (2.0 * runs * span).min(left);
@@ -49,6 +47,9 @@ impl Pruned {
             zones *= left;
             clustered = clustered.min(left);
         }
+        let of_paths = path_shares(layout, query, statistics, all_zones);
+        zones *= of_paths.iter().product::<f64>();
+        clustered = of_paths.into_iter().fold(clustered, f64::min);
         let density = open.iter().map(|(_, passing)| passing).product();
         let zones = zones.max(1.0 / all_zones);
         // Zones left lie together where one predicate rules them out, so granules and units go with them.
@@ -58,4 +59,37 @@ impl Pruned {
         };
         Pruned { zones, units: of_run(UNIT_ZONES), granules: of_run(GRANULE_ZONES), open, density }
     }
+}
+
+/// Runs of values that a test's values are, of which there are about so many.
+fn runs(form: PredicateForm, values: f64) -> f64 {
+    match form {
+        PredicateForm::Equal | PredicateForm::Range => 1.0,
+        PredicateForm::In => values.clamp(1.0, LIST_RUNS),
+        PredicateForm::Other => f64::INFINITY,
+    }
+}
+
+/// Shares of the zones that tests of referenced tables leave where rows are clustered by attributes of those: one for each
+/// foreign key, as attributes of one row belong together.
+fn path_shares(layout: &Layout, query: &Query, statistics: &TableStatistics, all_zones: f64) -> Vec<f64> {
+    let mut by_key: Vec<(&str, f64)> = vec![];
+    for test in &query.paths {
+        let (Some(column), Some((_, keys))) = (statistics.path_column(&test.path), test.path.split_last()) else {
+            continue;
+        };
+        let Some(key) = keys.first().filter(|_| statistics.is_clustered_over(keys, &layout.order)) else { continue };
+        let runs = match test.form {
+            PredicateForm::Equal | PredicateForm::Range => 1.0,
+            PredicateForm::In => PATH_RUNS,
+            PredicateForm::Other => continue,
+        };
+        let met = statistics.zones_met(column, &layout.order, test.selectivity.clamp(0.0, 1.0), runs);
+        let left = met.clamp(1.0 / all_zones, 1.0);
+        match by_key.iter_mut().find(|(known, _)| *known == key.as_str()) {
+            Some((_, least)) => *least = least.min(left),
+            None => by_key.push((key.as_str(), left)),
+        }
+    }
+    by_key.into_iter().map(|(_, left)| left).collect()
 }

@@ -4,7 +4,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use freestone_store::schema::TableSchema;
 
 use super::*;
-use crate::workload::{PredicateForm, QueryPredicate};
+use crate::workload::{PathTest, PredicateForm, QueryPredicate};
 
 /// Sixteen columns of 24 bits, of which the first two rise; a tenth of the rows are the sample.
 fn statistics() -> Arc<TableStatistics> {
@@ -45,6 +45,7 @@ fn query(columns: usize, predicates: &[(usize, f64)]) -> Query {
         predicates: predicates.collect(),
         output: Output::Columns,
         order: vec![],
+        paths: vec![],
         statement_ms: None,
     }
 }
@@ -126,4 +127,68 @@ fn every_family_has_a_cost_in_every_form() {
             assert!(cost.ms.is_finite() && cost.ms > 0.0, "{preset} {encoding}");
         }
     }
+}
+
+/// A table of 81,920 rows that references one of 1,000, whose attribute has 50 values.
+fn star() -> ScanModel {
+    let store = freestone_store::Store::in_memory(freestone_store::StoreOptions::default()).expect("a store");
+    let numbers = |rows: i64, value: &dyn Fn(i64) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..rows).map(value)))
+    };
+    let mixed = |row: i64| (row as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    let shop = RecordBatch::try_from_iter([
+        ("id", numbers(1000, &|row| row)),
+        ("region", numbers(1000, &|row| mixed(row + 7) as i64 % 50)),
+    ]);
+    let sale = RecordBatch::try_from_iter([
+        ("shop", numbers(81_920, &|row| mixed(row) as i64 % 1000)),
+        ("amount", numbers(81_920, &|row| mixed(row + 99) as i64)),
+    ]);
+    let mut transaction = store.write().expect("a transaction");
+    for (name, batch) in [("shop", shop.expect("columns")), ("sale", sale.expect("columns"))] {
+        let mut schema = TableSchema::from_arrow(&batch.schema()).expect("types");
+        match name {
+            "shop" => schema.primary_key = vec!["id".into()],
+            _ => schema.foreign_keys.push(freestone_store::schema::ForeignKey {
+                columns: vec!["shop".into()],
+                table: "shop".into(),
+                referenced: vec![],
+            }),
+        }
+        transaction.create_table(name, schema, Design::default()).expect("a table");
+        let mut appender = transaction.appender(name).expect("an appender");
+        appender.push(&batch).expect("rows");
+        let appended = appender.finish().expect("rows");
+        transaction.append(appended).expect("rows");
+    }
+    transaction.commit().expect("a commit");
+    let snapshot = store.snapshot().expect("a snapshot");
+    let sale = snapshot.table("sale").expect("it was made").clone();
+    let mut statistics = TableStatistics::of_table(&sale).expect("statistics");
+    for path in ["shop.region", "shop.id"] {
+        let path = freestone_store::cluster::DimensionPath::parse(path).expect("a path");
+        statistics.add_path(&|name| snapshot.table(name).cloned(), &sale, &path).expect("it leads to shop");
+    }
+    let nowhere = freestone_store::cluster::DimensionPath::parse("amount.region").expect("a path");
+    assert!(statistics.add_path(&|name| snapshot.table(name).cloned(), &sale, &nowhere).is_err());
+    ScanModel::new(Arc::new(statistics), Arc::new(Profile::assumed()), Setting::hot(1))
+}
+
+#[test]
+fn clustering_over_a_foreign_key_prunes_what_joins_ask_for() {
+    let model = star();
+    let asks = |attribute: &str| {
+        let path = vec!["shop".into(), attribute.into()];
+        let test = PathTest { path, selectivity: 0.02, form: PredicateForm::Equal };
+        Query { paths: vec![test], ..query(2, &[]) }
+    };
+    let (as_it_is, clustered) = (design(&[], &model), design(&[("cluster", "shop.region")], &model));
+    let by_amount = design(&[("cluster", "amount")], &model);
+    let ms = |design: &Design, query: &Query| model.query(design, query).ms;
+    let all = ms(&as_it_is, &query(2, &[]));
+    assert_eq!(ms(&as_it_is, &asks("region")), all, "nothing is pruned by what no order knows");
+    assert!(ms(&clustered, &asks("region")) < all / 3.0, "{} of {all}", ms(&clustered, &asks("region")));
+    assert!(ms(&by_amount, &asks("region")) > all / 2.0);
+    // The number of a shop says nothing of its region.
+    assert!(ms(&clustered, &asks("id")) > all / 2.0);
 }

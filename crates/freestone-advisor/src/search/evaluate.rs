@@ -203,5 +203,9 @@ impl<'l> Asked<'l> {
 }
 
 fn same_scan(a: &Query, b: &Query) -> bool {
-    a.columns == b.columns && a.predicates == b.predicates && a.output == b.output && a.order == b.order
+    a.columns == b.columns
+        && a.predicates == b.predicates
+        && a.paths == b.paths
+        && a.output == b.output
+        && a.order == b.order
 }

@@ -60,8 +60,6 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default)]
 pub struct SearchOptions {
     pub pins: Pins,
-    /// Dimensions to cluster by besides the tested columns, such as those over foreign keys.
-    pub dimensions: Vec<DimensionPath>,
     /// Bytes of memory that the table may take there; `None` leaves the medium as it is.
     pub memory: Option<f64>,
     pub limits: Limits,
@@ -131,8 +129,7 @@ fn ordered(evaluator: &mut Evaluator<'_>, starts: &[Found], options: &SearchOpti
     let mut all = vec![];
     for start in starts.iter().filter(|f| f.layout.base.page != PageFormat::Slotted) {
         if options.pins.sort.is_none() {
-            let dimensions = options.pins.cluster.is_none().then_some(options.dimensions.as_slice());
-            let mut found = order::orders(evaluator, &start.layout, dimensions);
+            let mut found = order::orders(evaluator, &start.layout, options.pins.cluster.is_none());
             found.truncate(3);
             all.extend(found);
         } else if options.pins.levels.is_none() {

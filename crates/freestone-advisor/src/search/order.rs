@@ -1,5 +1,7 @@
 //! Orders worth trying: sort columns with their levels, and dimensions to cluster by.
 
+use std::collections::HashMap;
+
 use freestone_store::cluster::DimensionPath;
 use freestone_store::design::PageFormat;
 
@@ -11,9 +13,15 @@ use crate::workload::PredicateForm;
 /// Sort columns at most, and how many lists go from one depth to the next.
 const DEPTH: usize = 3;
 const BEAM: usize = 3;
-/// Columns tried at each depth, and dimensions that clusters are made of.
+/// Columns tried at each depth.
 const COLUMNS: usize = 6;
+/// Dimensions of a cluster at most, and how many go from one number of them to the next.
 const DIMENSIONS: usize = 4;
+const CLUSTER_BEAM: usize = 2;
+/// Dimensions that clusters are made of: columns of the table, attributes of other tables, and those of one of them.
+const OWN_DIMENSIONS: usize = 4;
+const PATHS: usize = 8;
+const ATTRIBUTES: usize = 2;
 
 /// Columns by what an order by them could spare: the share of rows that fail a test times what the query costs now,
 /// weighted. Tests that no order helps do not count.
@@ -30,14 +38,30 @@ pub fn pruning_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(
     ranked
 }
 
+/// Attributes of referenced tables, by what clustering could spare, as [`pruning_benefits`].
+fn path_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(Vec<String>, f64)> {
+    let costs = evaluator.costs(layout);
+    let mut benefits: Vec<(Vec<String>, f64)> = vec![];
+    for (known, ms) in evaluator.queries().iter().zip(costs) {
+        for test in known.query.paths.iter().filter(|test| test.form != PredicateForm::Other) {
+            let benefit = known.weight * ms.min(f64::MAX) * (1.0 - test.selectivity);
+            match benefits.iter_mut().find(|(path, _)| *path == test.path) {
+                Some((_, sum)) => *sum += benefit,
+                None => benefits.push((test.path.clone(), benefit)),
+            }
+        }
+    }
+    benefits
+}
+
 /// Layouts in other orders than `start`'s, best first: sorts up to three deep (by columns tested and by orders wanted), each
-/// with the number of levels that suits it, clusters of two and three tested columns, and `dimensions` that the caller
-/// knows, such as those reached over foreign keys. `dimensions`: `None` leaves clusters out.
-pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, dimensions: Option<&[DimensionPath]>) -> Vec<Found> {
+/// with the number of levels that suits it, and clusters, if those are wanted: of tested columns, and of attributes of referenced
+/// tables.
+pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, with_clusters: bool) -> Vec<Found> {
     let benefits = pruning_benefits(evaluator, start);
     let mut found = sorts(evaluator, start, &benefits);
-    if let Some(dimensions) = dimensions {
-        found.extend(clusters(evaluator, start, &benefits, dimensions));
+    if with_clusters {
+        found.extend(clusters(evaluator, start, &benefits));
     }
     let mut base = start.base.clone();
     (base.sort, base.cluster, base.levels) = (vec![], vec![], 0);
@@ -106,30 +130,52 @@ pub fn levels(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<Found> {
         .collect()
 }
 
-fn clusters(
-    evaluator: &mut Evaluator<'_>,
-    start: &Layout,
-    benefits: &[(usize, f64)],
-    dimensions: &[DimensionPath],
-) -> Vec<Found> {
-    let own = benefits
-        .iter()
-        .take(DIMENSIONS)
-        .map(|(c, _)| DimensionPath { names: vec![evaluator.names.columns()[*c].clone()], bits: None });
-    let paths: Vec<DimensionPath> =
-        dimensions.iter().take(DIMENSIONS).cloned().chain(own).take(DIMENSIONS + 1).collect();
+/// Clusters of one dimension (where that is no mere sort), two, and more: the best few of so many, each with every further one.
+fn clusters(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<Found> {
+    let candidates = dimensions(evaluator, start, benefits);
     let mut found = vec![];
-    // Subsets of two and three; and of one where it is no mere sort.
-    for set in 1u32..1 << paths.len() {
-        let chosen: Vec<DimensionPath> =
-            (0..paths.len()).filter(|i| set & (1 << i) != 0).map(|i| paths[i].clone()).collect();
-        let plain = chosen.len() == 1 && chosen[0].names.len() == 1;
-        if chosen.len() > DEPTH || plain {
-            continue;
+    let mut beam: Vec<Vec<DimensionPath>> = vec![vec![]];
+    for _ in 0..DIMENSIONS {
+        let mut round: Vec<Found> = vec![];
+        for chosen in &beam {
+            for next in candidates.iter().filter(|next| !chosen.iter().any(|known| same_key(known, next))) {
+                // In one order whichever came first: the bits of all take turns.
+                let cluster = candidates.iter().filter(|c| *c == next || chosen.contains(c)).cloned().collect();
+                let mut base = start.base.clone();
+                (base.sort, base.cluster, base.levels) = (vec![], cluster, 0);
+                round.push(Found::new(evaluator, start.with_base(base)));
+            }
         }
-        let mut base = start.base.clone();
-        (base.sort, base.cluster, base.levels) = (vec![], chosen, 0);
-        found.push(Found::new(evaluator, start.with_base(base)));
+        sort_found(&mut round);
+        beam = round.iter().take(CLUSTER_BEAM).map(|f| f.layout.base.cluster.clone()).collect();
+        found.extend(round);
     }
+    let is_sort = |cluster: &[DimensionPath]| cluster.len() == 1 && cluster[0].names.len() == 1;
+    found.retain(|f| !is_sort(&f.layout.base.cluster));
     found
+}
+
+/// Tested columns, and attributes of referenced tables that queries ask for: of each table the most useful ones. All, the most
+/// useful first.
+fn dimensions(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<DimensionPath> {
+    let own = benefits.iter().take(OWN_DIMENSIONS);
+    let own = own.map(|(column, benefit)| (vec![evaluator.names.columns()[*column].clone()], *benefit));
+    let mut ranked: Vec<(Vec<String>, f64)> = own.collect();
+    let mut paths = path_benefits(evaluator, start);
+    paths.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let mut by_key: HashMap<Vec<String>, usize> = HashMap::new();
+    paths.retain(|(names, _)| {
+        let of_key = by_key.entry(names[..names.len().saturating_sub(1)].to_vec()).or_default();
+        *of_key += 1;
+        *of_key <= ATTRIBUTES
+    });
+    ranked.extend(paths.into_iter().take(PATHS));
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    ranked.into_iter().map(|(names, _)| DimensionPath { names, bits: None }).collect()
+}
+
+/// Whether two dimensions are attributes of the same rows: one's codes tell the other's values, too.
+fn same_key(a: &DimensionPath, b: &DimensionPath) -> bool {
+    let keys = |path: &DimensionPath| path.names[..path.names.len().saturating_sub(1)].to_vec();
+    a.names == b.names || (a.names.len() > 1 && keys(a) == keys(b))
 }

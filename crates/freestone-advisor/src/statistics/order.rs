@@ -4,14 +4,15 @@ use std::cmp::Ordering;
 use std::sync::OnceLock;
 
 use freestone_codec::Values;
+use freestone_store::cluster::{Interleave, key_bits};
 use freestone_store::column::{ColumnData, Physical};
 use freestone_store::design::Design;
 use freestone_store::segment::ZONE_ROWS;
 
 use super::TableStatistics;
 
-/// An order of rows: as they lie now where both are empty. Dimensions of other tables order by columns that only a join
-/// shows; their foreign key stands for them.
+/// An order of rows: as they lie now where both are empty. Dimensions are columns, or attributes of other tables that were made
+/// known by [`TableStatistics::add_path`]; for those that were not, their foreign key stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Order {
     pub cluster: Vec<(usize, Option<u32>)>,
@@ -22,12 +23,12 @@ pub struct Order {
 const ZONE_SAMPLE_ROWS: usize = 32;
 /// Zones of the sample in another order whose spans are looked at, and stretches of rows whose runs are counted first.
 const ZONES_LOOKED_AT: usize = 128;
+/// Places of a run of values among a column's that are tried.
+const PLACES_LOOKED_AT: usize = 32;
 const STRETCHES: usize = 16;
 const STRETCH_ROWS: usize = 512;
 /// Runs of at least this many sample rows are runs of the table too, longer as it has more rows.
 const RUN_ROWS: f64 = 3.0;
-/// Bits a dimension has where the user chose none.
-const DIMENSION_BITS: u32 = 6;
 
 impl Order {
     /// The order of a design, for a table that now lies as `statistics` says: sorting as it is sorted already, or not at all,
@@ -43,11 +44,11 @@ impl Order {
         order
     }
 
-    fn of_design(design: &Design, statistics: &TableStatistics) -> Order {
+    pub(super) fn of_design(design: &Design, statistics: &TableStatistics) -> Order {
         let schema = &statistics.schema;
         let dimension = |path: &freestone_store::cluster::DimensionPath| {
-            let column = schema.index_of(path.names.first()?).ok()?;
-            Some((column, path.bits))
+            let own = || schema.index_of(path.names.first()?).ok();
+            Some((statistics.path_column(&path.names).or_else(own)?, path.bits))
         };
         Order { cluster: design.cluster.iter().filter_map(dimension).collect(), sort: design.sort_columns(schema) }
     }
@@ -63,18 +64,18 @@ pub struct Ordered {
     /// Sample rows in order; `None`: as they are.
     permutation: Option<Vec<u32>>,
     gathered: Vec<OnceLock<ColumnData>>,
-    spans: Vec<OnceLock<f64>>,
+    zones: Vec<OnceLock<Vec<(f32, f32)>>>,
     runs: Vec<OnceLock<f64>>,
 }
 
 impl Ordered {
     pub fn new(order: &Order, statistics: &TableStatistics) -> Ordered {
-        let columns = statistics.schema.columns.len();
+        let columns = statistics.ranked_columns();
         fn cells<T>(n: usize) -> Vec<OnceLock<T>> {
             (0..n).map(|_| OnceLock::new()).collect()
         }
         let permutation = (!order.is_current()).then(|| permutation(order, statistics));
-        Ordered { permutation, gathered: cells(columns), spans: cells(columns), runs: cells(columns) }
+        Ordered { permutation, gathered: cells(columns), zones: cells(columns), runs: cells(columns) }
     }
 
     /// How many rows of the table one of the sample stands for, where the sample was sorted: neighbours of the sample are
@@ -86,25 +87,44 @@ impl Ordered {
         }
     }
 
-    pub fn zone_span(&self, column: usize, statistics: &TableStatistics) -> f64 {
-        *self.spans[column].get_or_init(|| {
-            let ranks = statistics.sample.ranks(column);
+    /// The least and the greatest place among a column's values in some zones, 0 to 1.
+    fn zones(&self, column: usize, statistics: &TableStatistics) -> &[(f32, f32)] {
+        self.zones[column].get_or_init(|| {
+            let ranks = statistics.ranks(column);
             let rows = ((ZONE_ROWS as f64 / self.thinning(statistics)) as usize).max(ZONE_SAMPLE_ROWS);
-            let spans: Vec<f64> = match &self.permutation {
+            match &self.permutation {
                 Some(order) => {
                     // A search asks this of every column in every order: some zones from all over say enough.
                     let step = order.len().div_ceil(rows).div_ceil(ZONES_LOOKED_AT).max(1);
                     let zones = order.chunks(rows).step_by(step);
-                    zones.map(|zone| span(zone.iter().map(|row| ranks[*row as usize]))).collect()
+                    zones.map(|zone| bounds(zone.iter().map(|row| ranks[*row as usize]))).collect()
                 }
                 None => {
                     let blocks = statistics.sample.blocks.iter();
                     let zones = blocks.flat_map(|b| ranks[b.clone()].chunks(rows));
-                    zones.map(|zone| span(zone.iter().copied())).collect()
+                    zones.map(|zone| bounds(zone.iter().copied())).collect()
                 }
-            };
-            spans.iter().sum::<f64>() / spans.len().max(1) as f64
+            }
         })
+    }
+
+    pub fn zone_span(&self, column: usize, statistics: &TableStatistics) -> f64 {
+        let zones = self.zones(column, statistics);
+        zones.iter().map(|(low, high)| f64::from(high - low)).sum::<f64>() / zones.len().max(1) as f64
+    }
+
+    /// Share of the zones that have one of a column's values, of those that one of `share` of the rows has: values that lie
+    /// beside each other, and others of as many rows before and behind them, as a hierarchy has them.
+    pub fn zones_met(&self, column: usize, share: f64, statistics: &TableStatistics) -> f64 {
+        let zones = self.zones(column, statistics);
+        let places = (1.0 / share.clamp(1e-9, 1.0)).floor().max(1.0);
+        let looked_at = places.min(PLACES_LOOKED_AT as f64) as usize;
+        let met = (0..looked_at).map(|at| {
+            let from = (at as f64 * places / looked_at as f64).floor() * share;
+            let meets = |(low, high): &&(f32, f32)| f64::from(*low) < from + share && f64::from(*high) > from;
+            zones.iter().filter(meets).count()
+        });
+        met.sum::<usize>() as f64 / (looked_at * zones.len()).max(1) as f64
     }
 
     pub fn run_rows(&self, column: usize, statistics: &TableStatistics) -> f64 {
@@ -163,9 +183,8 @@ fn mean_run(ranks: &[f32], order: &[u32]) -> f64 {
     order.len().max(1) as f64 / count(0..order.len()).max(1) as f64
 }
 
-fn span(ranks: impl Iterator<Item = f32>) -> f64 {
-    let (low, high) = ranks.fold((f32::MAX, f32::MIN), |(low, high), rank| (low.min(rank), high.max(rank)));
-    f64::from((high - low).max(0.0))
+fn bounds(ranks: impl Iterator<Item = f32>) -> (f32, f32) {
+    ranks.fold((f32::MAX, f32::MIN), |(low, high), rank| (low.min(rank), high.max(rank)))
 }
 
 fn permutation(order: &Order, statistics: &TableStatistics) -> Vec<u32> {
@@ -183,25 +202,15 @@ fn permutation(order: &Order, statistics: &TableStatistics) -> Vec<u32> {
     rows
 }
 
-/// Each row's clustering key: the dimensions' bins of equal frequency, their bits in turn, most significant first.
+/// Each row's clustering key: the dimensions' codes, their bits in turn, as many as the store takes for so many rows.
 fn cluster_keys(order: &Order, statistics: &TableStatistics) -> Option<Vec<u64>> {
     if order.cluster.is_empty() {
         return None;
     }
-    let sample = &statistics.sample;
-    let bits: Vec<u32> = order.cluster.iter().map(|(_, bits)| bits.unwrap_or(DIMENSION_BITS).min(20)).collect();
-    let most = bits.iter().copied().max().unwrap_or(0);
-    let mut keys = vec![0u64; sample.rows()];
-    for level in 0..most {
-        for ((column, _), own) in order.cluster.iter().zip(&bits).filter(|(_, own)| level < **own) {
-            let ranks = sample.ranks(*column);
-            for (key, rank) in keys.iter_mut().zip(ranks) {
-                let bin = ((f64::from(*rank) * f64::from(1u32 << own)) as u64).min((1 << own) - 1);
-                *key = *key << 1 | bin >> (own - 1 - level) & 1;
-            }
-        }
-    }
-    Some(keys)
+    let dimensions = order.cluster.iter().map(|(column, bits)| statistics.dimension_codes(*column, *bits));
+    let (codes, widths): (Vec<Vec<u32>>, Vec<u32>) = dimensions.unzip();
+    let interleave = Interleave::new(&widths, key_bits(statistics.rows));
+    Some((0..statistics.sample.rows()).map(|row| interleave.key(|dimension| codes[dimension][row])).collect())
 }
 
 fn gather(data: &ColumnData, rows: &[u32]) -> ColumnData {

@@ -127,7 +127,16 @@ pub fn query(name: &str, weight: f64, columns: &[usize], predicates: &[(usize, f
     columns.sort_unstable();
     let predicates =
         predicates.iter().map(|&(column, selectivity, form)| QueryPredicate { column, selectivity, form }).collect();
-    Query { name: name.into(), weight, columns, predicates, output: Output::Columns, order: vec![], statement_ms: None }
+    Query {
+        name: name.into(),
+        weight,
+        columns,
+        predicates,
+        output: Output::Columns,
+        order: vec![],
+        paths: vec![],
+        statement_ms: None,
+    }
 }
 
 pub fn workload(queries: Vec<Query>) -> Workload {

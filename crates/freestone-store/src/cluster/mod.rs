@@ -13,12 +13,12 @@ mod key;
 mod path;
 mod resolve;
 
-pub use bins::{Bins, Value};
+pub use bins::{Bins, MAX_DISTINCT, Value};
 pub use integrity::{is_unique, references};
 pub use key::{Interleave, KEY_BITS};
 pub use path::DimensionPath;
 pub(crate) use resolve::is_clustered;
-pub use resolve::{Clustering, DimensionCodes, Hop, KeyMap, Route, Tables};
+pub use resolve::{Clustering, DimensionCodes, Hop, KeyMap, Route, Tables, codes_of_path, key_bits};
 
 use std::hash::{Hash, Hasher};
 use std::ops::RangeInclusive;

@@ -242,24 +242,23 @@ impl Clustering {
 
     /// The keys of rows, whose columns come in the table's order. The first rows decide what was left open.
     pub fn keys(&mut self, columns: &[ColumnData]) -> Result<Vec<i64>> {
-        for dimension in self.dimensions.iter_mut().filter(|d| d.bins.is_none()) {
-            let tuples = distinct_values(&columns[dimension.column]);
-            dimension.bins = Some(Arc::new(Bins::of_tuples(&tuples, dimension.description.path.bits)));
-        }
-        let codes: Vec<Vec<u32>> =
-            self.dimensions.iter().map(|d| d.codes(columns, self.allow_missing)).collect::<Result<_>>()?;
+        let codes = self.codes(columns)?;
         let interleave = self.interleave();
         let rows = columns.first().map_or(0, ColumnData::len);
         Ok((0..rows).map(|row| interleave.key(|dimension| codes[dimension][row]) as i64).collect())
     }
 
+    /// The codes of rows in each dimension.
+    fn codes(&mut self, columns: &[ColumnData]) -> Result<Vec<Vec<u32>>> {
+        for dimension in self.dimensions.iter_mut().filter(|d| d.bins.is_none()) {
+            let tuples = distinct_values(&columns[dimension.column]);
+            dimension.bins = Some(Arc::new(Bins::of_tuples(&tuples, dimension.description.path.bits)));
+        }
+        self.dimensions.iter().map(|d| d.codes(columns, self.allow_missing)).collect()
+    }
+
     fn interleave(&self) -> Interleave {
-        let bits = match self.expected_rows {
-            Some(rows) => (rows / GROUP_ROWS).max(1).ilog2() + 1,
-            None => DEFAULT_KEY_BITS,
-        };
-        // One bit of the word is left for the sign: keys are sorted as integers.
-        let bits = bits.min(KEY_BITS - 1);
+        let bits = self.expected_rows.map_or(DEFAULT_KEY_BITS, key_bits);
         let widths: Vec<u32> = self.dimensions.iter().map(|d| d.bins.as_ref().map_or(1, |b| b.width())).collect();
         Interleave::new(&widths, bits)
     }
@@ -312,6 +311,30 @@ impl Dimension {
         }
         Ok(keys.codes(column, bins.null_code()))
     }
+}
+
+/// Bits of the key by which so many rows are clustered.
+pub fn key_bits(rows: u64) -> u32 {
+    // One bit of the word is left for the sign: keys are sorted as integers.
+    ((rows / GROUP_ROWS).max(1).ilog2() + 1).min(KEY_BITS - 1)
+}
+
+/// The codes of one dimension for rows of a table, whose columns come in the table's order, and how many bits they have. Rows
+/// that reference nothing have the code of NULL.
+///
+/// # Errors
+/// When the path leads nowhere, or the tables on its way cannot be read.
+pub fn codes_of_path(
+    tables: Tables<'_>,
+    table: &Table,
+    path: &DimensionPath,
+    columns: &[ColumnData],
+) -> Result<(Vec<u32>, u32)> {
+    let design = Design { cluster: vec![path.clone()], cluster_missing: true, ..table.design.clone() };
+    let mut clustering = Clustering::new(tables, table, &design, None)?;
+    let codes = clustering.codes(columns)?.pop().unwrap_or_default();
+    let width = clustering.dimensions.first().and_then(|d| d.bins.as_ref()).map_or(1, |bins| bins.width());
+    Ok((codes, width))
 }
 
 /// Whether the rows of a table lie in the order of its design's dimensions, as one run whose codes still hold.

@@ -1,14 +1,20 @@
 //! Finalists put to the test: the current design and the best predicted ones, on the sample, with the heaviest queries.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::Int64Type;
 use freestone_advisor::advice::{Advice, MeasuredQuery, Measurement};
-use freestone_advisor::{CostModel, Workload};
+use freestone_advisor::{CostModel, PredicateForm, Query, QueryPredicate, Workload};
+use freestone_codec::Predicate;
+use freestone_store::cluster::{CodeFilter, DimensionPath};
 use freestone_store::design::Design;
 use freestone_store::scan::ScanRequest;
+use freestone_store::schema::TableSchema;
 
-use super::Judged;
 use super::trial::{self, Time, Trial};
+use super::{Judged, literals};
 use crate::error::Result;
 
 /// Designs beside the current one that are tried, and queries that they are tried with.
@@ -17,10 +23,8 @@ const QUERIES: usize = 24;
 
 /// Measures the current design and the best predicted ones, and ranks the advice by that.
 pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workload) -> Result<()> {
-    // Rows of a clustered path's end are in other tables, which the sample does not hold.
-    let can_try = |design: &&Design| design.cluster.iter().all(|path| path.to_string().split('.').count() == 1);
-    let others: Vec<Design> = advice.designs.iter().map(|p| &p.design).filter(can_try).take(DESIGNS).cloned().collect();
-    if others.is_empty() || !can_try(&&advice.current.design) {
+    let others: Vec<Design> = advice.designs.iter().map(|p| &p.design).take(DESIGNS).cloned().collect();
+    if others.is_empty() {
         return Ok(());
     }
     let designs: Vec<&Design> = std::iter::once(&advice.current.design).chain(&others).collect();
@@ -41,22 +45,31 @@ pub(crate) fn total_ms(designs: &[&Design], judged: &Judged<'_>, workload: &Work
 }
 
 fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Result<Vec<Measurement>> {
-    let rows = judged.sample.few(64 << 10)?;
-    let requests: Vec<Option<Arc<ScanRequest>>> = heaviest(judged, workload)
-        .into_iter()
-        .enumerate()
-        .map(|(at, is_tried)| {
-            let request = if is_tried { judged.work.request(at, &workload.queries[at], &rows)? } else { None };
-            Ok(request.map(Arc::new))
-        })
-        .collect::<Result<_>>()?;
+    let paths = Paths::of(designs, workload);
+    let widened = match paths.0.is_empty() {
+        true => None,
+        false => Some(judged.sample.with_paths(judged.table, &judged.snapshot, &paths.0)?),
+    };
+    let sample = widened.as_ref().unwrap_or(&judged.sample);
+    let rows = sample.few(64 << 10)?;
+    let columns = TableSchema::from_arrow(&sample.schema)?.columns.split_off(judged.table.schema.columns.len());
     let schema = &judged.table.schema;
-    let build = |design: &&Design| Trial::build(&judged.sample, schema, design, judged.threads, judged.is_cold());
+    let schema = TableSchema { columns: [schema.columns.as_slice(), &columns].concat(), ..schema.clone() };
+    let build =
+        |design: &&Design| Trial::build(sample, &schema, &paths.by_codes(design), judged.threads, judged.is_cold());
     let trials: Vec<Trial> = designs.iter().map(build).collect::<Result<_>>()?;
     let mut measurements: Vec<Measurement> =
         designs.iter().map(|design| Measurement { design: (*design).clone(), queries: vec![] }).collect();
-    for (request, query) in requests.iter().zip(&workload.queries) {
-        let times = request.as_ref().map(|request| trial::times(&trials, request)).transpose()?;
+    for (at, (query, is_tried)) in workload.queries.iter().zip(heaviest(judged, workload)).enumerate() {
+        let request = if is_tried { judged.work.request(at, query, &rows)? } else { None };
+        let times = request.map(|request| {
+            let requests = designs.iter().zip(&trials).map(|(design, trial)| {
+                let codes = paths.code_filters(design, trial, query, &rows)?;
+                Ok(Arc::new(ScanRequest { codes, ..request.clone() }))
+            });
+            trial::times(&trials, &requests.collect::<Result<Vec<_>>>()?)
+        });
+        let times = times.transpose()?;
         for (at, measurement) in measurements.iter_mut().enumerate() {
             let predicted_ms = judged.sample_model.query(designs[at], query).ms;
             let measured = times.as_ref().map(|times| times[at]);
@@ -68,6 +81,73 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
         }
     }
     Ok(measurements)
+}
+
+/// Attributes of other tables that a trial needs: those that some of the designs cluster by, and those of the same rows that
+/// queries ask for. A trial holds one table: it has their codes as its last columns, and is clustered by those.
+struct Paths(Vec<DimensionPath>);
+
+impl Paths {
+    fn of(designs: &[&Design], workload: &Workload) -> Paths {
+        let clustered = designs.iter().flat_map(|design| &design.cluster).filter(|path| path.names.len() > 1);
+        let mut all: Vec<Vec<String>> = clustered.map(|path| path.names.clone()).collect();
+        let asked = workload.queries.iter().flat_map(|query| &query.paths).map(|test| &test.path);
+        let beside: Vec<_> = asked.filter(|path| all.iter().any(|own| keys(own) == keys(path))).cloned().collect();
+        all.extend(beside);
+        all.sort_unstable();
+        all.dedup();
+        Paths(all.into_iter().map(|names| DimensionPath { names, bits: None }).collect())
+    }
+
+    fn position(&self, names: &[String]) -> Option<usize> {
+        self.0.iter().position(|path| path.names == names)
+    }
+
+    /// The design with the columns of codes in place of what they are the codes of.
+    fn by_codes(&self, design: &Design) -> Design {
+        let mut design = design.clone();
+        for path in &mut design.cluster {
+            if let Some(at) = self.position(&path.names) {
+                path.names = vec![self.0[at].to_string()];
+            }
+        }
+        design
+    }
+
+    /// What the query's joins leave of a trial's dimensions. What of the rows they leave is not tested: neither does the model
+    /// know it, and it is the same in every design.
+    fn code_filters(
+        &self,
+        design: &Design,
+        trial: &Trial,
+        query: &Query,
+        rows: &RecordBatch,
+    ) -> Result<Vec<CodeFilter>> {
+        let first = rows.num_columns() - self.0.len();
+        let codes = |at: usize| rows.column(first + at).as_primitive::<Int64Type>();
+        let mut filters = vec![];
+        for path in &design.cluster {
+            let Some(own) = self.position(&path.names) else { continue };
+            for test in query.paths.iter().filter(|t| keys(&t.path) == keys(&path.names)) {
+                let Some(asked) = self.position(&test.path).filter(|_| test.form != PredicateForm::Other) else {
+                    continue;
+                };
+                let wanted = QueryPredicate { column: asked, selectivity: test.selectivity, form: test.form };
+                let Some(found) = literals::predicate(&wanted, rows.column(first + asked))? else { continue };
+                let Predicate::Int(passes) = &found.predicate else { continue };
+                let both = codes(own).values().iter().zip(codes(asked).values());
+                let left = both.filter(|(_, asked)| passes.test(i128::from(**asked))).map(|(own, _)| i128::from(*own));
+                let left: BTreeSet<i128> = left.collect();
+                filters.extend(trial.code_filter(&self.0[own].to_string(), left.into_iter().collect())?);
+            }
+        }
+        Ok(filters)
+    }
+}
+
+/// The foreign keys that lead to an attribute.
+fn keys(path: &[String]) -> &[String] {
+    &path[..path.len().saturating_sub(1)]
 }
 
 /// Which queries are tried: those that take most of the workload's predicted time.

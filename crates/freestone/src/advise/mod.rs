@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use freestone_advisor::statistics::SAMPLE_BLOCKS;
 use freestone_advisor::{Advice, ScanModel, Setting, TableStatistics, Workload, advice};
-use freestone_store::Table;
 use freestone_store::design::Design;
+use freestone_store::{Snapshot, Table};
 
 pub use profile::{Calibration, calibrate, profile_path};
 pub(crate) use profile::{profile, profile_batch};
@@ -57,6 +57,8 @@ pub(crate) struct Judged<'a> {
     model: ScanModel,
     /// Of the sample alone: what trials are compared with.
     sample_model: ScanModel,
+    /// Of the tables that foreign keys lead to.
+    snapshot: Arc<Snapshot>,
     threads: usize,
 }
 
@@ -76,12 +78,19 @@ impl<'a> Judged<'a> {
         let some = sample.blocks(SAMPLE_BLOCKS);
         let statistics_of = |rows: u64| TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &some);
         let model_of = |of, setting: Setting| ScanModel::new(Arc::new(of), profile.clone(), setting);
-        let mut of_table = statistics_of(table.rows())?;
+        let (mut of_table, mut of_sample) = (statistics_of(table.rows())?, statistics_of(sample.rows as u64)?);
         of_table.look_at(table)?;
+        let snapshot = database.store().snapshot()?;
+        for path in work.paths() {
+            // What was logged before a table or a key was dropped leads nowhere now, and nothing can be clustered by it.
+            for statistics in [&mut of_table, &mut of_sample] {
+                let _ = statistics.add_path(&|name| snapshot.table(name).cloned(), table, &path);
+            }
+        }
         let model = model_of(of_table, Setting { cached, cache_bytes, ..Setting::hot(threads) });
-        let of_sample = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
-        let sample_model = model_of(statistics_of(sample.rows as u64)?, of_sample);
-        Ok(Judged { table, work, sample, model, sample_model, threads })
+        let setting = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
+        let sample_model = model_of(of_sample, setting);
+        Ok(Judged { table, work, sample, model, sample_model, snapshot, threads })
     }
 
     /// Whether pages come from the medium: then trials are cold.

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use freestone_advisor::statistics::sample_table;
-use freestone_store::Table;
+use freestone_store::cluster::{DimensionPath, codes_of_path};
+use freestone_store::column::ColumnData;
 use freestone_store::scan::GRANULE_ROWS;
+use freestone_store::schema::Column;
+use freestone_store::{Snapshot, Table};
 
 use crate::error::Result;
 
@@ -32,6 +35,26 @@ impl Sample {
         let batches = sample_table(table, granules)?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         Ok(Sample { schema: table.schema.to_arrow(), batches, rows })
+    }
+
+    /// The sample with further columns: the codes of attributes that the table's foreign keys lead to. Each is called as its
+    /// path.
+    pub fn with_paths(&self, table: &Table, snapshot: &Snapshot, paths: &[DimensionPath]) -> Result<Sample> {
+        let mut fields: Vec<FieldRef> = self.schema.fields().iter().cloned().collect();
+        fields.extend(paths.iter().map(|path| Arc::new(Field::new(path.to_string(), DataType::Int64, false))));
+        let schema = Arc::new(Schema::new(fields));
+        let widened = self.batches.iter().map(|batch| {
+            let data = |(array, column): (&ArrayRef, &Column)| ColumnData::from_arrays([array], &column.data_type);
+            let columns: Vec<ColumnData> = batch.columns().iter().zip(&table.schema.columns).map(data).collect();
+            let mut arrays = batch.columns().to_vec();
+            for path in paths {
+                let (codes, _) = codes_of_path(&|name| snapshot.table(name).cloned(), table, path, &columns)?;
+                arrays.push(Arc::new(Int64Array::from_iter_values(codes.into_iter().map(i64::from))));
+            }
+            Ok(RecordBatch::try_new(schema.clone(), arrays)?)
+        });
+        let batches = widened.collect::<Result<_>>()?;
+        Ok(Sample { schema, batches, rows: self.rows })
     }
 
     /// So many of the batches, from all over the sample.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use freestone_codec::{IntPredicate, Predicate};
+use freestone_store::cluster::CodeFilter;
 use freestone_store::design::Design;
 use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, UnitQueue, Units, surviving_units};
 use freestone_store::schema::TableSchema;
@@ -87,6 +89,21 @@ impl Trial {
         Ok(Trial { table, threads, _store: store, _folder: folder })
     }
 
+    /// The zones that have one of these values in a column that the trial is clustered by; `None` where it is not.
+    pub fn code_filter(&self, column: &str, values: Vec<i128>) -> Result<Option<CodeFilter>> {
+        for at in 0..self.table.segments.len() {
+            let segment = self.table.open_segment(at)?;
+            let dimension = segment.footer.dimensions.iter().find(|d| d.description.path.names == [column]);
+            let predicate = Predicate::Int(IntPredicate::In(values.clone()));
+            if let Some(dimension) = dimension
+                && let Some(codes) = dimension.bins.codes_of(&predicate)
+            {
+                return Ok(Some(CodeFilter::new(dimension, codes)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Rows that pass.
     pub fn scan(&self, request: &Arc<ScanRequest>) -> Result<usize> {
         let metrics = Arc::new(ScanMetrics::default());
@@ -117,19 +134,19 @@ impl Trial {
     }
 }
 
-/// What a scan takes in each trial, of a few runs after a first. They take turns, so that what else the machine does meets
-/// all alike.
-pub(crate) fn times(trials: &[Trial], request: &Arc<ScanRequest>) -> Result<Vec<Time>> {
+/// What a scan takes in each trial, by the request that each has for it, of a few runs after a first. They take turns, so that
+/// what else the machine does meets all alike.
+pub(crate) fn times(trials: &[Trial], requests: &[Arc<ScanRequest>]) -> Result<Vec<Time>> {
     let mut times = vec![vec![]; trials.len()];
     let begin = Instant::now();
-    for trial in trials {
+    for (trial, request) in trials.iter().zip(requests) {
         trial.scan(request)?;
     }
     for run in 0..RUNS {
         if run >= RUNS_MIN && begin.elapsed() > BUDGET * trials.len() as u32 {
             break;
         }
-        for (trial, times) in trials.iter().zip(&mut times) {
+        for ((trial, request), times) in trials.iter().zip(requests).zip(&mut times) {
             let start = Instant::now();
             trial.scan(request)?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
@@ -155,7 +172,6 @@ fn internal(text: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use freestone_codec::{IntPredicate, Predicate};
     use freestone_store::design::Preset;
     use freestone_store::scan::ColumnPredicate;
 
@@ -184,7 +200,7 @@ mod tests {
             let trial = Trial::build(&sample, &schema, &design, 2, is_cold).expect("the sample is stored");
             assert_eq!(trial.scan(&request).expect("it is scanned"), 10);
             let trials = [trial];
-            let time = times(&trials, &request).expect("it is timed")[0];
+            let time = times(&trials, std::slice::from_ref(&request)).expect("it is timed")[0];
             assert!(time.ms > 0.0 && time.noise_ms >= 0.0);
             let [trial] = trials;
             let folder = trial._folder.as_ref().map(|folder| folder.0.clone());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use freestone_advisor::{Query, QueryPredicate, TableStatistics, Workload};
+use freestone_store::cluster::DimensionPath;
 use freestone_store::scan::{RowFilter, ScanRequest};
 use freestone_store::{Snapshot, Table};
 
@@ -40,6 +41,23 @@ impl TableWork {
             }
         });
         Ok(Workload { queries: queries.collect::<Result<_>>()? })
+    }
+
+    /// Attributes of other tables that the queries ask for, each once, as dimensions that the table may be clustered by.
+    pub fn paths(&self) -> Vec<DimensionPath> {
+        let mut paths: Vec<DimensionPath> = vec![];
+        let mut add = |names: &[String]| {
+            if !paths.iter().any(|path| path.names == names) {
+                paths.push(DimensionPath { names: names.to_vec(), bits: None });
+            }
+        };
+        for scan in &self.scans {
+            match scan {
+                Scan::Logged(query) => query.paths.iter().for_each(|test| add(&test.path)),
+                Scan::Asked { asked, .. } => asked.paths.iter().for_each(|path| add(&path.test.path)),
+            }
+        }
+        paths
     }
 
     /// The workload with the selectivities of row filters as they are on some rows.
@@ -116,6 +134,7 @@ fn logged_query(scan: &LoggedScan, table: &Table) -> Option<Query> {
         weight: (scan.runs as f64).max(1.0),
         columns,
         predicates: scan.predicates.iter().map(predicate).collect::<Option<_>>()?,
+        paths: scan.paths.clone(),
         output: scan.output,
         order: positions(&scan.order)?,
         statement_ms: Some(scan.total_ms / scan.runs.max(1) as f64).filter(|ms| *ms > 0.0),

@@ -114,7 +114,7 @@ fn predicate(e: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<ColumnPredica
         return boolean(c, schema, true);
     }
     if let Some((of, keys)) = InKeys::in_expression(e) {
-        return on(column(of)?, Predicate::Int(IntPredicate::Keys(keys.clone())));
+        return on(column(of)?, Predicate::Int(IntPredicate::Keys(keys.keys().clone())));
     }
     let binary = e.downcast_ref::<BinaryExpr>()?;
     if *binary.op() == Operator::Or {

@@ -15,12 +15,19 @@ use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TableScan, Volatility,
 };
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, create_physical_expr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, create_physical_expr, split_conjunction};
+use freestone_advisor::PathTest;
 use freestone_codec::KeySet;
+use freestone_store::Table;
 use freestone_store::column::{ColumnData, Physical};
+use freestone_store::scan::ColumnPredicate;
+use freestone_store::schema::ForeignKey;
 
 use super::keys::is_enumerable;
+use super::statistics::estimated_share;
 use super::{FreestoneSource, FreestoneTable};
+use crate::workload;
 
 /// Rows of a table whose keys are looked at while planning, and how far their values may lie apart: in bits, one MiB.
 const ROWS_MAX: u64 = 1 << 20;
@@ -29,12 +36,23 @@ const SPAN_MAX: u64 = 1 << 23;
 const BATCH_ROWS: usize = 64 << 10;
 
 /// A test whether an integer is one of a table's keys.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct InKeys {
     name: String,
     keys: Arc<KeySet>,
+    /// The table that the keys are of, and what was asked of its rows: paths of one name, the attribute.
+    table: String,
+    asked: Vec<PathTest>,
     signature: Signature,
 }
+
+impl PartialEq for InKeys {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.keys == other.keys
+    }
+}
+
+impl Eq for InKeys {}
 
 impl Hash for InKeys {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -62,8 +80,11 @@ impl InKeys {
             )?)?;
         }
         let Some(keys) = key_set(&values(&source, data_type)?) else { return Ok(None) };
-        let name = format!("is_one_of_{}_keys_of_{}", keys.len(), table.table().name);
-        Ok(Some(InKeys { name, keys: Arc::new(keys), signature: Signature::any(1, Volatility::Immutable) }))
+        let table = table.table();
+        let asked = path_tests_of(&source, keys.len() as f64 / table.rows().max(1) as f64);
+        let name = format!("is_one_of_{}_keys_of_{}", keys.len(), table.name);
+        let signature = Signature::any(1, Volatility::Immutable);
+        Ok(Some(InKeys { name, keys: Arc::new(keys), table: table.name.clone(), asked, signature }))
     }
 
     /// The test of an expression.
@@ -72,11 +93,46 @@ impl InKeys {
     }
 
     /// The keys that a physical expression tests its only argument for.
-    pub fn in_expression(e: &Arc<dyn PhysicalExpr>) -> Option<(&Arc<dyn PhysicalExpr>, &Arc<KeySet>)> {
+    pub fn in_expression(e: &Arc<dyn PhysicalExpr>) -> Option<(&Arc<dyn PhysicalExpr>, &InKeys)> {
         let function = e.downcast_ref::<ScalarFunctionExpr>()?;
         let test = function.fun().inner().as_ref() as &dyn std::any::Any;
-        Some((function.args().first()?, &test.downcast_ref::<InKeys>()?.keys))
+        Some((function.args().first()?, test.downcast_ref::<InKeys>()?))
     }
+
+    pub fn keys(&self) -> &Arc<KeySet> {
+        &self.keys
+    }
+
+    /// What is asked of the rows of `table` by the keys that some conjuncts of a scan of it test: where those are keys that
+    /// the table declares to reference others by.
+    pub fn path_tests(table: &Table, filters: &[Arc<dyn PhysicalExpr>]) -> Vec<PathTest> {
+        let mut found = vec![];
+        for conjunct in filters.iter().flat_map(split_conjunction) {
+            let Some((of, keys)) = InKeys::in_expression(conjunct) else { continue };
+            let Some(column) = of.downcast_ref::<Column>() else { continue };
+            let leads = |key: &ForeignKey| key.columns == [column.name()] && key.table == keys.table;
+            if table.schema.foreign_keys.iter().any(leads) {
+                found.extend(keys.asked.iter().map(|test| PathTest {
+                    path: [&[column.name().to_owned()], test.path.as_slice()].concat(),
+                    ..test.clone()
+                }));
+            }
+        }
+        found
+    }
+}
+
+/// What a scan asks of its table, where `share` of the rows passed.
+fn path_tests_of(source: &FreestoneSource, share: f64) -> Vec<PathTest> {
+    let (table, predicates) = (source.table(), source.predicates());
+    let estimates: Vec<f64> = predicates.iter().map(|p| estimated_share(table, p, table.rows()).max(1e-9)).collect();
+    let shares = workload::fitted(&estimates, share.clamp(1e-9, 1.0));
+    let test = |(predicate, selectivity): (&ColumnPredicate, f64)| PathTest {
+        path: vec![table.schema.columns[predicate.column].name.clone()],
+        selectivity,
+        form: workload::form(&predicate.predicate),
+    };
+    predicates.iter().zip(shares).map(test).collect()
 }
 
 /// The values of a scan's only column, without NULLs.

@@ -17,6 +17,7 @@ pub use aggregate::{AggregateInScan, ScanAggregateExec};
 pub use date_steps::DateSteps;
 pub use filter::comparison;
 pub use paths::PathPredicates;
+pub(crate) use paths::path_tests;
 pub use source::FreestoneSource;
 pub use statistics::estimated_share;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};

@@ -35,10 +35,17 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use freestone_advisor::PathTest;
 use freestone_store::Table;
 use freestone_store::cluster::{CodeFilter, Route, SegmentDimension};
+use freestone_store::schema::ForeignKey;
 
 use super::FreestoneSource;
+use super::statistics::estimated_share;
+use crate::workload::{self, AskedPath};
+
+/// Foreign keys on the way to an attribute, at most.
+const HOPS_MAX: usize = 3;
 
 /// Gives scans of clustered tables the codes that predicates on referenced tables leave.
 #[derive(Debug)]
@@ -62,6 +69,19 @@ impl PhysicalOptimizerRule for PathPredicates {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// What a plan's joins ask of attributes that declared foreign keys lead to, for each of its scans from left to right:
+/// clustering by them would prune by that.
+pub(crate) fn path_tests(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<AskedPath>> {
+    let mut joins = Joins::default();
+    joins.trace(plan);
+    let of_scan = |scan| {
+        let mut found = vec![];
+        joins.tests_behind(scan, &[], &mut found);
+        found
+    };
+    (0..joins.scans.len()).map(of_scan).collect()
 }
 
 /// Codes of one dimension that a query's joins leave, and how EXPLAIN says it.
@@ -184,6 +204,44 @@ impl<'a> Joins<'a> {
         }
         let words = format!("{}: {} of {count} codes", dimension.description.path, codes.len());
         Some(PathFilter { codes: CodeFilter::new(dimension, codes), words })
+    }
+
+    /// Adds the tests of the tables that the foreign keys of a scan's table lead to, and of those that theirs lead to.
+    fn tests_behind(&self, scan: usize, keys: &[String], found: &mut Vec<AskedPath>) {
+        if keys.len() >= HOPS_MAX {
+            return;
+        }
+        let single = |key: &&ForeignKey| key.columns.len() == 1;
+        for key in self.scans[scan].table().schema.foreign_keys.iter().filter(single) {
+            let names: Vec<String> = keys.iter().chain(&key.columns).cloned().collect();
+            for end in self.referenced(scan, key) {
+                let table = self.scans[end].table();
+                let predicates = self.scans[end].predicates().iter().enumerate();
+                found.extend(predicates.map(|(at, predicate)| AskedPath {
+                    test: PathTest {
+                        path: [names.as_slice(), &[table.schema.columns[predicate.column].name.clone()]].concat(),
+                        selectivity: estimated_share(table, predicate, table.rows()).clamp(1e-9, 1.0),
+                        form: workload::form(&predicate.predicate),
+                    },
+                    asked_by: Some((end, at)),
+                }));
+                self.tests_behind(end, &names, found);
+            }
+        }
+    }
+
+    /// The scans in which rows of a scan need the match that a foreign key names.
+    fn referenced(&self, scan: usize, key: &ForeignKey) -> Vec<usize> {
+        let Ok(column) = self.scans[scan].table().schema.index_of(&key.columns[0]) else { return vec![] };
+        let is_key = |at: &Origin| {
+            let table = self.scans[at.scan].table();
+            let referenced = key.referenced.first().or(table.schema.primary_key.first());
+            at.scan != scan && table.name == key.table && referenced == Some(&table.schema.columns[at.column].name)
+        };
+        let mut scans: Vec<usize> =
+            self.reachable(Origin { scan, column }).iter().filter(|at| is_key(at)).map(|at| at.scan).collect();
+        scans.dedup();
+        scans
     }
 
     /// The scans of a route's last table that rows of a scan need matches in, hop by hop.

@@ -27,13 +27,14 @@ use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
 use super::filter::{Conjuncts, Scanned, remap};
+use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
 use super::statistics::statistics;
 use super::stream::ScanStream;
 use super::table::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
-use crate::workload::Asked;
+use crate::workload::{Asked, AskedPath};
 
 /// Rows that a thread takes at a time.
 const UNIT_ROWS: usize = 64 << 10;
@@ -128,6 +129,7 @@ impl FreestoneSource {
             predicates: self.conjuncts.predicates.clone(),
             row_filters: self.conjuncts.row_filters.clone(),
             is_partial: self.fetch.is_some() || !self.conjuncts.dynamic.is_empty(),
+            paths: InKeys::path_tests(&self.scanned.table, &self.filters).into_iter().map(AskedPath::known).collect(),
             order: if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] },
             output,
             metrics: self.scan_metrics.clone(),

@@ -5,7 +5,7 @@ use std::io::{ErrorKind as IoKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use freestone_advisor::{Output, PredicateForm};
+use freestone_advisor::{Output, PathTest, PredicateForm};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,9 @@ pub struct LoggedScan {
     /// Columns whose values left the scan.
     pub columns: Vec<String>,
     pub predicates: Vec<LoggedPredicate>,
+    /// What joins asked of attributes that foreign keys lead to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathTest>,
     pub output: Output,
     /// Columns by which rows were wanted in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -140,18 +143,24 @@ fn merge(all: &mut Vec<LoggedScan>, new: LoggedScan) {
 impl LoggedScan {
     fn is_alike(&self, other: &LoggedScan) -> bool {
         let tests = |scan: &LoggedScan| scan.predicates.iter().map(|p| (p.column.clone(), p.form)).collect::<Vec<_>>();
+        let paths = |scan: &LoggedScan| scan.paths.iter().map(|p| (p.path.clone(), p.form)).collect::<Vec<_>>();
         self.table == other.table
             && self.statement == other.statement
             && self.columns == other.columns
             && self.output == other.output
             && self.order == other.order
             && tests(self) == tests(other)
+            && paths(self) == paths(other)
     }
 
     fn add(&mut self, other: &LoggedScan) {
         let (mine, theirs) = (self.runs as f64, other.runs as f64);
+        let mean = |own: f64, new: f64| (own * mine + new * theirs) / (mine + theirs).max(1.0);
         for (own, new) in self.predicates.iter_mut().zip(&other.predicates) {
-            own.selectivity = (own.selectivity * mine + new.selectivity * theirs) / (mine + theirs).max(1.0);
+            own.selectivity = mean(own.selectivity, new.selectivity);
+        }
+        for (own, new) in self.paths.iter_mut().zip(&other.paths) {
+            own.selectivity = mean(own.selectivity, new.selectivity);
         }
         self.runs += other.runs;
         self.total_ms += other.total_ms;
@@ -205,6 +214,7 @@ mod tests {
             statement: statement.into(),
             columns: vec!["a".into()],
             predicates: vec![LoggedPredicate { column: "b".into(), form: PredicateForm::Range, selectivity }],
+            paths: vec![PathTest { path: vec!["k".into(), "c".into()], selectivity, form: PredicateForm::Equal }],
             output: Output::Columns,
             order: vec![],
             runs: 1,
@@ -225,6 +235,7 @@ mod tests {
         let all = log.scans().expect("the log is readable");
         assert_eq!(all.iter().map(|scan| scan.runs).collect::<Vec<_>>(), [3, 1]);
         assert!((all[0].predicates[0].selectivity - 0.2).abs() < 1e-12);
+        assert!((all[0].paths[0].selectivity - 0.2).abs() < 1e-12);
         assert_eq!(all[0].total_ms, 6.0);
     }
 

@@ -9,14 +9,14 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream};
-use freestone_advisor::{Output, PredicateForm, Query, QueryPredicate};
+use freestone_advisor::{Output, PathTest, PredicateForm, Query, QueryPredicate};
 use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
 use freestone_store::Table;
 use freestone_store::scan::{ColumnPredicate, RowFilter, ScanMetrics};
 use futures::{Stream, StreamExt};
 
 use super::log::{LoggedPredicate, LoggedScan, WorkloadLog, seconds_since_1970};
-use crate::provider::{FreestoneSource, ScanAggregateExec, estimated_share};
+use crate::provider::{FreestoneSource, ScanAggregateExec, estimated_share, path_tests};
 
 /// What a plan asks of one native table.
 #[derive(Debug, Clone)]
@@ -28,9 +28,26 @@ pub(crate) struct Asked {
     pub row_filters: Vec<Arc<dyn RowFilter>>,
     /// Whether rows are left out that no filter here names: by a limit, or what a join finds out.
     pub is_partial: bool,
+    /// What joins ask of attributes that foreign keys lead to.
+    pub paths: Vec<AskedPath>,
     pub order: Vec<usize>,
     pub output: Output,
     pub metrics: Arc<ScanMetrics>,
+}
+
+/// A test of an attribute that foreign keys lead to.
+#[derive(Debug, Clone)]
+pub(crate) struct AskedPath {
+    pub test: PathTest,
+    /// The plan's scan that makes the test, and which of its predicates that is: what it found out is the test's selectivity.
+    /// `None`: that was found out when the query was planned.
+    pub asked_by: Option<(usize, usize)>,
+}
+
+impl AskedPath {
+    pub fn known(test: PathTest) -> Self {
+        AskedPath { test, asked_by: None }
+    }
 }
 
 /// Share of the rows that pass a filter that only decoded values can say.
@@ -40,6 +57,9 @@ const ROW_FILTER_SHARE: f64 = 0.25;
 pub(crate) fn asked(plan: &Arc<dyn ExecutionPlan>) -> Vec<Asked> {
     let mut all = vec![];
     collect(plan, Output::Columns, &mut all);
+    if all.len() > 1 {
+        all.iter_mut().zip(path_tests(plan)).for_each(|(asked, paths)| asked.paths.extend(paths));
+    }
     all
 }
 
@@ -64,6 +84,7 @@ impl Asked {
             predicates: tests
                 .map(|((column, form), share)| QueryPredicate { column, selectivity: *share, form })
                 .collect(),
+            paths: merged(self.paths.iter().map(|path| path.test.clone())),
             output: self.output,
             order: self.order.clone(),
             statement_ms: None,
@@ -99,9 +120,14 @@ impl Asked {
         fitted(&estimates, observed)
     }
 
-    fn logged(&self, statement: &str, ms: f64) -> LoggedScan {
+    /// `shares`: those of each scan's conjuncts, as they were observed.
+    fn logged(&self, statement: &str, ms: f64, shares: &[Vec<f64>]) -> LoggedScan {
         let name = |column: &usize| self.table.schema.columns[*column].name.clone();
         let tests = self.tests().into_iter().zip(self.selectivities());
+        let observed = |path: &AskedPath| {
+            let share = path.asked_by.and_then(|(scan, predicate)| shares.get(scan)?.get(predicate).copied());
+            PathTest { selectivity: share.unwrap_or(path.test.selectivity), ..path.test.clone() }
+        };
         LoggedScan {
             table: self.table.name.clone(),
             statement: statement.to_owned(),
@@ -109,6 +135,7 @@ impl Asked {
             predicates: tests
                 .map(|((column, form), selectivity)| LoggedPredicate { column: name(&column), form, selectivity })
                 .collect(),
+            paths: merged(self.paths.iter().map(observed)),
             output: self.output,
             order: self.order.iter().map(name).collect(),
             runs: 1,
@@ -118,8 +145,20 @@ impl Asked {
     }
 }
 
+/// One test an attribute: of two, such as the ends of a range, what both leave.
+fn merged(tests: impl Iterator<Item = PathTest>) -> Vec<PathTest> {
+    let mut all: Vec<PathTest> = vec![];
+    for test in tests {
+        match all.iter_mut().find(|known| known.path == test.path) {
+            Some(known) => known.selectivity *= test.selectivity,
+            None => all.push(test),
+        }
+    }
+    all
+}
+
 /// Shares whose product is `observed`, each moved in proportion to how selective it was thought to be.
-fn fitted(estimates: &[f64], observed: f64) -> Vec<f64> {
+pub(crate) fn fitted(estimates: &[f64], observed: f64) -> Vec<f64> {
     let product: f64 = estimates.iter().product();
     if product >= 1.0 - 1e-9 {
         // No estimate says which one selects: all do, alike.
@@ -133,6 +172,8 @@ fn fitted(estimates: &[f64], observed: f64) -> Vec<f64> {
 pub(crate) fn form(predicate: &Predicate) -> PredicateForm {
     match predicate {
         Predicate::IsNull => PredicateForm::Equal,
+        Predicate::Int(IntPredicate::In(list)) if list.len() == 1 => PredicateForm::Equal,
+        Predicate::Bytes(BytesPredicate::In(list)) if list.len() == 1 => PredicateForm::Equal,
         Predicate::Int(IntPredicate::Range { low, high }) if low == high => PredicateForm::Equal,
         Predicate::Int(IntPredicate::Range { .. }) => PredicateForm::Range,
         Predicate::Int(IntPredicate::In(_) | IntPredicate::Keys(_)) => PredicateForm::In,
@@ -163,8 +204,9 @@ impl Watch {
     /// The statement gave its last row.
     pub fn end(self) {
         let ms = self.start.elapsed().as_secs_f64() * 1e3;
+        let shares: Vec<Vec<f64>> = self.asked.iter().map(Asked::selectivities).collect();
         for asked in &self.asked {
-            self.log.add(asked.logged(&self.statement, ms));
+            self.log.add(asked.logged(&self.statement, ms, &shares));
         }
     }
 }
@@ -202,6 +244,17 @@ impl RecordBatchStream for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tests_of_one_attribute_are_one() {
+        let test = |name: &str, selectivity| PathTest {
+            path: vec!["k".into(), name.into()],
+            selectivity,
+            form: PredicateForm::Range,
+        };
+        let found = merged([test("a", 0.5), test("b", 0.25), test("a", 0.5)].into_iter());
+        assert_eq!(found, [test("a", 0.25), test("b", 0.25)]);
+    }
 
     #[test]
     fn shares_are_moved_to_what_was_observed() {

@@ -1,0 +1,102 @@
+//! Attributes that foreign keys lead to, as columns of the sample: what clustering by them would make of it.
+
+use freestone_store::Table;
+use freestone_store::cluster::{DimensionPath, MAX_DISTINCT, Tables, codes_of_path};
+
+use super::{Order, TableStatistics};
+use crate::error::Result;
+
+/// An attribute of a referenced table.
+#[derive(Debug)]
+pub struct PathColumn {
+    names: Vec<String>,
+    /// Each sample row's place among the attribute's values, 0 to 1.
+    pub ranks: Vec<f32>,
+    /// The store's codes of the attribute's values, and their bits.
+    codes: Vec<u32>,
+    width: u32,
+}
+
+impl TableStatistics {
+    /// Makes an attribute known that foreign keys of the table lead to: then the model knows what clustering by it prunes.
+    ///
+    /// # Errors
+    /// As [`codes_of_path`].
+    pub fn add_path(&mut self, tables: Tables<'_>, table: &Table, path: &DimensionPath) -> Result<()> {
+        let (codes, width) = codes_of_path(tables, table, path, &self.sample.columns)?;
+        self.paths.push(PathColumn { names: path.names.clone(), ranks: ranks(&codes), codes, width });
+        Ok(())
+    }
+
+    /// The number that an attribute has here, behind the table's columns.
+    pub fn path_column(&self, names: &[String]) -> Option<usize> {
+        Some(self.columns.len() + self.paths.iter().position(|path| path.names == names)?)
+    }
+
+    /// The share of the zones that a test of an attribute leaves where rows lie in `order`; it passes `share` of the rows, as
+    /// `runs` runs of values.
+    pub fn zones_met(&self, column: usize, order: &Order, share: f64, runs: f64) -> f64 {
+        let of_run = self.ordered(order).zones_met(column, share / runs.max(1.0), self);
+        1.0 - (1.0 - of_run).powf(runs.max(1.0))
+    }
+
+    /// Whether rows that lie in `order` are clustered by some attribute of the table that foreign keys lead to. Joins prune by
+    /// the codes of keys then, whichever attribute they ask for.
+    pub fn is_clustered_over(&self, keys: &[String], order: &Order) -> bool {
+        let over_keys = |column: usize| {
+            let path = column.checked_sub(self.columns.len()).and_then(|path| self.paths.get(path));
+            path.and_then(|path| path.names.split_last()).is_some_and(|(_, own)| own == keys)
+        };
+        let has = |order: &Order| order.cluster.iter().any(|(column, _)| over_keys(*column));
+        if order.is_current() { has(&Order::of_design(&self.current, self)) } else { has(order) }
+    }
+
+    /// Each sample row's place among the values of a column or of such an attribute.
+    pub(super) fn ranks(&self, column: usize) -> &[f32] {
+        match column.checked_sub(self.columns.len()) {
+            None => self.sample.ranks(column),
+            Some(path) => &self.paths[path].ranks,
+        }
+    }
+
+    /// Each sample row's code as a dimension to cluster by, and the bits of those codes: as the store numbers values.
+    pub(super) fn dimension_codes(&self, column: usize, bits: Option<u32>) -> (Vec<u32>, u32) {
+        if let Some(path) = column.checked_sub(self.columns.len()) {
+            let path = &self.paths[path];
+            let width = bits.unwrap_or(path.width).clamp(1, path.width.max(1));
+            return (path.codes.iter().map(|code| code >> (path.width - width)).collect(), width);
+        }
+        // Bins of the same frequency, as many as there are values where those are few; one number is NULL's.
+        let most = bits.map_or(MAX_DISTINCT as f64, |bits| f64::from(1u32 << bits) - 1.0);
+        let bins = self.columns[column].distinct.ceil().clamp(1.0, most);
+        let code = |rank: &f32| ((f64::from(*rank) * bins) as u32).min(bins as u32 - 1);
+        (self.sample.ranks(column).iter().map(code).collect(), u32::BITS - (bins as u32).leading_zeros())
+    }
+
+    pub(super) fn ranked_columns(&self) -> usize {
+        self.columns.len() + self.paths.len()
+    }
+}
+
+/// The share of rows below each row's code, and half of those that are equal.
+fn ranks(codes: &[u32]) -> Vec<f32> {
+    let mut order: Vec<u32> = (0..codes.len() as u32).collect();
+    order.sort_unstable_by_key(|row| codes[*row as usize]);
+    let (mut ranks, mut start) = (vec![0.0; codes.len()], 0);
+    for run in order.chunk_by(|a, b| codes[*a as usize] == codes[*b as usize]) {
+        let middle = (start as f32 + run.len() as f32 / 2.0) / codes.len() as f32;
+        run.iter().for_each(|row| ranks[*row as usize] = middle);
+        start += run.len();
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_in_the_middle_of_equal_codes() {
+        assert_eq!(ranks(&[7, 1, 7, 9]), [0.5, 0.125, 0.5, 0.875]);
+    }
+}
