@@ -159,7 +159,7 @@ impl ScanModel {
         let parts = self.parts_of(layout, query);
         let uncached = self.uncached(layout, query);
         let threads = self.setting.threads.max(1) as f64;
-        let share = longest_share(parts.units.max(1.0), threads);
+        let share = longest_share(parts.units.max(1.0), threads, self.last_unit(parts.units));
         let scans = self.setting.concurrent.max(1) as f64;
         let cpu = parts.begin_ns + parts.fresh_ns + parts.processor_ns() * share * self.crowd();
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
@@ -178,6 +178,18 @@ impl ScanModel {
             cpu_ms: cpu / 1e6,
             bytes: parts.bytes_read,
         }
+    }
+
+    /// Rows of the last of so many units, over those of the others: a segment is cut into granules, as evenly as it can be.
+    fn last_unit(&self, units: f64) -> f64 {
+        let rows = self.statistics.rows as f64;
+        let all = (rows / UNIT_ROWS).ceil();
+        // Of large tables, or where zones rule units out, it is any unit.
+        if units < all || rows > self.statistics.segment_rows() {
+            return 1.0;
+        }
+        let step = (rows / all / GRANULE).ceil() * GRANULE;
+        ((rows - (all - 1.0) * step) / step).clamp(0.01, 1.0)
     }
 
     fn interval(&self, uncached: f64) -> (f64, f64) {
@@ -209,9 +221,16 @@ impl ScanModel {
 }
 
 /// The share of the units that the thread with most of them has: they are whole, and with few of them some threads wait for
-/// the last. Between whole numbers of units, which are an expectation, it lies in proportion.
-fn longest_share(units: f64, threads: f64) -> f64 {
-    let of_whole = |units: f64| (units / threads).ceil() / units;
+/// the last, which is `last` times as long as the others. Between whole numbers of units, which are an expectation, it lies in
+/// proportion.
+fn longest_share(units: f64, threads: f64, last: f64) -> f64 {
+    let of_whole = |units: f64| {
+        let rounds = (units / threads).ceil();
+        // The thread that takes the last one has nothing beside it, or less than another.
+        let is_alone = units - (rounds - 1.0) * threads < 1.5;
+        let longest = if is_alone { rounds - 1.0 + last } else { rounds };
+        (longest / (units - 1.0 + last)).clamp(1.0 / threads, 1.0)
+    };
     let (few, part) = (units.floor(), units.fract());
     of_whole(few) * (1.0 - part) + of_whole(few + 1.0) * part
 }

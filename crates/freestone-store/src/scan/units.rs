@@ -19,11 +19,14 @@ pub struct Unit {
 /// Rows that a cursor filters and decodes together: several zones, judged one by one.
 pub const GRANULE_ROWS: usize = 8192;
 
-/// The units of a table, in order, of about `unit_rows` rows.
+/// The units of a table, in order, of at most about `unit_rows` rows: those of a segment alike, so that no thread is left with
+/// a large one while another has the rest.
 pub fn units(table: &Table, unit_rows: usize) -> Vec<Unit> {
     let mut units = vec![];
     for (segment, entry) in table.segments.iter().enumerate() {
-        let step = unit_rows.next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
+        let most = unit_rows.next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
+        let count = (entry.rows as usize).div_ceil(most).max(1);
+        let step = (entry.rows as usize).div_ceil(count).next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
         let starts = (0..entry.rows as usize).step_by(step);
         units.extend(starts.map(|s| Unit { segment, rows: s as u32..(s + step).min(entry.rows as usize) as u32 }));
     }
