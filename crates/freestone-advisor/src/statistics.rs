@@ -39,7 +39,7 @@ pub struct TableStatistics {
     pub stored_bytes: Option<u64>,
     sample: Sample,
     /// Attributes that foreign keys lead to, numbered behind the table's columns.
-    paths: Vec<PathColumn>,
+    paths: Vec<Arc<PathColumn>>,
     zones: Option<Zones>,
     orders: Mutex<HashMap<Order, Arc<Ordered>>>,
     forms: Mutex<encoded::Forms>,

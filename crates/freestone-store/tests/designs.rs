@@ -259,6 +259,17 @@ fn every_design_gives_the_same_rows() {
 }
 
 #[test]
+fn units_of_a_segment_are_of_one_length() {
+    for (rows, count, longest) in [(20_000, 1, 24_576), (90_000, 2, 49_152), (140_000, 3, 49_152)] {
+        let store = store_with(&[batch(rows, 1)], &[]);
+        let found = units(store.snapshot().unwrap().table("t").unwrap(), 1 << 16);
+        let lengths: Vec<usize> = found.iter().map(|unit| unit.rows.len()).collect();
+        assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (count, rows));
+        assert!(lengths.iter().all(|length| *length <= longest), "{rows}: {lengths:?}");
+    }
+}
+
+#[test]
 fn counters_count_each_page_and_zone_once() {
     for options in DESIGNS {
         let store = store_with(&[batch(30_000, 7)], options);

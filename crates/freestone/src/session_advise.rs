@@ -31,7 +31,7 @@ impl Session {
             return Err(nothing_to_advise_on(&options));
         }
         self.blocking(move |database| {
-            works.iter().map(|work| Judged::new(database, &work.table, work)?.advise(&options)).collect()
+            works.iter().map(|work| Judged::new(database, &work.table, work, None)?.advise(&options)).collect()
         })
         .await
     }
@@ -78,7 +78,9 @@ impl Session {
             return Err(Error::invalid(format!("the query does not read table {table}"))
                 .with_hint("WHATIF asks what a query would cost if a table that it reads were stored otherwise"));
         };
-        let answer = self.blocking(move |database| Judged::new(database, &work.table, &work)?.what_if(&design)).await?;
+        let answer = self
+            .blocking(move |database| Judged::new(database, &work.table, &work, Some(&design))?.what_if(&design))
+            .await?;
         Ok(Outcome::batch(advise::what_if_batch(&answer)?))
     }
 

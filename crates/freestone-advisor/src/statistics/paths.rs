@@ -1,9 +1,12 @@
 //! Attributes that foreign keys lead to, as columns of the sample: what clustering by them would make of it.
 
+use std::sync::Arc;
+
 use freestone_store::Table;
 use freestone_store::cluster::{DimensionPath, MAX_DISTINCT, Tables, codes_of_path};
 
-use super::{Order, TableStatistics};
+use super::encoded::Forms;
+use super::{Order, TableStatistics, lock};
 use crate::error::Result;
 
 /// An attribute of a referenced table.
@@ -24,8 +27,21 @@ impl TableStatistics {
     /// As [`codes_of_path`].
     pub fn add_path(&mut self, tables: Tables<'_>, table: &Table, path: &DimensionPath) -> Result<()> {
         let (codes, width) = codes_of_path(tables, table, path, &self.sample.columns)?;
-        self.paths.push(PathColumn { names: path.names.clone(), ranks: ranks(&codes), codes, width });
+        self.paths.push(Arc::new(PathColumn { names: path.names.clone(), ranks: ranks(&codes), codes, width }));
+        self.forget_orders();
         Ok(())
+    }
+
+    /// Takes the attributes that other statistics of the same sample know.
+    pub fn take_paths(&mut self, other: &TableStatistics) {
+        self.paths.clone_from(&other.paths);
+        self.forget_orders();
+    }
+
+    /// What was found of orders knows the attributes that were there.
+    fn forget_orders(&mut self) {
+        lock(&self.orders).clear();
+        *lock(&self.forms) = Forms::default();
     }
 
     /// The number that an attribute has here, behind the table's columns.

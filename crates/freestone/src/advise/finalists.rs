@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use freestone_advisor::advice::{Advice, MeasuredQuery, Measurement};
-use freestone_advisor::{CostModel, PredicateForm, Query, QueryPredicate, Workload};
+use freestone_advisor::{CostModel, PredicateForm, Query, QueryPredicate, TableStatistics, Workload};
 use freestone_codec::Predicate;
 use freestone_store::cluster::{CodeFilter, DimensionPath};
 use freestone_store::design::Design;
@@ -45,7 +45,7 @@ pub(crate) fn total_ms(designs: &[&Design], judged: &Judged<'_>, workload: &Work
 }
 
 fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Result<Vec<Measurement>> {
-    let paths = Paths::of(designs, workload);
+    let paths = Paths::of(designs, workload, &judged.model.statistics);
     let widened = match paths.0.is_empty() {
         true => None,
         false => Some(judged.sample.with_paths(judged.table, &judged.snapshot, &paths.0)?),
@@ -88,7 +88,7 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
 struct Paths(Vec<DimensionPath>);
 
 impl Paths {
-    fn of(designs: &[&Design], workload: &Workload) -> Paths {
+    fn of(designs: &[&Design], workload: &Workload, statistics: &TableStatistics) -> Paths {
         let clustered = designs.iter().flat_map(|design| &design.cluster).filter(|path| path.names.len() > 1);
         let mut all: Vec<Vec<String>> = clustered.map(|path| path.names.clone()).collect();
         let asked = workload.queries.iter().flat_map(|query| &query.paths).map(|test| &test.path);
@@ -96,6 +96,7 @@ impl Paths {
         all.extend(beside);
         all.sort_unstable();
         all.dedup();
+        all.retain(|path| statistics.path_column(path).is_some());
         Paths(all.into_iter().map(|names| DimensionPath { names, bits: None }).collect())
     }
 
@@ -103,9 +104,10 @@ impl Paths {
         self.0.iter().position(|path| path.names == names)
     }
 
-    /// The design with the columns of codes in place of what they are the codes of.
+    /// The design with the columns of codes in place of what they are the codes of, and without what leads nowhere any more.
     fn by_codes(&self, design: &Design) -> Design {
         let mut design = design.clone();
+        design.cluster.retain(|path| path.names.len() == 1 || self.position(&path.names).is_some());
         for path in &mut design.cluster {
             if let Some(at) = self.position(&path.names) {
                 path.names = vec![self.0[at].to_string()];

@@ -11,9 +11,9 @@ mod workload;
 use std::sync::Arc;
 
 use freestone_advisor::statistics::SAMPLE_BLOCKS;
-use freestone_advisor::{Advice, ScanModel, Setting, TableStatistics, Workload, advice};
+use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, TableStatistics, Workload, advice};
 use freestone_store::design::Design;
-use freestone_store::{Snapshot, Table};
+use freestone_store::{Snapshot, StoreError, Table};
 
 pub use profile::{Calibration, calibrate, profile_path};
 pub(crate) use profile::{profile, profile_batch};
@@ -64,7 +64,13 @@ pub(crate) struct Judged<'a> {
 
 impl<'a> Judged<'a> {
     /// Reads a sample of the table; its queries' selectivities are found on it where they were not observed.
-    pub fn new(database: &Database, table: &'a Arc<Table>, work: &'a TableWork) -> Result<Self> {
+    /// `asked`: a design besides the table's own whose dimensions are to be known.
+    pub fn new(
+        database: &Database,
+        table: &'a Arc<Table>,
+        work: &'a TableWork,
+        asked: Option<&Design>,
+    ) -> Result<Self> {
         let sample = Sample::of(table, sample::ROWS_MAX)?;
         if sample.rows == 0 {
             return Err(Error::invalid(format!("table {} is empty: there is nothing to judge designs by", table.name))
@@ -81,12 +87,14 @@ impl<'a> Judged<'a> {
         let (mut of_table, mut of_sample) = (statistics_of(table.rows())?, statistics_of(sample.rows as u64)?);
         of_table.look_at(table)?;
         let snapshot = database.store().snapshot()?;
-        for path in work.paths() {
-            // What was logged before a table or a key was dropped leads nowhere now, and nothing can be clustered by it.
-            for statistics in [&mut of_table, &mut of_sample] {
-                let _ = statistics.add_path(&|name| snapshot.table(name).cloned(), table, &path);
+        for path in work.paths([Some(&table.design), asked].into_iter().flatten()) {
+            match of_table.add_path(&|name| snapshot.table(name).cloned(), table, &path) {
+                // What was logged before a table or a key was dropped leads nowhere, and nothing can be clustered by it.
+                Ok(()) | Err(AdvisorError::Store(StoreError::Invalid(_))) => {}
+                Err(error) => return Err(error.into()),
             }
         }
+        of_sample.take_paths(&of_table);
         let model = model_of(of_table, Setting { cached, cache_bytes, ..Setting::hot(threads) });
         let setting = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
         let sample_model = model_of(of_sample, setting);
@@ -99,7 +107,9 @@ impl<'a> Judged<'a> {
     }
 
     fn workload(&self) -> Result<Workload> {
-        let workload = self.work.workload(&self.model.statistics)?;
+        let statistics = &self.model.statistics;
+        let mut workload = self.work.workload(statistics)?;
+        workload.queries.iter_mut().for_each(|q| q.paths.retain(|test| statistics.path_column(&test.path).is_some()));
         self.work.with_filters(workload, &self.sample.few(FILTER_ROWS)?)
     }
 

@@ -43,17 +43,24 @@ impl Sample {
         let mut fields: Vec<FieldRef> = self.schema.fields().iter().cloned().collect();
         fields.extend(paths.iter().map(|path| Arc::new(Field::new(path.to_string(), DataType::Int64, false))));
         let schema = Arc::new(Schema::new(fields));
+        let data = |(at, column): (usize, &Column)| {
+            let arrays: Vec<&ArrayRef> = self.batches.iter().map(|batch| batch.column(at)).collect();
+            ColumnData::from_arrays(arrays, &column.data_type)
+        };
+        let columns: Vec<ColumnData> = table.schema.columns.iter().enumerate().map(data).collect();
+        let mut codes = vec![];
+        for path in paths {
+            let (of_path, _) = codes_of_path(&|name| snapshot.table(name).cloned(), table, path, &columns)?;
+            codes.push(Int64Array::from_iter_values(of_path.into_iter().map(i64::from)));
+        }
+        let mut end = 0;
         let widened = self.batches.iter().map(|batch| {
-            let data = |(array, column): (&ArrayRef, &Column)| ColumnData::from_arrays([array], &column.data_type);
-            let columns: Vec<ColumnData> = batch.columns().iter().zip(&table.schema.columns).map(data).collect();
-            let mut arrays = batch.columns().to_vec();
-            for path in paths {
-                let (codes, _) = codes_of_path(&|name| snapshot.table(name).cloned(), table, path, &columns)?;
-                arrays.push(Arc::new(Int64Array::from_iter_values(codes.into_iter().map(i64::from))));
-            }
-            Ok(RecordBatch::try_new(schema.clone(), arrays)?)
+            let start = end;
+            end += batch.num_rows();
+            let own = codes.iter().map(|codes| Arc::new(codes.slice(start, batch.num_rows())) as ArrayRef);
+            RecordBatch::try_new(schema.clone(), batch.columns().iter().cloned().chain(own).collect())
         });
-        let batches = widened.collect::<Result<_>>()?;
+        let batches = widened.collect::<Result<_, _>>()?;
         Ok(Sample { schema, batches, rows: self.rows })
     }
 

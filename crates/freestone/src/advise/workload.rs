@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use freestone_advisor::{Query, QueryPredicate, TableStatistics, Workload};
 use freestone_store::cluster::DimensionPath;
+use freestone_store::design::Design;
 use freestone_store::scan::{RowFilter, ScanRequest};
 use freestone_store::{Snapshot, Table};
 
@@ -12,6 +13,9 @@ use super::literals;
 use crate::error::{Error, Result};
 use crate::statement::{Statement, StatementKind, parse_script};
 use crate::workload::{Asked, LoggedScan};
+
+/// Attributes of other tables that are looked at for one table.
+const PATHS_MAX: usize = 32;
 
 /// What queries ask of one table.
 pub(crate) struct TableWork {
@@ -43,14 +47,16 @@ impl TableWork {
         Ok(Workload { queries: queries.collect::<Result<_>>()? })
     }
 
-    /// Attributes of other tables that the queries ask for, each once, as dimensions that the table may be clustered by.
-    pub fn paths(&self) -> Vec<DimensionPath> {
+    /// Attributes of other tables that the table may be clustered by, each once: what designs cluster by, and what the queries
+    /// ask for, those that took most time first.
+    pub fn paths<'d>(&self, designs: impl Iterator<Item = &'d Design>) -> Vec<DimensionPath> {
         let mut paths: Vec<DimensionPath> = vec![];
         let mut add = |names: &[String]| {
-            if !paths.iter().any(|path| path.names == names) {
+            if names.len() > 1 && paths.len() < PATHS_MAX && !paths.iter().any(|path| path.names == names) {
                 paths.push(DimensionPath { names: names.to_vec(), bits: None });
             }
         };
+        designs.flat_map(|design| &design.cluster).for_each(|path| add(&path.names));
         for scan in &self.scans {
             match scan {
                 Scan::Logged(query) => query.paths.iter().for_each(|test| add(&test.path)),

@@ -40,8 +40,9 @@ const BATCH_ROWS: usize = 64 << 10;
 pub struct InKeys {
     name: String,
     keys: Arc<KeySet>,
-    /// The table that the keys are of, and what was asked of its rows: paths of one name, the attribute.
-    table: String,
+    /// The table and its column that the keys are of, and what was asked of its rows: paths of one name, the attribute.
+    table: Arc<Table>,
+    column: usize,
     asked: Vec<PathTest>,
     signature: Signature,
 }
@@ -84,7 +85,7 @@ impl InKeys {
         let asked = path_tests_of(&source, keys.len() as f64 / table.rows().max(1) as f64);
         let name = format!("is_one_of_{}_keys_of_{}", keys.len(), table.name);
         let signature = Signature::any(1, Volatility::Immutable);
-        Ok(Some(InKeys { name, keys: Arc::new(keys), table: table.name.clone(), asked, signature }))
+        Ok(Some(InKeys { name, keys: Arc::new(keys), table: table.clone(), column, asked, signature }))
     }
 
     /// The test of an expression.
@@ -110,7 +111,11 @@ impl InKeys {
         for conjunct in filters.iter().flat_map(split_conjunction) {
             let Some((of, keys)) = InKeys::in_expression(conjunct) else { continue };
             let Some(column) = of.downcast_ref::<Column>() else { continue };
-            let leads = |key: &ForeignKey| key.columns == [column.name()] && key.table == keys.table;
+            let (to, named) = (&keys.table.schema, &keys.table.schema.columns[keys.column].name);
+            let leads = |key: &ForeignKey| {
+                let referenced = key.referenced.first().or(to.primary_key.first());
+                key.columns == [column.name()] && key.table == keys.table.name && referenced == Some(named)
+            };
             if table.schema.foreign_keys.iter().any(leads) {
                 found.extend(keys.asked.iter().map(|test| PathTest {
                     path: [&[column.name().to_owned()], test.path.as_slice()].concat(),

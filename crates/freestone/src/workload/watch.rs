@@ -145,10 +145,10 @@ impl Asked {
     }
 }
 
-/// One test an attribute: of two, such as the ends of a range, what both leave.
+/// One test an attribute: of two, such as the ends of a range, what both leave. Without those that no order prunes by.
 fn merged(tests: impl Iterator<Item = PathTest>) -> Vec<PathTest> {
     let mut all: Vec<PathTest> = vec![];
-    for test in tests {
+    for test in tests.filter(|test| test.form != PredicateForm::Other) {
         match all.iter_mut().find(|known| known.path == test.path) {
             Some(known) => known.selectivity *= test.selectivity,
             None => all.push(test),
@@ -252,7 +252,8 @@ mod tests {
             selectivity,
             form: PredicateForm::Range,
         };
-        let found = merged([test("a", 0.5), test("b", 0.25), test("a", 0.5)].into_iter());
+        let other = PathTest { form: PredicateForm::Other, ..test("a", 0.1) };
+        let found = merged([other, test("a", 0.5), test("b", 0.25), test("a", 0.5)].into_iter());
         assert_eq!(found, [test("a", 0.25), test("b", 0.25)]);
     }
 
