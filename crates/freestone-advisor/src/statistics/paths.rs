@@ -6,6 +6,7 @@ use freestone_store::Table;
 use freestone_store::cluster::{DimensionPath, MAX_DISTINCT, Tables, codes_of_path};
 
 use super::encoded::Forms;
+use super::sample::ranks_of;
 use super::{Order, TableStatistics, lock};
 use crate::error::Result;
 
@@ -98,13 +99,7 @@ impl TableStatistics {
 fn ranks(codes: &[u32]) -> Vec<f32> {
     let mut order: Vec<u32> = (0..codes.len() as u32).collect();
     order.sort_unstable_by_key(|row| codes[*row as usize]);
-    let (mut ranks, mut start) = (vec![0.0; codes.len()], 0);
-    for run in order.chunk_by(|a, b| codes[*a as usize] == codes[*b as usize]) {
-        let middle = (start as f32 + run.len() as f32 / 2.0) / codes.len() as f32;
-        run.iter().for_each(|row| ranks[*row as usize] = middle);
-        start += run.len();
-    }
-    ranks
+    ranks_of(&order, codes.len(), |row| codes[row])
 }
 
 #[cfg(test)]

@@ -146,14 +146,7 @@ impl Sample {
             let data = &self.columns[column];
             let mut order: Vec<u32> = (0..self.rows() as u32).filter(|row| data.is_valid(*row as usize)).collect();
             order.sort_unstable_by(|a, b| key(data, *a as usize).cmp(&key(data, *b as usize)));
-            let mut ranks = vec![0.0; self.rows()];
-            let mut start = 0;
-            for run in order.chunk_by(|a, b| key(data, *a as usize) == key(data, *b as usize)) {
-                let middle = (start as f32 + run.len() as f32 / 2.0) / order.len() as f32;
-                run.iter().for_each(|row| ranks[*row as usize] = middle);
-                start += run.len();
-            }
-            ranks
+            ranks_of(&order, self.rows(), |row| key(data, row))
         })
     }
 
@@ -179,6 +172,18 @@ impl Sample {
         let at = |share: f64| values[((last as f64 * share).round() as usize).min(last)];
         Some((at(from.clamp(0.0, 1.0)), at((from + share).clamp(0.0, 1.0))))
     }
+}
+
+/// For each of so many rows the share of the rows in `order` that are below it, and half of those equal: these ascend by their
+/// key. 0 for rows that are not among them.
+pub fn ranks_of<K: PartialEq>(order: &[u32], rows: usize, key: impl Fn(usize) -> K) -> Vec<f32> {
+    let (mut ranks, mut start) = (vec![0.0; rows], 0);
+    for run in order.chunk_by(|a, b| key(*a as usize) == key(*b as usize)) {
+        let middle = (start as f32 + run.len() as f32 / 2.0) / order.len() as f32;
+        run.iter().for_each(|row| ranks[*row as usize] = middle);
+        start += run.len();
+    }
+    ranks
 }
 
 /// A value as predicates and orders see it.
