@@ -1,11 +1,13 @@
 """Whether `freestone advise` finds good designs: real tables in the advised design, in every preset and in random designs.
 
 python bench/advice.py --workloads 10 --rows 1000000 --columns 8 --random 20 --json advice.json
+python bench/advice.py --copies 3
 
 Each workload is a synthetic table of its own, seeded, with queries of random columns, predicates and outputs. They run on it,
 stored as rows, as often as their weights say, and advice is by the log of that. The advised design is made as a table, and so
 are the others; then all tables answer all queries, in turns, and every answer is checked against that of the first table. What
-is measured is the engine itself, its planner and results included.
+is measured is the engine itself, its planner and results included. With `--copies` a table has the copies that are advised,
+among which the planner chooses.
 """
 
 import argparse
@@ -81,8 +83,8 @@ def random_design(chance: random.Random, names: list[str]) -> str:
     return ", ".join(options)
 
 
-def advised(binary: Path, database: Path) -> dict[str, Any]:
-    command = [binary, "advise", database, "--table", "base", "--json", "--threads", "1"]
+def advised(binary: Path, database: Path, copies: int) -> dict[str, Any]:
+    command = [binary, "advise", database, "--table", "base", "--json", "--threads", "1", "--copies", str(copies)]
     started = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -91,6 +93,16 @@ def advised(binary: Path, database: Path) -> dict[str, Any]:
     best = advice["current"] if advice["keep"] else next(d for d in advice["designs"] if d["measured_ms"] is not None)
     options = best["apply"].partition("SET DESIGN (")[2].rpartition(")")[0]
     return {"options": options, "advice": advice, "best": best, "seconds": time.perf_counter() - started}
+
+
+def copied(advice: dict[str, Any]) -> tuple[str, list[str]]:
+    """The design of a table with the advised copies, and the statements that add them; nothing where none are advised."""
+    copies = advice["copies"]["copies"] if advice.get("copies") else []
+    if not copies:
+        return "", []
+    own = copies[0].get("apply") or advice["current"]["apply"]
+    added = [copy["apply"].replace('ALTER TABLE "base"', "ALTER TABLE copies_") for copy in copies[1:]]
+    return own.partition("SET DESIGN (")[2].rpartition(")")[0], added
 
 
 def measured(database: Path, tables: list[str], made: Workload, rounds: int) -> dict[str, float]:
@@ -134,16 +146,21 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
         values = ", ".join(f"{sql} AS {name}" for name, sql in made.columns.items())
         db.sql(f"CREATE TABLE base WITH (design = 'row') AS SELECT {values} FROM generate_series(1, {options.rows}) AS g(v)")
         made.run(db)
-    found = advised(options.freestone, database)
+    found = advised(options.freestone, database, options.copies)
     designs = {"advised": found["options"]} | {preset: f"design = '{preset}'" for preset in PRESETS}
+    own, added = copied(found["advice"])
+    designs |= {"copies": own} if added else {}
     designs |= {f"random{at}": random_design(chance, [*made.columns]) for at in range(options.random)}
     with freestone.connect(str(database)) as db:
         for name, design in designs.items():
             db.sql(f"CREATE TABLE {name}_ WITH ({design}) AS SELECT * FROM base")
+        for statement in added:
+            db.sql(statement)
     times = measured(database, [f"{name}_" for name in designs], made, options.rounds)
     times = {name.removesuffix("_"): ms for name, ms in times.items()}
     shutil.rmtree(folder)
-    rivals = {name: ms for name, ms in times.items() if name != "advised"}
+    rivals = {name: ms for name, ms in times.items() if name not in ("advised", "copies")}
+    single = {name: ms for name, ms in times.items() if name != "copies"}
     best, preset = min(rivals, key=lambda n: rivals[n]), min(PRESETS, key=lambda n: times[n])
     current, proposed = found["advice"]["current"], found["best"]
     statements = proposed["statements"]
@@ -153,7 +170,10 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
         "design": found["options"],
         "best": designs[best],
         "preset": preset,
-        "regret": times["advised"] / min(times.values()) - 1,
+        "regret": times["advised"] / min(single.values()) - 1,
+        "copies": added,
+        "copies_over_advised": times["advised"] / times["copies"] if added else None,
+        "predicted_copies": found["best"]["measured_ms"] / found["advice"]["copies"]["measured_ms"] if added else None,
         "over_preset": times[preset] / times["advised"],
         "over_row": times["row"] / times["advised"],
         "scans_over_row": current["total"]["ms"] / proposed["total"]["ms"],
@@ -170,6 +190,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--queries", type=int, default=10)
     parser.add_argument("--random", type=int, default=20, help="random designs beside the presets")
+    parser.add_argument("--copies", type=int, default=1, help="copies that may be advised, the table included")
     parser.add_argument("--rounds", type=int, default=5, help="measured runs of each query, behind one that warms up")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--freestone", type=Path, default=default_freestone(), help="the binary")
@@ -178,15 +199,16 @@ def main() -> None:
     options = parser.parse_args()
     found = []
     print(f"{options.rows:,} rows, {options.columns} columns, {options.queries} queries, one thread; {hardware()}", flush=True)
-    print("| workload | advised in, s | regret | × best preset | | × row | predicted | its scans | on the sample | design |")
-    print("| ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- |", flush=True)
+    print("| workload | advised in, s | regret | × best preset | | × row | predicted | its scans | on the sample | copies × advised | on the sample | design |")
+    print("| ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |", flush=True)
     for number in range(options.workloads):
         f = one(number, options)
         found.append(f)
-        sample = f["sample_over_row"]
+        sample, copies = f["sample_over_row"], f["copies_over_advised"]
+        gains = "– | –" if copies is None else f"{copies:.2f} | {f['predicted_copies']:.2f}"
         print(
             f"| {number} | {f['seconds']:.1f} | {100 * f['regret']:.0f} % | {f['over_preset']:.2f} | {f['preset']} | {f['over_row']:.2f} | "
-            f"{f['predicted_over_row']:.2f} | {f['scans_over_row']:.2f} | {'–' if sample is None else f'{sample:.2f}'} | {f['design']} |",
+            f"{f['predicted_over_row']:.2f} | {f['scans_over_row']:.2f} | {'–' if sample is None else f'{sample:.2f}'} | {gains} | {'; '.join([f['design'], *f['copies']])} |",
             flush=True,
         )
     regrets = [f["regret"] for f in found]

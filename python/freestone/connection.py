@@ -172,17 +172,21 @@ class Connection:
         """
         return dict(self._run(f"SELECT * FROM freestone_design({_text(table)})").fetchall())
 
-    def advise(self, table: Optional[str] = None, *, budget: Optional[str] = None) -> Relation:
+    def advise(
+        self, table: Optional[str] = None, *, budget: Optional[str] = None, copies: Optional[int] = None
+    ) -> Relation:
         """Designs for a table, or for all that queries read: predicted, tried on a sample, the best first.
 
         Args:
-            budget: what a table may take, as ``"2GB"``.
+            budget: what a table may take, copies included, as ``"2GB"``.
+            copies: how many copies of a table in designs of their own may be advised, the table itself included.
 
         Raises:
             ProgrammingError: there is no such table, or no query on it is in the workload log.
         """
         words = ["ADVISE"]
         words += [_name(table)] if table is not None else []
+        words += ["COPIES", str(int(copies))] if copies is not None else []
         words += ["BUDGET", _text(budget)] if budget is not None else []
         return self._run(" ".join(words))
 

@@ -5,7 +5,7 @@ mod confirm;
 mod statements;
 mod text;
 
-use freestone_store::design::Design;
+use freestone_store::design::{Design, Preset};
 use serde::{Deserialize, Serialize};
 
 pub use confirm::{Confirmation, MeasuredQuery, Measurement};
@@ -13,9 +13,9 @@ pub use statements::Statements;
 
 use crate::cost::{Cost, CostModel};
 use crate::error::{AdvisorError, Result};
-use crate::search::copies::{self, CopySet};
+use crate::search::copies::{self, Copy, CopySet};
 use crate::search::{Evaluator, Limits, Names, Pins, SearchOptions, search};
-use crate::workload::Workload;
+use crate::workload::{Query, Workload};
 
 /// What the user asks of the advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,8 +31,10 @@ pub struct Options {
     pub pins: Pins,
     /// Designs that are costed and listed whatever they cost, unless they are beyond the budget.
     pub consider: Vec<Design>,
-    /// Copies of the table, itself included. 1: none besides it.
+    /// Copies of the table, itself included. 1: none besides those that there are.
     pub max_copies: usize,
+    /// Copies that there are.
+    pub existing: Vec<Existing>,
     /// Relative error of the model's ranking, 0.2 = 20 %: a predicted gain below it is no reason to convert.
     pub model_error: f64,
     pub limits: Limits,
@@ -47,9 +49,35 @@ impl Default for Options {
             pins: Pins::default(),
             consider: vec![],
             max_copies: 1,
+            existing: vec![],
             model_error: 0.2,
             limits: Limits::default(),
         }
+    }
+}
+
+/// A copy that the table has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Existing {
+    pub name: String,
+    pub design: Design,
+    /// Ascending.
+    pub columns: Vec<usize>,
+    pub bytes: f64,
+}
+
+impl Existing {
+    /// Its design as one of the whole table: columns that it does not hold are apart.
+    pub fn whole_design(&self, names: &[&str]) -> Design {
+        let mut design = self.design.clone();
+        if design.groups.is_empty() && !matches!(design.preset, Preset::Column | Preset::Auto) {
+            design.groups = vec![self.columns.iter().map(|column| names[*column].to_owned()).collect()];
+        }
+        design
+    }
+
+    pub fn holds(&self, query: &Query) -> bool {
+        query.touched().iter().all(|column| self.columns.contains(column))
     }
 }
 
@@ -68,6 +96,9 @@ pub struct Advice {
     /// Copies that together are predicted to gain more than the best design alone; `None` where that is within the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<CopyAdvice>,
+    /// Statements that drop copies which serve no query of the workload best.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unused: Vec<String>,
     /// Relative error that decided whether to keep.
     pub model_error: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,8 +155,15 @@ pub struct QueryCost {
 pub struct CopyAdvice {
     /// The first is the table itself.
     pub copies: Vec<CopyProposal>,
+    /// For each query of the workload, the copy that serves it.
+    pub serves: Vec<usize>,
+    /// Statements that drop copies which are not among them, with those that go back.
+    pub dropped: Vec<(String, String)>,
     /// Milliseconds of one run of the workload, each query on its cheapest copy.
     pub ms: f64,
+    /// The same on the sample, measured; `None` until [`Advice::confirm_copies`].
+    #[serde(default)]
+    pub measured_ms: Option<f64>,
     /// Bytes of all copies.
     pub bytes: f64,
     pub conversion_ms: f64,
@@ -140,8 +178,11 @@ pub struct CopyProposal {
     pub bytes: f64,
     /// Names of the queries that go to it.
     pub queries: Vec<String>,
-    pub apply: String,
-    pub revert: String,
+    /// The statement that makes it, and the one that goes back; `None` where it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revert: Option<String>,
 }
 
 /// Designs for a table that is stored as `current` and asked what `workload` says. Errors name the query or option that
@@ -156,13 +197,23 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
     found.retain(|f| f.score.excess <= 0.0 && f.score.ms.is_finite());
     let copies = match options.max_copies {
         0 | 1 => None,
-        count => copies::choose(&mut evaluator, &found, count, options.budget),
+        count => {
+            let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
+            let layout = |copy: &Existing| Copy {
+                layout: evaluator.names.layout(&copy.whole_design(&columns)),
+                columns: (copy.columns.len() < columns.len()).then(|| copy.columns.clone()),
+                bytes: copy.bytes,
+            };
+            let existing: Vec<Copy> = options.existing.iter().map(layout).collect();
+            copies::choose(&mut evaluator, &found, &existing, count, options.budget)
+        }
     };
     let now = propose(model, workload, current, current, options);
     let mut designs: Vec<Proposal> = vec![];
     let searched = found.iter().map(|f| evaluator.names.design(&f.layout));
     for design in searched.chain(options.consider.iter().cloned()) {
-        let fits = options.budget.is_none_or(|budget| model.bytes(&design) <= budget);
+        let copied: f64 = options.existing.iter().map(|copy| copy.bytes).sum();
+        let fits = options.budget.is_none_or(|budget| model.bytes(&design) + copied <= budget);
         let known = same(&evaluator.names, &design, current)
             || designs.iter().any(|p| same(&evaluator.names, &p.design, &design));
         if fits && !known {
@@ -173,7 +224,8 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
     let best = designs.first().map_or(now.total.ms, |p| p.total.ms.min(now.total.ms));
     let copies = copies
         .filter(|set| set.copies.len() > 1 && set.ms < best * (1.0 - options.model_error))
-        .map(|set| propose_copies(&evaluator, &set, &now, options));
+        .map(|set| propose_copies(&evaluator, workload, &set, &now, options))
+        .filter(|set| !set.changes().is_empty());
     let mut advice = Advice {
         table: options.table.clone(),
         keep: false,
@@ -181,6 +233,7 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
         current: now,
         designs,
         copies,
+        unused: unused(model, workload, current, options),
         model_error: options.model_error,
         budget: options.budget,
         model_calls: evaluator.calls(),
@@ -203,6 +256,15 @@ pub fn what_if(
 }
 
 impl Advice {
+    /// The statements that apply the advice, with those that go back: copies where they pay, else the best design.
+    pub fn changes(&self) -> Vec<(String, String)> {
+        match (&self.copies, self.recommended()) {
+            (Some(set), _) => set.changes(),
+            (None, Some(best)) => vec![(best.apply.clone(), best.revert.clone())],
+            (None, None) => vec![],
+        }
+    }
+
     /// The design to convert to; `None`: keep.
     pub fn recommended(&self) -> Option<&Proposal> {
         self.designs.first().filter(|_| !self.keep)
@@ -248,7 +310,6 @@ impl Advice {
 
     /// How the reason names what is stored now.
     fn subject(&self) -> &'static str {
-        use freestone_store::design::Preset;
         match self.current.design.preset {
             Preset::Column | Preset::Auto if self.current.design.groups.is_empty() => "columns are",
             Preset::Row if self.current.design.groups.is_empty() => "rows are",
@@ -297,7 +358,7 @@ fn propose(
     let mut total = Cost::default();
     let (mut now_ms, mut queries) = (0.0, vec![]);
     for query in &workload.queries {
-        let (cost, now) = (model.query(design, query), model.query(current, query));
+        let (cost, now) = (cheapest(model, design, query, options), cheapest(model, current, query, options));
         add(&mut total, &cost, query.weight);
         now_ms += now.ms * query.weight;
         let ratio = if cost.ms > 0.0 { now.ms / cost.ms } else { 1.0 };
@@ -320,8 +381,48 @@ fn propose(
     }
 }
 
-fn propose_copies(evaluator: &Evaluator<'_>, set: &CopySet, now: &Proposal, options: &Options) -> CopyAdvice {
+/// What a query costs with the table in a design and the copies that there are: on the cheapest of them.
+fn cheapest(model: &dyn CostModel, design: &Design, query: &Query, options: &Options) -> Cost {
+    let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
+    let copies = options.existing.iter().filter(|copy| copy.holds(query));
+    let costs = copies.map(|copy| model.query(&copy.whole_design(&columns), query));
+    costs.fold(model.query(design, query), |best, cost| if cost.ms < best.ms { cost } else { best })
+}
+
+/// The statements that drop copies which are no query's cheapest.
+fn unused(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Vec<String> {
+    let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
+    let serves = |copy: &Existing| {
+        workload.queries.iter().filter(|query| copy.holds(query)).any(|query| {
+            let least = cheapest(model, current, query, options).ms;
+            model.query(&copy.whole_design(&columns), query).ms <= least && least < model.query(current, query).ms
+        })
+    };
+    let unused = options.existing.iter().filter(|copy| !serves(copy));
+    unused.map(|copy| copy_statements(&options.table, &copy.name, &copy.design, &[]).1).collect()
+}
+
+impl CopyAdvice {
+    /// The statements that make and drop copies, with those that go back.
+    pub fn changes(&self) -> Vec<(String, String)> {
+        let made = self.copies.iter().filter_map(|copy| Some((copy.apply.clone()?, copy.revert.clone()?)));
+        self.dropped.iter().cloned().chain(made).collect()
+    }
+}
+
+fn propose_copies(
+    evaluator: &Evaluator<'_>,
+    workload: &Workload,
+    set: &CopySet,
+    now: &Proposal,
+    options: &Options,
+) -> CopyAdvice {
     let (model, names) = (evaluator.model, &evaluator.names);
+    let all: Vec<&str> = names.columns().iter().map(String::as_str).collect();
+    let serves: Vec<usize> =
+        workload.queries.iter().map(|query| evaluator.place(query).map_or(0, |at| set.serves[at])).collect();
+    let mut unused: Vec<&Existing> = options.existing.iter().collect();
+    let mut free = (1..).map(|n| format!("copy_{n}")).filter(|name| options.existing.iter().all(|e| e.name != *name));
     let mut conversion_ms = 0.0;
     let mut copies = vec![];
     for (number, copy) in set.copies.iter().enumerate() {
@@ -330,19 +431,35 @@ fn propose_copies(evaluator: &Evaluator<'_>, set: &CopySet, now: &Proposal, opti
             design.encode.retain(|name, _| names.position(name).is_some_and(|c| columns.contains(&c)));
         }
         let columns: Vec<String> = copy.columns.iter().flatten().map(|c| names.columns()[*c].clone()).collect();
-        let served = set.serves.iter().zip(evaluator.queries()).filter(|(copy, _)| **copy == number);
         let share = copy.bytes / model.bytes(&design).max(1.0);
-        let stays = number == 0 && same(names, &design, &now.design);
-        conversion_ms += if stays { 0.0 } else { model.conversion(&design).ms * share.min(1.0) };
+        let held = copy.columns.clone().unwrap_or_else(|| (0..all.len()).collect());
+        let is_there = |e: &&Existing| e.columns == held && same(names, &e.whole_design(&all), &design);
+        let known = unused.iter().position(|e| number > 0 && is_there(e));
+        let stays = known.is_some() || number == 0 && same(names, &design, &now.design);
+        known.map(|at| unused.remove(at));
         let (apply, revert) = match number {
-            0 => (alter(&options.table, &design), alter(&options.table, &now.design)),
-            _ => copy_statements(&options.table, number, &design, &columns),
+            _ if stays => (None, None),
+            0 => (Some(alter(&options.table, &design)), Some(alter(&options.table, &now.design))),
+            _ => {
+                let name = free.next().unwrap_or_default();
+                let (add, drop) = copy_statements(&options.table, &name, &design, &columns);
+                (Some(add), Some(drop))
+            }
         };
-        let queries = served.map(|(_, known)| known.query.name.clone()).collect();
+        conversion_ms += if stays { 0.0 } else { model.conversion(&design).ms * share.min(1.0) };
+        let served = workload.queries.iter().zip(&serves).filter(|(_, copy)| **copy == number);
+        let queries = served.map(|(query, _)| query.name.clone()).collect();
         copies.push(CopyProposal { design, columns, bytes: copy.bytes, queries, apply, revert });
     }
+    let drop = |e: &Existing| {
+        let columns: Vec<String> = e.columns.iter().map(|c| names.columns()[*c].clone()).collect();
+        let (add, drop) = copy_statements(&options.table, &e.name, &e.design, &columns);
+        (drop, add)
+    };
+    let dropped = unused.into_iter().map(drop).collect();
     let break_even_runs = break_even(conversion_ms, now.total.ms - set.ms);
-    CopyAdvice { copies, ms: set.ms, bytes: set.bytes, conversion_ms, break_even_runs }
+    let (ms, bytes) = (set.ms, set.bytes);
+    CopyAdvice { copies, serves, dropped, ms, measured_ms: None, bytes, conversion_ms, break_even_runs }
 }
 
 fn add(total: &mut Cost, cost: &Cost, weight: f64) {
@@ -368,15 +485,15 @@ fn alter(table: &str, design: &Design) -> String {
     format!("ALTER TABLE {} SET DESIGN ({design});", quoted(table))
 }
 
-fn copy_statements(table: &str, number: usize, design: &Design, columns: &[String]) -> (String, String) {
-    let copy = quoted(&format!("{table}_copy_{number}"));
+/// The statements that add a copy and drop it. Groups of the whole table name no columns that a subset lacks: those are apart.
+fn copy_statements(table: &str, name: &str, design: &Design, columns: &[String]) -> (String, String) {
+    let (table, name) = (quoted(table), quoted(name));
     let list = match columns {
-        [] => "*".to_owned(),
-        _ => columns.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", "),
+        [] => String::new(),
+        _ => format!(" ({})", columns.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", ")),
     };
-    // Groups of the whole table name columns that a subset does not have: they are apart, so they are not named.
-    let create = format!("CREATE TABLE {copy} WITH ({design}) AS SELECT {list} FROM {};", quoted(table));
-    (create, format!("DROP TABLE {copy};"))
+    let add = format!("ALTER TABLE {table} ADD COPY {name}{list} WITH ({design});");
+    (add, format!("ALTER TABLE {table} DROP COPY {name};"))
 }
 
 fn quoted(name: &str) -> String {

@@ -81,12 +81,12 @@ pub fn advise(args: &AdviseArgs) -> Result<(), Failure> {
 
 fn apply(all: &[Advice], session: Arc<freestone::Session>, threads: &Threads) -> Result<(), Failure> {
     let mut applied = 0;
-    for best in all.iter().filter_map(Advice::recommended) {
-        let (session, statement) = (session.clone(), best.apply.clone());
+    for (apply, revert) in all.iter().flat_map(Advice::changes) {
+        let (session, statement) = (session.clone(), apply.clone());
         let converting = threads.spawn(async move { session.sql(&statement).await?.collect().await });
         let ended = threads.wait_for(converting);
         ended.map_err(|error| Failure::error(format!("converting ended early: {error}")))??;
-        note(format_args!("applied: {}\nto go back: {}", best.apply, best.revert));
+        note(format_args!("applied: {apply}\nto go back: {revert}"));
         applied += 1;
     }
     if applied == 0 {

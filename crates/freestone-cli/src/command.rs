@@ -15,6 +15,7 @@ use crate::run::{Flow, Origin, Runner, binary_on_terminal};
 pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("\\d", &[".schema", ".describe"], "[NAME]", "lists tables and views, or describes one"),
     ("\\dt", &[".tables"], "", "lists the tables"),
+    ("\\dc", &[".copies"], "", "lists the copies of tables"),
     ("\\dv", &[".views"], "", "lists the views"),
     ("\\mode", &[".mode"], "[FORMAT]", "shows or sets how results are printed"),
     ("\\maxrows", &[".maxrows"], "[N|all]", "shows or sets how many rows a table on the terminal has"),
@@ -26,6 +27,8 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
 ];
 
 const TABLES: &str = "SELECT name, rows, bytes, design FROM freestone_tables() ORDER BY name";
+
+const COPIES: &str = "SELECT \"table\", name, columns, current, bytes, design FROM freestone_copies() ORDER BY 1, 2";
 
 const VIEWS: &str = "SELECT table_name AS name FROM information_schema.tables WHERE table_type = 'VIEW' \
                      AND table_schema <> 'information_schema' ORDER BY name";
@@ -40,6 +43,7 @@ impl Runner {
             (Some("\\d"), "") => self.run_text("SHOW TABLES", Origin::Inline),
             (Some("\\d"), name) => self.describe(name),
             (Some("\\dt"), _) => self.run_text(TABLES, Origin::Inline),
+            (Some("\\dc"), _) => self.run_text(COPIES, Origin::Inline),
             (Some("\\dv"), _) => self.run_text(VIEWS, Origin::Inline),
             (Some("\\mode"), format) => self.set_format(format),
             (Some("\\maxrows"), limit) => self.set_max_rows(limit),

@@ -195,14 +195,17 @@ fn failures_exit_with_1_and_wrong_usage_with_2() {
     check_failure(&freestone(&["--memory-limit", "much", "-c", "SELECT 1"]), 2, &["2GB"]);
 }
 
+/// What a command that must succeed prints.
+fn run_in(folder: &Path, arguments: &[&str]) -> String {
+    let output = freestone_in(folder, arguments, "");
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 #[test]
 fn advice_follows_what_queries_ask() {
     let folder = folder();
-    let run = |arguments: &[&str]| {
-        let output = freestone_in(folder.path(), arguments, "");
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout)
-    };
+    let run = |arguments: &[&str]| run_in(folder.path(), arguments);
     let columns: Vec<String> = (0..20).map(|n| format!("(value * {n} + 7) % 1000 AS c{n}")).collect();
     let list = columns.join(", ");
     run(&["db", "-c", &format!("CREATE TABLE t WITH (design = 'row') AS SELECT {list} FROM range(200000)")]);
@@ -254,13 +257,37 @@ fn workloads_come_from_files_too() {
 }
 
 #[test]
+fn advised_copies_are_read_and_kept() {
+    let folder = folder();
+    let run = |arguments: &[&str]| run_in(folder.path(), arguments);
+    let columns: Vec<String> = (0..40).map(|n| format!("(value * {} + 7) % 1000003 AS c{n}", 7919 + 2 * n)).collect();
+    run(&["db", "-c", &format!("CREATE TABLE t AS SELECT {} FROM range(300000)", columns.join(", "))]);
+    // Whole rows by two keys, and a report of few columns: no single order serves both keys.
+    let queries =
+        ["SELECT * FROM t WHERE c0 = 7926", "SELECT * FROM t WHERE c20 = 7966", "SELECT sum(c5), max(c6) FROM t"];
+    let answers = |run: &dyn Fn(&[&str]) -> String| queries.map(|query| run(&["db", "--format", "csv", "-c", query]));
+    let before = answers(&run);
+    let advise = |arguments: &[&str]| run(&[&["advise", "db", "--table", "t", "--copies", "3"], arguments].concat());
+    let shown = advise(&[]);
+    assert!(shown.contains("each query on its best") && shown.contains("ADD COPY \"copy_1\""), "{shown}");
+    advise(&["--apply"]);
+    let csv = |query: &str| run(&["db", "--format", "csv", "-c", query]);
+    let copies = csv("SELECT name, current, rows FROM freestone_copies() ORDER BY name");
+    assert!(copies.starts_with("name,current,rows\ncopy_1,true,300000\n"), "{copies}");
+    assert!(
+        csv(&format!("EXPLAIN {}", queries[1])).contains("copy=copy_"),
+        "a key of a copy's order is looked up there"
+    );
+    assert_eq!(answers(&run), before);
+    let again: serde_json::Value = serde_json::from_str(&advise(&["--json"])).expect("JSON");
+    assert!(again[0]["unused"].is_null(), "what was advised is used: {again}");
+    run(&["check", "db"]);
+}
+
+#[test]
 fn advice_clusters_by_what_foreign_keys_lead_to() {
     let folder = folder();
-    let run = |arguments: &[&str]| {
-        let output = freestone_in(folder.path(), arguments, "");
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout)
-    };
+    let run = |arguments: &[&str]| run_in(folder.path(), arguments);
     let setup = "CREATE TABLE day (id INT PRIMARY KEY, year INT);
         INSERT INTO day SELECT value, 1990 + value / 250 FROM range(2000);
         CREATE TABLE shop (id INT PRIMARY KEY, region VARCHAR);

@@ -1,6 +1,7 @@
 //! Columns between Arrow and the codecs: physical values and validity going in, growing Arrow columns coming out.
 
 use std::cmp::Ordering;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -125,6 +126,26 @@ impl ColumnData {
         for row in 0..len {
             if nulls.is_none_or(|n| n.is_valid(row)) {
                 bitmap::set(validity, start + row);
+            }
+        }
+    }
+
+    /// Adds each row's value to what is hashed of that row.
+    pub fn hash_rows(&self, hashers: &mut [impl Hasher]) {
+        for (row, hasher) in hashers.iter_mut().enumerate() {
+            let is_null = self.validity.as_ref().is_some_and(|words| !bitmap::get(words, row));
+            hasher.write_u8(is_null.into());
+            match &self.values {
+                _ if is_null => {}
+                Physical::Int(v) => hasher.write_i64(v[row]),
+                Physical::Wide(v) => hasher.write_i128(v[row]),
+                Physical::F64(v) => hasher.write_u64(v[row].to_bits()),
+                Physical::F32(v) => hasher.write_u32(v[row].to_bits()),
+                Physical::Bytes { offsets, data } => {
+                    let value = &data[offsets[row] as usize..offsets[row + 1] as usize];
+                    hasher.write_usize(value.len());
+                    hasher.write(value);
+                }
             }
         }
     }

@@ -24,6 +24,6 @@ mod store;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, CheckReport, Repaired, SEGMENT_ROWS, SegmentEntry, Snapshot, Store, StoreOptions, Table,
-    VacuumReport, WriteTransaction,
+    Appended, Appender, CheckReport, CopyOf, Repaired, SEGMENT_ROWS, SegmentEntry, Snapshot, Store, StoreOptions,
+    Table, VacuumReport, WriteTransaction,
 };

@@ -64,6 +64,15 @@ impl TableSchema {
         Ok(self)
     }
 
+    /// Some of the columns, with the keys that they make up.
+    pub fn of_columns(&self, columns: &[usize]) -> TableSchema {
+        let columns: Vec<Column> = columns.iter().map(|column| self.columns[*column].clone()).collect();
+        let has = |key: &[String]| key.iter().all(|name| columns.iter().any(|column| column.name == *name));
+        let primary_key = if has(&self.primary_key) { self.primary_key.clone() } else { vec![] };
+        let foreign_keys = self.foreign_keys.iter().filter(|key| has(&key.columns)).cloned().collect();
+        TableSchema { columns, primary_key, foreign_keys }
+    }
+
     /// The position of a column, or an error that lists the columns.
     pub fn index_of(&self, name: &str) -> Result<usize> {
         self.columns.iter().position(|c| c.name == name).ok_or_else(|| {

@@ -20,12 +20,14 @@ type State = BTreeMap<String, Digest>;
 type Step = fn(&Store) -> Result<(), StoreError>;
 
 /// Everything that changes a database, in an order in which each has something to do.
-const STEPS: [(&str, Step); 16] = [
+const STEPS: [(&str, Step); 19] = [
     ("create", |store| create(store, "t", DESIGNS[1])),
     ("load", |store| insert(store, "t", &batch(0..17_000))),
     ("insert", |store| insert(store, "t", &batch(20_000..20_050))),
     ("delete", |store| remove(store, "t", 100, 4_000)),
     ("convert", |store| convert(store, "t", DESIGNS[2])),
+    ("copy", copy),
+    ("insert into both", |store| insert(store, "t", &batch(40_000..40_020))),
     ("create another", |store| create(store, "u", DESIGNS[0])),
     ("update", update),
     ("many inserts", many_inserts),
@@ -34,6 +36,7 @@ const STEPS: [(&str, Step); 16] = [
     ("big inserts, which make the log be folded", big_inserts),
     ("convert again", |store| convert(store, "t", DESIGNS[4])),
     ("clustered loads", clustered_loads),
+    ("drop copy", drop_copy),
     ("merge", |store| store.merge_runs(64 << 20, || true).map(|_| ())),
     ("drop", drop_table),
     ("vacuum again", |store| store.vacuum(None).map(|_| ())),
@@ -99,6 +102,19 @@ fn big_batch() -> RecordBatch {
     let mut columns = narrow.columns().to_vec();
     columns[4] = Arc::new(StringViewArray::from_iter_values(&texts));
     RecordBatch::try_new(schema(), columns).expect("columns of the schema")
+}
+
+/// Two columns, in another order.
+fn copy(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    transaction.create_copy("t", "by_s", vec![0, 4], design_of(&[0, 4], &[("sort", "s"), ("page_size", "4KiB")]))?;
+    transaction.commit().map(|_| ())
+}
+
+fn drop_copy(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    transaction.drop_copy("t", "by_s")?;
+    transaction.commit().map(|_| ())
 }
 
 /// Loads that are files each, in one commit.

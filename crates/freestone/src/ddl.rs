@@ -14,7 +14,7 @@ use freestone_store::{Store, WriteTransaction};
 use crate::catalog::{Parameters, Scope};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Outcome, WriteContext};
-use crate::statement::OptionList;
+use crate::statement::{AddCopy, OptionList};
 use crate::{dml, settings};
 
 /// `CREATE TABLE`, with columns or `AS` a query.
@@ -151,6 +151,51 @@ pub(crate) fn set_design(
     let design = design(start, options, &found.schema)?;
     context.prepare_append(transaction, usize::try_from(found.rows()).ok())?;
     transaction.convert(table, design)?;
+    Ok(Outcome::Done { verb: "ALTER TABLE" })
+}
+
+/// `ALTER TABLE … ADD COPY`: the table's rows, in another design.
+pub(crate) fn add_copy(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    copy: &AddCopy,
+) -> Result<Outcome> {
+    let table = dml::find(transaction, &copy.table)?;
+    if transaction.copies(&table).iter().any(|known| known.name == copy.name) {
+        let hint = format!("choose another name, or ALTER TABLE {} DROP COPY it first", copy.table);
+        return Err(
+            Error::new(ErrorKind::Exists, format!("table {} has a copy {}", copy.table, copy.name)).with_hint(hint)
+        );
+    }
+    let mut columns: Vec<usize> = match copy.columns.as_slice() {
+        [] => (0..table.schema.columns.len()).collect(),
+        names => names.iter().map(|name| table.schema.index_of(name)).collect::<Result<_, _>>()?,
+    };
+    columns.sort_unstable();
+    if let Some(twice) = columns.windows(2).find(|two| two[0] == two[1]) {
+        let name = &table.schema.columns[twice[0]].name;
+        return Err(Error::invalid(format!("column {name} is named twice")));
+    }
+    let design = design(Design::default(), &copy.options, &table.schema.of_columns(&columns))?;
+    context.prepare_append(transaction, usize::try_from(table.rows()).ok())?;
+    transaction.create_copy(&copy.table, &copy.name, columns, design)?;
+    Ok(Outcome::Done { verb: "ALTER TABLE" })
+}
+
+/// `ALTER TABLE … DROP COPY`.
+pub(crate) fn drop_copy(
+    transaction: &mut WriteTransaction<'_>,
+    table: &str,
+    name: &str,
+    if_exists: bool,
+) -> Result<Outcome> {
+    let found = dml::find(transaction, table)?;
+    let copies = transaction.copies(&found);
+    if copies.iter().any(|copy| copy.name == name) {
+        transaction.drop_copy(table, name)?;
+    } else if !if_exists {
+        return Err(Error::not_found("copy", name, copies.iter().map(|copy| copy.name.as_str())));
+    }
     Ok(Outcome::Done { verb: "ALTER TABLE" })
 }
 

@@ -40,8 +40,9 @@ struct Known {
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 9] = [
+const FUNCTIONS: [(&str, Rows); 10] = [
     ("freestone_tables", |known, _| tables(&known.snapshot)),
+    ("freestone_copies", |known, _| copies(&known.snapshot)),
     ("freestone_views", |known, _| views(&known.snapshot)),
     ("freestone_keys", |known, _| keys(&known.snapshot)),
     ("freestone_design", |known, argument| design(argument.table(&known.snapshot)?)),
@@ -107,6 +108,23 @@ fn tables(snapshot: &Snapshot) -> Result<RecordBatch> {
         ("segments", false, numbers(tables.iter().map(|table| Some(table.segments.len() as u64)))),
         ("bytes", false, numbers(tables.iter().map(|table| Some(table.bytes())))),
         ("design", false, texts(tables.iter().map(|table| Some(table.design.to_string())))),
+    ])
+}
+
+/// `freestone_copies()`: one row a copy of a table. Those that are not current wait for VACUUM, and are not read.
+fn copies(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let with_copies = snapshot.tables().flat_map(|table| snapshot.copies(table).map(move |copy| (table, copy)));
+    let copies: Vec<(&Arc<Table>, &Arc<Table>)> = with_copies.collect();
+    let columns = |copy: &Table| copy.schema.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    batch(vec![
+        ("table", false, texts(copies.iter().map(|(table, _)| Some(table.name.clone())))),
+        ("name", false, texts(copies.iter().map(|(_, copy)| Some(copy.name.clone())))),
+        ("columns", false, texts(copies.iter().map(|(_, copy)| Some(columns(copy))))),
+        ("current", false, booleans(copies.iter().map(|(_, copy)| copy.is_current()))),
+        ("rows", false, numbers(copies.iter().map(|(_, copy)| Some(copy.rows())))),
+        ("segments", false, numbers(copies.iter().map(|(_, copy)| Some(copy.segments.len() as u64)))),
+        ("bytes", false, numbers(copies.iter().map(|(_, copy)| Some(copy.bytes())))),
+        ("design", false, texts(copies.iter().map(|(_, copy)| Some(copy.design.to_string())))),
     ])
 }
 

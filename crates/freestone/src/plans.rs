@@ -20,7 +20,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use freestone_store::Snapshot;
 
 use crate::once_per_text::OncePerText;
-use crate::provider::{AggregateInScan, FreestoneSource, PathPredicates};
+use crate::provider::{AggregateInScan, ChooseCopies, FreestoneSource, PathPredicates};
 use crate::session::Cancellation;
 use crate::stoppable::Stoppable;
 
@@ -137,6 +137,9 @@ pub(crate) fn physical_rules(memory_limit: Option<usize>) -> Vec<Rule> {
     let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));
     let ours: [Rule; 2] = [Arc::new(PathPredicates), Arc::new(AggregateInScan { memory_limit })];
     rules.splice(at..at, ours);
+    // A copy may be in the order that a query asks for.
+    let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");
+    rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
     rules.push(Arc::new(OncePerText));
     rules
 }

@@ -36,7 +36,7 @@ use crate::inputs::Inputs;
 use crate::memory::{self, Division};
 use crate::plans::{KeptPlan, Plans};
 use crate::provider::{DateSteps, UnneededJoins};
-use crate::statement::{Command, CopyFrom, Statement};
+use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::workload::{Watch, Watched};
 use crate::{cap, catalog, check, copy, ddl, dml, functions, names, plans, settings, statement, workload};
@@ -172,6 +172,12 @@ impl Session {
             Command::SetDesign { table, options } => {
                 self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
             }
+            Command::AddCopy(copy) => {
+                self.write(move |transaction, context| ddl::add_copy(transaction, context, &copy)).await
+            }
+            Command::DropCopy { table, name, if_exists } => {
+                self.write(move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
+            }
             Command::Vacuum(table) => {
                 self.access.check_write()?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
@@ -193,8 +199,9 @@ impl Session {
             Command::Describe { table } => self.describe(&table, &parameters).await,
             Command::Calibrate => self.calibrate_here().await,
             Command::Advise(request) => {
-                let options =
-                    AdviseOptions { table: request.table, budget: request.budget, ..AdviseOptions::default() };
+                let AdviseRequest { table, copies, budget } = request;
+                let max_copies = copies.unwrap_or(1);
+                let options = AdviseOptions { table, budget, max_copies, ..AdviseOptions::default() };
                 Ok(Outcome::batch(advise::advice_batch(&self.advise(options).await?)?))
             }
             Command::WhatIf(request) => self.what_if(*request, &parameters).await,

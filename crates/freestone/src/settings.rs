@@ -22,6 +22,8 @@ extensions_options! {
         pub design: String, default = "auto".to_string()
         /// What the workload log keeps of this session's queries: on (without literals), literals, or off
         pub workload: String, default = "on".to_string()
+        /// Whether queries may read copies of their tables
+        pub copies: bool, default = true
     }
 }
 
@@ -30,7 +32,8 @@ impl ConfigExtension for FreestoneSettings {
 }
 
 /// Short names, and the settings they stand for.
-const ALIASES: [(&str, &str); 6] = [
+const ALIASES: [(&str, &str); 7] = [
+    ("copies", "freestone.copies"),
     ("design", "freestone.design"),
     ("workload", "freestone.workload"),
     ("threads", "datafusion.execution.target_partitions"),
@@ -179,7 +182,8 @@ fn resolve(state: &SessionState, name: &str) -> Result<String> {
 
 fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
     let entries = config.options().entries().into_iter();
-    let name = |key: String| if key == "design" { "freestone.design".to_owned() } else { key };
+    // Entries of ours come without their prefix.
+    let name = |key: String| if key.contains('.') { key } else { format!("{}.{key}", FreestoneSettings::PREFIX) };
     let mut entries: Vec<_> = entries.map(|entry| (name(entry.key), entry.value)).collect();
     entries.sort();
     entries

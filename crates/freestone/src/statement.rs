@@ -63,6 +63,8 @@ pub(crate) enum Command {
     CopyFrom(CopyFrom),
     CopyTo(CopyTo),
     SetDesign { table: String, options: OptionList },
+    AddCopy(AddCopy),
+    DropCopy { table: String, name: String, if_exists: bool },
     Vacuum(Option<String>),
     Check(Option<String>),
     Set { name: String, value: String },
@@ -75,10 +77,21 @@ pub(crate) enum Command {
     WhatIf(Box<WhatIfRequest>),
 }
 
-/// `ADVISE [table] [BUDGET 'size']`: all tables where none is named.
+/// `ALTER TABLE table ADD COPY name [(columns)] [WITH (options)]`: all columns where none is named.
+#[derive(Debug, Clone)]
+pub(crate) struct AddCopy {
+    pub table: String,
+    pub name: String,
+    pub columns: Vec<String>,
+    pub options: OptionList,
+}
+
+/// `ADVISE [table] [COPIES n] [BUDGET 'size']`: all tables where none is named.
 #[derive(Debug, Clone)]
 pub(crate) struct AdviseRequest {
     pub table: Option<String>,
+    /// Copies of the table, itself included, that may be advised.
+    pub copies: Option<usize>,
     /// Bytes that the table may take.
     pub budget: Option<usize>,
 }
@@ -338,16 +351,21 @@ fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
 }
 
 fn advise(mut cursor: Cursor) -> Result<Command> {
-    const FORM: &str = "ADVISE [table] [BUDGET 'size']";
+    const FORM: &str = "ADVISE [table] [COPIES n] [BUDGET 'size']";
     cursor.skip_word("TABLE");
-    let is_named = !cursor.tokens.is_empty() && cursor.upper(0) != "BUDGET";
-    let table = if is_named { Some(cursor.object_name(FORM)?) } else { None };
+    // A table may have the name of a clause.
+    let is_clause = matches!(cursor.upper(0).as_str(), "COPIES" | "BUDGET") && cursor.tokens.len() > 1;
+    let table = if cursor.tokens.is_empty() || is_clause { None } else { Some(cursor.object_name(FORM)?) };
+    let copies = match cursor.skip_word("COPIES") {
+        true => Some(cursor.count(FORM)?),
+        false => None,
+    };
     let budget = match cursor.skip_word("BUDGET") {
         true => Some(crate::options::parse_size(&cursor.string(FORM)?)?),
         false => None,
     };
     cursor.expect_end()?;
-    Ok(Command::Advise(AdviseRequest { table, budget }))
+    Ok(Command::Advise(AdviseRequest { table, copies, budget }))
 }
 
 fn what_if(mut cursor: Cursor) -> Result<Command> {
@@ -412,20 +430,40 @@ pub fn quote(name: &str) -> String {
 }
 
 fn alter(cursor: Cursor) -> Result<Command> {
-    const FORM: &str = "ALTER TABLE table SET DESIGN (option = value, …)";
+    const FORM: &str = "ALTER TABLE table SET DESIGN (option = value, …), ADD COPY name [(columns)] [WITH (…)], \
+                        or DROP COPY [IF EXISTS] name";
     let mut rest = cursor.after(1);
-    if rest.skip_word("TABLE") {
-        let table = rest.object_name(FORM)?;
-        if rest.skip_word("SET") && rest.skip_word("DESIGN") {
+    let unknown = || {
+        let what = "ALTER changes designs and copies of tables only in this version";
+        Err(Error::unsupported(what).with_hint(format!("the form is {FORM}")))
+    };
+    if !rest.skip_word("TABLE") {
+        return unknown();
+    }
+    let table = rest.object_name(FORM)?;
+    let (verb, what) = (rest.upper(0), rest.upper(1));
+    let mut rest = rest.after(2);
+    let command = match (verb.as_str(), what.as_str()) {
+        ("SET", "DESIGN") => {
             let options = rest.optional_options()?;
-            rest.expect_end()?;
             if options.is_empty() {
                 return Err(Error::syntax(format!("syntax error: expected {FORM}")));
             }
-            return Ok(Command::SetDesign { table, options });
+            Command::SetDesign { table, options }
         }
-    }
-    Err(Error::unsupported("ALTER changes designs only in this version").with_hint(format!("the form is {FORM}")))
+        ("ADD", "COPY") => {
+            let (name, columns) = (rest.object_name(FORM)?, rest.optional_columns(FORM)?);
+            let options = if rest.skip_word("WITH") { rest.optional_options()? } else { vec![] };
+            Command::AddCopy(AddCopy { table, name, columns, options })
+        }
+        ("DROP", "COPY") => {
+            let if_exists = rest.skip_word("IF") && rest.skip_word("EXISTS");
+            Command::DropCopy { table, name: rest.object_name(FORM)?, if_exists }
+        }
+        _ => return unknown(),
+    };
+    rest.expect_end()?;
+    Ok(command)
 }
 
 fn set(mut cursor: Cursor) -> Result<Command> {
@@ -607,6 +645,17 @@ impl<'a> Cursor<'a> {
         };
         self.advance();
         Ok(text)
+    }
+
+    /// A number that something is counted with, from 1 on.
+    fn count(&mut self, form: &str) -> Result<usize> {
+        let count = match self.tokens.first().map(|t| &t.token) {
+            Some(Token::Number(text, _)) => text.parse().ok().filter(|count| *count > 0),
+            _ => None,
+        };
+        let count = count.ok_or_else(|| self.unexpected(form))?;
+        self.advance();
+        Ok(count)
     }
 
     /// `(name value, name = value, name, …)`, or nothing.

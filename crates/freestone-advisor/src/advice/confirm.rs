@@ -84,6 +84,31 @@ impl Advice {
         Ok(())
     }
 
+    /// Judges the advised copies by what was measured of each on the sample: they are advised where the queries, each on the
+    /// copy that serves it, take less than in the best single design. Errors say what is missing.
+    pub fn confirm_copies(&mut self, measurements: &[Measurement]) -> Result<()> {
+        let (Some(set), Some(confirmed)) = (&mut self.copies, &self.confirmed) else { return Ok(()) };
+        if measurements.len() != set.copies.len() {
+            return Err(invalid("not all copies were measured"));
+        }
+        let served = set.serves.iter().enumerate().map(|(query, copy)| measurements[*copy].queries.get(query));
+        let weighted = served.zip(&self.current.queries).map(|(measured, query)| {
+            let ms = measured.copied().flatten().map(|m| m.ms);
+            // Queries that were not run are left out of all measurements.
+            Ok(ms.unwrap_or(0.0) * query.weight)
+        });
+        let ms: f64 = weighted.sum::<Result<f64>>()?;
+        let single = confirmed.current_ms.min(confirmed.best_ms);
+        if ms < single - confirmed.noise_ms {
+            set.measured_ms = Some(ms);
+            self.reason = format!("{}; with copies, {}", self.reason, text::change(confirmed.current_ms, ms));
+        } else {
+            self.reason = format!("{}; copies do not pay: {}", self.reason, text::change(single, ms));
+            self.copies = None;
+        }
+        Ok(())
+    }
+
     fn decide_measured(&mut self, confirmation: &Confirmation) {
         let Confirmation { current_ms, best_ms, noise_ms, .. } = *confirmation;
         let over = self.budget.is_some_and(|budget| self.current.bytes > budget);

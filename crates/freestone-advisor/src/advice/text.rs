@@ -31,9 +31,12 @@ impl fmt::Display for Advice {
             writeln!(f)?;
             queries(f, best)?;
         }
-        if let Some(best) = self.recommended() {
+        if let Some(best) = self.recommended().filter(|_| self.copies.is_none()) {
             writeln!(f, "\nto convert:   {}", best.apply)?;
             writeln!(f, "to go back:   {}", best.revert)?;
+        }
+        if self.copies.is_none() {
+            self.unused.iter().try_for_each(|drop| writeln!(f, "\nserves no query of the workload best: {drop}"))?;
         }
         self.copies.as_ref().map_or(Ok(()), |set| copies(f, set))
     }
@@ -90,11 +93,19 @@ fn queries(f: &mut fmt::Formatter<'_>, best: &Proposal) -> fmt::Result {
 fn copies(f: &mut fmt::Formatter<'_>, set: &CopyAdvice) -> fmt::Result {
     let paid = set.break_even_runs.map_or("never".into(), runs);
     let (ms, size) = (time(set.ms), bytes(set.bytes));
-    writeln!(f, "\n{} copies together: {ms} ms, {size}, paid after {paid}", set.copies.len())?;
+    let measured = set.measured_ms.map_or(String::new(), |ms| format!(" ({} measured on the sample)", time(ms)));
+    writeln!(
+        f,
+        "\nin {} copies, each query on its best: {ms} ms{measured}, {size}, paid after {paid}",
+        set.copies.len()
+    )?;
     for copy in &set.copies {
-        writeln!(f, "  {} ({}; {} queries)", copy.apply, bytes(copy.bytes), copy.queries.len())?;
+        let columns = if copy.columns.is_empty() { "all columns".into() } else { copy.columns.join(", ") };
+        writeln!(f, "  {}: {columns} ({}; {} queries)", copy.design, bytes(copy.bytes), copy.queries.len())?;
     }
-    Ok(())
+    let changes = set.changes();
+    changes.iter().try_for_each(|(apply, _)| writeln!(f, "to apply:     {apply}"))?;
+    changes.iter().rev().try_for_each(|(_, revert)| writeln!(f, "to go back:   {revert}"))
 }
 
 /// Columns as wide as their widest cell, numbers to the right.

@@ -32,10 +32,16 @@ pub struct CopySet {
     pub bytes: f64,
 }
 
-/// At most `count` copies within `budget` bytes, chosen greedily and then by exchange, from `designs` and from copies made
-/// for the heaviest queries. `None` where nothing fits.
-pub fn choose(evaluator: &mut Evaluator<'_>, designs: &[Found], count: usize, budget: Option<f64>) -> Option<CopySet> {
-    let candidates = candidates(evaluator, designs);
+/// At most `count` copies within `budget` bytes, chosen greedily and then by exchange, from `designs`, from `existing`
+/// copies, and from copies made for the heaviest queries. `None` where nothing fits.
+pub fn choose(
+    evaluator: &mut Evaluator<'_>,
+    designs: &[Found],
+    existing: &[Copy],
+    count: usize,
+    budget: Option<f64>,
+) -> Option<CopySet> {
+    let candidates = candidates(evaluator, designs, existing);
     let costs: Vec<Vec<f64>> = candidates.iter().map(|copy| copy_costs(evaluator, copy)).collect();
     let weights = evaluator.queries().iter().map(|k| k.weight).collect();
     let choice = Choice { candidates: &candidates, tables: designs.len(), costs: &costs, weights, budget };
@@ -134,9 +140,10 @@ fn copy_costs(evaluator: &mut Evaluator<'_>, copy: &Copy) -> Vec<f64> {
 }
 
 /// The designs found; column and row layouts in the orders that heavy queries want; and those queries' columns alone.
-fn candidates(evaluator: &mut Evaluator<'_>, designs: &[Found]) -> Vec<Copy> {
+fn candidates(evaluator: &mut Evaluator<'_>, designs: &[Found], existing: &[Copy]) -> Vec<Copy> {
     let columns = evaluator.columns();
     let mut layouts: Vec<(Layout, Option<Vec<usize>>)> = designs.iter().map(|f| (f.layout.clone(), None)).collect();
+    layouts.extend(existing.iter().map(|copy| (copy.layout.clone(), copy.columns.clone())));
     let Some(best) = designs.first() else { return vec![] };
     let plain = Base { medium: best.layout.base.medium, page_size: best.layout.base.page_size, ..Base::default() };
     layouts.push((Layout::apart(columns, plain.clone()), None));

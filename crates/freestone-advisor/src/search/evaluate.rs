@@ -78,6 +78,11 @@ impl<'a> Evaluator<'a> {
         &self.queries
     }
 
+    /// The place of a query of the workload among those that differ.
+    pub fn place(&self, query: &Query) -> Option<usize> {
+        self.queries.iter().position(|known| same_scan(known.query, query))
+    }
+
     pub fn columns(&self) -> usize {
         self.names.columns().len()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use freestone_store::cluster::DimensionPath;
+use freestone_store::cluster::{DimensionPath, keys_of};
 use freestone_store::design::PageFormat;
 
 use super::climb::Found;
@@ -165,7 +165,7 @@ fn dimensions(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize,
     paths.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let mut by_key: HashMap<Vec<String>, usize> = HashMap::new();
     paths.retain(|(names, _)| {
-        let of_key = by_key.entry(keys(names).to_vec()).or_default();
+        let of_key = by_key.entry(keys_of(names).to_vec()).or_default();
         *of_key += 1;
         *of_key <= ATTRIBUTES
     });
@@ -176,10 +176,5 @@ fn dimensions(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize,
 
 /// Whether two dimensions are attributes of the same rows: one's codes tell the other's values, too.
 fn same_key(a: &DimensionPath, b: &DimensionPath) -> bool {
-    a.names == b.names || (a.names.len() > 1 && keys(&a.names) == keys(&b.names))
-}
-
-/// The foreign keys that lead to an attribute.
-fn keys(path: &[String]) -> &[String] {
-    &path[..path.len().saturating_sub(1)]
+    a.names == b.names || (a.names.len() > 1 && keys_of(&a.names) == keys_of(&b.names))
 }

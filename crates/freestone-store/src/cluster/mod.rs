@@ -16,7 +16,7 @@ mod resolve;
 pub use bins::{Bins, MAX_DISTINCT, Value};
 pub use integrity::{is_unique, references};
 pub use key::{Interleave, KEY_BITS};
-pub use path::DimensionPath;
+pub use path::{DimensionPath, keys_of};
 pub(crate) use resolve::is_clustered;
 pub use resolve::{Clustering, DimensionCodes, Hop, KeyMap, Route, Tables, codes_of_path, key_bits};
 

@@ -20,6 +20,11 @@ pub struct DimensionPath {
 /// Most bits that one dimension may take.
 const MAX_BITS: u32 = 24;
 
+/// The foreign keys that lead to an attribute.
+pub fn keys_of(path: &[String]) -> &[String] {
+    &path[..path.len().saturating_sub(1)]
+}
+
 impl DimensionPath {
     /// Reads one dimension of `cluster = '…'`.
     pub fn parse(text: &str) -> Result<Self> {

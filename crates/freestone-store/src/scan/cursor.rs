@@ -631,6 +631,20 @@ pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) ->
         })
 }
 
+/// Rows of a segment that its zones leave: as every `step`-th granule says.
+pub(super) fn rows_left(segment: &Segment, ordinal: usize, request: &ScanRequest, step: usize) -> f64 {
+    if request.predicates.is_empty() && request.codes.is_empty() {
+        return segment.rows() as f64;
+    }
+    let (mut seen, mut left) = (0, 0);
+    for start in (0..segment.rows()).step_by(GRANULE_ROWS * step) {
+        let granule = Granule { segment, ordinal, start, len: GRANULE_ROWS.min(segment.rows() - start) };
+        seen += granule.len;
+        left += bitmap::count(&judge(&granule, &request.predicates, &request.codes).selection);
+    }
+    segment.rows() as f64 * left as f64 / seen.max(1) as f64
+}
+
 fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes: &[CodeFilter]) -> Judged {
     let (segment, zone_rows) = (granule.segment, granule.segment.zone_rows());
     let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], pruned: vec![], whole: vec![] };

@@ -2,6 +2,7 @@
 //! their observed selectivity, and what is projected is decoded at the rows that are left.
 
 mod cursor;
+mod estimate;
 mod filters;
 mod metrics;
 mod sink;
@@ -17,6 +18,7 @@ use arrow_schema::DataType;
 use freestone_codec::Predicate;
 
 pub use cursor::Cursor;
+pub use estimate::expected_bytes;
 pub use metrics::{ScanMetrics, ScanTotals};
 pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};

@@ -73,6 +73,8 @@ pub struct Appender {
     design: Design,
     /// Until the writer has it.
     clustering: Option<Clustering>,
+    /// Which columns of each batch go to which copy of the table.
+    copies: Vec<(Vec<usize>, Appender)>,
 }
 
 /// The segments that an append made; they belong to nothing until the transaction takes them.
@@ -81,6 +83,8 @@ pub struct Appended {
     pub(super) table: u64,
     pub(super) segments: Vec<NewSegment>,
     pub rows: u64,
+    /// The same rows for copies of the table.
+    pub(super) copies: Vec<Appended>,
 }
 
 #[derive(Debug)]
@@ -125,7 +129,13 @@ impl Appender {
             writer: None,
             design,
             clustering,
+            copies: vec![],
         }
+    }
+
+    /// Lets a copy of the table have the rows too: these columns of them.
+    pub(super) fn add_copy(&mut self, columns: Vec<usize>, appender: Appender) {
+        self.copies.push((columns, appender));
     }
 
     /// Takes a batch with the table's columns and types. An error names the column and, for a NULL where none may be, the
@@ -136,6 +146,10 @@ impl Appender {
             return Ok(());
         }
         let batch = &compacted(batch);
+        for (columns, appender) in &mut self.copies {
+            let of_copy = batch.project(columns).map_err(|e| StoreError::invalid(e.to_string()))?;
+            appender.push(&of_copy)?;
+        }
         let row_bytes = row_bytes(&self.schema, batch);
         let piece_bytes = if self.sorts { self.context.piece_bytes() } else { self.segment_bytes() };
         let most = SEGMENT_ROWS.min((piece_bytes / row_bytes).max(1));
@@ -227,7 +241,9 @@ impl Appender {
             self.send(Job::Last(rows))?;
         }
         segments.extend(self.join()?);
-        Ok(Appended { table: self.table, segments, rows: self.rows_total })
+        let copies = std::mem::take(&mut self.copies).into_iter().map(|(_, copy)| copy.finish());
+        let copies = copies.collect::<Result<Vec<_>>>()?;
+        Ok(Appended { table: self.table, segments, rows: self.rows_total, copies })
     }
 }
 

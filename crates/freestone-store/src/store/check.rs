@@ -1,13 +1,16 @@
 //! CHECK: reads every byte of every segment and recomputes what the footers claim.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use freestone_codec::{Rows, Scratch};
 
 use super::Store;
 use super::state::Table;
 use crate::column::{ColumnBuffer, ColumnData};
 use crate::error::{Result, StoreError};
+use crate::scan::{ScanRequest, for_each_batch};
 use crate::segment::Segment;
 use crate::segment::zones::ZoneMap;
 
@@ -35,17 +38,61 @@ impl Store {
         }
         for checked in snapshot.tables().filter(|t| table.is_none_or(|name| t.name == name)) {
             report.tables += 1;
-            for at in 0..checked.segments.len() {
-                report.segments += 1;
-                if let Err(error) = check_segment(checked, at, &mut report) {
-                    let (name, rows) = (&checked.name, checked.segments[at].live_rows());
-                    report.problems.push(format!("table {name}, {rows} rows of a segment: {error}"));
+            check_segments(checked, &mut report);
+            report.rows += checked.rows();
+            for copy in snapshot.copies(checked) {
+                let sound = report.problems.len();
+                check_segments(copy, &mut report);
+                if report.problems.len() == sound && copy.is_current() {
+                    check_copy(checked, copy, &mut report)?;
                 }
             }
-            report.rows += checked.rows();
         }
         Ok(report)
     }
+}
+
+fn check_segments(table: &Arc<Table>, report: &mut CheckReport) {
+    for at in 0..table.segments.len() {
+        report.segments += 1;
+        if let Err(error) = check_segment(table, at, report) {
+            let (name, rows) = (&table.name, table.segments[at].live_rows());
+            report.problems.push(format!("table {name}, {rows} rows of a segment: {error}"));
+        }
+    }
+}
+
+/// Compares a copy's rows with its table's, in whatever order each has them.
+fn check_copy(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> Result<()> {
+    let Some(of) = &copy.copy_of else { return Ok(()) };
+    if rows_hash(table, of.columns.clone())? != rows_hash(copy, (0..of.columns.len()).collect())? {
+        let (table, copy) = (&table.name, &copy.name);
+        report
+            .problems
+            .push(format!("table {table}: copy {copy} does not have the table's rows; DROP COPY and ADD it anew"));
+    }
+    Ok(())
+}
+
+/// How many rows some columns have, and the sum of the rows' hashes.
+fn rows_hash(table: &Arc<Table>, columns: Vec<usize>) -> Result<(u64, u64)> {
+    let types: Vec<DataType> = columns.iter().map(|c| table.schema.columns[*c].data_type.clone()).collect();
+    let (mut rows, mut sum) = (0, 0u64);
+    for_each_batch(
+        table,
+        Arc::new(ScanRequest::columns(columns)),
+        |_| true,
+        |batch| {
+            let mut hashers = vec![DefaultHasher::new(); batch.num_rows()];
+            for (array, data_type) in batch.columns().iter().zip(&types) {
+                ColumnData::from_arrays([array], data_type).hash_rows(&mut hashers);
+            }
+            rows += batch.num_rows() as u64;
+            sum = hashers.iter().fold(sum, |sum, hasher| sum.wrapping_add(hasher.finish()));
+            Ok(())
+        },
+    )?;
+    Ok((rows, sum))
 }
 
 fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Result<()> {
@@ -102,4 +149,39 @@ fn read_page(
     let columns: Vec<(usize, usize)> = columns.map(|(place, column)| (*column as usize, place)).collect();
     let decoded = view.decode(&columns, rows, buffers, &mut Scratch::default());
     decoded.map_err(|e| segment.page_error(group, page, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, RecordBatch};
+
+    use super::*;
+    use crate::design::Design;
+    use crate::schema::TableSchema;
+    use crate::store::{Store, StoreOptions};
+
+    #[test]
+    fn a_copy_without_the_rows_of_its_table_is_found() {
+        let rows = |values: &[i64]| {
+            let array = Arc::new(Int64Array::from(values.to_vec())) as _;
+            RecordBatch::try_from_iter([("a", array)]).unwrap()
+        };
+        let store = Store::in_memory(StoreOptions::default()).unwrap();
+        let mut transaction = store.write().unwrap();
+        let schema = TableSchema::from_arrow(&rows(&[1]).schema()).unwrap();
+        transaction.create_table("t", schema, Design::default()).unwrap();
+        transaction.create_copy("t", "c", vec![0], Design::default()).unwrap();
+        let mut appender = transaction.appender("t").unwrap();
+        appender.push(&rows(&[1, 2, 3])).unwrap();
+        let mut appended = appender.finish().unwrap();
+        // As if it had been given other rows.
+        let copy = transaction.copies(&transaction.table("t").unwrap())[0].clone();
+        let mut of_copy = transaction.appender_of(&copy, Design::default(), None).unwrap();
+        of_copy.push(&rows(&[1, 2, 4])).unwrap();
+        appended.copies = vec![of_copy.finish().unwrap()];
+        transaction.append(appended).unwrap();
+        transaction.commit().unwrap();
+        let problems = store.check(None).unwrap().problems;
+        assert_eq!(problems, ["table t: copy c does not have the table's rows; DROP COPY and ADD it anew"]);
+    }
 }

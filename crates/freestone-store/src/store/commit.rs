@@ -14,7 +14,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
-use super::state::{SegmentEntry, State, Table};
+use super::state::{CopyOf, SegmentEntry, State, Table};
 use crate::design::Design;
 use crate::schema::TableSchema;
 
@@ -31,10 +31,24 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "is_zero")]
         changed: u64,
     },
-    /// Rows were changed or removed: what was learnt of them holds no more.
+    /// Rows were changed or removed: what was learnt of them holds no more, and copies of them are not current.
     Changed {
         table: u64,
     },
+    /// A copy of a table: some or all of its columns, by position and ascending. It has no rows yet.
+    CreateCopy {
+        copy: u64,
+        table: u64,
+        name: String,
+        columns: Vec<usize>,
+        design: Design,
+        is_current: bool,
+    },
+    /// A copy has exactly its table's rows from this commit on, until `Changed`.
+    CopyIsCurrent {
+        copy: u64,
+    },
+    /// A table, with its copies, or a copy.
     DropTable {
         table: u64,
     },
@@ -139,13 +153,16 @@ impl Commit {
     pub fn of_state(state: &State) -> Commit {
         let mut commit = Commit::default();
         commit.push(Operation::LastId { id: state.last_id });
-        for table in state.tables.values() {
-            commit.push(Operation::CreateTable {
-                table: table.id,
-                name: table.name.clone(),
-                schema: table.schema.clone(),
-                design: table.design.clone(),
-                changed: table.changed,
+        for table in state.all() {
+            let (id, name, design) = (table.id, table.name.clone(), table.design.clone());
+            commit.push(match table.copy_of.clone() {
+                None => {
+                    let (schema, changed) = (table.schema.clone(), table.changed);
+                    Operation::CreateTable { table: id, name, schema, design, changed }
+                }
+                Some(CopyOf { table, columns, is_current }) => {
+                    Operation::CreateCopy { copy: id, table, name, columns, design, is_current }
+                }
             });
             for entry in &table.segments {
                 let pending = entry.pending.as_ref().map(|bytes| commit.attach(bytes.clone()));
@@ -191,13 +208,27 @@ impl Commit {
                 made.changed = *changed;
                 state.tables.insert(name.clone(), Arc::new(made));
             }
-            Operation::Changed { table } => state.change_table(*table, |t| t.changed = sequence)?,
+            Operation::Changed { table } => {
+                state.change_table(*table, |t| t.changed = sequence)?;
+                let copies: Vec<u64> = state.copies_of(*table).map(|copy| copy.id).collect();
+                copies.into_iter().try_for_each(|copy| state.set_current(copy, false))?;
+            }
+            Operation::CreateCopy { copy, table, name, columns, design, is_current } => {
+                state.last_id = state.last_id.max(*copy);
+                let made = copy_of(state.table_by_id(*table)?, *copy, name, columns, design, *is_current)?;
+                state.copies.insert(*copy, Arc::new(made));
+            }
+            Operation::CopyIsCurrent { copy } => state.set_current(*copy, true)?,
             Operation::DropTable { table } => {
-                let table = state.table_by_id(*table)?.clone();
-                table.segments.iter().filter(|s| s.pending.is_none()).for_each(|s| {
-                    state.removed.insert(s.id, sequence);
-                });
-                state.tables.remove(&table.name);
+                let copies: Vec<u64> = state.copies_of(*table).map(|copy| copy.id).collect();
+                for id in copies.into_iter().chain([*table]) {
+                    let gone = state.table_by_id(id)?.clone();
+                    let files = gone.segments.iter().filter(|s| s.pending.is_none());
+                    state.removed.extend(files.map(|s| (s.id, sequence)));
+                    if state.copies.remove(&id).is_none() {
+                        state.tables.remove(&gone.name);
+                    }
+                }
             }
             Operation::SetDesign { table, design } => {
                 let design = design.clone();
@@ -250,6 +281,24 @@ impl Commit {
     }
 }
 
+/// A copy without rows.
+fn copy_of(
+    table: &Table,
+    id: u64,
+    name: &str,
+    columns: &[usize],
+    design: &Design,
+    is_current: bool,
+) -> Result<Table, String> {
+    let ascend = columns.windows(2).all(|two| two[0] < two[1]);
+    if table.copy_of.is_some() || !ascend || columns.last().is_none_or(|last| *last >= table.schema.columns.len()) {
+        return Err(format!("copy {name} cannot be one of table {}: its columns are {columns:?}", table.name));
+    }
+    let mut copy = Table::new(id, name.to_owned(), table.schema.of_columns(columns), design.clone());
+    copy.copy_of = Some(CopyOf { table: table.id, columns: columns.to_vec(), is_current });
+    Ok(copy)
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -299,6 +348,47 @@ mod tests {
         let again = folded.apply(&State::default(), 7).unwrap();
         assert_eq!(Commit::of_state(&again), folded);
         assert_eq!(again.last_id, 4);
+    }
+
+    #[test]
+    fn copies_are_folded_and_go_with_their_table() {
+        let column = |name: &str| Column { name: name.into(), data_type: DataType::Int64, nullable: false };
+        let schema = TableSchema { columns: vec![column("a"), column("b")], ..Default::default() };
+        let (name, design) = (String::from("t"), Design::default());
+        let mut commit = Commit::default();
+        commit.push(Operation::CreateTable {
+            table: 1,
+            name: name.clone(),
+            schema,
+            design: design.clone(),
+            changed: 0,
+        });
+        let copy = |columns: Vec<usize>| Operation::CreateCopy {
+            copy: 2,
+            table: 1,
+            name: name.clone(),
+            columns,
+            design: design.clone(),
+            is_current: false,
+        };
+        commit.push(copy(vec![1]));
+        commit.push(Operation::AddSegment { table: 2, segment: 3, rows: 9, bytes: 3, pending: None });
+        commit.push(Operation::CopyIsCurrent { copy: 2 });
+        let state = commit.apply(&State::default(), 1).unwrap();
+        assert_eq!(state.copies[&2].schema.columns, [column("b")]);
+        assert_eq!(state.segment_files().collect::<Vec<_>>(), [3]);
+        let folded = Commit::of_state(&state);
+        assert_eq!(Commit::of_state(&folded.apply(&State::default(), 1).unwrap()), folded);
+        let one = |operation| Commit { operations: vec![operation], attachments: vec![] };
+        let current = |state: &State| state.copies[&2].copy_of.as_ref().unwrap().is_current;
+        let changed = one(Operation::Changed { table: 1 }).apply(&state, 2).unwrap();
+        assert!(current(&state) && !current(&changed));
+        let dropped = one(Operation::DropTable { table: 1 }).apply(&state, 2).unwrap();
+        assert!(dropped.copies.is_empty() && dropped.removed.contains_key(&3));
+        for columns in [vec![], vec![1, 0], vec![2]] {
+            assert!(one(copy(columns)).apply(&state, 2).unwrap_err().contains("cannot be one of table t"));
+        }
+        assert!(one(Operation::CopyIsCurrent { copy: 1 }).apply(&state, 2).unwrap_err().contains("no copy"));
     }
 
     #[test]

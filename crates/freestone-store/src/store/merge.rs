@@ -26,7 +26,7 @@ impl Store {
         // A vacuum does the same, and removes files that no commit names, as those of a merge are until it ends.
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
         let snapshot = self.snapshot()?;
-        for table in snapshot.tables() {
+        for table in snapshot.state.all() {
             let which = self.due(table)?;
             if !which.is_empty() {
                 return self.merge(&snapshot, table, &which, write_bytes, goes_on);
@@ -38,7 +38,7 @@ impl Store {
     /// Whether [`Store::merge_runs`] has something to do.
     pub fn merge_is_due(&self) -> bool {
         let Ok(snapshot) = self.snapshot() else { return false };
-        snapshot.tables().any(|table| self.due(table).is_ok_and(|which| !which.is_empty()))
+        snapshot.state.all().any(|table| self.due(table).is_ok_and(|which| !which.is_empty()))
     }
 
     fn merge(
@@ -139,14 +139,11 @@ fn identity(table: &Table, which: &[usize]) -> Vec<u64> {
 
 /// Whether the table still has these segments, with the same rows deleted, and the same form.
 fn still_there(transaction: &WriteTransaction<'_>, table: &Table, which: &[usize]) -> bool {
-    let Ok(now) = transaction.table(&table.name) else { return false };
+    let Ok(now) = transaction.table_by_id(table.id) else { return false };
     let is_same = |then: &SegmentEntry| {
         now.segments.iter().any(|entry| entry.id == then.id && entry.deleted.as_deref() == then.deleted.as_deref())
     };
-    now.id == table.id
-        && now.design == table.design
-        && now.schema == table.schema
-        && which.iter().all(|at| is_same(&table.segments[*at]))
+    now.design == table.design && now.schema == table.schema && which.iter().all(|at| is_same(&table.segments[*at]))
 }
 
 /// The segments of the runs that are to become one: those of the least size that so many runs have, and all smaller ones.

@@ -23,7 +23,7 @@ pub use appender::{Appended, Appender, SEGMENT_ROWS};
 pub use check::CheckReport;
 pub use repair::Repaired;
 pub(crate) use sort::sort_order;
-pub use state::{SegmentEntry, Table};
+pub use state::{CopyOf, SegmentEntry, Table};
 pub use vacuum::VacuumReport;
 pub use write::WriteTransaction;
 
@@ -105,6 +105,11 @@ impl Snapshot {
 
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.state.tables.values()
+    }
+
+    /// The copies of a table, those that are not current included.
+    pub fn copies(&self, table: &Table) -> impl Iterator<Item = &Arc<Table>> {
+        self.state.copies_of(table.id)
     }
 
     /// View names and their queries.
@@ -202,7 +207,7 @@ impl Store {
 
     /// Makes `state` what readers see. Tables keep the segments that are open already.
     fn publish(&self, reader: &mut Reader, mut state: State) {
-        for table in state.tables.values_mut() {
+        for table in state.tables.values_mut().chain(state.copies.values_mut()) {
             if table.resources.is_none() {
                 Arc::make_mut(table).resources = Some(self.resources.clone());
             }
@@ -258,5 +263,6 @@ pub(crate) fn fold(record: &Record) -> Option<Vec<Arc<Table>>> {
     let state = apply(record, &State::default()).ok()?;
     let body = Commit::of_state(&state).to_bytes();
     let folded = apply(&Record { sequence: record.sequence, body, is_base: true }, &State::default());
-    Some(folded.expect("a state that was made can be made again").tables.into_values().collect())
+    let folded = folded.expect("a state that was made can be made again");
+    Some(folded.tables.into_values().chain(folded.copies.into_values()).collect())
 }

@@ -69,7 +69,7 @@ fn set_unknown_segments_aside(medium: &Arc<dyn Medium>, state: &State) -> Result
 
 /// A line for each commit that is lost, and for each run of those that cannot be read.
 fn describe_lost(state: &State, report: &RepairReport, readable: &[Record]) -> Vec<String> {
-    let mut names: BTreeMap<u64, String> = state.tables.values().map(|table| (table.id, table.name.clone())).collect();
+    let mut names: BTreeMap<u64, String> = state.all().map(|table| (table.id, table.name.clone())).collect();
     let mut lines = vec![];
     let mut next = report.last_sequence + 1;
     for record in readable {
@@ -109,6 +109,11 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
                 names.insert(*table, name.clone());
                 parts.push(format!("creates table {name}"));
             }
+            Operation::CreateCopy { copy, table, name, .. } => {
+                let of = name_of(names, *table);
+                names.insert(*copy, format!("{of} (copy {name})"));
+                parts.push(format!("creates copy {name} of {of}"));
+            }
             Operation::DropTable { table } => parts.push(format!("drops table {}", name_of(names, *table))),
             Operation::SetDesign { table, design } => {
                 parts.push(format!("sets the design of {} to {design}", name_of(names, *table)));
@@ -127,6 +132,7 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             Operation::CreateView { name, .. } => parts.push(format!("creates view {name}")),
             Operation::DropView { name } => parts.push(format!("drops view {name}")),
             Operation::Changed { .. }
+            | Operation::CopyIsCurrent { .. }
             | Operation::Forget { .. }
             | Operation::Removed { .. }
             | Operation::LastId { .. } => {}

@@ -22,23 +22,40 @@ pub struct State {
     pub sequence: u64,
     pub last_id: u64,
     pub tables: BTreeMap<String, Arc<Table>>,
+    /// Copies of tables by their ids; see [`CopyOf`].
+    pub copies: BTreeMap<u64, Arc<Table>>,
     /// View name to its query.
     pub views: BTreeMap<String, String>,
     /// Segments that are in no table any more, with the commit that removed them, until their files are gone.
     pub removed: BTreeMap<u64, u64>,
 }
 
-/// A table at one commit.
+/// A table at one commit, or a copy of one.
 #[derive(Debug, Clone)]
 pub struct Table {
     pub id: u64,
+    /// A copy's name is unique among those of its table.
     pub name: String,
+    /// What this is a copy of; `None`: it is a table of its own.
+    pub copy_of: Option<CopyOf>,
     pub schema: TableSchema,
     pub design: Design,
     pub segments: Vec<SegmentEntry>,
     /// The last commit that changed or removed rows; additions do not count.
     pub changed: u64,
     pub(super) resources: Option<Arc<Resources>>,
+}
+
+/// What makes a table a copy: the rows of another, some or all of its columns, in a design of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOf {
+    /// The id of the table.
+    pub table: u64,
+    /// Which columns of the table the copy's are, ascending.
+    pub columns: Vec<usize>,
+    /// Whether it has exactly the table's rows. Rows that are added come to both; after others are changed or removed it
+    /// waits for [`Store::vacuum`](super::Store::vacuum), and is not read.
+    pub is_current: bool,
 }
 
 /// A segment in its table.
@@ -73,12 +90,17 @@ pub fn segment_file(id: u64) -> String {
 
 impl Table {
     pub fn new(id: u64, name: String, schema: TableSchema, design: Design) -> Self {
-        Table { id, name, schema, design, segments: vec![], changed: 0, resources: None }
+        Table { id, name, copy_of: None, schema, design, segments: vec![], changed: 0, resources: None }
     }
 
     /// Rows that are not deleted.
     pub fn rows(&self) -> u64 {
         self.segments.iter().map(SegmentEntry::live_rows).sum()
+    }
+
+    /// Whether this is a copy that has exactly its table's rows.
+    pub fn is_current(&self) -> bool {
+        self.copy_of.as_ref().is_some_and(|of| of.is_current)
     }
 
     pub fn bytes(&self) -> u64 {
@@ -149,18 +171,44 @@ impl Table {
 }
 
 impl State {
+    /// All tables, each followed by its copies.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values().flat_map(|table| std::iter::once(table).chain(self.copies_of(table.id)))
+    }
+
+    pub fn copies_of(&self, table: u64) -> impl Iterator<Item = &Arc<Table>> {
+        self.copies.values().filter(move |copy| copy.copy_of.as_ref().is_some_and(|of| of.table == table))
+    }
+
+    /// The table or copy with that id.
     pub(super) fn table_by_id(&self, id: u64) -> Result<&Arc<Table>, String> {
-        self.tables.values().find(|t| t.id == id).ok_or_else(|| format!("table number {id} does not exist"))
+        let table = self.copies.get(&id).or_else(|| self.tables.values().find(|t| t.id == id));
+        table.ok_or_else(|| no_number(id))
     }
 
     pub(super) fn change_table(&mut self, id: u64, change: impl FnOnce(&mut Table)) -> Result<(), String> {
-        let table = self.tables.values_mut().find(|t| t.id == id);
-        change(Arc::make_mut(table.ok_or_else(|| format!("table number {id} does not exist"))?));
+        let table = self.copies.get_mut(&id).or_else(|| self.tables.values_mut().find(|t| t.id == id));
+        change(Arc::make_mut(table.ok_or_else(|| no_number(id))?));
         Ok(())
+    }
+
+    /// Says of a copy whether it has its table's rows.
+    pub(super) fn set_current(&mut self, copy: u64, is_current: bool) -> Result<(), String> {
+        let mut found = false;
+        self.change_table(copy, |table| {
+            if let Some(of) = &mut table.copy_of {
+                (of.is_current, found) = (is_current, true);
+            }
+        })?;
+        if found { Ok(()) } else { Err(format!("table number {copy} is no copy")) }
     }
 
     /// The ids of all segments in files.
     pub fn segment_files(&self) -> impl Iterator<Item = u64> + '_ {
-        self.tables.values().flat_map(|t| t.segments.iter()).filter(|s| s.pending.is_none()).map(|s| s.id)
+        self.all().flat_map(|t| t.segments.iter()).filter(|s| s.pending.is_none()).map(|s| s.id)
     }
+}
+
+fn no_number(id: u64) -> String {
+    format!("table number {id} does not exist")
 }

@@ -35,10 +35,8 @@ impl Store {
         };
         for name in names {
             let table = transaction.table(&name)?;
-            let which = worth_rewriting(&transaction, &table)?;
-            if !which.is_empty() {
-                report.segments_rewritten += which.len();
-                transaction.rewrite(&table, table.design.clone(), which)?;
+            for table in std::iter::once(table.clone()).chain(transaction.copies(&table)) {
+                report.segments_rewritten += transaction.tidy(&table)?;
             }
         }
         transaction.commit()?;
@@ -46,6 +44,22 @@ impl Store {
         transaction.remove_files(&mut report)?;
         transaction.commit()?;
         Ok(report)
+    }
+}
+
+impl WriteTransaction<'_> {
+    /// Rewrites what is worth it, of a copy that is not current all; returns how many segments that was.
+    fn tidy(&mut self, table: &Arc<Table>) -> Result<usize> {
+        if table.copy_of.is_some() && !table.is_current() {
+            self.fill_copy(table.id)?;
+            return Ok(table.segments.len());
+        }
+        let which = worth_rewriting(self, table)?;
+        let count = which.len();
+        if count > 0 {
+            self.rewrite(table, table.design.clone(), which)?;
+        }
+        Ok(count)
     }
 }
 

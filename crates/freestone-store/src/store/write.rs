@@ -57,11 +57,25 @@ impl<'a> WriteTransaction<'a> {
     /// A table as it is with this transaction's changes.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         let table = self.state.tables.get(name).ok_or_else(|| StoreError::invalid(format!("no table {name}")))?;
+        Ok(self.with_resources(table))
+    }
+
+    /// The table or copy with that id, as it is with this transaction's changes.
+    pub(super) fn table_by_id(&self, id: u64) -> Result<Arc<Table>> {
+        self.state.table_by_id(id).map(|table| self.with_resources(table)).map_err(StoreError::Invalid)
+    }
+
+    /// The copies of a table, as they are with this transaction's changes.
+    pub fn copies(&self, table: &Table) -> Vec<Arc<Table>> {
+        self.state.copies_of(table.id).map(|copy| self.with_resources(copy)).collect()
+    }
+
+    fn with_resources(&self, table: &Arc<Table>) -> Arc<Table> {
         let mut table = table.clone();
         if table.resources.is_none() {
             Arc::make_mut(&mut table).resources = Some(self.store.resources.clone());
         }
-        Ok(table)
+        table
     }
 
     /// Lets appends and conversions that begin from now on hold so many bytes, instead of what the store's options say.
@@ -107,6 +121,37 @@ impl<'a> WriteTransaction<'a> {
         self.perform(Operation::DropTable { table })
     }
 
+    /// Makes a copy of a table: all its rows, some or all of its columns (by position, ascending), in a design of its own.
+    /// Later additions to the table come to it too.
+    pub fn create_copy(&mut self, table: &str, name: &str, columns: Vec<usize>, design: Design) -> Result<()> {
+        let of = self.table(table)?;
+        if self.copies(&of).iter().any(|copy| copy.name == name) {
+            return Err(StoreError::invalid(format!("table {table} has a copy {name} already")));
+        }
+        let (copy, name) = (self.next_id.fetch_add(1, Ordering::Relaxed), name.to_owned());
+        self.perform(Operation::CreateCopy { copy, table: of.id, name, columns, design, is_current: false })?;
+        self.fill_copy(copy)
+    }
+
+    pub fn drop_copy(&mut self, table: &str, name: &str) -> Result<()> {
+        let copies = self.copies(&*self.table(table)?);
+        let copy = copies.iter().find(|copy| copy.name == name);
+        let copy = copy.ok_or_else(|| StoreError::invalid(format!("table {table} has no copy {name}")))?;
+        self.perform(Operation::DropTable { table: copy.id })
+    }
+
+    /// Writes a copy's rows anew, from its table.
+    pub(super) fn fill_copy(&mut self, copy: u64) -> Result<()> {
+        let copy = self.table_by_id(copy)?;
+        let of = copy.copy_of.as_ref().ok_or_else(|| StoreError::invalid(format!("{} is no copy", copy.name)))?;
+        let table = self.table_by_id(of.table)?;
+        let mut appender = self.appender_of(&copy, copy.design.clone(), Some(table.rows()))?;
+        let request = Arc::new(ScanRequest::columns(of.columns.clone()));
+        for_each_batch(&table, request, |_| true, |batch| appender.push(&batch))?;
+        self.replace(&copy, &(0..copy.segments.len()).collect::<Vec<_>>(), appender.finish()?)?;
+        self.perform(Operation::CopyIsCurrent { copy: copy.id })
+    }
+
     pub fn create_view(&mut self, name: &str, sql: &str) -> Result<()> {
         self.check_free(name)?;
         self.perform(Operation::CreateView { name: name.into(), sql: sql.into() })
@@ -119,12 +164,21 @@ impl<'a> WriteTransaction<'a> {
         self.perform(Operation::DropView { name: name.into() })
     }
 
-    /// Removes all rows.
+    /// Removes all rows, those of copies too.
     pub fn truncate(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?;
+        self.remove_segments(&table)?;
+        self.perform(Operation::Changed { table: table.id })?;
+        for copy in self.copies(&table) {
+            self.remove_segments(&copy)?;
+            self.perform(Operation::CopyIsCurrent { copy: copy.id })?;
+        }
+        Ok(())
+    }
+
+    fn remove_segments(&mut self, table: &Table) -> Result<()> {
         let segments = table.segments.iter().map(|s| s.id).collect();
-        self.perform(Operation::RemoveSegments { table: table.id, segments })?;
-        self.perform(Operation::Changed { table: table.id })
+        self.perform(Operation::RemoveSegments { table: table.id, segments })
     }
 
     /// Changes the design for rows to come; [`WriteTransaction::convert`] also rewrites those that are there.
@@ -133,21 +187,42 @@ impl<'a> WriteTransaction<'a> {
         self.perform(Operation::SetDesign { table, design })
     }
 
-    /// Takes rows for a table, in any thread. Hand what it finishes to [`WriteTransaction::append`].
+    /// Takes rows for a table and its current copies, in any thread. Hand what it finishes to
+    /// [`WriteTransaction::append`].
     pub fn appender(&self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
-        self.appender_of(&table, table.design.clone(), None)
+        let copies: Vec<Arc<Table>> = self.copies(&table).into_iter().filter(|copy| copy.is_current()).collect();
+        let bytes = self.write_bytes / (1 + copies.len());
+        let mut appender = self.appender_within(&table, table.design.clone(), None, bytes)?;
+        for copy in copies {
+            let of_copy = self.appender_within(&copy, copy.design.clone(), None, bytes)?;
+            appender.add_copy(copy.copy_of.as_ref().map_or(vec![], |of| of.columns.clone()), of_copy);
+        }
+        Ok(appender)
     }
 
     /// `rewritten`: how many rows of the table come again, all of them or some; `None` for new ones.
-    fn appender_of(&self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
-        let context = self.store.append_context(self.created.clone(), self.write_bytes, rewritten.is_none());
+    pub(super) fn appender_of(&self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
+        self.appender_within(table, design, rewritten, self.write_bytes)
+    }
+
+    fn appender_within(
+        &self,
+        table: &Table,
+        design: Design,
+        rewritten: Option<u64>,
+        write_bytes: usize,
+    ) -> Result<Appender> {
+        let context = self.store.append_context(self.created.clone(), write_bytes, rewritten.is_none());
         let clustering = clustering_of(&|name| self.table(name).ok(), table, &design, rewritten)?;
         Ok(Appender::new(table.id, table.schema.clone(), design, clustering, context))
     }
 
     /// Adds the rows of an appender, and returns how many.
     pub fn append(&mut self, appended: Appended) -> Result<u64> {
+        for copy in appended.copies {
+            self.append(copy)?;
+        }
         for segment in appended.segments {
             let pending = segment.pending.map(|bytes| self.commit.attach(bytes));
             self.perform(Operation::AddSegment {
@@ -255,9 +330,9 @@ impl<'a> WriteTransaction<'a> {
 
     /// Small inserts stay in the log until there are many of them; then one segment takes their place.
     fn merge_pending(&mut self) -> Result<()> {
-        let names: Vec<String> = self.state.tables.keys().cloned().collect();
-        for name in names {
-            let table = self.table(&name)?;
+        let tables: Vec<u64> = self.state.all().map(|table| table.id).collect();
+        for id in tables {
+            let table = self.table_by_id(id)?;
             let pending: Vec<usize> =
                 (0..table.segments.len()).filter(|at| table.segments[*at].pending.is_some()).collect();
             if pending.len() >= PENDING_SEGMENTS {

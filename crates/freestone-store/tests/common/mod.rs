@@ -148,16 +148,34 @@ fn hash_value(column: &ArrayRef, row: usize, hasher: &mut DefaultHasher) {
     }
 }
 
-/// Every table's digest, through a full scan.
+/// Every table's digest, through a full scan; copies by name alone, but those that are current must have their tables' rows.
 pub fn digests(snapshot: &Snapshot) -> Result<BTreeMap<String, Digest>, StoreError> {
     let mut all = BTreeMap::new();
     for table in snapshot.tables() {
-        let request = ScanRequest::columns((0..table.schema.columns.len()).collect());
-        let mut digest = Digest::default();
-        scan(table, request)?.iter().for_each(|b| digest.add(b));
-        all.insert(table.name.clone(), digest);
+        all.insert(table.name.clone(), digest(table, (0..table.schema.columns.len()).collect())?);
+        for copy in snapshot.copies(table) {
+            all.insert(format!("{}, copy {}", table.name, copy.name), Digest::default());
+            if !copy.is_current() {
+                continue;
+            }
+            let columns = copy.copy_of.as_ref().expect("it is a copy").columns.clone();
+            let found = digest(copy, (0..columns.len()).collect())?;
+            assert_eq!(found, digest(table, columns)?, "copy {} of {}", copy.name, table.name);
+        }
     }
     Ok(all)
+}
+
+fn digest(table: &Arc<Table>, columns: Vec<usize>) -> Result<Digest, StoreError> {
+    let mut digest = Digest::default();
+    scan(table, ScanRequest::columns(columns))?.iter().for_each(|b| digest.add(b));
+    Ok(digest)
+}
+
+/// The options of a design for some columns of the tables.
+pub fn design_of(columns: &[usize], options: Options) -> Design {
+    let schema = table_schema().of_columns(columns);
+    Design::default().with_options(options.iter().copied(), &schema).expect("a valid design")
 }
 
 /// How long a test that can run for any time should: `FREESTONE_TEST_SECONDS`, or its default.

@@ -20,13 +20,15 @@ use freestone_store::memory::room;
 use super::raw::{put_mask, take_mask};
 use super::{Body, Form, Nulls};
 
-/// The longest strings of one length that are sent without lengths: those that are inline in Arrow's views.
-const FIXED_MAX: usize = 12;
+/// The column's NULLs, if there are any.
+fn some_nulls(array: &ArrayRef) -> Option<&NullBuffer> {
+    array.nulls().filter(|nulls| nulls.null_count() > 0)
+}
 
 /// Calls `f` with each row's string, an empty one where it is NULL.
 fn for_each<'a>(array: &'a ArrayRef, mut f: impl FnMut(usize, &'a [u8])) {
     let (views, buffers) = parts(array);
-    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let nulls = some_nulls(array);
     for (row, view) in views.iter().enumerate() {
         match nulls.is_some_and(|nulls| nulls.is_null(row)) {
             true => f(row, &[]),
@@ -39,7 +41,7 @@ fn for_each<'a>(array: &'a ArrayRef, mut f: impl FnMut(usize, &'a [u8])) {
 /// short ones as so many bytes as they may have: what is too much is overwritten by the next.
 fn put_texts(array: &ArrayRef, total: usize, out: &mut Vec<u8>) {
     let (views, buffers) = parts(array);
-    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let nulls = some_nulls(array);
     let mut to = out.len();
     out.resize(to + total + AT_ONCE, 0);
     let (mut buffer, mut run) = (0, 0..0);
@@ -83,7 +85,7 @@ fn put_run(buffers: &[Buffer], buffer: usize, run: &Range<usize>, out: &mut [u8]
     to + run.len()
 }
 
-/// The longest string that a view itself holds.
+/// The longest string that a view itself holds. Those of one length up to it are sent without lengths.
 const INLINE_MAX: usize = 12;
 
 /// The buffer, and where in it, of a string that its view does not hold.
@@ -118,7 +120,7 @@ fn as_bytes(view: &u128) -> &[u8; 16] {
 /// Bytes of all strings, and the length of the shortest and the longest that is not NULL.
 pub fn lengths(array: &ArrayRef) -> (usize, usize, usize) {
     let (views, _) = parts(array);
-    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let nulls = some_nulls(array);
     let valid = views.iter().enumerate().filter(|(row, _)| nulls.is_none_or(|nulls| nulls.is_valid(*row)));
     let (total, least, most) = valid
         .map(|(_, view)| *view as u32 as usize)
@@ -132,10 +134,10 @@ pub fn encode(array: &ArrayRef, form: Form, sentinel: bool, out: &mut Vec<u8>) -
     let sentinel = sentinel && array.null_count() > 0 && *array.data_type() == DataType::Utf8View;
     let start = out.len();
     match form {
-        Form::Fixed if least != most || !(1..=FIXED_MAX).contains(&most) => None,
+        Form::Fixed if least != most || !(1..=INLINE_MAX).contains(&most) => None,
         Form::Fixed => {
             let nulls = if sentinel { Nulls::Sentinel } else { put_mask(array.nulls(), out) };
-            let null = [if sentinel { 0xFF } else { 0 }; FIXED_MAX];
+            let null = [if sentinel { 0xFF } else { 0 }; INLINE_MAX];
             out.reserve(array.len() * most);
             for_each(array, |_, text| out.extend_from_slice(if text.is_empty() { &null[..most] } else { text }));
             Some((nulls, most as u8))
@@ -213,7 +215,7 @@ pub fn decode_plain(body: &Buffer, about: Body, data_type: &DataType, rows: usiz
 }
 
 fn check_fixed(rest: &Buffer, width: usize, rows: usize) -> Result<(), String> {
-    match (1..=FIXED_MAX).contains(&width) && rest.len() == rows * width {
+    match (1..=INLINE_MAX).contains(&width) && rest.len() == rows * width {
         true => Ok(()),
         false => Err(format!("{} bytes for {rows} strings of {width}", rest.len())),
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
-use freestone_advisor::advice::{Advice, MeasuredQuery, Measurement};
+use freestone_advisor::advice::{Advice, Existing, MeasuredQuery, Measurement};
 use freestone_advisor::{CostModel, PredicateForm, Query, QueryPredicate, TableStatistics, Workload};
 use freestone_codec::Predicate;
-use freestone_store::cluster::{CodeFilter, DimensionPath};
+use freestone_store::cluster::{CodeFilter, DimensionPath, keys_of};
 use freestone_store::design::Design;
 use freestone_store::scan::ScanRequest;
 use freestone_store::schema::TableSchema;
@@ -28,11 +28,32 @@ pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workl
         return Ok(());
     }
     let designs: Vec<&Design> = std::iter::once(&advice.current.design).chain(&others).collect();
-    let measurements = measure(&designs, judged, workload)?;
+    let there: Vec<Design> = judged.copies.iter().map(|copy| judged.whole_design(copy)).collect();
+    let advised: Vec<Design> = advice.copies.iter().flat_map(|set| &set.copies).map(|c| c.design.clone()).collect();
+    let all: Vec<&Design> = designs.iter().copied().chain(&there).chain(&advised).collect();
+    let mut measurements = measure(&all, judged, workload)?;
+    let of_advised = measurements.split_off(designs.len() + there.len());
+    let of_copies = measurements.split_off(designs.len());
+    for (copy, of_copy) in judged.copies.iter().zip(&of_copies) {
+        measurements.iter_mut().for_each(|measurement| take_better(measurement, copy, of_copy, workload));
+    }
     if measurements.iter().any(|m| m.queries.iter().any(Option::is_some)) {
         advice.confirm(&measurements)?;
+        advice.confirm_copies(&of_advised)?;
     }
     Ok(())
+}
+
+/// A query goes to a copy that there is where that is faster.
+fn take_better(measurement: &mut Measurement, copy: &Existing, of_copy: &Measurement, workload: &Workload) {
+    for ((own, other), query) in measurement.queries.iter_mut().zip(&of_copy.queries).zip(&workload.queries) {
+        if let (Some(own), Some(other)) = (own, other)
+            && other.ms < own.ms
+            && copy.holds(query)
+        {
+            *own = *other;
+        }
+    }
 }
 
 /// Milliseconds of the workload on the sample, for each design.
@@ -92,7 +113,8 @@ impl Paths {
         let clustered = designs.iter().flat_map(|design| &design.cluster).filter(|path| path.names.len() > 1);
         let mut all: Vec<Vec<String>> = clustered.map(|path| path.names.clone()).collect();
         let asked = workload.queries.iter().flat_map(|query| &query.paths).map(|test| &test.path);
-        let beside: Vec<_> = asked.filter(|path| all.iter().any(|own| keys(own) == keys(path))).cloned().collect();
+        let beside: Vec<_> =
+            asked.filter(|path| all.iter().any(|own| keys_of(own) == keys_of(path))).cloned().collect();
         all.extend(beside);
         all.sort_unstable();
         all.dedup();
@@ -130,7 +152,7 @@ impl Paths {
         let mut filters = vec![];
         for path in &design.cluster {
             let Some(own) = self.position(&path.names) else { continue };
-            for test in query.paths.iter().filter(|t| keys(&t.path) == keys(&path.names)) {
+            for test in query.paths.iter().filter(|t| keys_of(&t.path) == keys_of(&path.names)) {
                 let Some(asked) = self.position(&test.path).filter(|_| test.form != PredicateForm::Other) else {
                     continue;
                 };
@@ -145,11 +167,6 @@ impl Paths {
         }
         Ok(filters)
     }
-}
-
-/// The foreign keys that lead to an attribute.
-fn keys(path: &[String]) -> &[String] {
-    &path[..path.len().saturating_sub(1)]
 }
 
 /// Which queries are tried: those that take most of the workload's predicted time.

@@ -10,6 +10,7 @@ mod workload;
 
 use std::sync::Arc;
 
+use freestone_advisor::advice::Existing;
 use freestone_advisor::statistics::SAMPLE_BLOCKS;
 use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, TableStatistics, Workload, advice};
 use freestone_store::design::Design;
@@ -60,6 +61,8 @@ pub(crate) struct Judged<'a> {
     /// Of the tables that foreign keys lead to.
     snapshot: Arc<Snapshot>,
     threads: usize,
+    /// The table's copies that queries read.
+    copies: Vec<Existing>,
 }
 
 impl<'a> Judged<'a> {
@@ -98,7 +101,21 @@ impl<'a> Judged<'a> {
         let model = model_of(of_table, Setting { cached, cache_bytes, ..Setting::hot(threads) });
         let setting = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
         let sample_model = model_of(of_sample, setting);
-        Ok(Judged { table, work, sample, model, sample_model, snapshot, threads })
+        let current = snapshot.copies(table).filter(|copy| copy.is_current());
+        let copies = current.map(|copy| Existing {
+            name: copy.name.clone(),
+            design: copy.design.clone(),
+            columns: copy.copy_of.as_ref().map_or(vec![], |of| of.columns.clone()),
+            bytes: copy.bytes() as f64,
+        });
+        let copies = copies.collect();
+        Ok(Judged { table, work, sample, model, sample_model, snapshot, threads, copies })
+    }
+
+    /// The design of a copy as one of the whole table.
+    fn whole_design(&self, copy: &Existing) -> Design {
+        let names: Vec<&str> = self.table.schema.columns.iter().map(|column| column.name.as_str()).collect();
+        copy.whole_design(&names)
     }
 
     /// Whether pages come from the medium: then trials are cold.
@@ -132,6 +149,7 @@ impl<'a> Judged<'a> {
             table: self.table.name.clone(),
             budget: options.budget.map(|bytes| bytes as f64),
             max_copies: options.max_copies.max(1),
+            existing: self.copies.clone(),
             ..advice::Options::default()
         }
     }
@@ -139,7 +157,7 @@ impl<'a> Judged<'a> {
     /// What the queries would cost in one design.
     pub fn what_if(&self, design: &Design) -> Result<WhatIf> {
         let workload = self.workload()?;
-        let options = self.advisor_options(&AdviseOptions::default());
+        let options = advice::Options { existing: vec![], ..self.advisor_options(&AdviseOptions::default()) };
         let current = &self.table.design;
         let proposal = |design| advice::what_if(&self.model, &workload, current, design, &options);
         let proposals = vec![proposal(current)?, proposal(design)?];

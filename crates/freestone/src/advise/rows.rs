@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch};
-use freestone_advisor::advice::{Advice, Proposal};
+use freestone_advisor::Cost;
+use freestone_advisor::advice::{Advice, CopyAdvice, CopyProposal, Proposal};
 
 use super::WhatIf;
 use crate::error::Result;
@@ -12,39 +13,101 @@ use crate::functions::{batch, numbers, texts};
 /// Designs listed for a table, beside its own.
 const LISTED: usize = 5;
 
-/// `ADVISE`: for each table what it has now and the best designs, what is recommended marked.
+/// A line of advice: a design, or one of several copies.
+struct Line<'a> {
+    advice: &'a Advice,
+    verdict: &'static str,
+    design: String,
+    /// Of the design alone; copies have theirs together.
+    cost: Option<Cost>,
+    ms: f64,
+    measured_ms: Option<f64>,
+    statements_ms: Option<f64>,
+    bytes: f64,
+    conversion_ms: f64,
+    break_even_runs: Option<f64>,
+    losers: u64,
+    apply: String,
+}
+
+/// `ADVISE`: for each table what it has now and the best designs, what is recommended marked; and the copies that are
+/// recommended in their place, if there are.
 pub(crate) fn advice_batch(all: &[Advice]) -> Result<RecordBatch> {
-    let mut rows: Vec<(&Advice, &Proposal, u64)> = vec![];
+    let mut lines: Vec<(u64, Line)> = vec![];
     for advice in all {
-        rows.push((advice, &advice.current, 0));
-        rows.extend((1..).zip(advice.designs.iter().take(LISTED)).map(|(rank, p)| (advice, p, rank)));
+        let others = advice.designs.iter().take(LISTED).map(|proposal| line(advice, proposal, false));
+        let copies = advice.copies.iter().flat_map(|set| copy_lines(advice, set));
+        lines.extend((0..).zip([line(advice, &advice.current, true)].into_iter().chain(others).chain(copies)));
     }
-    let verdict = |(advice, proposal, rank): &(&Advice, &Proposal, u64)| match (rank, advice.keep) {
-        (0, true) => "keep",
-        (0, false) => "now",
-        _ if advice.recommended().is_some_and(|best| best.design == proposal.design) => "recommended",
-        _ => "other",
+    let floats = |of: &dyn Fn(&Line) -> Option<f64>| -> ArrayRef {
+        Arc::new(lines.iter().map(|(_, line)| of(line)).collect::<Float64Array>())
     };
-    let floats = |of: &dyn Fn(&Proposal) -> Option<f64>| -> ArrayRef {
-        Arc::new(rows.iter().map(|(_, proposal, _)| of(proposal)).collect::<Float64Array>())
-    };
+    let names = |of: &dyn Fn(&Line) -> String| texts(lines.iter().map(|(_, line)| Some(of(line))));
     batch(vec![
-        ("table", false, texts(rows.iter().map(|(advice, ..)| Some(advice.table.clone())))),
-        ("rank", false, numbers(rows.iter().map(|(.., rank)| Some(*rank)))),
-        ("advice", false, texts(rows.iter().map(|row| Some(verdict(row).to_owned())))),
-        ("design", false, texts(rows.iter().map(|(_, p, _)| Some(p.design.to_string())))),
-        ("predicted_ms", false, floats(&|p| Some(p.total.ms))),
-        ("low_ms", false, floats(&|p| Some(p.total.low_ms))),
-        ("high_ms", false, floats(&|p| Some(p.total.high_ms))),
-        ("measured_ms", true, floats(&|p| p.measured_ms)),
-        ("statements_ms", true, floats(&|p| p.statements.map(|s| s.then_ms))),
-        ("bytes", false, numbers(rows.iter().map(|(_, p, _)| Some(p.bytes.max(0.0) as u64)))),
-        ("conversion_ms", false, floats(&|p| Some(p.conversion.ms))),
-        ("break_even_runs", true, floats(&|p| p.break_even_runs)),
-        ("losers", false, numbers(rows.iter().map(|(_, p, _)| Some(losers(p))))),
-        ("apply", false, texts(rows.iter().map(|(_, p, _)| Some(p.apply.clone())))),
-        ("reason", false, texts(rows.iter().map(|(advice, ..)| Some(advice.reason.clone())))),
+        ("table", false, names(&|line| line.advice.table.clone())),
+        ("rank", false, numbers(lines.iter().map(|(rank, _)| Some(*rank)))),
+        ("advice", false, names(&|line| line.verdict.to_owned())),
+        ("design", false, names(&|line| line.design.clone())),
+        ("predicted_ms", false, floats(&|line| Some(line.ms))),
+        ("low_ms", true, floats(&|line| line.cost.map(|cost| cost.low_ms))),
+        ("high_ms", true, floats(&|line| line.cost.map(|cost| cost.high_ms))),
+        ("measured_ms", true, floats(&|line| line.measured_ms)),
+        ("statements_ms", true, floats(&|line| line.statements_ms)),
+        ("bytes", false, numbers(lines.iter().map(|(_, line)| Some(line.bytes.max(0.0) as u64)))),
+        ("conversion_ms", false, floats(&|line| Some(line.conversion_ms))),
+        ("break_even_runs", true, floats(&|line| line.break_even_runs)),
+        ("losers", false, numbers(lines.iter().map(|(_, line)| Some(line.losers)))),
+        ("apply", false, names(&|line| line.apply.clone())),
+        ("reason", false, names(&|line| line.advice.reason.clone())),
     ])
+}
+
+fn line<'a>(advice: &'a Advice, proposal: &Proposal, is_current: bool) -> Line<'a> {
+    let is_best = advice.copies.is_none() && advice.recommended().is_some_and(|best| best.design == proposal.design);
+    let verdict = match (is_current, advice.changes().is_empty()) {
+        (true, true) => "keep",
+        (true, false) => "now",
+        (false, _) if is_best => "recommended",
+        (false, _) => "other",
+    };
+    Line {
+        advice,
+        verdict,
+        design: proposal.design.to_string(),
+        cost: Some(proposal.total),
+        ms: proposal.total.ms,
+        measured_ms: proposal.measured_ms,
+        statements_ms: proposal.statements.map(|s| s.then_ms),
+        bytes: proposal.bytes,
+        conversion_ms: proposal.conversion.ms,
+        break_even_runs: proposal.break_even_runs,
+        losers: losers(proposal),
+        apply: proposal.apply.clone(),
+    }
+}
+
+/// A line for each copy to be made or dropped, and for those that stay.
+fn copy_lines<'a>(advice: &'a Advice, set: &'a CopyAdvice) -> impl Iterator<Item = Line<'a>> {
+    let of_copy = |copy: &CopyProposal| {
+        let columns = if copy.columns.is_empty() { String::new() } else { format!("({}) ", copy.columns.join(", ")) };
+        (format!("{columns}{}", copy.design), copy.bytes, copy.apply.clone().unwrap_or_default())
+    };
+    let dropped = set.dropped.iter().map(|(drop, _)| (String::new(), 0.0, drop.clone()));
+    let copies = set.copies.iter().map(of_copy).chain(dropped).collect::<Vec<_>>();
+    copies.into_iter().map(move |(design, bytes, apply)| Line {
+        advice,
+        verdict: "copy",
+        design,
+        cost: None,
+        ms: set.ms,
+        measured_ms: set.measured_ms,
+        statements_ms: None,
+        bytes,
+        conversion_ms: set.conversion_ms,
+        break_even_runs: set.break_even_runs,
+        losers: 0,
+        apply,
+    })
 }
 
 /// Queries that a design makes slower.

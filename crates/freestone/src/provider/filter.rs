@@ -370,6 +370,31 @@ impl RowFilter for ExpressionFilter {
     }
 }
 
+/// A filter of a table whose columns have other places in another.
+#[derive(Debug)]
+pub struct Renumbered {
+    filter: Arc<dyn RowFilter>,
+    columns: Vec<usize>,
+}
+
+impl Renumbered {
+    /// `places`: where in the other table each column is.
+    pub fn new(filter: Arc<dyn RowFilter>, places: &[usize]) -> Self {
+        let columns = filter.columns().iter().map(|column| places[*column]).collect();
+        Renumbered { filter, columns }
+    }
+}
+
+impl RowFilter for Renumbered {
+    fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
+        self.filter.evaluate(columns, rows)
+    }
+}
+
 /// The expression with its columns' indexes changed.
 pub fn remap(e: &Arc<dyn PhysicalExpr>, index: impl Fn(usize) -> usize) -> Result<Arc<dyn PhysicalExpr>> {
     let changed = e.clone().transform(|e| match e.downcast_ref::<Column>() {

@@ -2,6 +2,7 @@
 //! orders and dynamic filters of joins reach the store's scan.
 
 mod aggregate;
+mod copies;
 mod date_steps;
 mod filter;
 mod in_keys;
@@ -14,6 +15,7 @@ mod table;
 mod unneeded;
 
 pub use aggregate::{AggregateInScan, ScanAggregateExec};
+pub use copies::ChooseCopies;
 pub use date_steps::DateSteps;
 pub use filter::comparison;
 pub use paths::PathPredicates;

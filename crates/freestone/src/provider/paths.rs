@@ -190,9 +190,11 @@ impl<'a> Joins<'a> {
         let snapshot = self.scans[scan].snapshot()?;
         let route = Route::of(&|name| snapshot.table(name).cloned(), self.scans[scan].table(), dimension)?;
         let ends = self.follow(scan, &route);
-        let predicates = ends.iter().flat_map(|end| self.scans[*end].predicates());
-        let said =
-            predicates.filter(|p| p.column == route.attribute).filter_map(|p| dimension.bins.codes_of(&p.predicate));
+        let predicates = ends.iter().flat_map(|end| {
+            let source = self.scans[*end];
+            source.predicates().iter().filter(|p| source.named_column(p.column) == route.attribute)
+        });
+        let said = predicates.filter_map(|p| dimension.bins.codes_of(&p.predicate));
         let codes = said.reduce(|mut all, one| {
             all.retain(|code| one.binary_search(code).is_ok());
             all
@@ -234,9 +236,10 @@ impl<'a> Joins<'a> {
     fn referenced(&self, scan: usize, key: &ForeignKey) -> Vec<usize> {
         let Ok(column) = self.scans[scan].table().schema.index_of(&key.columns[0]) else { return vec![] };
         let is_key = |at: &Origin| {
-            let table = self.scans[at.scan].table();
+            let (source, table) = (self.scans[at.scan], self.scans[at.scan].named_table());
             let referenced = key.referenced.first().or(table.schema.primary_key.first());
-            at.scan != scan && table.name == key.table && referenced == Some(&table.schema.columns[at.column].name)
+            let column = &table.schema.columns[source.named_column(at.column)].name;
+            at.scan != scan && table.name == key.table && referenced == Some(column)
         };
         let mut scans: Vec<usize> =
             self.reachable(Origin { scan, column }).iter().filter(|at| is_key(at)).map(|at| at.scan).collect();
@@ -249,7 +252,10 @@ impl<'a> Joins<'a> {
         let mut scans = vec![scan];
         for hop in &route.hops {
             let is_float = hop.table.schema.columns[hop.key].data_type.is_floating();
-            let is_key = |at: &Origin| at.column == hop.key && Arc::ptr_eq(self.scans[at.scan].table(), &hop.table);
+            let is_key = |at: &Origin| {
+                let source = self.scans[at.scan];
+                source.named_column(at.column) == hop.key && Arc::ptr_eq(source.named_table(), &hop.table)
+            };
             let start = scans.iter().map(|scan| Origin { scan: *scan, column: hop.column });
             let reached = start.flat_map(|from| self.reachable(from)).filter(|at| !is_float && is_key(at));
             scans = reached.map(|at| at.scan).collect();

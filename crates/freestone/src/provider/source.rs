@@ -13,6 +13,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, Gauge, MetricBuilder};
@@ -20,13 +21,14 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushd
 use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, surviving_units, units,
+    ColumnPredicate, Cursor, RowFilter, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, expected_bytes,
+    surviving_units, units,
 };
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
-use super::filter::{Conjuncts, Scanned, remap};
+use super::filter::{Conjuncts, Renumbered, Scanned, remap};
 use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
@@ -43,6 +45,8 @@ const UNIT_ROWS: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub struct FreestoneSource {
     scanned: Scanned,
+    /// The table that the query names, where a copy of it is scanned.
+    copied: Option<Arc<Table>>,
     /// The table's columns, and the row id behind them where it is wanted.
     table_schema: SchemaRef,
     projection: Vec<usize>,
@@ -80,6 +84,7 @@ impl FreestoneSource {
         let schema = project(&table_schema, &projection);
         FreestoneSource {
             scanned: Scanned { snapshot: Some(snapshot), table },
+            copied: None,
             table_schema,
             projection,
             schema,
@@ -101,8 +106,54 @@ impl FreestoneSource {
         node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
     }
 
+    /// The table that is scanned: the one that the query names, or a copy of it.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.scanned.table
+    }
+
+    /// The table that the query names.
+    pub(super) fn named_table(&self) -> &Arc<Table> {
+        self.copied.as_ref().unwrap_or(&self.scanned.table)
+    }
+
+    /// The place in the table that the query names of a column of the one that is scanned.
+    pub(super) fn named_column(&self, column: usize) -> usize {
+        self.scanned.table.copy_of.as_ref().map_or(column, |of| of.columns[column])
+    }
+
+    fn named_filter(&self, filter: &Arc<dyn RowFilter>) -> Arc<dyn RowFilter> {
+        match &self.scanned.table.copy_of {
+            Some(of) => Arc::new(Renumbered::new(filter.clone(), &of.columns)),
+            None => filter.clone(),
+        }
+    }
+
+    /// The same scan of a copy of its table; `None` where that lacks a column, or the scan needs the table itself.
+    pub(super) fn on_copy(&self, copy: &Arc<Table>) -> Result<Option<Self>> {
+        let (Some(of), Some(snapshot)) = (&copy.copy_of, &self.scanned.snapshot) else { return Ok(None) };
+        if self.ordered || self.copied.is_some() || !self.conjuncts.dynamic.is_empty() {
+            return Ok(None);
+        }
+        let place = |column: usize| of.columns.binary_search(&column).ok();
+        let tested = self.filters.iter().flat_map(collect_columns).map(|column| column.index());
+        let projection: Option<Vec<usize>> = self.projection.iter().map(|column| place(*column)).collect();
+        let (Some(projection), true) = (projection, tested.map(place).all(|place| place.is_some())) else {
+            return Ok(None);
+        };
+        let mut source = FreestoneSource::new(snapshot.clone(), copy.clone(), false, projection, 1);
+        (source.copied, source.partitions, source.fetch) = (Some(self.table().clone()), self.partitions, self.fetch);
+        for filter in &self.filters {
+            source
+                .add_table_filter(remap(filter, |column| place(column).expect("the copy has all that is tested"))?)?;
+        }
+        source.find_key_codes()?;
+        Ok(Some(source))
+    }
+
+    /// Bytes of the pages that the scan is expected to read, if so many rows pass its filters.
+    pub(super) fn expected_bytes(&self, selected: f64) -> Result<f64> {
+        expected_bytes(&self.scanned.table, &self.request(0), selected)
+            .map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
     pub(super) fn snapshot(&self) -> Option<&Snapshot> {
@@ -123,14 +174,18 @@ impl FreestoneSource {
     pub(crate) fn asked(&self, output: Output) -> Asked {
         let row_id = self.row_id_column();
         let all = &self.scanned.table.schema;
+        let named = |columns: &[usize]| -> Vec<usize> { columns.iter().map(|c| self.named_column(*c)).collect() };
+        let columns: Vec<usize> = self.projection.iter().copied().filter(|c| *c != row_id).collect();
+        let predicates = self.conjuncts.predicates.iter().cloned();
+        let order = if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] };
         Asked {
-            table: self.scanned.table.clone(),
-            columns: self.projection.iter().copied().filter(|c| *c != row_id).collect(),
-            predicates: self.conjuncts.predicates.clone(),
-            row_filters: self.conjuncts.row_filters.clone(),
+            table: self.named_table().clone(),
+            columns: named(&columns),
+            predicates: predicates.map(|p| ColumnPredicate { column: self.named_column(p.column), ..p }).collect(),
+            row_filters: self.conjuncts.row_filters.iter().map(|filter| self.named_filter(filter)).collect(),
             is_partial: self.fetch.is_some() || !self.conjuncts.dynamic.is_empty(),
             paths: InKeys::path_tests(&self.scanned.table, &self.filters).into_iter().map(AskedPath::known).collect(),
-            order: if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] },
+            order: named(&order),
             output,
             metrics: self.scan_metrics.clone(),
         }
@@ -181,6 +236,11 @@ impl FreestoneSource {
     /// Whether the scan gives all rows that its filters leave, in any order, and no row ids.
     pub(super) fn is_plain(&self) -> bool {
         !self.ordered && self.fetch.is_none() && !self.projection.contains(&self.row_id_column())
+    }
+
+    /// Whether rows come in the order of the table's sort.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.ordered
     }
 
     /// Whether the scan gives all rows of the table.
@@ -349,10 +409,14 @@ impl DataSource for FreestoneSource {
         let columns: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let filters: Vec<_> = self.filters.iter().map(|e| e.to_string()).collect();
         if t == DisplayFormatType::TreeRender {
-            writeln!(f, "table={}", self.scanned.table.name)?;
+            writeln!(f, "table={}", self.named_table().name)?;
             return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };
         }
-        write!(f, "freestone table={}, columns=[{}]", self.scanned.table.name, columns.join(", "))?;
+        write!(f, "freestone table={}", self.named_table().name)?;
+        if self.copied.is_some() {
+            write!(f, ", copy={}", self.scanned.table.name)?;
+        }
+        write!(f, ", columns=[{}]", columns.join(", "))?;
         write!(f, ", segments={}, partitions={}", self.scanned.table.segments.len(), self.partitions)?;
         if !filters.is_empty() {
             write!(f, ", filter={}", filters.join(" AND "))?;
@@ -445,9 +509,7 @@ impl DataSource for FreestoneSource {
         let mut pushed = vec![];
         for filter in &filters {
             let on_table = remap(filter, |index| self.projection[index])?;
-            let on_row_id = datafusion::physical_expr::utils::collect_columns(&on_table)
-                .iter()
-                .any(|c| c.index() == self.row_id_column());
+            let on_row_id = collect_columns(&on_table).iter().any(|c| c.index() == self.row_id_column());
             // Behind a limit, a filter would see other rows.
             if on_row_id || self.fetch.is_some() {
                 pushed.push(PushedDown::No);

@@ -1,7 +1,7 @@
 //! SQL behaviour, as data: `slt/*.slt` run under every design, `slt/once/*.slt` once.
 //!
 //! Under a design, every table that a statement writes is converted to it afterwards, so that even a few rows are stored
-//! in its pages. `FREESTONE_COMPLETE=1` writes what the statements give into the files, to be reviewed.
+//! in its pages; and once with copies of every table, which its queries read instead. `FREESTONE_COMPLETE=1` writes what the statements give into the files, to be reviewed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,38 +38,61 @@ fn clustered(table: &Table) -> String {
     format!("cluster = '{}'", quoted(table, 0..count))
 }
 
+fn whole_copy(table: &Table) -> String {
+    let count = table.schema.columns.len();
+    format!("WITH (design = 'column', page_size = '4KiB', sort = '{}')", quoted(table, count - 1..count))
+}
+
+fn copy_of_some(table: &Table) -> String {
+    let columns = quoted(table, 0..table.schema.columns.len().div_ceil(2)).replace("''", "'");
+    format!("({columns}) WITH (design = 'row', page_size = '4KiB', sort = '{}')", quoted(table, 0..1))
+}
+
 macro_rules! designs {
     ($($name:ident: $design:expr;)*) => {
         $(#[test]
         fn $name() {
-            run("tests/slt", $design);
+            run("tests/slt", Some($design), &[]);
         })*
     };
 }
 
 designs! {
-    row: Some(|_| "design = 'row'".into());
-    column: Some(|_| "design = 'column'".into());
-    slotted: Some(|_| "design = 'slotted'".into());
-    pax: Some(|_| "design = 'pax'".into());
-    auto: Some(|_| "design = 'auto'".into());
-    small_pages: Some(|_| "design = 'row', page_size = '4KiB'".into());
-    dense_groups_of_three: Some(threes);
-    pax_groups_of_three: Some(|table| format!("{}, page = 'pax'", threes(table)));
-    slotted_groups_of_three: Some(|table| format!("{}, page = 'slotted'", threes(table)));
-    clustered_rows: Some(|table| format!("design = 'row', {}", clustered(table)));
-    clustered_columns: Some(|table| format!("design = 'column', {}", clustered(table)));
-    sorted_rows: Some(|table| format!("design = 'row', {}", sorted(table)));
-    sorted_columns: Some(|table| format!("design = 'column', {}", sorted(table)));
-    as_statements_say: None;
+    row: |_| "design = 'row'".into();
+    column: |_| "design = 'column'".into();
+    slotted: |_| "design = 'slotted'".into();
+    pax: |_| "design = 'pax'".into();
+    auto: |_| "design = 'auto'".into();
+    small_pages: |_| "design = 'row', page_size = '4KiB'".into();
+    dense_groups_of_three: threes;
+    pax_groups_of_three: |table| format!("{}, page = 'pax'", threes(table));
+    slotted_groups_of_three: |table| format!("{}, page = 'slotted'", threes(table));
+    clustered_rows: |table| format!("design = 'row', {}", clustered(table));
+    clustered_columns: |table| format!("design = 'column', {}", clustered(table));
+    sorted_rows: |table| format!("design = 'row', {}", sorted(table));
+    sorted_columns: |table| format!("design = 'column', {}", sorted(table));
+}
+
+#[test]
+fn as_statements_say() {
+    run("tests/slt", None, &[]);
+}
+
+/// Slotted pages take most bytes, so that nearly all is read from copies: of all columns in another order, and of some.
+#[test]
+fn slotted_with_copies() {
+    run("tests/slt", Some(|_| "design = 'slotted'".into()), &[whole_copy, copy_of_some]);
 }
 
 #[test]
 fn once() {
-    run("tests/slt/once", None);
+    run("tests/slt/once", None, &[]);
 }
 
-fn run(folder: &str, design: DesignOf) {
+/// Every table gets copies of these forms.
+type Copies = &'static [fn(&Table) -> String];
+
+fn run(folder: &str, design: DesignOf, copies: Copies) {
     let folder = Path::new(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the folder of tests is there")
@@ -81,14 +104,14 @@ fn run(folder: &str, design: DesignOf) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut failures = Vec::new();
     for file in files {
-        if let Err(failure) = runtime.block_on(run_file(&file, design)) {
+        if let Err(failure) = runtime.block_on(run_file(&file, design, copies)) {
             failures.push(failure);
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-async fn run_file(file: &Path, design: DesignOf) -> Result<(), String> {
+async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let options = || Options { threads: 2, memory_limit: Some(1 << 30), ..Options::default() };
     // On disk where a design is tested, in memory where none is.
@@ -97,7 +120,7 @@ async fn run_file(file: &Path, design: DesignOf) -> Result<(), String> {
         None => Database::in_memory(options()),
     };
     let database = database.map_err(|error| error.to_string())?;
-    let mut runner = Runner::new(|| async { Ok(Connection { session: database.session(), design }) });
+    let mut runner = Runner::new(|| async { Ok(Connection { session: database.session(), design, copies }) });
     runner.set_var("OUT".to_owned(), folder.path().display().to_string());
     let result = if std::env::var_os("FREESTONE_COMPLETE").is_some() {
         let (validator, normalizer) = (sqllogictest::default_validator, sqllogictest::default_normalizer);
@@ -112,6 +135,7 @@ async fn run_file(file: &Path, design: DesignOf) -> Result<(), String> {
 struct Connection {
     session: Session,
     design: DesignOf,
+    copies: Copies,
 }
 
 /// An error as the shell prints it.
@@ -171,6 +195,22 @@ impl Connection {
             let table: &Arc<Table> = table;
             let name = table.name.replace('"', "\"\"");
             self.session.sql(&format!("ALTER TABLE \"{name}\" SET DESIGN ({})", design(table))).await?;
+        }
+        self.copy().await
+    }
+
+    /// Adds the copies under test to tables without, and refreshes those that rows were removed from.
+    async fn copy(&self) -> Result<(), Failure> {
+        let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
+        for table in snapshot.tables().filter(|_| !self.copies.is_empty()) {
+            let name = table.name.replace('"', "\"\"");
+            if snapshot.copies(table).any(|copy| !copy.is_current()) {
+                self.session.sql(&format!("VACUUM \"{name}\"")).await?;
+            }
+            for (at, form) in self.copies.iter().enumerate().skip(snapshot.copies(table).count()) {
+                let form = form(table);
+                self.session.sql(&format!("ALTER TABLE \"{name}\" ADD COPY \"copy {at}\" {form}")).await?;
+            }
         }
         Ok(())
     }

@@ -1,0 +1,128 @@
+//! Which copy of a table a query reads: the one of whose pages its scan is expected to touch the fewest bytes.
+//!
+//! Copies have the table's rows in designs of their own (fractured mirrors, and Holloway's materialized groups of some
+//! columns), so that a key finds its row in one page of rows while a sum reads one column. Zones, dimensions that joins
+//! prune by, the filters' estimated rows, and rows that come in the order that is asked for are taken into account, by the
+//! same rules that later use them.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
+use datafusion::physical_plan::ExecutionPlan;
+use freestone_store::Table;
+
+use super::paths::{PathPredicates, path_tests};
+use super::source::FreestoneSource;
+use crate::settings::FreestoneSettings;
+
+/// A copy is read if it saves at least this share of the bytes.
+const WORTH: f64 = 0.05;
+/// Sorting moves each value, with its row's key, a few times.
+const BYTES_SORTED: f64 = 32.0;
+
+/// Lets scans read copies of their tables.
+#[derive(Debug)]
+pub struct ChooseCopies;
+
+impl PhysicalOptimizerRule for ChooseCopies {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_off = options.extensions.get::<FreestoneSettings>().is_some_and(|own| !own.copies);
+        let copies: Vec<Vec<Arc<Table>>> = sources(&plan)?.iter().map(current_copies).collect();
+        if is_off || copies.iter().all(Vec::is_empty) {
+            return Ok(plan);
+        }
+        copies.iter().enumerate().try_fold(plan, |plan, (scan, copies)| with_best(plan, scan, copies, options))
+    }
+
+    fn name(&self) -> &str {
+        "ChooseCopies"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The native scans of a plan, from left to right.
+fn sources(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<FreestoneSource>> {
+    let mut found = vec![];
+    // Inputs before what takes them, as `transform_up` goes.
+    plan.apply(|node| {
+        found.extend(FreestoneSource::of(node).cloned());
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+fn current_copies(source: &FreestoneSource) -> Vec<Arc<Table>> {
+    let Some(snapshot) = source.snapshot() else { return vec![] };
+    snapshot.copies(source.table()).filter(|copy| copy.is_current()).cloned().collect()
+}
+
+/// The plan with that scan of its reading the best copy.
+fn with_best(
+    plan: Arc<dyn ExecutionPlan>,
+    scan: usize,
+    copies: &[Arc<Table>],
+    options: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if copies.is_empty() {
+        return Ok(plan);
+    }
+    let source = &sources(&plan)?[scan];
+    let joined: f64 = path_tests(&plan)[scan].iter().map(|path| path.test.selectivity).product();
+    let selected = source.estimated_rows() as f64 * joined;
+    let mut candidates = vec![Candidate::new(plan, scan, selected, options)?];
+    candidates[0].bytes *= 1.0 - WORTH;
+    for copy in copies {
+        let Some(source) = source.on_copy(copy)? else { continue };
+        let plan = with_source(candidates[0].plan.clone(), scan, source)?;
+        candidates.push(Candidate::new(plan, scan, selected, options)?);
+    }
+    if candidates.iter().any(|candidate| candidate.is_ordered) {
+        let sorted = selected * source.projection().len() as f64 * BYTES_SORTED;
+        candidates.iter_mut().filter(|c| !c.is_ordered).for_each(|candidate| candidate.bytes += sorted);
+    }
+    let best = candidates.into_iter().min_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    Ok(best.expect("the table itself is one").plan)
+}
+
+/// A plan whose scan reads the table, or one of its copies.
+struct Candidate {
+    plan: Arc<dyn ExecutionPlan>,
+    bytes: f64,
+    /// Whether the rows come in the order that is asked for.
+    is_ordered: bool,
+}
+
+impl Candidate {
+    fn new(plan: Arc<dyn ExecutionPlan>, scan: usize, selected: f64, options: &ConfigOptions) -> Result<Self> {
+        let planned = PushdownSort::new().optimize(plan.clone(), options)?;
+        let planned = PathPredicates.optimize(planned, options)?;
+        let source = &sources(&planned)?[scan];
+        let (bytes, is_ordered) = (source.expected_bytes(selected)?, source.is_ordered());
+        // Of rows in order only the first are read.
+        let first = source.fetch().filter(|_| is_ordered).map_or(1.0, |fetch| fetch as f64 / selected.max(1.0));
+        Ok(Candidate { plan, bytes: bytes * first.min(1.0), is_ordered })
+    }
+}
+
+fn with_source(plan: Arc<dyn ExecutionPlan>, scan: usize, source: FreestoneSource) -> Result<Arc<dyn ExecutionPlan>> {
+    let (mut at, mut source) = (0, Some(source));
+    let changed = plan.transform_up(|node| {
+        if FreestoneSource::of(&node).is_none() {
+            return Ok(Transformed::no(node));
+        }
+        at += 1;
+        Ok(match source.take_if(|_| at == scan + 1) {
+            Some(source) => Transformed::yes(DataSourceExec::from_data_source(source) as _),
+            None => Transformed::no(node),
+        })
+    })?;
+    Ok(changed.data)
+}
