@@ -111,6 +111,21 @@ def test_advice_follows_the_queries(db):
     assert (log[0][0].lower(), log[0][1]) == ("select sum(c1) from t where c2 < ?", 3)
 
 
+def test_copies_are_read_and_may_be_advised(db):
+    db.sql("create table t as select value as k, value * 7919 % 100003 as a, value % 10 as b from range(100000)")
+    db.sql("alter table t add copy by_a with (design = 'row', sort = 'a')")
+    query = "select * from t where a = 7919"
+    assert "copy=by_a" in str(db.sql(f"explain {query}").fetchall())
+    assert db.sql(query).fetchall() == [(1, 7919, 1)]
+    db.sql("set copies = false")
+    assert "copy=" not in str(db.sql(f"explain {query}").fetchall())
+    assert db.sql(query).fetchall() == [(1, 7919, 1)]
+    db.sql("insert into t values (-1, 7919, 0)")
+    assert db.sql("select name, current, rows from freestone_copies()").fetchall() == [("by_a", True, 100001)]
+    advice = db.advise("t", copies=3, budget="1GB").arrow().to_pylist()
+    assert {row["advice"] for row in advice} <= {"keep", "now", "recommended", "other", "copy"}
+
+
 def cancel_soon(db):
     def cancel():
         time.sleep(0.3)

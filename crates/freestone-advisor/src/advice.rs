@@ -205,7 +205,8 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
                 bytes: copy.bytes,
             };
             let existing: Vec<Copy> = options.existing.iter().map(layout).collect();
-            copies::choose(&mut evaluator, &found, &existing, count, options.budget)
+            let table = Copy { layout: evaluator.names.layout(current), columns: None, bytes: model.bytes(current) };
+            copies::choose(&mut evaluator, &found, &table, &existing, count, options.budget)
         }
     };
     let now = propose(model, workload, current, current, options);

@@ -38,6 +38,8 @@ pub struct TableStatistics {
     /// Bytes of the table's segments now, where a stored table was looked at.
     pub stored_bytes: Option<u64>,
     sample: Sample,
+    /// Whether rows of the sample that are neighbours there lie apart in the table.
+    is_thinned: bool,
     /// Attributes that foreign keys lead to, numbered behind the table's columns.
     paths: Vec<Arc<PathColumn>>,
     zones: Option<Zones>,
@@ -86,13 +88,33 @@ impl TableStatistics {
         });
         let columns = columns.collect();
         let (orders, forms) = Default::default();
-        let (stored_bytes, zones, paths) = (None, None, vec![]);
-        Ok(TableStatistics { schema, rows, current, columns, stored_bytes, sample, paths, zones, orders, forms })
+        let (stored_bytes, zones, paths, is_thinned) = (None, None, vec![], false);
+        Ok(TableStatistics {
+            schema,
+            rows,
+            current,
+            columns,
+            stored_bytes,
+            sample,
+            is_thinned,
+            paths,
+            zones,
+            orders,
+            forms,
+        })
+    }
+
+    /// The same, where each batch is not a run of neighbours, but every so manieth row of a longer one. Rows that lie in
+    /// clusters need that: few runs of them know few clusters.
+    pub fn of_thinned(schema: TableSchema, rows: u64, current: Design, batches: &[RecordBatch]) -> Result<Self> {
+        let statistics = TableStatistics::new(schema, rows, current, batches)?;
+        Ok(TableStatistics { is_thinned: true, ..statistics })
     }
 
     /// Statistics of a stored table, from blocks of its rows that this reads.
     pub fn of_table(table: &Arc<Table>) -> Result<Self> {
-        let batches = sample_table(table, SAMPLE_BLOCKS)?;
+        let mut batches = vec![];
+        sample_table(table, SAMPLE_BLOCKS, |batch| batches.push(batch))?;
         let rows = table.rows();
         let mut statistics = TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &batches)?;
         statistics.look_at(table)?;

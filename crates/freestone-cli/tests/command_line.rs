@@ -260,25 +260,26 @@ fn workloads_come_from_files_too() {
 fn advised_copies_are_read_and_kept() {
     let folder = folder();
     let run = |arguments: &[&str]| run_in(folder.path(), arguments);
-    let columns: Vec<String> = (0..40).map(|n| format!("(value * {} + 7) % 1000003 AS c{n}", 7919 + 2 * n)).collect();
-    run(&["db", "-c", &format!("CREATE TABLE t AS SELECT {} FROM range(300000)", columns.join(", "))]);
-    // Whole rows by two keys, and a report of few columns: no single order serves both keys.
-    let queries =
-        ["SELECT * FROM t WHERE c0 = 7926", "SELECT * FROM t WHERE c20 = 7966", "SELECT sum(c5), max(c6) FROM t"];
-    let answers = |run: &dyn Fn(&[&str]) -> String| queries.map(|query| run(&["db", "--format", "csv", "-c", query]));
-    let before = answers(&run);
-    let advise = |arguments: &[&str]| run(&[&["advise", "db", "--table", "t", "--copies", "3"], arguments].concat());
-    let shown = advise(&[]);
+    let columns: Vec<String> = (0..12).map(|n| format!("(value * {} + 7) % 1000003 AS c{n}", 7919 + 2 * n)).collect();
+    run(&["db", "-c", &format!("CREATE TABLE t AS SELECT {} FROM range(400000)", columns.join(", "))]);
+    // Whole rows by keys of several columns: no single order serves all.
+    let queries = [0, 4, 8].map(|c| format!("SELECT * FROM t WHERE c{c} = {}", 7 + 3 * (7919 + 2 * c)));
+    let workload: Vec<String> = queries.iter().map(|query| format!("-- weight: 100\n{query};\n")).collect();
+    fs::write(folder.path().join("workload.sql"), workload.concat() + "SELECT sum(c5), max(c6) FROM t;").unwrap();
+    let answers = || queries.each_ref().map(|query| run(&["db", "--format", "csv", "-c", query]));
+    let before = answers();
+    let options = ["advise", "db", "--table", "t", "--workload", "workload.sql", "--copies", "4"];
+    let advise = |arguments: &[&str]| run(&[options.as_slice(), arguments].concat());
+    let shown = advise(&["--apply"]);
     assert!(shown.contains("each query on its best") && shown.contains("ADD COPY \"copy_1\""), "{shown}");
-    advise(&["--apply"]);
     let csv = |query: &str| run(&["db", "--format", "csv", "-c", query]);
     let copies = csv("SELECT name, current, rows FROM freestone_copies() ORDER BY name");
-    assert!(copies.starts_with("name,current,rows\ncopy_1,true,300000\n"), "{copies}");
+    assert!(copies.starts_with("name,current,rows\ncopy_1,true,400000\n"), "{copies}");
     assert!(
         csv(&format!("EXPLAIN {}", queries[1])).contains("copy=copy_"),
         "a key of a copy's order is looked up there"
     );
-    assert_eq!(answers(&run), before);
+    assert_eq!(answers(), before);
     let again: serde_json::Value = serde_json::from_str(&advise(&["--json"])).expect("JSON");
     assert!(again[0]["unused"].is_null(), "what was advised is used: {again}");
     run(&["check", "db"]);

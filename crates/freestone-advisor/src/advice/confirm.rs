@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{Advice, Proposal, Statements, text};
 use crate::error::{AdvisorError, Result};
 
+/// What a sample cannot tell: a gain below this share of the time is no reason to convert.
+const WORTH: f64 = 0.05;
+
 /// A design as it was measured on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -121,6 +124,8 @@ impl Advice {
             (true, format!("measured on a sample, no other design is faster: {change}"))
         } else if saved <= noise_ms {
             (true, format!("measured on a sample: {change}, which is within the noise of {noise_ms:.2} ms"))
+        } else if saved <= WORTH * current_ms {
+            (true, format!("measured on a sample: {change}, which is less than a sample can tell of a table"))
         } else {
             (false, format!("measured on a sample, the workload takes {change}"))
         };

@@ -8,6 +8,8 @@ use crate::workload::PredicateForm;
 
 /// Queries for which copies of their own are tried, heaviest first.
 const HEAVY: usize = 24;
+/// A further copy costs space, and each load its own writing: it has to save this share of the time.
+const WORTH: f64 = 0.05;
 /// Rounds of exchange at most; each round that is not the last lowers the cost.
 const EXCHANGES: usize = 16;
 
@@ -33,10 +35,12 @@ pub struct CopySet {
 }
 
 /// At most `count` copies within `budget` bytes, chosen greedily and then by exchange, from `designs`, from `existing`
-/// copies, and from copies made for the heaviest queries. `None` where nothing fits.
+/// copies, and from copies made for the heaviest queries. The table stays as it is, `current`, where the others serve all
+/// queries. `None` where nothing fits.
 pub fn choose(
     evaluator: &mut Evaluator<'_>,
     designs: &[Found],
+    current: &Copy,
     existing: &[Copy],
     count: usize,
     budget: Option<f64>,
@@ -54,7 +58,12 @@ pub fn choose(
         let Some(better) = choice.exchanged(&chosen) else { break };
         chosen = better;
     }
-    Some(choice.set(&chosen))
+    let mut set = choice.set(&chosen);
+    let bytes = set.bytes - set.copies[0].bytes + current.bytes;
+    if !set.serves.contains(&0) && budget.is_none_or(|budget| bytes <= budget) {
+        (set.copies[0], set.bytes) = (current.clone(), bytes);
+    }
+    Some(set)
 }
 
 struct Choice<'a> {
@@ -89,7 +98,7 @@ impl Choice<'_> {
             let with: Vec<usize> = chosen.iter().copied().chain([c]).collect();
             let saved = before - self.ms(&with);
             let price = self.budget.map_or(1.0, |_| self.candidates[c].bytes.max(1.0));
-            (saved > before * 1e-6 && self.fits(&with)).then_some((saved / price, c))
+            (saved > before * WORTH && self.fits(&with)).then_some((saved / price, c))
         };
         let others = (0..self.candidates.len()).filter(|c| !chosen.contains(c));
         // Of equals the smaller.

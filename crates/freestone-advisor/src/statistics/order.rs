@@ -78,12 +78,12 @@ impl Ordered {
         Ordered { permutation, gathered: cells(columns), zones: cells(columns), runs: cells(columns) }
     }
 
-    /// How many rows of the table one of the sample stands for, where the sample was sorted: neighbours of the sample are
-    /// then that far apart. 1 where its rows are neighbours.
+    /// How many rows of the table one of the sample stands for, where the sample was sorted, or thinned out: neighbours of the
+    /// sample are then that far apart. 1 where its rows are neighbours.
     fn thinning(&self, statistics: &TableStatistics) -> f64 {
         match self.permutation {
-            None => 1.0,
-            Some(_) => (statistics.rows as f64 / statistics.sample.rows().max(1) as f64).max(1.0),
+            None if !statistics.is_thinned => 1.0,
+            _ => (statistics.rows as f64 / statistics.sample.rows().max(1) as f64).max(1.0),
         }
     }
 

@@ -30,8 +30,8 @@ pub struct Sample {
     counts: Vec<OnceLock<(usize, usize, usize)>>,
 }
 
-/// Reads up to `blocks` runs of 8,192 rows, spread evenly over a table.
-pub fn sample_table(table: &Arc<Table>, blocks: usize) -> Result<Vec<RecordBatch>> {
+/// Reads up to `blocks` runs of 8,192 rows, spread evenly over a table, and gives `take` each.
+pub fn sample_table(table: &Arc<Table>, blocks: usize, mut take: impl FnMut(RecordBatch)) -> Result<()> {
     let mut granules = vec![];
     for (segment, entry) in table.segments.iter().enumerate() {
         let rows = entry.rows as usize;
@@ -42,16 +42,15 @@ pub fn sample_table(table: &Arc<Table>, blocks: usize) -> Result<Vec<RecordBatch
     let count = granules.len().min(blocks.max(1));
     let all = (0..table.schema.columns.len()).collect();
     let request = Arc::new(ScanRequest { batch_rows: 1, ..ScanRequest::columns(all) });
-    let mut batches = vec![];
     let mut cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
     for at in 0..count {
         cursor.scan(&granules[at * granules.len() / count], None)?;
         while let Some(batch) = cursor.next_ready() {
-            batches.push(batch);
+            take(batch);
         }
     }
-    batches.extend(cursor.finish()?);
-    Ok(batches)
+    cursor.finish()?.into_iter().for_each(take);
+    Ok(())
 }
 
 impl Sample {

@@ -84,6 +84,24 @@ fn zones_of_sorted_columns_are_narrow() {
 }
 
 #[test]
+fn neighbours_of_a_thinned_sample_are_far_apart() {
+    const STEP: usize = 16;
+    let rows = |from: usize| (from..from + 8192).step_by(STEP).map(|row| row as i64);
+    let batch = |from| {
+        let column = Arc::new(Int64Array::from_iter_values(rows(from))) as ArrayRef;
+        RecordBatch::try_from_iter([("id", column)]).expect("a batch")
+    };
+    let batches: Vec<RecordBatch> = (0..40).map(|at| batch(at * 8192)).collect();
+    let schema = TableSchema::from_arrow(&batches[0].schema()).expect("types that can be stored");
+    let all = 40 * 8192;
+    let thinned = TableStatistics::of_thinned(schema.clone(), all, Design::default(), &batches).expect("statistics");
+    let (span, of_zone) = (thinned.zone_span(0, &Order::default()), 2048.0 / all as f64);
+    assert!((of_zone * 0.8..of_zone * 1.3).contains(&span), "{span} for {of_zone}");
+    let whole = TableStatistics::new(schema, all, Design::default(), &batches).expect("statistics");
+    assert!(whole.zone_span(0, &Order::default()) > of_zone * 3.0, "512 rows a batch, taken for neighbours");
+}
+
+#[test]
 fn sizes_are_what_the_store_writes() {
     let statistics = statistics();
     let model = ScanModel::new(statistics, Arc::new(Profile::assumed()), Setting::hot(1));

@@ -11,8 +11,7 @@ mod workload;
 use std::sync::Arc;
 
 use freestone_advisor::advice::Existing;
-use freestone_advisor::statistics::SAMPLE_BLOCKS;
-use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, TableStatistics, Workload, advice};
+use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, Workload, advice};
 use freestone_store::design::Design;
 use freestone_store::{Snapshot, StoreError, Table};
 
@@ -83,11 +82,9 @@ impl<'a> Judged<'a> {
         let cache_bytes = database.options().cache_bytes as f64;
         let cached = (cache_bytes / table.bytes().max(1) as f64).min(1.0);
         let profile = Arc::new(profile()?);
-        // They are encoded in many ways: a part of what trials are stored from.
-        let some = sample.blocks(SAMPLE_BLOCKS);
-        let statistics_of = |rows: u64| TableStatistics::new(table.schema.clone(), rows, table.design.clone(), &some);
         let model_of = |of, setting: Setting| ScanModel::new(Arc::new(of), profile.clone(), setting);
-        let (mut of_table, mut of_sample) = (statistics_of(table.rows())?, statistics_of(sample.rows as u64)?);
+        let (mut of_table, mut of_sample) =
+            (sample.statistics(table, table.rows())?, sample.statistics(table, sample.rows as u64)?);
         of_table.look_at(table)?;
         let snapshot = database.store().snapshot()?;
         for path in work.paths([Some(&table.design), asked].into_iter().flatten()) {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use freestone_advisor::statistics::sample_table;
+use freestone_advisor::TableStatistics;
+use freestone_advisor::statistics::{SAMPLE_BLOCKS, sample_table};
 use freestone_store::cluster::{DimensionPath, codes_of_path};
-use freestone_store::column::ColumnData;
+use freestone_store::column::{ColumnData, compacted};
 use freestone_store::scan::GRANULE_ROWS;
 use freestone_store::schema::Column;
 use freestone_store::{Snapshot, Table};
@@ -18,6 +19,19 @@ use crate::error::Result;
 pub(crate) const ROWS_MAX: usize = 1 << 20;
 const BYTES_MAX: usize = 256 << 20;
 
+/// Rows that are read for each that is taken, at most.
+const THINNED_MAX: usize = 8;
+
+fn is_thinned(table: &Table) -> bool {
+    !table.design.cluster.is_empty()
+}
+
+/// Every so manieth row.
+fn thinned(batch: &RecordBatch, step: usize) -> Result<RecordBatch> {
+    let rows: UInt32Array = (0..batch.num_rows() as u32).step_by(step).collect::<Vec<_>>().into();
+    Ok(compacted(&take_record_batch(batch, &rows)?))
+}
+
 /// Some of a table's rows.
 pub(crate) struct Sample {
     pub schema: SchemaRef,
@@ -27,14 +41,31 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// At most so many rows of a table, fewer where they are long.
+    /// At most so many rows of a table, fewer where they are long. Of rows that lie in clusters every so manieth is taken, from
+    /// all over the table: runs of neighbours would know some clusters, and find any other order better than it is.
     pub fn of(table: &Arc<Table>, rows_max: usize) -> Result<Sample> {
-        let first = sample_table(table, 1)?;
-        let bytes: usize = first.iter().map(RecordBatch::get_array_memory_size).sum();
+        let mut bytes = 0;
+        sample_table(table, 1, |batch| bytes += batch.get_array_memory_size())?;
         let granules = (rows_max / GRANULE_ROWS).min(BYTES_MAX / bytes.max(1)).max(1);
-        let batches = sample_table(table, granules)?;
+        let all = table.segments.iter().map(|entry| (entry.rows as usize).div_ceil(GRANULE_ROWS)).sum::<usize>();
+        let step = if is_thinned(table) { all.min(granules * THINNED_MAX).div_ceil(granules).max(1) } else { 1 };
+        let mut batches = vec![];
+        sample_table(table, granules * step, |batch| batches.push(thinned(&batch, step)))?;
+        let batches = batches.into_iter().collect::<Result<Vec<_>>>()?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         Ok(Sample { schema: table.schema.to_arrow(), batches, rows })
+    }
+
+    /// Statistics by some of the rows: `rows` are those of the table that they are of.
+    pub fn statistics(&self, table: &Table, rows: u64) -> Result<TableStatistics> {
+        let (schema, design) = (table.schema.clone(), table.design.clone());
+        if is_thinned(table) {
+            let step = self.rows.div_ceil(SAMPLE_BLOCKS * GRANULE_ROWS).max(1);
+            let some = self.batches.iter().map(|batch| thinned(batch, step)).collect::<Result<Vec<_>>>()?;
+            return Ok(TableStatistics::of_thinned(schema, rows, design, &some)?);
+        }
+        // They are encoded in many ways: a part of what trials are stored from.
+        Ok(TableStatistics::new(schema, rows, design, &self.blocks(SAMPLE_BLOCKS))?)
     }
 
     /// The sample with further columns: the codes of attributes that the table's foreign keys lead to. Each is called as its
@@ -65,7 +96,7 @@ impl Sample {
     }
 
     /// So many of the batches, from all over the sample.
-    pub fn blocks(&self, wanted: usize) -> Vec<RecordBatch> {
+    fn blocks(&self, wanted: usize) -> Vec<RecordBatch> {
         let (all, wanted) = (self.batches.len(), wanted.min(self.batches.len()));
         (0..wanted).map(|at| self.batches[at * all / wanted].clone()).collect()
     }

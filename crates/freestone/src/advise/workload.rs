@@ -111,7 +111,11 @@ pub(crate) fn logged_work(scans: &[LoggedScan], snapshot: &Snapshot, only: Optio
     let mut works: Vec<TableWork> = vec![];
     for scan in scans.iter().filter(|scan| only.is_none_or(|only| scan.table == only)) {
         let Some(table) = snapshot.table(&scan.table) else { continue };
-        let Some(query) = logged_query(scan, table) else { continue };
+        let Some(mut query) = logged_query(scan, table) else { continue };
+        // Times of a design that the table had say nothing of the one that it has.
+        let mut designs = std::iter::once(table).chain(snapshot.copies(table)).map(|of| of.design.to_string());
+        let is_known = scan.design_ms > 0.0 && designs.any(|design| design == scan.design);
+        query.statement_ms = is_known.then(|| scan.design_ms / scan.design_runs.max(1) as f64);
         of_table(&mut works, table).push(Scan::Logged(query));
     }
     works
@@ -143,7 +147,7 @@ fn logged_query(scan: &LoggedScan, table: &Table) -> Option<Query> {
         paths: scan.paths.clone(),
         output: scan.output,
         order: positions(&scan.order)?,
-        statement_ms: Some(scan.total_ms / scan.runs.max(1) as f64).filter(|ms| *ms > 0.0),
+        statement_ms: None,
     })
 }
 

@@ -180,6 +180,7 @@ impl FreestoneSource {
         let order = if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] };
         Asked {
             table: self.named_table().clone(),
+            design: self.scanned.table.design.to_string(),
             columns: named(&columns),
             predicates: predicates.map(|p| ColumnPredicate { column: self.named_column(p.column), ..p }).collect(),
             row_filters: self.conjuncts.row_filters.iter().map(|filter| self.named_filter(filter)).collect(),

@@ -40,6 +40,13 @@ pub struct LoggedScan {
     pub runs: u64,
     /// Milliseconds of the whole statements, together.
     pub total_ms: f64,
+    /// The design of the table when it ran last; how often it ran since the table has that, and in which time.
+    #[serde(default)]
+    pub design: String,
+    #[serde(default)]
+    pub design_runs: u64,
+    #[serde(default)]
+    pub design_ms: f64,
     /// When it ran last, in seconds since 1970.
     pub last_run: u64,
 }
@@ -164,6 +171,13 @@ impl LoggedScan {
         }
         self.runs += other.runs;
         self.total_ms += other.total_ms;
+        if self.design == other.design {
+            self.design_runs += other.design_runs;
+            self.design_ms += other.design_ms;
+        } else if self.last_run <= other.last_run {
+            (self.design_runs, self.design_ms) = (other.design_runs, other.design_ms);
+            self.design.clone_from(&other.design);
+        }
         self.last_run = self.last_run.max(other.last_run);
     }
 }
@@ -219,8 +233,21 @@ mod tests {
             order: vec![],
             runs: 1,
             total_ms: 2.0,
+            design: "design = 'row'".into(),
+            design_runs: 1,
+            design_ms: 2.0,
             last_run: 1,
         }
+    }
+
+    #[test]
+    fn times_of_other_designs_are_no_times_of_this_one() {
+        let log = WorkloadLog::new(None, false);
+        let other =
+            LoggedScan { design: "design = 'column'".into(), design_ms: 0.5, last_run: 2, ..scan("SELECT ?", 0.1) };
+        [scan("SELECT ?", 0.1), scan("SELECT ?", 0.1), other.clone(), other].into_iter().for_each(|scan| log.add(scan));
+        let found = &log.scans().expect("the log is readable")[0];
+        assert_eq!((found.runs, found.design_runs, found.design_ms), (4, 2, 1.0));
     }
 
     #[test]
