@@ -1,7 +1,7 @@
 """Whether `freestone advise` finds good designs: real tables in the advised design, in every preset and in random designs.
 
 python bench/advice.py --workloads 10 --rows 1000000 --columns 8 --random 20 --json advice.json
-python bench/advice.py --copies 3
+python bench/advice.py --shape mixed --copies 4 --columns 16 --rows 2000000 --workloads 1
 
 Each workload is a synthetic table of its own, seeded, with queries of random columns, predicates and outputs. They run on it,
 stored as rows, as often as their weights say, and advice is by the log of that. The advised design is made as a table, and so
@@ -68,6 +68,16 @@ def workload(chance: random.Random, columns: int, queries: int, rows: int) -> Wo
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
         made.append((chance.choice((1, 1, 3, 10)), f"SELECT {', '.join(chosen)} FROM {{table}}{where}"))
     return Workload({name: KINDS[kind][0].format(k=k) for name, (kind, k) in kinds.items()}, made)
+
+
+def mixed(chance: random.Random, columns: int, rows: int) -> Workload:
+    """Whole rows by any of three keys, some columns by ranges of them, and two reports: what no single order serves."""
+    names = {f"c{at}": f"(v * {7919 + 2 * at} % 1000003)::int" for at in range(columns)}
+    keys = [0, columns // 3, 2 * columns // 3]
+    rows_by_key = [(20, f"SELECT * FROM {{table}} WHERE c{k} = {chance.randrange(rows) * (7919 + 2 * k) % 1000003}") for k in keys]
+    ranges = [(2, f"SELECT c1, c2, c3, c{k} FROM {{table}} WHERE c{k} BETWEEN 1000 AND 6000") for k in keys]
+    reports = [(1, "SELECT sum(c5), max(c6) FROM {table}"), (1, "SELECT c7 % 10, count(*), sum(c2) FROM {table} GROUP BY 1")]
+    return Workload(names, [*rows_by_key, *ranges, *reports])
 
 
 def random_design(chance: random.Random, names: list[str]) -> str:
@@ -137,7 +147,11 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
     import freestone
 
     chance = random.Random(options.seed * 1000 + number)
-    made = workload(chance, options.columns, options.queries, options.rows)
+    made = (
+        mixed(chance, options.columns, options.rows)
+        if options.shape == "mixed"
+        else workload(chance, options.columns, options.queries, options.rows)
+    )
     folder = options.work / f"advice-{number}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -190,6 +204,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--queries", type=int, default=10)
     parser.add_argument("--random", type=int, default=20, help="random designs beside the presets")
+    parser.add_argument("--shape", choices=("random", "mixed"), default="random", help="which queries")
     parser.add_argument("--copies", type=int, default=1, help="copies that may be advised, the table included")
     parser.add_argument("--rounds", type=int, default=5, help="measured runs of each query, behind one that warms up")
     parser.add_argument("--seed", type=int, default=1)
