@@ -64,6 +64,8 @@ pub struct Existing {
     /// Ascending.
     pub columns: Vec<usize>,
     pub bytes: f64,
+    /// Whether queries read it; else it takes space and its name only.
+    pub is_current: bool,
 }
 
 impl Existing {
@@ -76,8 +78,9 @@ impl Existing {
         design
     }
 
-    pub fn holds(&self, query: &Query) -> bool {
-        query.touched().iter().all(|column| self.columns.contains(column))
+    /// Whether a query can read it.
+    pub fn serves(&self, query: &Query) -> bool {
+        self.is_current && query.touched().iter().all(|column| self.columns.contains(column))
     }
 }
 
@@ -96,6 +99,9 @@ pub struct Advice {
     /// Copies that together are predicted to gain more than the best design alone; `None` where that is within the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<CopyAdvice>,
+    /// Bytes of the copies that there are.
+    #[serde(default)]
+    pub copied_bytes: f64,
     /// Statements that drop copies which serve no query of the workload best.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<String>,
@@ -190,7 +196,10 @@ pub struct CopyProposal {
 pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Result<Advice> {
     check(model, workload, options)?;
     let names = Names::new(model, current.encode.clone());
-    let mut evaluator = Evaluator::new(model, workload, names, options.budget);
+    let copied: f64 = options.existing.iter().map(|copy| copy.bytes).sum();
+    // Copies stay, unless others are chosen.
+    let budget = options.budget.map(|budget| if options.max_copies > 1 { budget } else { (budget - copied).max(0.0) });
+    let mut evaluator = Evaluator::new(model, workload, names, budget);
     let search_options =
         SearchOptions { pins: options.pins.clone(), memory: options.memory, limits: options.limits.clone() };
     let mut found = search(&mut evaluator, current, &search_options);
@@ -204,7 +213,7 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
                 columns: (copy.columns.len() < columns.len()).then(|| copy.columns.clone()),
                 bytes: copy.bytes,
             };
-            let existing: Vec<Copy> = options.existing.iter().map(layout).collect();
+            let existing: Vec<Copy> = options.existing.iter().filter(|copy| copy.is_current).map(layout).collect();
             let table = Copy { layout: evaluator.names.layout(current), columns: None, bytes: model.bytes(current) };
             copies::choose(&mut evaluator, &found, &table, &existing, count, options.budget)
         }
@@ -213,7 +222,6 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
     let mut designs: Vec<Proposal> = vec![];
     let searched = found.iter().map(|f| evaluator.names.design(&f.layout));
     for design in searched.chain(options.consider.iter().cloned()) {
-        let copied: f64 = options.existing.iter().map(|copy| copy.bytes).sum();
         let fits = options.budget.is_none_or(|budget| model.bytes(&design) + copied <= budget);
         let known = same(&evaluator.names, &design, current)
             || designs.iter().any(|p| same(&evaluator.names, &p.design, &design));
@@ -234,6 +242,7 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
         current: now,
         designs,
         copies,
+        copied_bytes: copied,
         unused: unused(model, workload, current, options),
         model_error: options.model_error,
         budget: options.budget,
@@ -272,18 +281,21 @@ impl Advice {
     }
 
     fn decide(&mut self) {
-        let over = self.budget.is_some_and(|budget| self.current.bytes > budget);
+        let over = self.is_over_budget();
         let (keep, reason) = match self.designs.first() {
             None if over => (
                 true,
-                format!("no design fits into the budget; what is stored now takes {}", text::bytes(self.current.bytes)),
+                format!(
+                    "no design fits into the budget; what is stored now takes {}",
+                    text::bytes(self.current.bytes + self.copied_bytes)
+                ),
             ),
             None => (true, "there is no other design to compare with".into()),
             Some(best) if over => (
                 false,
                 format!(
                     "what is stored now takes {}, beyond the budget; of the designs within it, this one is fastest: {}",
-                    text::bytes(self.current.bytes),
+                    text::bytes(self.current.bytes + self.copied_bytes),
                     text::change(self.current.total.ms, best.total.ms)
                 ),
             ),
@@ -307,6 +319,11 @@ impl Advice {
             }
         };
         (self.keep, self.reason) = (keep, reason);
+    }
+
+    /// Whether what is stored now, copies included, takes more than it may.
+    fn is_over_budget(&self) -> bool {
+        self.budget.is_some_and(|budget| self.current.bytes + self.copied_bytes > budget)
     }
 
     /// How the reason names what is stored now.
@@ -385,7 +402,7 @@ fn propose(
 /// What a query costs with the table in a design and the copies that there are: on the cheapest of them.
 fn cheapest(model: &dyn CostModel, design: &Design, query: &Query, options: &Options) -> Cost {
     let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
-    let copies = options.existing.iter().filter(|copy| copy.holds(query));
+    let copies = options.existing.iter().filter(|copy| copy.serves(query));
     let costs = copies.map(|copy| model.query(&copy.whole_design(&columns), query));
     costs.fold(model.query(design, query), |best, cost| if cost.ms < best.ms { cost } else { best })
 }
@@ -394,12 +411,12 @@ fn cheapest(model: &dyn CostModel, design: &Design, query: &Query, options: &Opt
 fn unused(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Vec<String> {
     let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
     let serves = |copy: &Existing| {
-        workload.queries.iter().filter(|query| copy.holds(query)).any(|query| {
+        workload.queries.iter().filter(|query| copy.serves(query)).any(|query| {
             let least = cheapest(model, current, query, options).ms;
             model.query(&copy.whole_design(&columns), query).ms <= least && least < model.query(current, query).ms
         })
     };
-    let unused = options.existing.iter().filter(|copy| !serves(copy));
+    let unused = options.existing.iter().filter(|copy| copy.is_current && !serves(copy));
     unused.map(|copy| copy_statements(&options.table, &copy.name, &copy.design, &[]).1).collect()
 }
 
@@ -434,7 +451,10 @@ fn propose_copies(
         let columns: Vec<String> = copy.columns.iter().flatten().map(|c| names.columns()[*c].clone()).collect();
         let share = copy.bytes / model.bytes(&design).max(1.0);
         let held = copy.columns.clone().unwrap_or_else(|| (0..all.len()).collect());
-        let is_there = |e: &&Existing| e.columns == held && same(names, &e.whole_design(&all), &design);
+        let is_there = |e: &&Existing| {
+            let whole = e.whole_design(&all);
+            e.is_current && e.columns == held && names.layout(&whole) == copy.layout && whole.levels == design.levels
+        };
         let known = unused.iter().position(|e| number > 0 && is_there(e));
         let stays = known.is_some() || number == 0 && same(names, &design, &now.design);
         known.map(|at| unused.remove(at));

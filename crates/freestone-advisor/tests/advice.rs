@@ -167,6 +167,7 @@ fn copies_that_are_there_are_counted_kept_and_dropped() {
         design: Design { sort: sort.iter().map(|name| (*name).to_owned()).collect(), ..preset(Preset::Row) },
         columns: columns.to_vec(),
         bytes: 1e6,
+        is_current: true,
     };
     let with = |existing: Vec<Existing>| {
         let options = Options { max_copies: 2, existing, pins: pins.clone(), ..Options::default() };
@@ -178,6 +179,16 @@ fn copies_that_are_there_are_counted_kept_and_dropped() {
     let after = with(vec![sorted.clone(), useless]);
     // What is there makes the present better, and is no gain any more.
     assert!(after.current.total.ms * 2.0 < before.current.total.ms);
+    // One that is not read counts for nothing, but has its name and takes its space.
+    let stale = Existing { is_current: false, ..existing("copy_1", &all, &["c0"]) };
+    let beside = with(vec![stale.clone()]);
+    assert_eq!(beside.current.total, before.current.total);
+    let changes = beside.changes();
+    assert!(
+        changes[0].0.contains("DROP COPY \"copy_1\"") && changes.iter().any(|c| c.0.contains("ADD COPY \"copy_2\""))
+    );
+    let options = Options { existing: vec![stale], budget: Some(1e6), ..Options::default() };
+    assert!(advise(&model, &work, &now, &options).unwrap().reason.contains("budget"));
     assert_eq!(after.unused, ["ALTER TABLE \"t\" DROP COPY \"copy_1\";"]);
     let advised = before.copies.expect("a sorted copy pays");
     let made = advised.copies.iter().enumerate().skip(1).map(|(at, copy)| {
@@ -185,7 +196,8 @@ fn copies_that_are_there_are_counted_kept_and_dropped() {
             true => all.clone(),
             false => copy.columns.iter().map(|name| name[1..].parse().unwrap()).collect(),
         };
-        Existing { name: format!("copy_{at}"), design: copy.design.clone(), columns, bytes: copy.bytes }
+        let (name, design) = (format!("copy_{at}"), copy.design.clone());
+        Existing { name, design, columns, bytes: copy.bytes, is_current: true }
     });
     let options = Options { max_copies: 2, existing: made.collect(), pins: pins.clone(), ..Options::default() };
     let again = advise(&model, &work, &advised.copies[0].design, &options).unwrap();

@@ -12,6 +12,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
+use freestone_advisor::PathTest;
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
 use freestone_store::schema::type_name;
@@ -179,6 +180,7 @@ fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
         ("total_ms", false, floats(|scan| scan.total_ms)),
         ("columns", false, texts_of(|scan| scan.columns.join(", "))),
         ("predicates", false, texts_of(|scan| scan.predicates.iter().map(predicate).collect::<Vec<_>>().join(", "))),
+        ("paths", false, texts_of(|scan| scan.paths.iter().map(path).collect::<Vec<_>>().join(", "))),
         ("selectivity", false, floats(|scan| scan.predicates.iter().map(|p| p.selectivity).product())),
         ("output", false, texts_of(|scan| format!("{:?}", scan.output).to_lowercase())),
         ("last_run", false, Arc::new(scans.iter().map(|s| Some(s.last_run as i64)).collect::<TimestampSecondArray>())),
@@ -189,6 +191,12 @@ fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
 fn predicate(predicate: &LoggedPredicate) -> String {
     let form = format!("{:?}", predicate.form).to_lowercase();
     format!("{} {form} {:.3}", predicate.column, predicate.selectivity)
+}
+
+/// A test of what foreign keys lead to: `day.year equal 0.143`.
+fn path(test: &PathTest) -> String {
+    let form = format!("{:?}", test.form).to_lowercase();
+    format!("{} {form} {:.3}", test.path.join("."), test.selectivity)
 }
 
 /// `freestone_design('t')`: the options that make the table's design, one a row.

@@ -102,7 +102,7 @@ impl Advice {
         });
         let ms: f64 = weighted.sum::<Result<f64>>()?;
         let single = confirmed.current_ms.min(confirmed.best_ms);
-        if ms < single - confirmed.noise_ms {
+        if ms < (single - confirmed.noise_ms).min(single * (1.0 - WORTH)) {
             set.measured_ms = Some(ms);
             self.reason = format!("{}; with copies, {}", self.reason, text::change(confirmed.current_ms, ms));
         } else {
@@ -114,11 +114,11 @@ impl Advice {
 
     fn decide_measured(&mut self, confirmation: &Confirmation) {
         let Confirmation { current_ms, best_ms, noise_ms, .. } = *confirmation;
-        let over = self.budget.is_some_and(|budget| self.current.bytes > budget);
+        let over = self.is_over_budget();
         let saved = current_ms - best_ms;
         let change = text::change(current_ms, best_ms);
         (self.keep, self.reason) = if over {
-            let bytes = text::bytes(self.current.bytes);
+            let bytes = text::bytes(self.current.bytes + self.copied_bytes);
             (false, format!("what is stored now takes {bytes}, beyond the budget; measured on a sample: {change}"))
         } else if saved <= 0.0 {
             (true, format!("measured on a sample, no other design is faster: {change}"))

@@ -231,7 +231,8 @@ impl Clustering {
     /// come again. Rows that were clustered so before may have lost what they reference.
     pub fn new(tables: Tables<'_>, table: &Table, design: &Design, rewritten: Option<u64>) -> Result<Self> {
         let earlier = if rewritten == Some(table.rows()) { vec![] } else { earlier_dimensions(table)? };
-        let allow_missing = design.cluster_missing || rewritten.is_some() && design.cluster == table.design.cluster;
+        let was_clustered = design.cluster == table.design.cluster && !table.segments.is_empty();
+        let allow_missing = design.cluster_missing || rewritten.is_some() && was_clustered;
         let dimensions = design.cluster.iter().map(|path| {
             let route = Route::find(tables, &table.schema, path)?;
             let known = earlier.iter().find(|d| d.description.path == *path && d.description.tables == route.tables());

@@ -38,15 +38,11 @@ impl Store {
         }
         for checked in snapshot.tables().filter(|t| table.is_none_or(|name| t.name == name)) {
             report.tables += 1;
+            let before = report.problems.len();
             check_segments(checked, &mut report);
             report.rows += checked.rows();
-            for copy in snapshot.copies(checked) {
-                let sound = report.problems.len();
-                check_segments(copy, &mut report);
-                if report.problems.len() == sound && copy.is_current() {
-                    check_copy(checked, copy, &mut report)?;
-                }
-            }
+            let is_sound = report.problems.len() == before;
+            snapshot.copies(checked).for_each(|copy| check_copy(checked, copy, is_sound, &mut report));
         }
         Ok(report)
     }
@@ -62,8 +58,19 @@ fn check_segments(table: &Arc<Table>, report: &mut CheckReport) {
     }
 }
 
+/// Checks a copy, and where it is sound as its table is, compares the rows of both.
+fn check_copy(table: &Arc<Table>, copy: &Arc<Table>, is_table_sound: bool, report: &mut CheckReport) {
+    let before = report.problems.len();
+    check_segments(copy, report);
+    let is_sound = is_table_sound && report.problems.len() == before;
+    report.problems[before..].iter_mut().for_each(|problem| *problem = format!("a copy of {}: {problem}", table.name));
+    if let Err(error) = if is_sound && copy.is_current() { compare(table, copy, report) } else { Ok(()) } {
+        report.problems.push(format!("table {}: copy {} cannot be compared with it: {error}", table.name, copy.name));
+    }
+}
+
 /// Compares a copy's rows with its table's, in whatever order each has them.
-fn check_copy(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> Result<()> {
+fn compare(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> Result<()> {
     let Some(of) = &copy.copy_of else { return Ok(()) };
     if rows_hash(table, of.columns.clone())? != rows_hash(copy, (0..of.columns.len()).collect())? {
         let (table, copy) = (&table.name, &copy.name);

@@ -203,6 +203,10 @@ impl Commit {
         match operation {
             Operation::LastId { id } => state.last_id = state.last_id.max(*id),
             Operation::CreateTable { table, name, schema, design, changed } => {
+                free_id(state, *table)?;
+                if state.tables.contains_key(name) {
+                    return Err(format!("table {name} is made twice"));
+                }
                 state.last_id = state.last_id.max(*table);
                 let mut made = Table::new(*table, name.clone(), schema.clone(), design.clone());
                 made.changed = *changed;
@@ -214,6 +218,7 @@ impl Commit {
                 copies.into_iter().try_for_each(|copy| state.set_current(copy, false))?;
             }
             Operation::CreateCopy { copy, table, name, columns, design, is_current } => {
+                free_id(state, *copy)?;
                 state.last_id = state.last_id.max(*copy);
                 let made = copy_of(state.table_by_id(*table)?, *copy, name, columns, design, *is_current)?;
                 state.copies.insert(*copy, Arc::new(made));
@@ -279,6 +284,10 @@ impl Commit {
         }
         Ok(())
     }
+}
+
+fn free_id(state: &State, id: u64) -> Result<(), String> {
+    if state.table_by_id(id).is_ok() { Err(format!("table number {id} is made twice")) } else { Ok(()) }
 }
 
 /// A copy without rows.
@@ -385,8 +394,10 @@ mod tests {
         assert!(current(&state) && !current(&changed));
         let dropped = one(Operation::DropTable { table: 1 }).apply(&state, 2).unwrap();
         assert!(dropped.copies.is_empty() && dropped.removed.contains_key(&3));
+        assert!(one(copy(vec![0])).apply(&state, 2).unwrap_err().contains("number 2 is made twice"));
+        let without = one(Operation::DropTable { table: 2 }).apply(&state, 2).unwrap();
         for columns in [vec![], vec![1, 0], vec![2]] {
-            assert!(one(copy(columns)).apply(&state, 2).unwrap_err().contains("cannot be one of table t"));
+            assert!(one(copy(columns)).apply(&without, 3).unwrap_err().contains("cannot be one of table t"));
         }
         assert!(one(Operation::CopyIsCurrent { copy: 1 }).apply(&state, 2).unwrap_err().contains("no copy"));
     }

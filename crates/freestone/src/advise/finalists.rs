@@ -25,16 +25,19 @@ const QUERIES: usize = 24;
 pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workload) -> Result<()> {
     let others: Vec<Design> = advice.designs.iter().map(|p| &p.design).take(DESIGNS).cloned().collect();
     if others.is_empty() {
+        // Nothing is advised that was not measured beside a design.
+        advice.copies = None;
         return Ok(());
     }
     let designs: Vec<&Design> = std::iter::once(&advice.current.design).chain(&others).collect();
-    let there: Vec<Design> = judged.copies.iter().map(|copy| judged.whole_design(copy)).collect();
+    let read: Vec<&Existing> = judged.copies.iter().filter(|copy| copy.is_current).collect();
+    let there: Vec<Design> = read.iter().map(|copy| judged.whole_design(copy)).collect();
     let advised: Vec<Design> = advice.copies.iter().flat_map(|set| &set.copies).map(|c| c.design.clone()).collect();
     let all: Vec<&Design> = designs.iter().copied().chain(&there).chain(&advised).collect();
     let mut measurements = measure(&all, judged, workload)?;
     let of_advised = measurements.split_off(designs.len() + there.len());
     let of_copies = measurements.split_off(designs.len());
-    for (copy, of_copy) in judged.copies.iter().zip(&of_copies) {
+    for (copy, of_copy) in read.iter().zip(&of_copies) {
         measurements.iter_mut().for_each(|measurement| take_better(measurement, copy, of_copy, workload));
     }
     if measurements.iter().any(|m| m.queries.iter().any(Option::is_some)) {
@@ -49,7 +52,7 @@ fn take_better(measurement: &mut Measurement, copy: &Existing, of_copy: &Measure
     for ((own, other), query) in measurement.queries.iter_mut().zip(&of_copy.queries).zip(&workload.queries) {
         if let (Some(own), Some(other)) = (own, other)
             && other.ms < own.ms
-            && copy.holds(query)
+            && copy.serves(query)
         {
             *own = *other;
         }

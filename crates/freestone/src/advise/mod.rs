@@ -60,7 +60,7 @@ pub(crate) struct Judged<'a> {
     /// Of the tables that foreign keys lead to.
     snapshot: Arc<Snapshot>,
     threads: usize,
-    /// The table's copies that queries read.
+    /// The table's copies, also those that queries do not read.
     copies: Vec<Existing>,
 }
 
@@ -87,7 +87,16 @@ impl<'a> Judged<'a> {
             (sample.statistics(table, table.rows())?, sample.statistics(table, sample.rows as u64)?);
         of_table.look_at(table)?;
         let snapshot = database.store().snapshot()?;
-        for path in work.paths([Some(&table.design), asked].into_iter().flatten()) {
+        let copies = snapshot.copies(table).map(|copy| Existing {
+            name: copy.name.clone(),
+            design: copy.design.clone(),
+            columns: copy.copy_of.as_ref().map_or(vec![], |of| of.columns.clone()),
+            bytes: copy.bytes() as f64,
+            is_current: copy.is_current(),
+        });
+        let copies: Vec<Existing> = copies.collect();
+        let designs = [Some(&table.design), asked].into_iter().flatten();
+        for path in work.paths(designs.chain(copies.iter().map(|copy| &copy.design))) {
             match of_table.add_path(&|name| snapshot.table(name).cloned(), table, &path) {
                 // What was logged before a table or a key was dropped leads nowhere, and nothing can be clustered by it.
                 Ok(()) | Err(AdvisorError::Store(StoreError::Invalid(_))) => {}
@@ -98,14 +107,6 @@ impl<'a> Judged<'a> {
         let model = model_of(of_table, Setting { cached, cache_bytes, ..Setting::hot(threads) });
         let setting = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
         let sample_model = model_of(of_sample, setting);
-        let current = snapshot.copies(table).filter(|copy| copy.is_current());
-        let copies = current.map(|copy| Existing {
-            name: copy.name.clone(),
-            design: copy.design.clone(),
-            columns: copy.copy_of.as_ref().map_or(vec![], |of| of.columns.clone()),
-            bytes: copy.bytes() as f64,
-        });
-        let copies = copies.collect();
         Ok(Judged { table, work, sample, model, sample_model, snapshot, threads, copies })
     }
 

@@ -37,7 +37,9 @@ pub(crate) fn advice_batch(all: &[Advice]) -> Result<RecordBatch> {
     for advice in all {
         let others = advice.designs.iter().take(LISTED).map(|proposal| line(advice, proposal, false));
         let copies = advice.copies.iter().flat_map(|set| copy_lines(advice, set));
-        lines.extend((0..).zip([line(advice, &advice.current, true)].into_iter().chain(others).chain(copies)));
+        let unused = advice.unused.iter().filter(|_| advice.copies.is_none()).map(|drop| unused_line(advice, drop));
+        let all = [line(advice, &advice.current, true)].into_iter().chain(others).chain(copies).chain(unused);
+        lines.extend((0..).zip(all));
     }
     let floats = |of: &dyn Fn(&Line) -> Option<f64>| -> ArrayRef {
         Arc::new(lines.iter().map(|(_, line)| of(line)).collect::<Float64Array>())
@@ -84,6 +86,12 @@ fn line<'a>(advice: &'a Advice, proposal: &Proposal, is_current: bool) -> Line<'
         losers: losers(proposal),
         apply: proposal.apply.clone(),
     }
+}
+
+/// A copy that serves no query best, with the statement that drops it.
+fn unused_line<'a>(advice: &'a Advice, drop: &str) -> Line<'a> {
+    let (verdict, design, apply) = ("unused", String::new(), drop.to_owned());
+    Line { verdict, design, apply, bytes: 0.0, conversion_ms: 0.0, losers: 0, ..line(advice, &advice.current, true) }
 }
 
 /// A line for each copy to be made or dropped, and for those that stay.

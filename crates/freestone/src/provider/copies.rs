@@ -32,11 +32,12 @@ pub struct ChooseCopies;
 impl PhysicalOptimizerRule for ChooseCopies {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let is_off = options.extensions.get::<FreestoneSettings>().is_some_and(|own| !own.copies);
-        let copies: Vec<Vec<Arc<Table>>> = sources(&plan)?.iter().map(current_copies).collect();
-        if is_off || copies.iter().all(Vec::is_empty) {
+        let has_copies = |source: &FreestoneSource| current_copies(source).next().is_some();
+        if is_off || !plan.exists(|node| Ok(FreestoneSource::of(node).is_some_and(has_copies)))? {
             return Ok(plan);
         }
-        copies.iter().enumerate().try_fold(plan, |plan, (scan, copies)| with_best(plan, scan, copies, options))
+        let scans = sources(&plan)?.len();
+        (0..scans).try_fold(plan, |plan, scan| with_best(plan, scan, options))
     }
 
     fn name(&self) -> &str {
@@ -59,27 +60,22 @@ fn sources(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<FreestoneSource>> {
     Ok(found)
 }
 
-fn current_copies(source: &FreestoneSource) -> Vec<Arc<Table>> {
-    let Some(snapshot) = source.snapshot() else { return vec![] };
-    snapshot.copies(source.table()).filter(|copy| copy.is_current()).cloned().collect()
+fn current_copies(source: &FreestoneSource) -> impl Iterator<Item = &Arc<Table>> {
+    let copies = source.snapshot().into_iter().flat_map(|snapshot| snapshot.copies(source.table()));
+    copies.filter(|copy| copy.is_current())
 }
 
 /// The plan with that scan of its reading the best copy.
-fn with_best(
-    plan: Arc<dyn ExecutionPlan>,
-    scan: usize,
-    copies: &[Arc<Table>],
-    options: &ConfigOptions,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if copies.is_empty() {
+fn with_best(plan: Arc<dyn ExecutionPlan>, scan: usize, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let source = &sources(&plan)?[scan];
+    if current_copies(source).next().is_none() {
         return Ok(plan);
     }
-    let source = &sources(&plan)?[scan];
     let joined: f64 = path_tests(&plan)[scan].iter().map(|path| path.test.selectivity).product();
     let selected = source.estimated_rows() as f64 * joined;
     let mut candidates = vec![Candidate::new(plan, scan, selected, options)?];
     candidates[0].bytes *= 1.0 - WORTH;
-    for copy in copies {
+    for copy in current_copies(source) {
         let Some(source) = source.on_copy(copy)? else { continue };
         let plan = with_source(candidates[0].plan.clone(), scan, source)?;
         candidates.push(Candidate::new(plan, scan, selected, options)?);

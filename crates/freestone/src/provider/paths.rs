@@ -250,13 +250,17 @@ impl<'a> Joins<'a> {
     /// The scans of a route's last table that rows of a scan need matches in, hop by hop.
     fn follow(&self, scan: usize, route: &Route) -> Vec<usize> {
         let mut scans = vec![scan];
-        for hop in &route.hops {
+        for (at, hop) in route.hops.iter().enumerate() {
             let is_float = hop.table.schema.columns[hop.key].data_type.is_floating();
             let is_key = |at: &Origin| {
                 let source = self.scans[at.scan];
                 source.named_column(at.column) == hop.key && Arc::ptr_eq(source.named_table(), &hop.table)
             };
-            let start = scans.iter().map(|scan| Origin { scan: *scan, column: hop.column });
+            let start = scans.iter().filter_map(|scan| {
+                // The first hop begins in the table that is scanned, later ones in tables as queries name them.
+                let column = if at == 0 { Some(hop.column) } else { self.scans[*scan].scanned_column(hop.column) };
+                Some(Origin { scan: *scan, column: column? })
+            });
             let reached = start.flat_map(|from| self.reachable(from)).filter(|at| !is_float && is_key(at));
             scans = reached.map(|at| at.scan).collect();
             scans.sort_unstable();

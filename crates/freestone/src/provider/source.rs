@@ -121,6 +121,14 @@ impl FreestoneSource {
         self.scanned.table.copy_of.as_ref().map_or(column, |of| of.columns[column])
     }
 
+    /// The place in the table that is scanned of a column of the one that the query names, if it has that.
+    pub(super) fn scanned_column(&self, column: usize) -> Option<usize> {
+        match &self.scanned.table.copy_of {
+            Some(of) => of.columns.binary_search(&column).ok(),
+            None => Some(column),
+        }
+    }
+
     fn named_filter(&self, filter: &Arc<dyn RowFilter>) -> Arc<dyn RowFilter> {
         match &self.scanned.table.copy_of {
             Some(of) => Arc::new(Renumbered::new(filter.clone(), &of.columns)),
