@@ -268,7 +268,8 @@ fn advised_copies_are_read_and_kept() {
     fs::write(folder.path().join("workload.sql"), workload.concat() + "SELECT sum(c5), max(c6) FROM t;").unwrap();
     let answers = || queries.each_ref().map(|query| run(&["db", "--format", "csv", "-c", query]));
     let before = answers();
-    let options = ["advise", "db", "--table", "t", "--workload", "workload.sql", "--copies", "4"];
+    // By prediction: what is measured depends on what else the machine does.
+    let options = ["advise", "db", "--table", "t", "--workload", "workload.sql", "--copies", "4", "--no-verify"];
     let advise = |arguments: &[&str]| run(&[options.as_slice(), arguments].concat());
     let shown = advise(&["--apply"]);
     assert!(shown.contains("each query on its best") && shown.contains("ADD COPY \"copy_1\""), "{shown}");
