@@ -71,6 +71,8 @@ pub fn choose(columns: &[Vec<Candidate>], link: Link) -> Vec<usize> {
     let mut classes: Vec<u8> = columns.iter().flatten().map(|form| form.class).collect();
     classes.sort_unstable();
     classes.dedup();
+    // The first form of each column is what a class is that no column has.
+    classes.extend((0..=u8::MAX).find(|class| !classes.contains(class)));
     let fixed = classes.into_iter().map(|class| fixed(columns, class));
     let best = fixed.min_by(|a, b| score(a.1, link).total_cmp(&score(b.1, link)));
     let Some((mut picked, mut cost)) = best else { return vec![0; columns.len()] };
@@ -188,6 +190,20 @@ mod tests {
         assert!((rate.get() - 0.1).abs() < 0.01, "{rate:?}");
         rate.sent(1 << 20, 1 << 10);
         assert!(rate.get() < 0.2, "{rate:?}");
+    }
+
+    #[test]
+    fn the_first_forms_are_a_fixed_choice_too() {
+        let columns = [
+            vec![form(1, 2.9e5, 1.5e5, 0.0), form(0, 1.2e5, 9.5e5, 9.5e5)],
+            vec![form(0, 4.2e5, 6.1e5, 0.0), form(2, 5.3e5, 0.0, 2.9e5)],
+            vec![form(0, 1.0, 8.4e5, 6.6e5), form(2, 7.4e5, 2.7e5, 6.0e5)],
+            vec![form(0, 1.6e5, 4.7e5, 8.4e5)],
+            vec![form(0, 9.9e4, 0.0, 0.0), form(1, 1.0, 8.9e5, 0.0)],
+        ];
+        let link = Link { rate: 4.07, threads: 6.32, is_local: false };
+        let (_, first) = fixed(&columns, 3);
+        assert!(predict(total(&columns, &choose(&columns, link)), link) <= predict(first, link));
     }
 
     proptest! {

@@ -90,7 +90,7 @@ pub(crate) fn update(
     keep_order(&mut state, &plan);
     context.prepare_append(transaction, None)?;
     let mut row_ids = HashSet::new();
-    let mut appender = Appending::new(transaction, &target, &table.schema)?;
+    let mut appender = Appending::new(transaction.replacing_appender(&target)?, &table.schema);
     for batch in context.run(&state, &plan)? {
         context.check_cancelled()?;
         let batch = first_of_each_row(&batch?, &mut row_ids)?;
@@ -201,7 +201,7 @@ pub(crate) fn append(
     schema: &TableSchema,
     batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<u64> {
-    let mut appender = Appending::new(transaction, table, schema)?;
+    let mut appender = Appending::new(transaction.appender(table)?, schema);
     for batch in batches {
         context.check_cancelled()?;
         appender.push(&batch?)?;
@@ -218,8 +218,8 @@ struct Appending {
 }
 
 impl Appending {
-    fn new(transaction: &WriteTransaction<'_>, table: &str, schema: &TableSchema) -> Result<Self> {
-        Ok(Appending { appender: transaction.appender(table)?, schema: schema.to_arrow(), rows: 0 })
+    fn new(appender: Appender, schema: &TableSchema) -> Self {
+        Appending { appender, schema: schema.to_arrow(), rows: 0 }
     }
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {

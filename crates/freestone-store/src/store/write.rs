@@ -201,6 +201,13 @@ impl<'a> WriteTransaction<'a> {
         Ok(appender)
     }
 
+    /// Takes rows in the place of others that this transaction deletes: copies of the table are not current then, and do not
+    /// get them.
+    pub fn replacing_appender(&self, name: &str) -> Result<Appender> {
+        let table = self.table(name)?;
+        self.appender_of(&table, table.design.clone(), None)
+    }
+
     /// `rewritten`: how many rows of the table come again, all of them or some; `None` for new ones.
     pub(super) fn appender_of(&self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
         self.appender_within(table, design, rewritten, self.write_bytes)
