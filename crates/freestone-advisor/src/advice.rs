@@ -61,6 +61,8 @@ impl Default for Options {
 pub struct Existing {
     pub name: String,
     pub design: Design,
+    /// Its design as one of the whole table: columns that it does not hold are apart.
+    pub whole: Design,
     /// Ascending.
     pub columns: Vec<usize>,
     pub bytes: f64,
@@ -69,13 +71,13 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Its design as one of the whole table: columns that it does not hold are apart.
-    pub fn whole_design(&self, names: &[&str]) -> Design {
-        let mut design = self.design.clone();
-        if design.groups.is_empty() && !matches!(design.preset, Preset::Column | Preset::Auto) {
-            design.groups = vec![self.columns.iter().map(|column| names[*column].to_owned()).collect()];
+    /// A current copy of no size. `columns`: what it holds of those that the table has, whose `names` are given.
+    pub fn new(name: String, design: Design, columns: Vec<usize>, names: &[&str]) -> Self {
+        let mut whole = design.clone();
+        if whole.groups.is_empty() && !matches!(whole.preset, Preset::Column | Preset::Auto) {
+            whole.groups = vec![columns.iter().map(|column| names[*column].to_owned()).collect()];
         }
-        design
+        Existing { name, design, whole, columns, bytes: 0.0, is_current: true }
     }
 
     /// Whether a query can read it.
@@ -207,10 +209,9 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
     let copies = match options.max_copies {
         0 | 1 => None,
         count => {
-            let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
             let layout = |copy: &Existing| Copy {
-                layout: evaluator.names.layout(&copy.whole_design(&columns)),
-                columns: (copy.columns.len() < columns.len()).then(|| copy.columns.clone()),
+                layout: evaluator.names.layout(&copy.whole),
+                columns: (copy.columns.len() < model.columns()).then(|| copy.columns.clone()),
                 bytes: copy.bytes,
             };
             let existing: Vec<Copy> = options.existing.iter().filter(|copy| copy.is_current).map(layout).collect();
@@ -287,7 +288,7 @@ impl Advice {
                 true,
                 format!(
                     "no design fits into the budget; what is stored now takes {}",
-                    text::bytes(self.current.bytes + self.copied_bytes)
+                    text::bytes(self.stored_bytes())
                 ),
             ),
             None => (true, "there is no other design to compare with".into()),
@@ -295,7 +296,7 @@ impl Advice {
                 false,
                 format!(
                     "what is stored now takes {}, beyond the budget; of the designs within it, this one is fastest: {}",
-                    text::bytes(self.current.bytes + self.copied_bytes),
+                    text::bytes(self.stored_bytes()),
                     text::change(self.current.total.ms, best.total.ms)
                 ),
             ),
@@ -321,9 +322,13 @@ impl Advice {
         (self.keep, self.reason) = (keep, reason);
     }
 
-    /// Whether what is stored now, copies included, takes more than it may.
+    /// What is stored now takes, copies included.
+    fn stored_bytes(&self) -> f64 {
+        self.current.bytes + self.copied_bytes
+    }
+
     fn is_over_budget(&self) -> bool {
-        self.budget.is_some_and(|budget| self.current.bytes + self.copied_bytes > budget)
+        self.budget.is_some_and(|budget| self.stored_bytes() > budget)
     }
 
     /// How the reason names what is stored now.
@@ -401,19 +406,17 @@ fn propose(
 
 /// What a query costs with the table in a design and the copies that there are: on the cheapest of them.
 fn cheapest(model: &dyn CostModel, design: &Design, query: &Query, options: &Options) -> Cost {
-    let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
     let copies = options.existing.iter().filter(|copy| copy.serves(query));
-    let costs = copies.map(|copy| model.query(&copy.whole_design(&columns), query));
+    let costs = copies.map(|copy| model.query(&copy.whole, query));
     costs.fold(model.query(design, query), |best, cost| if cost.ms < best.ms { cost } else { best })
 }
 
 /// The statements that drop copies which are no query's cheapest.
 fn unused(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Vec<String> {
-    let columns: Vec<&str> = (0..model.columns()).map(|c| model.column_name(c)).collect();
     let serves = |copy: &Existing| {
         workload.queries.iter().filter(|query| copy.serves(query)).any(|query| {
             let least = cheapest(model, current, query, options).ms;
-            model.query(&copy.whole_design(&columns), query).ms <= least && least < model.query(current, query).ms
+            model.query(&copy.whole, query).ms <= least && least < model.query(current, query).ms
         })
     };
     let unused = options.existing.iter().filter(|copy| copy.is_current && !serves(copy));
@@ -436,7 +439,6 @@ fn propose_copies(
     options: &Options,
 ) -> CopyAdvice {
     let (model, names) = (evaluator.model, &evaluator.names);
-    let all: Vec<&str> = names.columns().iter().map(String::as_str).collect();
     let serves: Vec<usize> =
         workload.queries.iter().map(|query| evaluator.place(query).map_or(0, |at| set.serves[at])).collect();
     let mut unused: Vec<&Existing> = options.existing.iter().collect();
@@ -450,10 +452,10 @@ fn propose_copies(
         }
         let columns: Vec<String> = copy.columns.iter().flatten().map(|c| names.columns()[*c].clone()).collect();
         let share = copy.bytes / model.bytes(&design).max(1.0);
-        let held = copy.columns.clone().unwrap_or_else(|| (0..all.len()).collect());
+        let held = copy.columns.clone().unwrap_or_else(|| (0..model.columns()).collect());
         let is_there = |e: &&Existing| {
-            let whole = e.whole_design(&all);
-            e.is_current && e.columns == held && names.layout(&whole) == copy.layout && whole.levels == design.levels
+            let is_alike = names.layout(&e.whole) == copy.layout && e.whole.levels == design.levels;
+            e.is_current && e.columns == held && is_alike
         };
         let known = unused.iter().position(|e| number > 0 && is_there(e));
         let stays = known.is_some() || number == 0 && same(names, &design, &now.design);

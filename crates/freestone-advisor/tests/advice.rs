@@ -162,12 +162,11 @@ fn copies_that_are_there_are_counted_kept_and_dropped() {
         vec![query("lookup", 200.0, &all, &[(0, 1e-6, PredicateForm::Equal)]), query("report", 2.0, &[4, 5], &[])];
     let (work, pins) = (workload(queries), Pins { cluster: Some(vec![]), ..Pins::default() });
     let now = preset(Preset::Column);
-    let existing = |name: &str, columns: &[usize], sort: &[&str]| Existing {
-        name: name.into(),
-        design: Design { sort: sort.iter().map(|name| (*name).to_owned()).collect(), ..preset(Preset::Row) },
-        columns: columns.to_vec(),
-        bytes: 1e6,
-        is_current: true,
+    let names: Vec<&str> = all.iter().map(|column| model.column_name(*column)).collect();
+    let existing = |name: &str, columns: &[usize], sort: &[&str]| {
+        let sort = sort.iter().map(|name| (*name).to_owned()).collect();
+        let design = Design { sort, ..preset(Preset::Row) };
+        Existing { bytes: 1e6, ..Existing::new(name.into(), design, columns.to_vec(), &names) }
     };
     let with = |existing: Vec<Existing>| {
         let options = Options { max_copies: 2, existing, pins: pins.clone(), ..Options::default() };
@@ -196,8 +195,7 @@ fn copies_that_are_there_are_counted_kept_and_dropped() {
             true => all.clone(),
             false => copy.columns.iter().map(|name| name[1..].parse().unwrap()).collect(),
         };
-        let (name, design) = (format!("copy_{at}"), copy.design.clone());
-        Existing { name, design, columns, bytes: copy.bytes, is_current: true }
+        Existing { bytes: copy.bytes, ..Existing::new(format!("copy_{at}"), copy.design.clone(), columns, &names) }
     });
     let options = Options { max_copies: 2, existing: made.collect(), pins: pins.clone(), ..Options::default() };
     let again = advise(&model, &work, &advised.copies[0].design, &options).unwrap();

@@ -12,7 +12,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
-use freestone_advisor::PathTest;
+use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
 use freestone_store::design::{PageFormat, plan_name};
 use freestone_store::schema::type_name;
@@ -189,14 +189,16 @@ fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
 
 /// A conjunct in words: `price range 0.25`.
 fn predicate(predicate: &LoggedPredicate) -> String {
-    let form = format!("{:?}", predicate.form).to_lowercase();
-    format!("{} {form} {:.3}", predicate.column, predicate.selectivity)
+    test(&predicate.column, predicate.form, predicate.selectivity)
 }
 
 /// A test of what foreign keys lead to: `day.year equal 0.143`.
-fn path(test: &PathTest) -> String {
-    let form = format!("{:?}", test.form).to_lowercase();
-    format!("{} {form} {:.3}", test.path.join("."), test.selectivity)
+fn path(asked: &PathTest) -> String {
+    test(&asked.path.join("."), asked.form, asked.selectivity)
+}
+
+fn test(of: &str, form: PredicateForm, selectivity: f64) -> String {
+    format!("{of} {} {selectivity:.3}", format!("{form:?}").to_lowercase())
 }
 
 /// `freestone_design('t')`: the options that make the table's design, one a row.

@@ -8,8 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::datasource::source::DataSourceExec;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
@@ -20,7 +19,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use freestone_store::Snapshot;
 
 use crate::once_per_text::OncePerText;
-use crate::provider::{AggregateInScan, ChooseCopies, FreestoneSource, PathPredicates};
+use crate::provider::{AggregateInScan, ChooseCopies, FreestoneSource, PathPredicates, with_sources};
 use crate::session::Cancellation;
 use crate::stoppable::Stoppable;
 
@@ -88,7 +87,7 @@ impl KeptPlan {
             .build();
         let plan = first.create_physical_plan(logical).await?;
         let lasting = is_repeatable(logical)? && reads_tables_only(&plan)?;
-        let plan = with_sources(plan, |source| source.detached())?;
+        let plan = with_sources(plan, |source| Some(source.detached()))?;
         Ok((KeptPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx(), logged }, lasting))
     }
 
@@ -107,7 +106,7 @@ impl KeptPlan {
         snapshot: &Arc<Snapshot>,
         cancellation: &Cancellation,
     ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
-        let plan = with_sources(self.plan.clone(), |source| source.attached(snapshot))?;
+        let plan = with_sources(self.plan.clone(), |source| Some(source.attached(snapshot)))?;
         let options = self.context.session_config().options();
         let mut plan = Stoppable(cancellation.clone()).optimize(plan, options)?;
         for rule in &self.last_rules {
@@ -176,15 +175,4 @@ fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(only)
-}
-
-fn with_sources(
-    plan: Arc<dyn ExecutionPlan>,
-    change: impl Fn(&FreestoneSource) -> FreestoneSource,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let changed = plan.transform_up(|node| match FreestoneSource::of(&node) {
-        Some(source) => Ok(Transformed::yes(DataSourceExec::from_data_source(change(source)) as _)),
-        None => Ok(Transformed::no(node)),
-    })?;
-    Ok(changed.data)
 }

@@ -118,7 +118,7 @@ impl Advice {
         let saved = current_ms - best_ms;
         let change = text::change(current_ms, best_ms);
         (self.keep, self.reason) = if over {
-            let bytes = text::bytes(self.current.bytes + self.copied_bytes);
+            let bytes = text::bytes(self.stored_bytes());
             (false, format!("what is stored now takes {bytes}, beyond the budget; measured on a sample: {change}"))
         } else if saved <= 0.0 {
             (true, format!("measured on a sample, no other design is faster: {change}"))

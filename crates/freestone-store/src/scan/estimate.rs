@@ -16,11 +16,7 @@ pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Re
         request.predicates.iter().any(|p| p.column == *column)
             || request.row_filters.iter().any(|filter| filter.columns().contains(column))
     };
-    let mut columns = request.projection.clone();
-    columns.extend(request.predicates.iter().map(|p| p.column));
-    columns.extend(request.row_filters.iter().flat_map(|filter| filter.columns().to_vec()));
-    columns.sort_unstable();
-    columns.dedup();
+    let columns = request.touched();
     let step = table.segments.iter().map(|s| s.rows as usize).sum::<usize>().div_ceil(GRANULES * GRANULE_ROWS);
     let mut left = vec![];
     for at in 0..table.segments.len() {

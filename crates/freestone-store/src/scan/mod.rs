@@ -95,6 +95,16 @@ impl ScanRequest {
             batch_rows: 8192,
         }
     }
+
+    /// The columns that it puts out, and those that it tests, ascending; without what becomes known while it runs.
+    pub(crate) fn touched(&self) -> Vec<usize> {
+        let mut columns = self.projection.clone();
+        columns.extend(self.predicates.iter().map(|p| p.column));
+        columns.extend(self.row_filters.iter().flat_map(|f| f.columns().to_vec()));
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
 }
 
 /// Scans the units of a table that are `wanted`, in one thread, and gives `take` each batch.

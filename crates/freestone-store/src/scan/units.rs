@@ -42,9 +42,7 @@ pub fn surviving_units(
 ) -> Result<Vec<Unit>> {
     let all = units(table, unit_rows);
     let mut left = Vec::with_capacity(all.len());
-    let mut columns: Vec<usize> = request.projection.clone();
-    columns.extend(request.predicates.iter().map(|p| p.column));
-    columns.extend(request.row_filters.iter().flat_map(|f| f.columns().to_vec()));
+    let columns = request.touched();
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
         ScanMetrics::add(&metrics.segments, 1);

@@ -31,11 +31,11 @@ pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workl
     }
     let designs: Vec<&Design> = std::iter::once(&advice.current.design).chain(&others).collect();
     let read: Vec<&Existing> = judged.copies.iter().filter(|copy| copy.is_current).collect();
-    let there: Vec<Design> = read.iter().map(|copy| judged.whole_design(copy)).collect();
     let advised: Vec<Design> = advice.copies.iter().flat_map(|set| &set.copies).map(|c| c.design.clone()).collect();
-    let all: Vec<&Design> = designs.iter().copied().chain(&there).chain(&advised).collect();
+    let there = read.iter().map(|copy| &copy.whole);
+    let all: Vec<&Design> = designs.iter().copied().chain(there).chain(&advised).collect();
     let mut measurements = measure(&all, judged, workload)?;
-    let of_advised = measurements.split_off(designs.len() + there.len());
+    let of_advised = measurements.split_off(designs.len() + read.len());
     let of_copies = measurements.split_off(designs.len());
     for (copy, of_copy) in read.iter().zip(&of_copies) {
         measurements.iter_mut().for_each(|measurement| take_better(measurement, copy, of_copy, workload));

@@ -87,14 +87,13 @@ impl<'a> Judged<'a> {
             (sample.statistics(table, table.rows())?, sample.statistics(table, sample.rows as u64)?);
         of_table.look_at(table)?;
         let snapshot = database.store().snapshot()?;
-        let copies = snapshot.copies(table).map(|copy| Existing {
-            name: copy.name.clone(),
-            design: copy.design.clone(),
-            columns: copy.copy_of.as_ref().map_or(vec![], |of| of.columns.clone()),
-            bytes: copy.bytes() as f64,
-            is_current: copy.is_current(),
-        });
-        let copies: Vec<Existing> = copies.collect();
+        let names: Vec<&str> = table.schema.columns.iter().map(|column| column.name.as_str()).collect();
+        let existing = |copy: &Arc<Table>| {
+            let columns = copy.copy_of.as_ref().map_or(vec![], |of| of.columns.clone());
+            let made = Existing::new(copy.name.clone(), copy.design.clone(), columns, &names);
+            Existing { bytes: copy.bytes() as f64, is_current: copy.is_current(), ..made }
+        };
+        let copies: Vec<Existing> = snapshot.copies(table).map(existing).collect();
         let designs = [Some(&table.design), asked].into_iter().flatten();
         for path in work.paths(designs.chain(copies.iter().map(|copy| &copy.design))) {
             match of_table.add_path(&|name| snapshot.table(name).cloned(), table, &path) {
@@ -108,12 +107,6 @@ impl<'a> Judged<'a> {
         let setting = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
         let sample_model = model_of(of_sample, setting);
         Ok(Judged { table, work, sample, model, sample_model, snapshot, threads, copies })
-    }
-
-    /// The design of a copy as one of the whole table.
-    fn whole_design(&self, copy: &Existing) -> Design {
-        let names: Vec<&str> = self.table.schema.columns.iter().map(|column| column.name.as_str()).collect();
-        copy.whole_design(&names)
     }
 
     /// Whether pages come from the medium: then trials are cold.

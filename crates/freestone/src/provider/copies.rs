@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source::DataSource;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use freestone_store::Table;
 
 use super::paths::{PathPredicates, path_tests};
-use super::source::FreestoneSource;
+use super::source::{FreestoneSource, with_sources};
 use crate::settings::FreestoneSettings;
 
 /// A copy is read if it saves at least this share of the bytes.
@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for ChooseCopies {
 /// The native scans of a plan, from left to right.
 fn sources(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<FreestoneSource>> {
     let mut found = vec![];
-    // Inputs before what takes them, as `transform_up` goes.
+    // Scans have no inputs, so this meets them in the order in which `with_sources` does.
     plan.apply(|node| {
         found.extend(FreestoneSource::of(node).cloned());
         Ok(TreeNodeRecursion::Continue)
@@ -109,16 +109,6 @@ impl Candidate {
 }
 
 fn with_source(plan: Arc<dyn ExecutionPlan>, scan: usize, source: FreestoneSource) -> Result<Arc<dyn ExecutionPlan>> {
-    let (mut at, mut source) = (0, Some(source));
-    let changed = plan.transform_up(|node| {
-        if FreestoneSource::of(&node).is_none() {
-            return Ok(Transformed::no(node));
-        }
-        at += 1;
-        Ok(match source.take_if(|_| at == scan + 1) {
-            Some(source) => Transformed::yes(DataSourceExec::from_data_source(source) as _),
-            None => Transformed::no(node),
-        })
-    })?;
-    Ok(changed.data)
+    let (mut places, mut source) = (0.., Some(source));
+    with_sources(plan, |_| source.take_if(|_| places.next() == Some(scan)))
 }

@@ -21,6 +21,7 @@ pub use filter::comparison;
 pub use paths::PathPredicates;
 pub(crate) use paths::path_tests;
 pub use source::FreestoneSource;
+pub(crate) use source::with_sources;
 pub use statistics::estimated_share;
 pub use table::{FreestoneTable, ROW_ID_COLUMN};
 pub use unneeded::UnneededJoins;

@@ -17,9 +17,8 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{JoinType, NullEquality};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -40,8 +39,8 @@ use freestone_store::Table;
 use freestone_store::cluster::{CodeFilter, Route, SegmentDimension};
 use freestone_store::schema::ForeignKey;
 
-use super::FreestoneSource;
 use super::statistics::estimated_share;
+use super::{FreestoneSource, with_sources};
 use crate::workload::{self, AskedPath};
 
 /// Foreign keys on the way to an attribute, at most.
@@ -108,16 +107,10 @@ fn with_filters(plan: Arc<dyn ExecutionPlan>, filters: Vec<Vec<PathFilter>>) -> 
         return Ok(plan);
     }
     let mut filters = filters.into_iter();
-    let changed = plan.transform_up(|node| {
-        let Some(source) = FreestoneSource::of(&node) else { return Ok(Transformed::no(node)) };
-        match filters.next() {
-            Some(of_scan) if !of_scan.is_empty() => {
-                Ok(Transformed::yes(DataSourceExec::from_data_source(source.with_path_filters(of_scan)) as _))
-            }
-            _ => Ok(Transformed::no(node)),
-        }
-    })?;
-    Ok(changed.data)
+    with_sources(plan, |source| {
+        let of_scan = filters.next().filter(|of_scan| !of_scan.is_empty())?;
+        Some(source.with_path_filters(of_scan))
+    })
 }
 
 /// A column of a scanned table; the scan by its place among those of the plan, from left to right.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -188,7 +188,7 @@ impl FreestoneSource {
         let order = if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] };
         Asked {
             table: self.named_table().clone(),
-            design: self.scanned.table.design.to_string(),
+            scanned: self.scanned.table.clone(),
             columns: named(&columns),
             predicates: predicates.map(|p| ColumnPredicate { column: self.named_column(p.column), ..p }).collect(),
             row_filters: self.conjuncts.row_filters.iter().map(|filter| self.named_filter(filter)).collect(),
@@ -385,6 +385,20 @@ fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
         last = Some(high);
     }
     true
+}
+
+/// The plan with others in the place of its scans, from left to right, where `change` gives one.
+pub(crate) fn with_sources(
+    plan: Arc<dyn ExecutionPlan>,
+    mut change: impl FnMut(&FreestoneSource) -> Option<FreestoneSource>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let changed = plan.transform_up(|node| {
+        Ok(match FreestoneSource::of(&node).and_then(&mut change) {
+            Some(source) => Transformed::yes(DataSourceExec::from_data_source(source) as _),
+            None => Transformed::no(node),
+        })
+    })?;
+    Ok(changed.data)
 }
 
 fn project(schema: &Schema, projection: &[usize]) -> SchemaRef {

@@ -22,8 +22,8 @@ use crate::provider::{FreestoneSource, ScanAggregateExec, estimated_share, path_
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub table: Arc<Table>,
-    /// Of the table, or of the copy of it that is read.
-    pub design: String,
+    /// What is read: the table, or a copy of it.
+    pub scanned: Arc<Table>,
     /// Columns that leave the scan, by their position in the table.
     pub columns: Vec<usize>,
     pub predicates: Vec<ColumnPredicate>,
@@ -142,7 +142,7 @@ impl Asked {
             order: self.order.iter().map(name).collect(),
             runs: 1,
             total_ms: ms,
-            design: self.design.clone(),
+            design: self.scanned.design.to_string(),
             design_runs: 1,
             design_ms: ms,
             last_run: seconds_since_1970(),
