@@ -10,6 +10,7 @@
 
 mod classify;
 mod geometry;
+mod index;
 mod io;
 mod processor;
 mod prune;
@@ -25,6 +26,7 @@ use crate::statistics::TableStatistics;
 use crate::workload::{Output, Query};
 use geometry::KnownGroups;
 pub use geometry::{GroupGeometry, Layout, StoredColumn};
+pub use index::IndexGeometry;
 pub use prune::Pruned;
 
 /// Rows of a unit: what a thread takes at a time.
@@ -148,8 +150,10 @@ impl ScanModel {
     }
 
     pub fn parts_of(&self, layout: &Layout, query: &Query) -> Parts {
-        let pruned = Pruned::of(layout, query, &self.statistics);
-        let mut parts = self.processor(layout, query, &pruned);
+        let mut pruned = Pruned::of(layout, query, &self.statistics);
+        let mut parts = Parts::default();
+        self.name_rows(layout, query, &mut pruned, &mut parts);
+        self.processor(layout, query, &pruned, &mut parts);
         self.reads(layout, query, &pruned, &mut parts);
         parts
     }
@@ -279,7 +283,9 @@ impl CostModel for ScanModel {
         let values = statistics.columns.len() as f64;
         let threads = self.setting.threads.clamp(1, self.profile.host.cores.max(1)) as f64;
         let encode = rows * (values * engine.encode_value.value + texts * engine.encode_byte.value) / threads;
-        let sort = if then.order.is_current() { 0.0 } else { rows * values * engine.sort_value.value / threads };
+        let sorted = if then.order.is_current() { 0.0 } else { values };
+        let indexed: usize = then.indexes.iter().map(|index| index.columns.len() + 1).sum();
+        let sort = rows * (sorted + indexed as f64) * engine.sort_value.value / threads;
         let on_disk = then.medium == MediumKind::Disk;
         let write = self.profile.hardware.disk.as_ref().filter(|_| on_disk).map_or(0.0, |d| d.write.value * then.bytes);
         let cpu_ms = read.cpu_ms + (encode + sort) / 1e6;

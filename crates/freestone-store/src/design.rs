@@ -94,6 +94,9 @@ pub struct Design {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub encode: BTreeMap<String, PinnedEncoding>,
     pub medium: MediumKind,
+    /// Keys of ordered indexes, each of one column or more: which rows have which values, without looking at the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub index: Vec<Vec<String>>,
 }
 
 impl Default for Design {
@@ -115,6 +118,7 @@ impl Design {
             levels: 0,
             encode: BTreeMap::new(),
             medium: MediumKind::Disk,
+            index: vec![],
         }
     }
 
@@ -152,7 +156,7 @@ impl Design {
             "medium" => self.medium = choice(name, value, &MEDIA)?,
             "cluster" => self.cluster = parse_cluster(value, schema)?,
             "cluster_missing" => self.cluster_missing = choice(name, value, &CLUSTER_MISSING)?,
-            "index" => return Err(StoreError::invalid("index is not available in this version; use sort instead")),
+            "index" => self.index = parse_index(value, schema)?,
             _ => {
                 return Err(StoreError::invalid(format!(
                     "unknown design option {name}; the options are {}",
@@ -180,7 +184,8 @@ impl Design {
     }
 
     fn validated(self, schema: &TableSchema) -> Result<Self> {
-        for column in self.sort.iter().chain(self.encode.keys()).chain(self.groups.iter().flatten()) {
+        let lists = self.groups.iter().chain(&self.index).flatten();
+        for column in self.sort.iter().chain(self.encode.keys()).chain(lists) {
             schema.index_of(column)?;
         }
         let sorted = self.sort_columns(schema).len();
@@ -211,8 +216,7 @@ impl Design {
     pub fn to_options(&self) -> Vec<(&'static str, String)> {
         let mut options = vec![("design", name_of(self.preset, &PRESETS).to_owned())];
         if !self.groups.is_empty() {
-            let groups: Vec<_> = self.groups.iter().map(|g| format!("({})", quote_list(g))).collect();
-            options.push(("groups", groups.join(", ")));
+            options.push(("groups", quote_lists(&self.groups)));
         }
         if let Some(page) = self.page {
             options.push(("page", name_of(page, &PAGE_FORMATS).to_owned()));
@@ -239,6 +243,11 @@ impl Design {
         }
         if self.medium != MediumKind::Disk {
             options.push(("medium", name_of(self.medium, &MEDIA).to_owned()));
+        }
+        match &self.index[..] {
+            [] => {}
+            [key] => options.push(("index", quote_list(key))),
+            keys => options.push(("index", quote_lists(keys))),
         }
         options
     }
@@ -427,21 +436,39 @@ fn parse_cluster(value: &str, schema: &TableSchema) -> Result<Vec<DimensionPath>
     Ok(paths)
 }
 
-fn parse_groups(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
-    let mut groups = vec![];
+/// Lists of columns: `(a, b), (c)`.
+fn parse_lists(option: &str, value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
+    let mut lists = vec![];
     let mut rest = value.trim();
     while !rest.is_empty() {
-        let wrong = || StoreError::invalid(format!("groups = '{value}' is not of the form '(a, b), (c)'"));
+        let wrong = || StoreError::invalid(format!("{option} = '{value}' is not of the form '(a, b), (c)'"));
         let inner = rest.strip_prefix('(').ok_or_else(wrong)?;
         let end = find_unquoted(inner, ')').ok_or_else(wrong)?;
-        let group = parse_columns(&inner[..end], schema)?;
-        if group.is_empty() {
+        let list = parse_columns(&inner[..end], schema)?;
+        if list.is_empty() {
             return Err(wrong());
         }
-        groups.push(group);
+        lists.push(list);
         rest = inner[end + 1..].trim_start();
         rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
     }
+    Ok(lists)
+}
+
+/// The keys of indexes: one, `a, b`, or several, `(a), (b, c)`.
+fn parse_index(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
+    let keys = match value.starts_with('(') {
+        true => parse_lists("index", value, schema)?,
+        false => Vec::from_iter(Some(parse_columns(value, schema)?).filter(|key| !key.is_empty())),
+    };
+    match keys.iter().enumerate().find(|(at, key)| keys[..*at].contains(key)) {
+        Some((_, key)) => Err(StoreError::invalid(format!("index names the key ({}) twice", quote_list(key)))),
+        None => Ok(keys),
+    }
+}
+
+fn parse_groups(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
+    let groups = parse_lists("groups", value, schema)?;
     let mut seen = std::collections::HashSet::new();
     for name in groups.iter().flatten() {
         if !seen.insert(name.clone()) {
@@ -516,6 +543,10 @@ fn quote_list(names: &[String]) -> String {
     names.iter().map(|n| quote(n)).collect::<Vec<_>>().join(", ")
 }
 
+fn quote_lists(lists: &[Vec<String>]) -> String {
+    lists.iter().map(|list| format!("({})", quote_list(list))).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use arrow_schema::DataType;
@@ -548,6 +579,9 @@ mod tests {
     fn options_print_and_read_back() {
         check(&[], "design = 'auto'");
         check(&[("DESIGN", "Row"), ("page_size", "64 KiB")], "design = 'row', page_size = '64KiB'");
+        check(&[("index", "b, A")], "design = 'auto', index = 'b, a'");
+        check(&[("index", "(a), (b, \"Odd, name\")")], "design = 'auto', index = '(a), (b, \"Odd, name\")'");
+        check(&[("index", "(a)"), ("index", "")], "design = 'auto'");
         check(
             &[("groups", "(A, b), (\"Odd, name\")"), ("page", "pax")],
             "design = 'auto', groups = '(a, b), (\"Odd, name\")', page = 'pax'",
@@ -563,6 +597,9 @@ mod tests {
         check_error(&[("desing", "row")], "the options are design, groups");
         check_error(&[("design", "rows")], "row, column, slotted, pax, auto");
         check_error(&[("sort", "z")], "the columns are a, b, c");
+        check_error(&[("index", "(a), (z)")], "the columns are a, b, c");
+        check_error(&[("index", "(a), (b), (a)")], "the key (a) twice");
+        check_error(&[("index", "(a), b")], "not of the form '(a, b), (c)'");
         check_error(&[("levels", "1")], "sort names 0");
         check_error(&[("page_size", "5KiB")], "power of two");
         check_error(&[("groups", "(a), (a, b)")], "in two groups");

@@ -4,9 +4,13 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use common::*;
+use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::media::Memory;
+use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, surviving_units};
 use freestone_store::{Store, StoreError, StoreOptions};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -125,6 +129,47 @@ fn files_cut_short_emptied_or_gone() {
         files.remove(name);
         let error = read_all(&files).expect_err("a file is missing").to_string();
         assert!(error.contains(&name[..4]), "{name} removed: {error}");
+    }
+}
+
+/// Bytes of a segment with an index, and rows that are found by it: those there are, or an error.
+#[test]
+fn flipped_bytes_of_indexes() {
+    let memory = Memory::new();
+    let store = open(memory.clone()).expect("opens");
+    let mut transaction = store.write().expect("writes");
+    let options = &[("design", "column"), ("page_size", "4KiB"), ("index", "(w), (s, f)")];
+    transaction.create_table("t", table_schema(), design(options)).expect("creates");
+    append(&mut transaction, "t", &batch(0..20_000)).expect("appends");
+    transaction.commit().expect("commits");
+    let state = digests(&store.snapshot().expect("a snapshot")).expect("sound");
+    let key = 12_346i128 << (12_346 % 70);
+    let find = |store: &Store| -> Result<(u64, RecordBatch), StoreError> {
+        let table = store.snapshot()?.table("t").expect("a table").clone();
+        let mut request = ScanRequest::columns(vec![0, 4]);
+        let predicate = Predicate::Int(IntPredicate::Range { low: key, high: key });
+        request.predicates = vec![ColumnPredicate { column: 3, predicate }];
+        let metrics = Arc::new(ScanMetrics::default());
+        let units = surviving_units(&table, &request, 1 << 16, &metrics)?;
+        let mut cursor = Cursor::new(table, Arc::new(request), metrics.clone());
+        units.iter().try_for_each(|unit| cursor.scan(unit, None))?;
+        Ok((metrics.totals().index_segments, cursor.finish()?.expect("a row")))
+    };
+    let (asked, expected) = find(&store).expect("sound");
+    assert_eq!((asked, expected.num_rows()), (1, 1), "the index names a row");
+    drop(store);
+    let mut files = memory.files();
+    files.retain(|name, _| !name.starts_with("readers/"));
+    let (name, content) = files.iter().find(|(name, _)| name.ends_with(".seg")).expect("a segment");
+    for at in (0..content.len()).step_by(stride(1999).max(97)) {
+        let mut files = files.clone();
+        files.get_mut(name).expect("a file")[at] ^= 1 << (at % 8);
+        let what = format!("byte {at} of {} flipped", content.len());
+        assert!(check(&files, &state, name, &what), "{what}: the check did not notice");
+        match open_reader(&files).and_then(|store| find(&store)) {
+            Ok((_, found)) => assert_eq!(found, expected, "{what}: another row"),
+            Err(error) => assert!(tells_where(&error.to_string(), name), "{what}: {error}"),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-const DESIGNS: [&[(&str, &str)]; 14] = [
+const DESIGNS: [&[(&str, &str)]; 16] = [
     &[("design", "auto")],
     &[("design", "column")],
     &[("design", "row")],
@@ -30,6 +30,8 @@ const DESIGNS: [&[(&str, &str)]; 14] = [
     &[("groups", "(a, b), (s, t)"), ("page", "slotted")],
     &[("design", "column"), ("cluster", "k, s, d:3, w, f, u")],
     &[("design", "row"), ("cluster", "b, t, y, g"), ("sort", "a"), ("page_size", "4KiB")],
+    &[("design", "column"), ("index", "(a), (b, s), (w), (f), (t), (y, d), (u)")],
+    &[("design", "slotted"), ("sort", "k"), ("page_size", "4KiB"), ("index", "d, a")],
 ];
 
 fn schema() -> SchemaRef {
@@ -138,8 +140,9 @@ fn rows(batches: &[RecordBatch]) -> Vec<String> {
 
 fn scan(store: &Store, request: ScanRequest) -> Vec<RecordBatch> {
     let table = store.snapshot().unwrap().table("t").unwrap().clone();
-    let units = units(&table, 1 << 14);
-    let mut cursor = Cursor::new(table, Arc::new(request), Arc::new(ScanMetrics::default()));
+    let metrics = Arc::new(ScanMetrics::default());
+    let units = surviving_units(&table, &request, 1 << 14, &metrics).unwrap();
+    let mut cursor = Cursor::new(table, Arc::new(request), metrics);
     let mut batches = vec![];
     for (at, unit) in units.iter().enumerate() {
         cursor.scan(unit, units.get(at + 1)).unwrap();
@@ -294,6 +297,48 @@ fn counters_count_each_page_and_zone_once() {
             assert_eq!((totals.pages_used, totals.bytes_used), (totals.pages_total, totals.bytes_total), "{totals:?}");
         }
     }
+}
+
+#[test]
+fn indexes_name_the_rows_of_narrow_predicates() {
+    let batch = batch(60_000, 3);
+    let store = store_with(std::slice::from_ref(&batch), DESIGNS[14]);
+    let table = store.snapshot().unwrap().table("t").unwrap().clone();
+    let bytes = |v: &str| v.as_bytes().to_vec();
+    let range = |low, high| Predicate::Int(IntPredicate::Range { low, high });
+    let odd = i128::from(freestone_codec::f64_key(f64::NAN));
+    let narrow = [
+        (1, range(17, 17)),
+        (2, range(i64::MAX.into(), i64::MAX.into())),
+        (3, range(i128::from(i64::MIN) + 70, i128::from(i64::MIN) + 90)),
+        (5, range(10i128.pow(37), i128::MAX)),
+        (7, range(odd, odd)),
+        (11, Predicate::Bytes(BytesPredicate::Prefix(bytes("quick brown foxes sleep")))),
+        (12, Predicate::Bytes(BytesPredicate::In(vec![bytes("\u{1}"), vec![7, 7]]))),
+    ];
+    for (column, predicate) in narrow {
+        // A second test, which the index of (y, d) answers and the others do not.
+        for second in [None, Some((4, range(8100, 9000)))] {
+            let tests: Vec<_> = [(column, predicate.clone())].into_iter().chain(second).collect();
+            let qualifies = |row: &usize| tests.iter().all(|(column, p)| passes(&batch, *row, *column, p));
+            let expected: Vec<_> = (0..batch.num_rows()).filter(qualifies).map(|row| batch.slice(row, 1)).collect();
+            let mut request = all();
+            request.predicates =
+                tests.iter().map(|(column, p)| ColumnPredicate { column: *column, predicate: p.clone() }).collect();
+            assert!(rows(&scan(&store, request.clone())) == rows(&expected), "{tests:?}");
+            let metrics = ScanMetrics::default();
+            surviving_units(&table, &request, 1 << 14, &metrics).unwrap();
+            let named = metrics.totals();
+            assert_eq!(named.index_segments, 1, "{tests:?}: {named:?}");
+            let most = (0..batch.num_rows()).filter(|row| passes(&batch, *row, column, &predicate)).count();
+            assert!((expected.len()..=most).contains(&(named.index_rows as usize)), "{tests:?}: {named:?}");
+        }
+    }
+    let mut wide = all();
+    wide.predicates = vec![ColumnPredicate { column: 1, predicate: range(-20, 20) }];
+    let metrics = ScanMetrics::default();
+    surviving_units(&table, &wide, 1 << 14, &metrics).unwrap();
+    assert_eq!(metrics.totals().index_segments, 0, "a scan is cheaper");
 }
 
 #[test]

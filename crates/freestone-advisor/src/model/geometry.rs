@@ -10,6 +10,7 @@ use freestone_store::page::HEADER;
 
 use super::GRANULE;
 use super::classify::{of_chunk, of_dense, of_slotted};
+use super::index::IndexGeometry;
 use crate::profile::{Family, Form};
 use crate::statistics::{Order, TableStatistics};
 
@@ -22,6 +23,7 @@ pub struct Layout {
     pub groups: Vec<GroupGeometry>,
     /// Per column of the table: its group, and how it is stored there.
     pub columns: Vec<StoredColumn>,
+    pub indexes: Vec<IndexGeometry>,
     /// Bytes of all segments, dictionaries and footers included.
     pub bytes: f64,
 }
@@ -110,6 +112,7 @@ impl Layout {
             page_size: f64::from(design.page_size),
             groups: vec![],
             columns: vec![unknown; statistics.columns.len()],
+            indexes: indexes(design, statistics),
             bytes: 0.0,
         };
         let is_plain = design.encode.is_empty() && design.levels == 0;
@@ -141,7 +144,8 @@ impl Layout {
         let zones = statistics.segment_rows() / 2048.0 * layout.columns.len() as f64 * 12.0;
         let pages: f64 = layout.groups.iter().map(|g| g.pages / segments * 8.0).sum();
         let footer = page_of(zones + pages + 200.0 * layout.columns.len() as f64 + 1000.0, layout.page_size) + 4096.0;
-        let data: f64 = layout.groups.iter().map(|g| g.bytes).sum();
+        let groups: f64 = layout.groups.iter().map(|g| g.bytes).sum();
+        let data = groups + layout.indexes.iter().map(|index| index.bytes).sum::<f64>();
         layout.bytes = data + segments * (shared + footer);
         layout
     }
@@ -153,6 +157,12 @@ impl Layout {
         groups.dedup();
         groups
     }
+}
+
+fn indexes(design: &Design, statistics: &TableStatistics) -> Vec<IndexGeometry> {
+    let key = |names: &Vec<String>| names.iter().map(|name| statistics.schema.index_of(name).ok()).collect();
+    let keys = design.index.iter().filter_map(key);
+    keys.map(|key: Vec<usize>| IndexGeometry::of(&key, design, statistics)).collect()
 }
 
 fn page_of(bytes: f64, page_size: f64) -> f64 {

@@ -20,13 +20,17 @@ impl ScanModel {
         if uncached <= 0.0 {
             return;
         }
-        let filters: Vec<usize> = query.predicates.iter().map(|p| p.column).collect();
+        let (named, answered) = match &pruned.named {
+            Some((named, answered)) => (*named, &answered[..]),
+            None => (Wanted::ALL, &[][..]),
+        };
+        let tests = query.predicates.iter().enumerate().filter(|(at, _)| !answered.contains(at));
+        let filters: Vec<usize> = tests.map(|(_, p)| p.column).collect();
         let ahead = layout.groups_of(if filters.is_empty() { &query.columns } else { &filters });
         let later: Vec<usize> = layout.groups_of(&query.columns).into_iter().filter(|g| !ahead.contains(g)).collect();
         let rows = self.statistics.rows as f64;
-        let all = Wanted { density: 1.0, run_rows: 1.0 };
         let left = self.left(layout, query, pruned);
-        for (groups, wanted, is_ahead) in [(ahead, all, true), (later, left, false)] {
+        for (groups, wanted, is_ahead) in [(ahead, named, true), (later, left, false)] {
             let pages: Vec<(&GroupGeometry, f64)> = groups
                 .iter()
                 .map(|g| {

@@ -19,13 +19,15 @@ const OTHER_TEST_NS: f64 = 1.0;
 const PAGE_DICTIONARY_NS: f64 = 1.0;
 
 /// Which rows of the zones left are wanted: their share, and how many neighbours come together.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
     pub density: f64,
     pub run_rows: f64,
 }
 
 impl Wanted {
+    pub const ALL: Wanted = Wanted { density: 1.0, run_rows: 1.0 };
+
     /// Share of runs of `rows` rows that have at least one of them.
     pub fn touched(&self, rows: f64) -> f64 {
         if self.density >= 1.0 {
@@ -51,11 +53,11 @@ struct Count<'a> {
     working_set: f64,
     /// Groups of which tuples were met by a filter before.
     met: Vec<usize>,
-    parts: Parts,
+    parts: &'a mut Parts,
 }
 
 impl ScanModel {
-    pub(super) fn processor(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> Parts {
+    pub(super) fn processor(&self, layout: &Layout, query: &Query, pruned: &Pruned, parts: &mut Parts) {
         let rows = self.statistics.rows as f64;
         let mut count = Count {
             model: self,
@@ -63,7 +65,7 @@ impl ScanModel {
             rows: rows * pruned.zones,
             working_set: self.working_set(layout, query, pruned),
             met: vec![],
-            parts: Parts::default(),
+            parts,
         };
         count.frame(query, pruned);
         let wanted = count.filters(query, pruned);
@@ -76,7 +78,6 @@ impl ScanModel {
             lists * self.profile.engine.select.at(wanted.density.max(1e-5))
         };
         count.output(query, wanted);
-        count.parts
     }
 
     /// Bytes that the query goes through.
@@ -118,8 +119,8 @@ impl Count<'_> {
         let left = (granules * pruned.granules).max(1.0);
         let judged = query.predicates.len() as f64 * (granules + entered) * engine.judge.value;
         let others = (self.model.setting.threads as f64).min(self.parts.units) - 1.0;
-        self.parts.begin_ns = engine.scan.value * others.max(0.0);
-        self.parts.frame_ns = SETUP_NS + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
+        self.parts.begin_ns += engine.scan.value * others.max(0.0);
+        self.parts.frame_ns += SETUP_NS + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
     }
 
     /// Predicates in the order that their observed cost and selectivity give them.
@@ -132,7 +133,7 @@ impl Count<'_> {
         };
         let ranks: Vec<f64> = order.iter().map(rank).collect();
         order.sort_by(|a, b| ranks[*a].total_cmp(&ranks[*b]));
-        let mut wanted = Wanted { density: 1.0, run_rows: 1.0 };
+        let mut wanted = pruned.named.as_ref().map_or(Wanted::ALL, |(named, _)| *named);
         for at in order {
             let column = query.predicates[at].column;
             let (evaluated, passing) = pruned.open[at];

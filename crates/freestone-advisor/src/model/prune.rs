@@ -1,6 +1,7 @@
 //! What the zones of a layout leave of a query: rows that are looked at, and predicates that are still open there.
 
 use super::geometry::Layout;
+use super::processor::Wanted;
 use crate::statistics::TableStatistics;
 use crate::workload::{PredicateForm, Query};
 
@@ -16,6 +17,8 @@ pub struct Pruned {
     pub open: Vec<(f64, f64)>,
     /// Share of the rows of the zones left that qualify.
     pub density: f64,
+    /// Where an index names the rows to look at: which those are of the zones left, and the predicates that it answers.
+    pub named: Option<(Wanted, Vec<usize>)>,
 }
 
 /// Runs of values that a list has at most: of more values some lie beside each other.
@@ -57,7 +60,7 @@ impl Pruned {
             let boundary = if clustered < 0.999 { (count - 1.0) / all_zones } else { 0.0 };
             (zones + boundary).min(1.0 - (1.0 - zones).powf(count)).clamp(zones, 1.0)
         };
-        Pruned { zones, units: of_run(UNIT_ZONES), granules: of_run(GRANULE_ZONES), open, density }
+        Pruned { zones, units: of_run(UNIT_ZONES), granules: of_run(GRANULE_ZONES), open, density, named: None }
     }
 }
 

@@ -12,7 +12,11 @@ fn statistics() -> Arc<TableStatistics> {
     let value = |column: u64, row: u64| match column {
         0 => row as i64,
         1 => (row / 1000) as i64,
-        _ => ((row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ (column << 17)) >> 40) as i64,
+        // Mixed, so that an order by one says nothing of another.
+        _ => {
+            let mixed = (row * 16 + column + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            ((mixed ^ mixed >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 40) as i64
+        }
     };
     let columns = (0..16).map(|c| -> (String, ArrayRef) {
         (format!("c{c}"), Arc::new(Int64Array::from_iter_values((0..rows).map(|r| value(c, r)))))
@@ -191,4 +195,43 @@ fn clustering_over_a_foreign_key_prunes_what_joins_ask_for() {
     assert!(ms(&by_amount, &asks("region")) > all / 2.0);
     // The number of a shop says nothing of its region.
     assert!(ms(&clustered, &asks("id")) > all / 2.0);
+}
+
+#[test]
+fn indexes_serve_narrow_tests_and_no_others() {
+    for setting in [Setting::hot(1), Setting::cold(1)] {
+        let model = model(setting);
+        let plain = design(&[("design", "column")], &model);
+        let indexed = design(&[("design", "column"), ("index", "(c7), (c9, c8)")], &model);
+        let gain = |query: &Query| model.query(&plain, query).ms / model.query(&indexed, query).ms;
+        assert!(gain(&query(4, &[(7, 1e-5)])) > 1.3, "{}", gain(&query(4, &[(7, 1e-5)])));
+        assert!(gain(&query(4, &[(9, 1e-5), (8, 0.5)])) > 1.3);
+        for other in [query(4, &[(7, 0.2)]), query(4, &[(8, 1e-5)]), query(4, &[])] {
+            assert!((0.98..1.02).contains(&gain(&other)), "{}: {other:?}", gain(&other));
+        }
+        let unordered = QueryPredicate { column: 7, selectivity: 1e-5, form: PredicateForm::Other };
+        assert!(gain(&Query { predicates: vec![unordered], ..query(4, &[]) }) < 1.02);
+        // Keys of 24 bits, and places of 20 or fewer.
+        let bytes = (model.bytes(&indexed) - model.bytes(&plain)) / model.statistics.rows as f64;
+        assert!((6.0..16.0).contains(&bytes), "{bytes} bytes a row");
+    }
+}
+
+#[test]
+fn lookups_by_many_columns_are_advised_indexes() {
+    use crate::search::{Evaluator, Names, SearchOptions, search};
+    let model = model(Setting::hot(1));
+    let scan = Query { weight: 5.0, ..query(3, &[(2, 0.2)]) };
+    let lookups = [5, 7, 9].map(|column| Query { weight: 20.0, ..query(12, &[(column, 1e-5)]) });
+    let workload = crate::Workload { queries: lookups.into_iter().chain([scan]).collect() };
+    let mut evaluator = Evaluator::new(&model, &workload, Names::new(&model, Default::default()), None);
+    let found = search(&mut evaluator, &Design::default(), &SearchOptions::default());
+    let best = evaluator.names.design(&found[0].layout);
+    let serves = |name: &str| best.sort.first().is_some_and(|c| c == name) || best.index.iter().any(|k| k[0] == name);
+    assert!(["c5", "c7", "c9"].into_iter().all(serves) && !best.index.is_empty(), "{best}");
+    // Reports have no use for one.
+    let reports = crate::Workload { queries: vec![query(3, &[(2, 0.2)]), query(6, &[])] };
+    let mut evaluator = Evaluator::new(&model, &reports, Names::new(&model, Default::default()), None);
+    let found = search(&mut evaluator, &Design::default(), &SearchOptions::default());
+    assert!(found[0].layout.base.index.is_empty(), "{}", evaluator.names.design(&found[0].layout));
 }

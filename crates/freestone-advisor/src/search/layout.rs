@@ -26,6 +26,8 @@ pub struct Base {
     pub cluster_missing: bool,
     pub levels: u32,
     pub medium: MediumKind,
+    /// Keys of ordered indexes.
+    pub index: Vec<Vec<usize>>,
 }
 
 impl Default for Base {
@@ -38,6 +40,7 @@ impl Default for Base {
             cluster_missing: false,
             levels: 0,
             medium: MediumKind::Disk,
+            index: vec![],
         }
     }
 }
@@ -141,6 +144,7 @@ impl Names {
         design.cluster_missing = base.cluster_missing && !base.cluster.is_empty();
         design.levels = base.levels;
         design.medium = base.medium;
+        design.index = base.index.iter().map(|key| self.of(key)).collect();
         if base.page != PageFormat::Slotted {
             design.encode = self.encode.clone();
         }
@@ -173,6 +177,7 @@ impl Names {
             // Levels without a sort take it from foreign keys, which are not known here.
             levels: design.levels.min(design.sort.len() as u32),
             medium: design.medium,
+            index: design.index.iter().map(|key| key.iter().filter_map(|name| self.position(name)).collect()).collect(),
         };
         Layout::new(groups.into_iter().chain(rest), base)
     }

@@ -2,11 +2,13 @@
 //!
 //! Groups and orders depend on one another, so they take turns: orders are chosen for the extreme layouts, groups are climbed
 //! from both ends under the best of them ([`climb`]), orders are chosen anew for what was found, and a last climb takes any
-//! step (merge, split, shift). Page sizes and the medium come last: they change all designs alike.
+//! step (merge, split, shift). Page sizes and the medium come after that, as they change all designs alike, and indexes last:
+//! they help where everything else left a query to look for few rows among many.
 
 pub mod climb;
 pub mod copies;
 pub mod evaluate;
+mod index;
 pub mod layout;
 pub mod order;
 pub mod partition;
@@ -34,6 +36,8 @@ pub struct Pins {
     /// An empty list pins "not clustered".
     pub cluster: Option<Vec<DimensionPath>>,
     pub medium: Option<MediumKind>,
+    /// Keys of indexes by columns' names; an empty list pins "none".
+    pub index: Option<Vec<Vec<String>>>,
 }
 
 /// How far the search goes.
@@ -90,6 +94,11 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
     order::sort_found(&mut pool);
     refine(evaluator, &mut pool, options);
     order::sort_found(&mut pool);
+    if options.pins.index.is_none() {
+        let best: Vec<Found> = pool.iter().take(few).cloned().collect();
+        pool.extend(best.iter().filter_map(|found| index::indexed(evaluator, found)));
+        order::sort_found(&mut pool);
+    }
     let mut pool = distinct(pool);
     pool.truncate(options.limits.designs.max(1));
     pool
@@ -222,6 +231,9 @@ impl Pins {
         }
         if let Some(cluster) = &self.cluster {
             base.cluster = cluster.clone();
+        }
+        if let Some(keys) = &self.index {
+            base.index = keys.iter().map(|key| key.iter().filter_map(|name| names.position(name)).collect()).collect();
         }
         base.levels = self.levels.unwrap_or(base.levels).min(base.sort.len() as u32);
         if !base.cluster.is_empty() || base.page == PageFormat::Slotted {

@@ -36,8 +36,7 @@ pub fn sample_table(table: &Arc<Table>, blocks: usize, mut take: impl FnMut(Reco
     for (segment, entry) in table.segments.iter().enumerate() {
         let rows = entry.rows as usize;
         let starts = (0..rows).step_by(GRANULE_ROWS);
-        granules
-            .extend(starts.map(|start| Unit { segment, rows: start as u32..rows.min(start + GRANULE_ROWS) as u32 }));
+        granules.extend(starts.map(|start| Unit::new(segment, start as u32..rows.min(start + GRANULE_ROWS) as u32)));
     }
     let count = granules.len().min(blocks.max(1));
     let all = (0..table.schema.columns.len()).collect();

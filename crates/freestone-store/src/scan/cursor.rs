@@ -9,8 +9,11 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use freestone_codec::{Kind, Rows, Scratch};
 
 use super::filters::{Observed, order};
+use super::index::named_rows;
 use super::metrics::ScanMetrics;
-use super::{ColumnPredicate, DynamicState, GRANULE_ROWS, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id};
+use super::{
+    ColumnPredicate, DynamicState, GRANULE_ROWS, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id,
+};
 use crate::bitmap;
 use crate::cluster::CodeFilter;
 use crate::column::ColumnBuffer;
@@ -40,6 +43,8 @@ pub struct Cursor {
     /// The predicates and codes of all dynamic filters, and how the predicates did.
     dynamic_predicates: Vec<ColumnPredicate>,
     dynamic_codes: Vec<CodeFilter>,
+    /// The segment of the last unit, and the rows of it that an index names for those predicates.
+    dynamic_named: Option<(u64, Option<NamedRows>)>,
     dynamic_order: Vec<Observed>,
     /// How the row filters of dynamic filters did, by filter and place.
     dynamic_observed: HashMap<(usize, usize), Observed>,
@@ -66,6 +71,22 @@ struct Granule<'a> {
     ordinal: usize,
     start: usize,
     len: usize,
+    /// The only rows to look at, where an index named them.
+    named: Option<&'a NamedRows>,
+}
+
+impl<'a> Granule<'a> {
+    /// The granules of a unit.
+    fn of(segment: &'a Segment, unit: &'a Unit) -> impl Iterator<Item = Granule<'a>> {
+        let end = (unit.rows.end as usize).min(segment.rows());
+        (unit.rows.start as usize..end).step_by(GRANULE_ROWS).map(move |start| Granule {
+            segment,
+            ordinal: unit.segment,
+            start,
+            len: GRANULE_ROWS.min(end - start),
+            named: unit.named.as_deref(),
+        })
+    }
 }
 
 impl Cursor {
@@ -87,6 +108,7 @@ impl Cursor {
             dynamic,
             dynamic_predicates: vec![],
             dynamic_codes: vec![],
+            dynamic_named: None,
             dynamic_order: vec![],
             dynamic_observed: HashMap::new(),
             ahead: None,
@@ -131,15 +153,13 @@ impl Cursor {
         let table = self.table.clone();
         let segment = table.open_segment(unit.segment)?;
         self.refresh_dynamic()?;
+        self.name_dynamic(&table, &segment, unit)?;
         self.take_ahead()?;
         if let Some(next) = next {
             self.read_ahead(&table, next)?;
         }
         let mut held: Held = (0..segment.group_count()).map(|_| vec![]).collect();
-        let end = (unit.rows.end as usize).min(segment.rows());
-        for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
-            let len = GRANULE_ROWS.min(end - start);
-            let granule = Granule { segment: &segment, ordinal: unit.segment, start, len };
+        for granule in Granule::of(&segment, unit) {
             let selection = self.select(&granule, &mut held, borrow(&mut sink))?;
             match borrow(&mut sink) {
                 None => {
@@ -171,6 +191,21 @@ impl Cursor {
             self.dynamic_predicates = self.dynamic.iter().flat_map(|(_, d)| d.predicates.clone()).collect();
             self.dynamic_codes = self.dynamic.iter().flat_map(|(_, d)| d.codes.clone()).collect();
             self.dynamic_order = vec![Observed::default(); self.dynamic_predicates.len()];
+            self.dynamic_named = None;
+        }
+        Ok(())
+    }
+
+    /// Asks an index for the rows that dynamic filters leave of a unit's segment, once for each segment.
+    fn name_dynamic(&mut self, table: &Table, segment: &Segment, unit: &Unit) -> Result<()> {
+        let is_known = self.dynamic_named.as_ref().is_some_and(|(of, _)| *of == segment.id);
+        if !is_known {
+            let rows = || rows_left(segment, unit.segment, &self.request, 1) as usize;
+            let named = match unit.named {
+                Some(_) => None,
+                None => named_rows(table, segment, &self.dynamic_predicates, rows, &self.metrics)?,
+            };
+            self.dynamic_named = Some((segment.id, named));
         }
         Ok(())
     }
@@ -178,8 +213,11 @@ impl Cursor {
     /// The rows of a granule that qualify, but for those of zones that the sink took.
     fn select(&mut self, granule: &Granule<'_>, held: &mut Held, sink: Option<&mut dyn Sink>) -> Result<Vec<u64>> {
         let request = self.request.clone();
-        let mut judged = judge(granule, &request.predicates, &request.codes);
-        let by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
+        let mut judged = judge_all(granule, &request);
+        let mut by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
+        if let Some((_, Some(named))) = &self.dynamic_named {
+            by_dynamic.narrow(granule, named);
+        }
         judged.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
         let pruned = judged.pruned.iter().zip(&by_dynamic.pruned).filter(|(here, there)| **here || **there).count();
         ScanMetrics::add(&self.metrics.zones, judged.pruned.len());
@@ -530,17 +568,16 @@ impl Cursor {
     /// (column prefetch, Halverson 3.1).
     fn read_ahead(&mut self, table: &Table, unit: &Unit) -> Result<()> {
         let segment = table.open_segment(unit.segment)?;
-        let filtered: Vec<usize> = self.request.predicates.iter().map(|p| p.column).collect();
+        let is_passed = |at: &usize| unit.named.as_ref().is_some_and(|named| named.passed.contains(at));
+        let open = self.request.predicates.iter().enumerate().filter(|(at, _)| !is_passed(at));
+        let filtered: Vec<usize> = open.map(|(_, p)| p.column).collect();
         let columns = if filtered.is_empty() { &self.request.projection } else { &filtered };
-        let end = (unit.rows.end as usize).min(segment.rows());
         let mut pages = vec![];
-        for start in (unit.rows.start as usize..end).step_by(GRANULE_ROWS) {
-            let len = GRANULE_ROWS.min(end - start);
-            let granule = Granule { segment: &segment, ordinal: unit.segment, start, len };
-            let judged = judge(&granule, &self.request.predicates, &self.request.codes);
+        for granule in Granule::of(&segment, unit) {
+            let judged = judge_all(&granule, &self.request);
             for column in columns {
                 let (group, _) = segment.place(*column);
-                let run = segment.pages_of(group, start..start + len);
+                let run = segment.pages_of(group, granule.start..granule.start + granule.len);
                 for page in
                     (run.first..=run.last).filter(|page| any_selected(&granule, group, *page, &judged.selection))
                 {
@@ -623,12 +660,9 @@ struct Judged {
 
 /// Whether the zones of a unit leave any row.
 pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) -> bool {
-    let end = (unit.rows.end as usize).min(segment.rows());
     (request.predicates.is_empty() && request.codes.is_empty())
-        || (unit.rows.start as usize..end).step_by(GRANULE_ROWS).any(|start| {
-            let granule = Granule { segment, ordinal: unit.segment, start, len: GRANULE_ROWS.min(end - start) };
-            judge(&granule, &request.predicates, &request.codes).selection.iter().any(|word| *word != 0)
-        })
+        || Granule::of(segment, unit)
+            .any(|granule| judge_all(&granule, request).selection.iter().any(|word| *word != 0))
 }
 
 /// Rows of a segment that its zones leave: as every `step`-th granule says.
@@ -637,12 +671,31 @@ pub(super) fn rows_left(segment: &Segment, ordinal: usize, request: &ScanRequest
         return segment.rows() as f64;
     }
     let (mut seen, mut left) = (0, 0);
-    for start in (0..segment.rows()).step_by(GRANULE_ROWS * step) {
-        let granule = Granule { segment, ordinal, start, len: GRANULE_ROWS.min(segment.rows() - start) };
+    for granule in Granule::of(segment, &Unit::new(ordinal, 0..segment.rows() as u32)).step_by(step) {
         seen += granule.len;
-        left += bitmap::count(&judge(&granule, &request.predicates, &request.codes).selection);
+        left += bitmap::count(&judge_all(&granule, request).selection);
     }
     segment.rows() as f64 * left as f64 / seen.max(1) as f64
+}
+
+impl Judged {
+    /// Leaves only rows that an index named, which pass what it answered.
+    fn narrow(&mut self, granule: &Granule<'_>, named: &NamedRows) {
+        let rows = named.bits(granule.start, granule.len);
+        self.selection.iter_mut().zip(&rows).for_each(|(word, named)| *word &= named);
+        self.open.retain(|at| !named.passed.contains(at));
+        let zones = self.selection.chunks(granule.segment.zone_rows() / 64);
+        self.pruned = zones.map(|words| words.iter().all(|word| *word == 0)).collect();
+    }
+}
+
+/// What zones, and the rows that an index named, say about all that a scan asks for.
+fn judge_all(granule: &Granule<'_>, request: &ScanRequest) -> Judged {
+    let mut judged = judge(granule, &request.predicates, &request.codes);
+    if let Some(named) = granule.named {
+        judged.narrow(granule, named);
+    }
+    judged
 }
 
 fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes: &[CodeFilter]) -> Judged {

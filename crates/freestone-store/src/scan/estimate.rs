@@ -1,8 +1,10 @@
 //! What a scan will read, by a guess from the footers alone: to choose among copies of a table.
 
 use super::cursor::rows_left;
+use super::index::{Candidate, candidate};
 use super::{GRANULE_ROWS, ScanRequest};
 use crate::error::Result;
+use crate::segment::Segment;
 use crate::store::Table;
 
 /// Granules that are judged one by one; of larger tables every second, fourth, … stands for its neighbours.
@@ -10,13 +12,9 @@ const GRANULES: usize = 4096;
 
 /// Bytes of the pages that a scan is expected to touch, if `selected` rows pass all its conjuncts. Pages of columns that are
 /// tested are read wherever zones are left; of the others those that hold a row that passes: of n rows a page, each of
-/// which passes with probability s, 1 - (1 - s)^n.
+/// which passes with probability s, 1 - (1 - s)^n. Where an index names the rows to look at, its own pages come in place of
+/// those of the columns that it answers for.
 pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Result<f64> {
-    let tested = |column: &usize| {
-        request.predicates.iter().any(|p| p.column == *column)
-            || request.row_filters.iter().any(|filter| filter.columns().contains(column))
-    };
-    let columns = request.touched();
     let step = table.segments.iter().map(|s| s.rows as usize).sum::<usize>().div_ceil(GRANULES * GRANULE_ROWS);
     let mut left = vec![];
     for at in 0..table.segments.len() {
@@ -27,16 +25,52 @@ pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Re
     let mut bytes = 0.0;
     for (at, left) in left.iter().enumerate() {
         let segment = table.open_segment(at)?;
-        let rows = segment.rows().max(1) as f64;
-        let mut groups: Vec<(usize, bool)> = columns.iter().map(|c| (segment.place(*c).0, tested(c))).collect();
-        // A group is tested if one of its columns is.
-        groups.sort_unstable_by_key(|(group, is_tested)| (*group, !is_tested));
-        groups.dedup_by_key(|(group, _)| *group);
-        for (group, is_tested) in groups {
-            let page_rows = rows / segment.page_count(group).max(1) as f64;
-            let touched = if is_tested { 1.0 } else { 1.0 - (1.0 - passing).powf(page_rows) };
-            bytes += segment.group_bytes(group) as f64 * left / rows * touched;
-        }
+        bytes += match candidate(&segment, &request.predicates, *left as usize)? {
+            None => scanned(&segment, request, *left, passing),
+            Some(index) => index.bytes() + named(&segment, request, &index, left * passing),
+        };
     }
     Ok(bytes)
+}
+
+/// Bytes of a segment's pages, if zones leave `left` rows and the share `passing` of them passes.
+fn scanned(segment: &Segment, request: &ScanRequest, left: f64, passing: f64) -> f64 {
+    let rows = segment.rows().max(1) as f64;
+    let groups = groups(segment, request, |_| false).into_iter().map(|(group, is_tested)| {
+        let touched = if is_tested { 1.0 } else { touched(segment, group, passing) };
+        segment.group_bytes(group) as f64 * left / rows * touched
+    });
+    groups.sum()
+}
+
+/// Bytes of a segment's pages, if only the rows that an index names are looked at, of which `passing` pass.
+fn named(segment: &Segment, request: &ScanRequest, index: &Candidate<'_>, passing: f64) -> f64 {
+    let rows = segment.rows().max(1) as f64;
+    let named = (index.left as f64 / rows).min(1.0);
+    let groups = groups(segment, request, |place| index.answers(place)).into_iter().map(|(group, is_tested)| {
+        let share = if is_tested { named } else { named.min(passing / rows) };
+        segment.group_bytes(group) as f64 * touched(segment, group, share)
+    });
+    groups.sum()
+}
+
+/// The share of a group's pages that hold a row of the share `s` of all, which are anywhere.
+fn touched(segment: &Segment, group: usize, s: f64) -> f64 {
+    let page_rows = segment.rows().max(1) as f64 / segment.page_count(group).max(1) as f64;
+    1.0 - (1.0 - s).powf(page_rows)
+}
+
+/// The groups that a request needs, each with whether one of its columns is tested. Predicates that are answered, by their
+/// places, need nothing.
+fn groups(segment: &Segment, request: &ScanRequest, answered: impl Fn(usize) -> bool) -> Vec<(usize, bool)> {
+    let predicates =
+        request.predicates.iter().enumerate().filter(|(place, _)| !answered(*place)).map(|(_, p)| p.column);
+    let filtered = request.row_filters.iter().flat_map(|filter| filter.columns().iter().copied());
+    let tested = predicates.chain(filtered).map(|column| (segment.place(column).0, true));
+    let mut groups: Vec<(usize, bool)> =
+        tested.chain(request.projection.iter().map(|column| (segment.place(*column).0, false))).collect();
+    // A group is tested if one of its columns is.
+    groups.sort_unstable_by_key(|(group, is_tested)| (*group, !is_tested));
+    groups.dedup_by_key(|(group, _)| *group);
+    groups
 }

@@ -43,6 +43,10 @@ counters! {
     segments,
     /// Segments of which no zone was left.
     segments_pruned,
+    /// Segments of which an index named the rows to look at, how many rows these were, and its pages that were looked at.
+    index_segments,
+    index_rows,
+    index_pages,
     zones,
     /// Zones skipped by their aggregates.
     zones_pruned,

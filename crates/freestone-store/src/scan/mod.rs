@@ -4,6 +4,7 @@
 mod cursor;
 mod estimate;
 mod filters;
+mod index;
 mod metrics;
 mod sink;
 mod stored;
@@ -19,6 +20,7 @@ use freestone_codec::Predicate;
 
 pub use cursor::Cursor;
 pub use estimate::expected_bytes;
+pub use index::{NamedRows, index_asked};
 pub use metrics::{ScanMetrics, ScanTotals};
 pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};

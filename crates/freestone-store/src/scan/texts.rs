@@ -50,7 +50,7 @@ fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u
     let request = Arc::new(ScanRequest::columns(vec![column]));
     let mut cursor = Cursor::new(Arc::new(whole), request, Arc::new(ScanMetrics::default()));
     let mut texts = Texts::default();
-    cursor.scan_into(&Unit { segment: at, rows: 0..rows }, None, &mut texts)?;
+    cursor.scan_into(&Unit::new(at, 0..rows), None, &mut texts)?;
     Ok((texts.found.len() <= FEW).then(|| texts.found.into_iter().collect()))
 }
 

@@ -4,16 +4,26 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::index::{NamedRows, named_rows};
 use super::{ScanMetrics, ScanRequest, cursor};
 use crate::error::Result;
 use crate::store::Table;
 
 /// A piece of a scan that one thread does at a time: zones of one segment.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Unit {
     /// Position of the segment in the table.
     pub segment: usize,
     pub rows: Range<u32>,
+    /// The only rows of the segment to look at, where an index named them.
+    pub named: Option<Arc<NamedRows>>,
+}
+
+impl Unit {
+    /// All of the rows.
+    pub fn new(segment: usize, rows: Range<u32>) -> Self {
+        Unit { segment, rows, named: None }
+    }
 }
 
 /// Rows that a cursor filters and decodes together: several zones, judged one by one.
@@ -28,12 +38,12 @@ pub fn units(table: &Table, unit_rows: usize) -> Vec<Unit> {
         let count = (entry.rows as usize).div_ceil(most).max(1);
         let step = (entry.rows as usize).div_ceil(count).next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
         let starts = (0..entry.rows as usize).step_by(step);
-        units.extend(starts.map(|s| Unit { segment, rows: s as u32..(s + step).min(entry.rows as usize) as u32 }));
+        units.extend(starts.map(|s| Unit::new(segment, s as u32..(s + step).min(entry.rows as usize) as u32)));
     }
     units
 }
 
-/// The units of a scan of which the zones leave anything, and the totals to compare a scan's work with.
+/// The units of a scan of which the zones, or an index, leave anything, and the totals to compare a scan's work with.
 pub fn surviving_units(
     table: &Table,
     request: &ScanRequest,
@@ -54,9 +64,12 @@ pub fn surviving_units(
             ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
         }
         let before = left.len();
+        let rows = || cursor::rows_left(&segment, at, request, 1) as usize;
+        let named = named_rows(table, &segment, &request.predicates, rows, metrics)?.map(Arc::new);
         for unit in all.iter().filter(|unit| unit.segment == at) {
-            if cursor::survives(&segment, unit, request) {
-                left.push(unit.clone());
+            let unit = Unit { named: named.clone(), ..unit.clone() };
+            if cursor::survives(&segment, &unit, request) {
+                left.push(unit);
             } else {
                 let zones = (unit.rows.len()).div_ceil(segment.zone_rows());
                 ScanMetrics::add(&metrics.zones, zones);
@@ -119,7 +132,7 @@ mod tests {
 
     #[test]
     fn every_unit_is_taken_once_and_nobody_takes_the_last_ones_alone() {
-        let units: Vec<Unit> = (0..7).map(|segment| Unit { segment, rows: 0..1 }).collect();
+        let units: Vec<Unit> = (0..7).map(|segment| Unit::new(segment, 0..1)).collect();
         let queue = Arc::new(UnitQueue::new(units, 3));
         let mut threads: Vec<Units> = (0..3).map(|_| Units::new(queue.clone())).collect();
         let mut taken = vec![];

@@ -58,6 +58,18 @@ pub struct Description {
     /// The least and the greatest clustering key of the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_keys: Option<(u64, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexDescription>,
+}
+
+/// An ordered index: a segment within the segment's file, of the key's columns and the rows that they are of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexDescription {
+    /// The key, by its columns' positions in the table.
+    pub columns: Vec<u32>,
+    /// Where it begins in the file, a whole number of pages, and its bytes.
+    pub offset: u64,
+    pub bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -166,6 +178,12 @@ impl Footer {
             let ends = pages.last().is_none_or(|p| p.first_row < d.rows && p.index < group.end);
             if !ascending || !starts || !ends {
                 return Err("the page directory is not in order".into());
+            }
+        }
+        for index in &d.indexes {
+            let has_columns = !index.columns.is_empty() && index.columns.iter().all(|c| (*c as usize) < columns);
+            if !has_columns || !index.offset.is_multiple_of(u64::from(d.page_size)) {
+                return Err(format!("an index on columns {:?} at byte {}", index.columns, index.offset));
             }
         }
         Ok(())

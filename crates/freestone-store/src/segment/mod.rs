@@ -2,9 +2,11 @@
 
 pub(crate) mod bytes;
 pub mod footer;
+mod index;
 mod reader;
 mod writer;
 pub mod zones;
 
+pub use index::SegmentIndex;
 pub use reader::{CachedPage, PageRun, Segment};
 pub use writer::{ZONE_ROWS, parallel, write_segment};

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use freestone_codec::{Shared, Transform};
 
 use super::footer::{self, Footer, PageEntry, TRAILER, Trailer};
+use super::index::SegmentIndex;
 use crate::cache::{Cached, PageCache, PageKey};
 use crate::error::{Result, StoreError};
 use crate::format::{GroupContext, Layout, PageView};
@@ -25,6 +26,9 @@ pub struct Segment {
     places: Vec<(usize, usize)>,
     /// Per column: its texts, where somebody looked and they are few.
     texts: Vec<OnceLock<Option<Texts>>>,
+    indexes: Vec<SegmentIndex>,
+    /// Where the segment begins in its file, in pages: an index is a segment within another's file.
+    first_page: u32,
 }
 
 /// Different texts of a column.
@@ -75,6 +79,11 @@ pub struct PageRun {
 impl Segment {
     /// Reads and checks the footer. `name` is the file's, for messages.
     pub fn open(id: u64, name: &str, file: Arc<dyn ReadFile>) -> Result<Segment> {
+        Self::open_at(id, name, file, 0)
+    }
+
+    /// Opens the segment that an index is, which `first_page` pages of the file lie before.
+    pub(super) fn open_at(id: u64, name: &str, file: Arc<dyn ReadFile>, first_page: u32) -> Result<Segment> {
         let len = file.len()?;
         let corrupt = |reason: String| StoreError::Corrupt { file: name.to_owned(), reason };
         let short = || corrupt(format!("its {len} bytes are fewer than a segment has"));
@@ -123,7 +132,18 @@ impl Segment {
             groups.push(GroupContext::new(group.format, types, shared));
         }
         let texts = places.iter().map(|_| OnceLock::new()).collect();
-        Ok(Segment { id, name: name.to_owned(), file, footer, groups, places, texts })
+        let indexes = description.indexes.iter().map(|index| SegmentIndex::new(index.clone(), trailer_at));
+        let indexes = indexes.collect::<Result<_, _>>().map_err(corrupt)?;
+        Ok(Segment { id, name: name.to_owned(), file, footer, groups, places, texts, indexes, first_page })
+    }
+
+    /// The ordered indexes of the rows.
+    pub fn indexes(&self) -> &[SegmentIndex] {
+        &self.indexes
+    }
+
+    pub(super) fn file(&self) -> &Arc<dyn ReadFile> {
+        &self.file
     }
 
     pub fn name(&self) -> &str {
@@ -210,7 +230,12 @@ impl Segment {
     }
 
     fn key(&self, group: usize, page: usize) -> PageKey {
-        PageKey { file: self.id, page: self.directory(group)[page].index }
+        PageKey { file: self.id, page: self.file_page(self.directory(group)[page].index) }
+    }
+
+    /// A page's place in the file.
+    fn file_page(&self, index: u32) -> u32 {
+        self.first_page.saturating_add(index)
     }
 
     pub fn is_cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> bool {
@@ -242,11 +267,12 @@ impl Segment {
         bytes: Buffer,
     ) -> Result<Arc<CachedPage>> {
         let index = self.directory(group)[page].index;
-        let header = page::verify(&bytes, index).map_err(|e| StoreError::page(&self.name, index.into(), e))?;
+        let wrong = |reason: String| StoreError::page(&self.name, self.file_page(index).into(), reason);
+        let header = page::verify(&bytes, index).map_err(wrong)?;
         let rows = self.page_rows(group, page);
         let expected = (page::kind_of(self.groups[group].format), rows.start as u32, rows.len() as u32, group as u32);
         if (header.kind, header.first_row, header.rows, header.group) != expected {
-            return Err(StoreError::page(&self.name, index.into(), "it is not the page that the directory names"));
+            return Err(wrong("it is not the page that the directory names".into()));
         }
         let layout = Layout::parse(page::payload(&bytes, &header), header.rows as usize, &self.groups[group])
             .map_err(|reason| self.page_error(group, page, reason))?;
@@ -259,12 +285,12 @@ impl Segment {
             group: &self.groups[group],
             layout: &page.layout,
             payload: page::payload(&page.bytes, &page.header),
-            key: self.id << 24 ^ u64::from(page.header.index),
+            key: self.id << 24 ^ u64::from(self.file_page(page.header.index)),
         }
     }
 
     /// The error for a page whose content does not decode.
     pub fn page_error(&self, group: usize, page: usize, reason: String) -> StoreError {
-        StoreError::page(&self.name, self.directory(group)[page].index.into(), reason)
+        StoreError::page(&self.name, self.file_page(self.directory(group)[page].index).into(), reason)
     }
 }

@@ -8,7 +8,10 @@ use freestone_codec::{
     Choice, ChooseOptions, ColumnPlan, Encoding, Prepared, Shared, Transform, Values, f32_key, f64_key,
 };
 
-use super::footer::{self, BlobEntry, ColumnDescription, Description, Footer, GroupDescription, PageEntry};
+use super::footer::{
+    self, BlobEntry, ColumnDescription, Description, Footer, GroupDescription, IndexDescription, PageEntry,
+};
+use super::index;
 use super::zones::ZoneMap;
 use crate::cluster::SegmentClustering;
 use crate::column::ColumnData;
@@ -55,7 +58,9 @@ pub fn write_segment(
     let parts = parallel(&jobs, threads, |(group, start, len)| {
         write_pages(schema, design, &groups[*group], columns, &planned, (*start, *len), page_size)
     })?;
-    assemble(schema, design, &groups, &planned, jobs.iter().map(|j| j.0).zip(parts).collect(), rows, clustering)
+    let indexes = index::write(schema, design, columns, threads)?;
+    let parts = jobs.iter().map(|j| j.0).zip(parts).collect();
+    assemble(schema, design, &groups, &planned, parts, clustering, indexes)
 }
 
 /// What to write by itself: (group, first row, rows). Groups of several columns are cut so that every thread has work.
@@ -309,8 +314,8 @@ fn assemble(
     groups: &[Group],
     planned: &[PlannedColumn<'_>],
     parts: Vec<(usize, GroupPages)>,
-    rows: usize,
     clustering: SegmentClustering,
+    indexes: Vec<(Vec<u32>, Vec<u8>)>,
 ) -> Result<Vec<u8>> {
     let page_size = design.page_size as usize;
     let total: usize = parts.iter().map(|(_, p)| p.bytes.len()).sum();
@@ -331,6 +336,13 @@ fn assemble(
         }
         ends[group] = (file.len() / page_size) as u32;
     }
+    let indexes = indexes.into_iter().map(|(columns, bytes)| {
+        let described = IndexDescription { columns, offset: file.len() as u64, bytes: bytes.len() as u64 };
+        file.extend(bytes);
+        file.resize(file.len().next_multiple_of(page_size), 0);
+        described
+    });
+    let indexes = indexes.collect();
     let columns = describe_columns(groups, planned, &pages, &ends, page_size, &mut file);
     let group_descriptions = groups.iter().zip(&pages).zip(&ends).map(|((group, pages), end)| GroupDescription {
         format: group.format,
@@ -339,7 +351,7 @@ fn assemble(
         end: *end,
     });
     let description = Description {
-        rows: rows as u32,
+        rows: planned.first().map_or(0, |column| column.prepared.len()) as u32,
         zone_rows: ZONE_ROWS as u32,
         page_size: design.page_size,
         schema: schema.clone(),
@@ -348,6 +360,7 @@ fn assemble(
         groups: group_descriptions.collect(),
         dimensions: clustering.dimensions.iter().map(|d| d.description.clone()).collect(),
         cluster_keys: clustering.keys,
+        indexes,
     };
     let zones = planned.iter().map(|p| p.zones.clone()).collect();
     let footer = Footer { description, pages, zones, dimensions: clustering.dimensions };

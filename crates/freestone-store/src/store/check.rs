@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use freestone_codec::{Rows, Scratch};
 
-use super::Store;
 use super::state::Table;
-use crate::column::{ColumnBuffer, ColumnData};
+use super::{Store, sort_order};
+use crate::column::{ColumnBuffer, ColumnData, Physical};
 use crate::error::{Result, StoreError};
 use crate::scan::{ScanRequest, for_each_batch};
 use crate::segment::Segment;
@@ -104,40 +104,79 @@ fn rows_hash(table: &Arc<Table>, columns: Vec<usize>) -> Result<(u64, u64)> {
 
 fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Result<()> {
     let segment = table.open_segment(at)?;
+    let Some(columns) = check_pages(table, &segment, &format!("segment {at}"), report)? else { return Ok(()) };
+    for index in segment.indexes() {
+        let names: Vec<&str> = index.columns().iter().map(|c| table.schema.columns[*c].name.as_str()).collect();
+        let place = format!("segment {at}, index on ({})", names.join(", "));
+        index.check_padding(&segment)?;
+        let entries = index.entries(&segment)?;
+        let Some(found) = check_pages(table, &entries, &place, report)? else { continue };
+        let keys: Vec<&ColumnData> = index.columns().iter().map(|c| &columns[*c]).collect();
+        if !names_every_row(&keys, &found) {
+            let file = segment.name();
+            let problem = format!("{file}: its {} bytes do not name the rows by their values", index.bytes());
+            report.problems.push(format!("table {}, {place}: {problem}", table.name));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an index's entries are `keys`, the columns of the rows, in ascending order, each with its row.
+fn names_every_row(keys: &[&ColumnData], entries: &[ColumnData]) -> bool {
+    let order = sort_order(keys);
+    let (found, Some(rows)) = (entries, entries.last()) else { return false };
+    let Physical::Int(rows) = &rows.values else { return false };
+    rows.iter().copied().eq(order.iter().map(|row| i64::from(*row)))
+        && keys.iter().zip(found).all(|(key, found)| {
+            found.len() == order.len()
+                && order.iter().enumerate().all(|(at, row)| found.compare_with(at, key, *row as usize).is_eq())
+        })
+}
+
+/// Reads all pages of a segment, or of an index, and compares the zones with the values; these, if all pages are sound.
+fn check_pages(
+    table: &Arc<Table>,
+    segment: &Segment,
+    place: &str,
+    report: &mut CheckReport,
+) -> Result<Option<Vec<ColumnData>>> {
     let columns = &segment.footer.description.schema.columns;
     let mut buffers: Vec<ColumnBuffer> = columns.iter().map(|c| ColumnBuffer::new(&c.data_type)).collect();
     for group in 0..segment.group_count() {
         for page in 0..segment.page_count(group) {
             report.pages += 1;
-            if let Err(error) = read_page(table, &segment, group, page, &mut buffers) {
-                report.problems.push(format!("{}: {error}", page_place(table, &segment, at, group, page)));
+            if let Err(error) = read_page(table, segment, group, page, &mut buffers) {
+                let rows = page_rows(segment, group, page);
+                report.problems.push(format!("table {}, {place}, {rows}: {error}", table.name));
             }
         }
     }
     if buffers.iter().any(|b| b.len() != segment.rows()) {
         // Pages are missing, and reported; the aggregates cannot be compared.
-        return Ok(());
+        return Ok(None);
     }
+    let mut values = Vec::with_capacity(columns.len());
     for ((buffer, column), zones) in buffers.into_iter().zip(columns).zip(&segment.footer.zones) {
         let wrong = |reason: String| StoreError::Corrupt { file: segment.name().to_owned(), reason };
         let array = buffer.finish().map_err(|e| wrong(format!("column {}: {e}", column.name)))?;
         let data = ColumnData::from_arrays([&array], &column.data_type);
         if &ZoneMap::of(&data, segment.zone_rows()) != zones {
             let problem = wrong(format!("column {}: the zones' aggregates are not those of the values", column.name));
-            report.problems.push(format!("table {}: {problem}", table.name));
+            report.problems.push(format!("table {}, {place}: {problem}", table.name));
         }
+        values.push(data);
     }
-    Ok(())
+    Ok(Some(values))
 }
 
 /// The rows and columns that a page holds.
-fn page_place(table: &Table, segment: &Segment, at: usize, group: usize, page: usize) -> String {
+fn page_rows(segment: &Segment, group: usize, page: usize) -> String {
     let rows = segment.page_rows(group, page);
     let description = &segment.footer.description;
     let columns =
         description.groups[group].columns.iter().map(|c| description.schema.columns[*c as usize].name.as_str());
     let columns = columns.collect::<Vec<_>>().join(", ");
-    format!("table {}, segment {at}, rows {} to {} of ({columns})", table.name, rows.start, rows.end.saturating_sub(1))
+    format!("rows {} to {} of ({columns})", rows.start, rows.end.saturating_sub(1))
 }
 
 /// Reads a page past the cache, so that what is on the medium is checked.

@@ -21,7 +21,7 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushd
 use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, RowFilter, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, expected_bytes,
+    ColumnPredicate, Cursor, RowFilter, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, expected_bytes, index_asked,
     surviving_units, units,
 };
 use freestone_store::segment::zones::Bounds;
@@ -447,6 +447,11 @@ impl DataSource for FreestoneSource {
         if !self.path_filters.is_empty() {
             let words: Vec<_> = self.path_filters.iter().map(|f| f.words.as_str()).collect();
             write!(f, ", clustered={}", words.join(" AND "))?;
+        }
+        // What cannot be read now is an error of the scan, not of its words.
+        if let Ok(Some(key)) = index_asked(&self.scanned.table, &self.request(0)) {
+            let names: Vec<_> = key.iter().map(|c| self.scanned.table.schema.columns[*c].name.as_str()).collect();
+            write!(f, ", index=[{}]", names.join(", "))?;
         }
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;

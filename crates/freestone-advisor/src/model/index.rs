@@ -1,0 +1,135 @@
+//! Ordered indexes in a layout: what they take, and for which queries they name the rows.
+
+use freestone_store::design::Design;
+
+use super::geometry::Layout;
+use super::processor::Wanted;
+use super::prune::Pruned;
+use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
+use crate::profile::Form;
+use crate::statistics::{Order, TableStatistics};
+use crate::workload::{PredicateForm, Query};
+
+/// Entries of a zone of an index, as of a segment.
+const ZONE: f64 = 2048.0;
+/// The store asks an index where it names one row or fewer of so many that the zones leave, and leaves one entry open of so
+/// many.
+const NAMED_ROWS: f64 = 64.0;
+const OPEN_ROWS: f64 = 8.0;
+/// Nanoseconds to test an entry and to take its row.
+const ENTRY_NS: f64 = 3.0;
+/// Where an index's pages are asked for at once, reads are so deep.
+const DEPTH: f64 = 48.0;
+
+/// An index of a layout.
+#[derive(Debug, Clone)]
+pub struct IndexGeometry {
+    /// The columns of its key.
+    pub columns: Vec<usize>,
+    pub page_rows: f64,
+    pub page_bytes: f64,
+    pub bytes: f64,
+}
+
+impl IndexGeometry {
+    /// The index that a design has by a key: entries are sorted by the key, each with its row's number.
+    pub fn of(key: &[usize], design: &Design, statistics: &TableStatistics) -> IndexGeometry {
+        let sort = key.iter().map(|c| statistics.columns[*c].name.clone()).collect();
+        let order = Order::of(&Design { sort, cluster: vec![], levels: 0, ..design.clone() }, statistics);
+        let page_bytes = f64::from(design.page_size);
+        let forms: Vec<_> = key.iter().map(|c| statistics.chunk_form(*c, &order, false, None)).collect();
+        let number = statistics.segment_rows().min(statistics.rows as f64).max(2.0).log2().ceil() / 8.0;
+        let mut page_rows = 1024.0;
+        for _ in 0..3 {
+            let entry: f64 = number + forms.iter().map(|form| form.bytes(page_rows)).sum::<f64>();
+            page_rows = (page_bytes / entry.max(0.01)).clamp(1.0, statistics.segment_rows());
+        }
+        let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
+        // Each is a segment within a segment, with a footer and what its columns share.
+        let shared: f64 = forms.iter().map(|form| form.shared_bytes).sum();
+        let bytes = statistics.rows as f64 / page_rows * page_bytes + segments * (shared + 3.0 * page_bytes);
+        IndexGeometry { columns: key.to_vec(), page_rows, page_bytes, bytes }
+    }
+
+    /// Entries that are left of a query, and the predicates that they answer, by their places; `None` where it asks
+    /// nothing of the first column of the key.
+    fn named(&self, query: &Query, statistics: &TableStatistics) -> Option<Named> {
+        let asked =
+            |column: usize| query.predicates.iter().position(|p| p.column == column && p.form != PredicateForm::Other);
+        let (mut share, mut runs, mut is_open) = (1.0, 1.0f64, true);
+        for place in self.columns.iter().map_while(|column| asked(*column)) {
+            let predicate = &query.predicates[place];
+            let selectivity = predicate.selectivity.clamp(0.0, 1.0);
+            if is_open {
+                share *= selectivity;
+                let values = selectivity * statistics.columns[predicate.column].distinct;
+                runs *= if predicate.form == PredicateForm::In { values.max(1.0) } else { 1.0 };
+            }
+            // Behind a range, entries of later columns lie anywhere.
+            is_open &= predicate.form == PredicateForm::Equal;
+        }
+        asked(*self.columns.first()?)?;
+        let answered = (0..query.predicates.len()).filter(|at| self.columns.contains(&query.predicates[*at].column));
+        let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
+        let rows = statistics.rows as f64;
+        let (named, open) = (rows * share, (runs * ZONE * segments).min(rows));
+        let pages = ((named + open) / self.page_rows).clamp(segments, (rows / self.page_rows).max(segments));
+        Some(Named { named, open, pages, answered: answered.collect() })
+    }
+}
+
+/// What an index is asked for.
+struct Named {
+    /// Entries that pass, and those of zones with entries that do not.
+    named: f64,
+    open: f64,
+    pages: f64,
+    answered: Vec<usize>,
+}
+
+impl ScanModel {
+    /// Has the best index name the rows of a query, if the store would: of what zones leave, only the rows that are named are
+    /// looked at, and what is answered is not tested again.
+    pub(super) fn name_rows(&self, layout: &Layout, query: &Query, pruned: &mut Pruned, parts: &mut Parts) {
+        let rows = self.statistics.rows as f64;
+        let named = layout.indexes.iter().filter_map(|index| Some((index, index.named(query, &self.statistics)?)));
+        let best = named.min_by(|(_, a), (_, b)| (a.named + a.open).total_cmp(&(b.named + b.open)));
+        let Some((index, named)) = best else { return };
+        let engine = &self.profile.engine;
+        // Zones of the segments and of the index are judged before anything else.
+        let judged = (rows / GRANULE) * (query.predicates.len() + named.answered.len()) as f64;
+        parts.begin_ns += judged * engine.judge.value;
+        if named.named * NAMED_ROWS + named.open * OPEN_ROWS > rows * pruned.zones {
+            return;
+        }
+        let page_ns = engine.page(Form::Chunk).map_or(400.0, |p| p.filter_ns(1.0, 1.0) + p.decode_ns(1.0, 1.0));
+        parts.begin_ns += (named.named + named.open) * ENTRY_NS + named.pages * page_ns;
+        let uncached = self.uncached(layout, query);
+        if let Some(disk) = self.profile.hardware.disk.as_ref().filter(|_| uncached > 0.0) {
+            let read = disk.read_ns(index.page_bytes, 1.0)
+                + (named.pages - 1.0).max(0.0) * disk.read_ns(index.page_bytes, named.pages.clamp(1.0, DEPTH));
+            parts.begin_ns += uncached * read;
+            parts.bytes_read += uncached * named.pages * index.page_bytes;
+        }
+        let runs =
+            named.answered.iter().map(|at| self.statistics.run_rows(query.predicates[*at].column, &layout.order));
+        let density = named.answered.iter().map(|at| pruned.open[*at].1).product::<f64>();
+        pruned.keep(Wanted { density, run_rows: runs.fold(f64::INFINITY, f64::min).max(1.0) }, named.answered);
+    }
+}
+
+impl Pruned {
+    /// Leaves only zones with a row that is wanted.
+    fn keep(&mut self, wanted: Wanted, answered: Vec<usize>) {
+        let touched = wanted.touched(ZONE).max(1e-9);
+        // Zones that are left of a granule, or a unit, of which one is.
+        let of = |rows: f64, left: f64| wanted.touched(rows * (self.zones / left.max(1e-9)).min(1.0));
+        let (granules, units) = (of(GRANULE, self.granules), of(UNIT_ROWS, self.units));
+        self.granules *= granules;
+        self.units *= units;
+        self.zones *= touched;
+        self.density = (self.density / touched).min(1.0);
+        answered.iter().for_each(|at| self.open[*at] = (0.0, 1.0));
+        self.named = Some((Wanted { density: (wanted.density / touched).min(1.0), ..wanted }, answered));
+    }
+}

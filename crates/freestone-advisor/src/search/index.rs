@@ -1,0 +1,68 @@
+//! Ordered indexes worth having beside a layout.
+
+use super::climb::Found;
+use super::evaluate::Evaluator;
+use super::layout::Base;
+use super::order::sort_found;
+use crate::workload::PredicateForm;
+
+/// Indexes of a table at most.
+const INDEXES: usize = 3;
+/// Keys that are tried, by what they could spare, and columns of a key at most.
+const KEYS: usize = 12;
+const KEY_COLUMNS: usize = 2;
+/// Tests that pass more rows than this part are no work for an index.
+const MOST_SELECTED: f64 = 0.05;
+/// The part of the whole cost that an index has to save: it takes bytes, and time whenever rows are written.
+const LEAST_GAIN: f64 = 0.05;
+
+/// The layout with the indexes that lower its cost, the best first; `None` where none earns its place.
+pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &Found) -> Option<Found> {
+    let keys = keys(evaluator, start);
+    let mut best = start.clone();
+    for _ in best.layout.base.index.len()..INDEXES {
+        let mut round = vec![];
+        for key in keys.iter().filter(|key| !best.layout.base.index.contains(key)) {
+            let mut base: Base = best.layout.base.clone();
+            base.index.push(key.clone());
+            round.push(Found::new(evaluator, best.layout.with_base(base)));
+        }
+        sort_found(&mut round);
+        let Some(found) = round.into_iter().next() else { break };
+        if found.score.excess > best.score.excess || found.score.ms > best.score.ms * (1.0 - LEAST_GAIN) {
+            break;
+        }
+        best = found;
+    }
+    (best.layout != start.layout).then_some(best)
+}
+
+/// Keys made of columns that queries test narrowly, the narrowest first in each, by what the queries cost now.
+fn keys(evaluator: &mut Evaluator<'_>, start: &Found) -> Vec<Vec<usize>> {
+    let costs = evaluator.costs(&start.layout);
+    let mut keys: Vec<(Vec<usize>, f64)> = vec![];
+    for (known, ms) in evaluator.queries().iter().zip(costs) {
+        let mut tests: Vec<_> = known.query.predicates.iter().filter(|p| p.form != PredicateForm::Other).collect();
+        // What is tested for one value comes before ranges, behind which nothing of a key prunes.
+        tests.sort_by(|a, b| {
+            let of = |form| form != PredicateForm::Equal;
+            of(a.form).cmp(&of(b.form)).then(a.selectivity.total_cmp(&b.selectivity))
+        });
+        tests.dedup_by_key(|p| p.column);
+        for columns in 1..=tests.len().min(KEY_COLUMNS) {
+            let selected: f64 = tests[..columns].iter().map(|p| p.selectivity).product();
+            if selected > MOST_SELECTED {
+                continue;
+            }
+            let key: Vec<usize> = tests[..columns].iter().map(|p| p.column).collect();
+            let benefit = known.weight * ms.min(f64::MAX) * (1.0 - selected);
+            match keys.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, sum)) => *sum += benefit,
+                None => keys.push((key, benefit)),
+            }
+        }
+    }
+    keys.sort_by(|a, b| b.1.total_cmp(&a.1));
+    keys.truncate(KEYS);
+    keys.into_iter().map(|(key, _)| key).collect()
+}

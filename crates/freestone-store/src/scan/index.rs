@@ -1,0 +1,239 @@
+//! Rows that an ordered index names, for scans that ask for few of them.
+
+use std::sync::Arc;
+
+use freestone_codec::{Predicate, Rows, Scratch};
+
+use super::cursor::rows_left;
+use super::{ColumnPredicate, ScanMetrics, ScanRequest};
+use crate::bitmap;
+use crate::cache::PageCache;
+use crate::column::{ColumnBuffer, Decoded};
+use crate::error::Result;
+use crate::segment::zones::Verdict;
+use crate::segment::{CachedPage, Segment, SegmentIndex};
+use crate::store::Table;
+
+/// Rows that a scan passes by while an index names one of its rows, and while an entry is tested that a zone leaves open:
+/// an index is asked where that is less than what the segment's zones leave.
+const NAMED_ROWS: usize = 64;
+const OPEN_ROWS: usize = 8;
+/// From so many rows on they are put in order by a bit for each row of the segment.
+const MANY: usize = 4096;
+
+/// Rows that pass some of a scan's predicates.
+#[derive(Debug, PartialEq)]
+pub struct NamedRows {
+    /// Ascending.
+    rows: Vec<u32>,
+    /// The predicates that they pass, by their places among those that the index was asked for.
+    pub(super) passed: Vec<usize>,
+}
+
+impl NamedRows {
+    /// Which rows from `start` on are named, up to `len` of them, as bits.
+    pub(super) fn bits(&self, start: usize, len: usize) -> Vec<u64> {
+        let place = |row: usize| self.rows.partition_point(|named| (*named as usize) < row);
+        let mut bits = vec![0; bitmap::words(len)];
+        self.rows[place(start)..place(start + len)]
+            .iter()
+            .for_each(|row| bitmap::set(&mut bits, *row as usize - start));
+        bits
+    }
+}
+
+/// An index that may name a scan's rows.
+pub(super) struct Candidate<'a> {
+    index: &'a SegmentIndex,
+    entries: Arc<Segment>,
+    /// Per predicate that it answers: its place, and the column among the entries' columns.
+    tests: Vec<(usize, usize)>,
+    /// The zones that are left, their entries, and those of zones that pass as a whole.
+    zones: Vec<usize>,
+    pub(super) left: usize,
+    whole: usize,
+}
+
+impl Candidate<'_> {
+    /// Bytes of the index that naming the rows takes.
+    pub(super) fn bytes(&self) -> f64 {
+        self.index.bytes() as f64 * self.left as f64 / self.entries.rows().max(1) as f64
+    }
+
+    /// Whether every test of a column is answered.
+    pub(super) fn answers(&self, place: usize) -> bool {
+        self.tests.iter().any(|(test, _)| *test == place)
+    }
+}
+
+/// The rows that an index of the segment names for some predicates, if it is worth asking beside the `rows` that zones leave.
+pub(super) fn named_rows(
+    table: &Table,
+    segment: &Segment,
+    predicates: &[ColumnPredicate],
+    rows: impl FnOnce() -> usize,
+    metrics: &ScanMetrics,
+) -> Result<Option<NamedRows>> {
+    if segment.indexes().is_empty() || predicates.is_empty() {
+        return Ok(None);
+    }
+    let candidate = candidate(segment, predicates, rows())?;
+    candidate.map(|found| look_up(&found, predicates, table.cache(), metrics)).transpose()
+}
+
+/// The index of a segment that leaves the fewest entries, if those are few beside the `rows` that its zones leave.
+pub(super) fn candidate<'a>(
+    segment: &'a Segment,
+    predicates: &[ColumnPredicate],
+    rows: usize,
+) -> Result<Option<Candidate<'a>>> {
+    let mut best: Option<Candidate<'_>> = None;
+    for index in segment.indexes() {
+        if let Some(found) = tested(segment, index, predicates)?
+            && best.as_ref().is_none_or(|best| found.left < best.left)
+        {
+            best = Some(found);
+        }
+    }
+    Ok(best.filter(|best| best.whole * NAMED_ROWS + (best.left - best.whole) * OPEN_ROWS <= rows))
+}
+
+/// The key of an index that a scan will ask, in the first segment where it does: its columns' positions in the table.
+pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<usize>>> {
+    for at in 0..table.segments.len() {
+        let segment = table.open_segment(at)?;
+        if !segment.indexes().is_empty()
+            && let Some(found) = candidate(&segment, &request.predicates, rows_left(&segment, at, request, 1) as usize)?
+        {
+            return Ok(Some(found.index.columns().to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+/// What the zones of an index leave; `None` where nothing is asked of the first column of its key.
+fn tested<'a>(
+    segment: &Segment,
+    index: &'a SegmentIndex,
+    predicates: &[ColumnPredicate],
+) -> Result<Option<Candidate<'a>>> {
+    let asked = |column: &usize| predicates.iter().any(|p| p.column == *column);
+    if !index.columns().first().is_some_and(asked) {
+        return Ok(None);
+    }
+    let entries = index.entries(segment)?;
+    let place = |p: &ColumnPredicate| index.columns().iter().position(|c| *c == p.column);
+    let tests: Vec<(usize, usize)> =
+        predicates.iter().enumerate().filter_map(|(at, p)| Some((at, place(p)?))).collect();
+    let (mut zones, mut left, mut whole) = (vec![], 0, 0);
+    for zone in 0..entries.rows().div_ceil(entries.zone_rows()) {
+        let rows = entries.zone_rows().min(entries.rows() - zone * entries.zone_rows());
+        let verdicts = tests
+            .iter()
+            .map(|(at, column)| entries.footer.zones[*column].verdict(zone, rows, &predicates[*at].predicate));
+        let verdicts: Vec<Verdict> = verdicts.collect();
+        if !verdicts.contains(&Verdict::None) {
+            zones.push(zone);
+            left += rows;
+            whole += if verdicts.contains(&Verdict::Some) { 0 } else { rows };
+        }
+    }
+    Ok(Some(Candidate { index, entries, tests, zones, left, whole }))
+}
+
+/// The rows that an index names.
+fn look_up(
+    candidate: &Candidate<'_>,
+    predicates: &[ColumnPredicate],
+    cache: &PageCache<CachedPage>,
+    metrics: &ScanMetrics,
+) -> Result<NamedRows> {
+    let entries = &candidate.entries;
+    let zone_rows = entries.zone_rows();
+    let ranges = candidate.zones.chunk_by(|a, b| a + 1 == *b);
+    let ranges: Vec<_> = ranges
+        .map(|zones| zones[0] * zone_rows..((zones[zones.len() - 1] + 1) * zone_rows).min(entries.rows()))
+        .collect();
+    let runs = ranges.iter().map(|range| entries.pages_of(0, range.clone()));
+    let mut pages: Vec<usize> = runs.flat_map(|run| run.first..=run.last).collect();
+    pages.dedup();
+    let mut found = vec![];
+    for (page, held) in pages.iter().zip(hold(entries, &pages, cache, metrics)?) {
+        let on_page = entries.page_rows(0, *page);
+        for range in &ranges {
+            let (start, end) = (range.start.max(on_page.start), range.end.min(on_page.end));
+            if start < end {
+                let tests = candidate.tests.iter().map(|(at, column)| (*column, &predicates[*at].predicate));
+                let rows = rows_of(entries, *page, &held, (start - on_page.start, end - start), tests);
+                found.extend(rows.map_err(|reason| entries.page_error(0, *page, reason))?);
+            }
+        }
+    }
+    ScanMetrics::add(&metrics.index_segments, 1);
+    ScanMetrics::add(&metrics.index_rows, found.len());
+    Ok(NamedRows {
+        rows: ascending(found, entries.rows()),
+        passed: candidate.tests.iter().map(|(at, _)| *at).collect(),
+    })
+}
+
+/// Rows, each once, of a segment of `all` in their order.
+fn ascending(mut rows: Vec<u32>, all: usize) -> Vec<u32> {
+    if rows.len() < MANY {
+        rows.sort_unstable();
+        return rows;
+    }
+    let mut bits = vec![0; bitmap::words(all)];
+    rows.iter().for_each(|row| bitmap::set(&mut bits, *row as usize));
+    rows.clear();
+    bitmap::positions(&bits, 0, &mut rows);
+    rows
+}
+
+fn hold(
+    entries: &Segment,
+    pages: &[usize],
+    cache: &PageCache<CachedPage>,
+    metrics: &ScanMetrics,
+) -> Result<Vec<Arc<CachedPage>>> {
+    let mut held: Vec<Option<Arc<CachedPage>>> = pages.iter().map(|page| entries.cached(cache, 0, *page)).collect();
+    let missing: Vec<usize> = (0..pages.len()).filter(|at| held[*at].is_none()).collect();
+    ScanMetrics::add(&metrics.index_pages, pages.len());
+    let pending = entries.start(&missing.iter().map(|at| (0, pages[*at])).collect::<Vec<_>>());
+    for (at, bytes) in missing.into_iter().zip(pending.wait()) {
+        let bytes = bytes?;
+        ScanMetrics::add(&metrics.pages_read, 1);
+        ScanMetrics::add(&metrics.bytes_read, bytes.len());
+        held[at] = Some(entries.admit(cache, (0, pages[at]), bytes)?);
+    }
+    Ok(held.into_iter().flatten().collect())
+}
+
+/// Rows that entries `start`, …, `start + len - 1` of a page name, as far as they pass the tests.
+fn rows_of<'a>(
+    entries: &Segment,
+    page: usize,
+    held: &CachedPage,
+    (start, len): (usize, usize),
+    tests: impl Iterator<Item = (usize, &'a Predicate)>,
+) -> Result<Vec<u32>, String> {
+    let view = entries.view(0, held);
+    let mut scratch = Scratch::default();
+    let mut selection = bitmap::ones(len);
+    for (column, predicate) in tests {
+        let (_, place) = entries.place(column);
+        view.filter(place, predicate, start, len, &mut selection, &mut scratch)?;
+    }
+    let mut passing = vec![];
+    bitmap::positions(&selection, start as u32, &mut passing);
+    let columns = &entries.footer.description.schema.columns;
+    let row = columns.len() - 1;
+    let mut buffers = [ColumnBuffer::new(&columns[row].data_type)];
+    view.decode(&[(0, entries.place(row).1)], Rows::Positions(&passing), &mut buffers, &mut scratch)?;
+    let [buffer] = buffers;
+    let Decoded::U32(rows) = buffer.decoded else { return Err("its rows are not numbers".into()) };
+    match rows.iter().find(|row| **row as usize >= entries.rows()) {
+        Some(row) => Err(format!("page {page} of the index names row {row} of {}", entries.rows())),
+        None => Ok(rows),
+    }
+}

@@ -1,0 +1,139 @@
+//! Ordered indexes: which rows of a segment have which values of a key.
+//!
+//! An index of a segment is a segment itself, within the same file: its rows are the entries, sorted by the key, each with
+//! the columns of the key and the row that has them. So it is encoded, checked and cached as every segment, and its zones
+//! lead to the entries of a value as an inner node of a tree would. It is read from the medium when it is first used.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow_schema::DataType;
+
+use super::Segment;
+use super::footer::IndexDescription;
+use super::writer::{parallel, write_segment};
+use crate::cluster::SegmentClustering;
+use crate::column::{ColumnData, Physical};
+use crate::design::{Design, Preset};
+use crate::error::{Result, StoreError};
+use crate::media::{self, Pending, ReadFile, ReadRequest};
+use crate::scan::GRANULE_ROWS;
+use crate::schema::{Column, TableSchema};
+use crate::store::sort_order;
+
+/// Columns of the keys of a design's indexes, and each index's bytes. Segments of a granule have none: it is scanned as fast.
+pub(super) fn write(
+    schema: &TableSchema,
+    design: &Design,
+    columns: &[ColumnData],
+    threads: usize,
+) -> Result<Vec<(Vec<u32>, Vec<u8>)>> {
+    if columns.first().is_none_or(|column| column.len() <= GRANULE_ROWS) {
+        return Ok(vec![]);
+    }
+    parallel(&design.index, threads, |names| {
+        let key = names.iter().map(|name| schema.index_of(name)).collect::<Result<Vec<usize>>>()?;
+        let order = sort_order(&key.iter().map(|c| &columns[*c]).collect::<Vec<_>>());
+        let mut entries: Vec<ColumnData> = key.iter().map(|c| columns[*c].permute(&order)).collect();
+        let rows = order.into_iter().map(i64::from).collect();
+        entries.push(ColumnData { values: Physical::Int(rows), validity: None });
+        let entry_design = Design { page_size: design.page_size, sort: names.clone(), ..Design::preset(Preset::Pax) };
+        let schema = entry_schema(schema, &key);
+        let bytes = write_segment(&schema, &entry_design, &entries, SegmentClustering::default(), 1)?;
+        Ok((key.into_iter().map(|c| c as u32).collect(), bytes))
+    })
+}
+
+/// The columns of an index: those of the key, then the row's number.
+fn entry_schema(schema: &TableSchema, key: &[usize]) -> TableSchema {
+    let row = Column { name: "row".into(), data_type: DataType::UInt32, nullable: false };
+    let columns = key.iter().map(|c| schema.columns[*c].clone()).chain([row]).collect();
+    TableSchema { columns, ..TableSchema::default() }
+}
+
+/// An index of a segment, opened when it is used.
+#[derive(Debug)]
+pub struct SegmentIndex {
+    description: IndexDescription,
+    columns: Vec<usize>,
+    opened: OnceLock<Arc<Segment>>,
+}
+
+impl SegmentIndex {
+    /// `end` is where the index must have ended in the file.
+    pub(super) fn new(description: IndexDescription, end: u64) -> Result<Self, String> {
+        let (offset, bytes) = (description.offset, description.bytes);
+        if offset.checked_add(bytes).is_none_or(|index_end| index_end > end) {
+            return Err(format!("an index of {bytes} bytes at byte {offset} lies behind the end of the file"));
+        }
+        let columns = description.columns.iter().map(|c| *c as usize).collect();
+        Ok(SegmentIndex { description, columns, opened: OnceLock::new() })
+    }
+
+    /// The columns of the key, by their positions in the table.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Bytes of the index in the segment's file.
+    pub fn bytes(&self) -> u64 {
+        self.description.bytes
+    }
+
+    /// An error unless zeros fill the file's page behind the index: nothing else tells that a byte there is another.
+    pub(crate) fn check_padding(&self, segment: &Segment) -> Result<()> {
+        let end = self.description.offset + self.description.bytes;
+        let mut padding = vec![0; (end.next_multiple_of(segment.page_size() as u64) - end) as usize];
+        segment.file().read_at(end, &mut padding)?;
+        match padding.iter().position(|byte| *byte != 0) {
+            None => Ok(()),
+            Some(at) => {
+                let reason = format!("at byte {}: not a zero, behind an index", end + at as u64);
+                Err(StoreError::Corrupt { file: segment.name().to_owned(), reason })
+            }
+        }
+    }
+
+    /// The entries of `segment`'s rows: the columns of the key, sorted, then the row of each entry.
+    pub fn entries(&self, segment: &Segment) -> Result<Arc<Segment>> {
+        if let Some(known) = self.opened.get() {
+            return Ok(known.clone());
+        }
+        let (offset, len) = (self.description.offset, self.description.bytes);
+        let part = Part { file: segment.file().clone(), offset, len };
+        let first_page = (offset / segment.page_size() as u64) as u32;
+        let entries = Segment::open_at(segment.id, segment.name(), Arc::new(part), first_page)?;
+        let (found, of) = (&entries.footer.description, &segment.footer.description);
+        if found.rows != of.rows
+            || found.page_size != of.page_size
+            || found.schema != entry_schema(&of.schema, &self.columns)
+            || entries.group_count() != 1
+        {
+            let reason = format!("the index at byte {offset} is not one of this segment's rows");
+            return Err(StoreError::Corrupt { file: segment.name().to_owned(), reason });
+        }
+        Ok(self.opened.get_or_init(|| Arc::new(entries)).clone())
+    }
+}
+
+/// A part of a file that is read as a file.
+#[derive(Debug)]
+struct Part {
+    file: Arc<dyn ReadFile>,
+    offset: u64,
+    len: u64,
+}
+
+impl ReadFile for Part {
+    fn len(&self) -> media::Result<u64> {
+        Ok(self.len)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> media::Result<()> {
+        self.file.read_at(self.offset + offset, into)
+    }
+
+    fn start(&self, requests: &[ReadRequest]) -> Pending {
+        let moved: Vec<_> = requests.iter().map(|r| ReadRequest { offset: self.offset + r.offset, ..*r }).collect();
+        self.file.start(&moved)
+    }
+}
