@@ -97,8 +97,9 @@ pub fn choose(values: &Values<'_>, validity: Option<&[u64]>, options: &ChooseOpt
     }
     let mut weighed = weigh.weighed;
     weighed.sort_by(|(_, a), (_, b)| score(a, options).total_cmp(&score(b, options)));
-    if let Some(at) = block_that_pays(&weighed) {
-        weighed[..=at].rotate_right(1);
+    // A row of a block takes decoding all of it: it is never chosen for a little.
+    if let Some(first) = block_that_pays(&weighed).or_else(|| weighed.iter().position(|(_, c)| !is_block(c))) {
+        weighed[..=first].rotate_right(1);
     }
     let Some((shared, best)) = weighed.first() else {
         return Ok(Choice {
@@ -124,11 +125,14 @@ fn score(candidate: &Candidate, options: &ChooseOptions) -> f64 {
     candidate.bytes_per_value + candidate.decode_ns_per_value * options.bytes_per_ns
 }
 
+fn is_block(candidate: &Candidate) -> bool {
+    candidate.plan.encoding == Encoding::Block
+}
+
 /// The Zstandard plan to put first: the smallest, if it is small enough against everything else.
 fn block_that_pays(weighed: &[(Option<Shared>, Candidate)]) -> Option<usize> {
     let bytes = |i: &usize| weighed[*i].1.bytes_per_value;
-    let (blocks, others): (Vec<usize>, Vec<usize>) =
-        (0..weighed.len()).partition(|i| weighed[*i].1.plan.encoding == Encoding::Block);
+    let (blocks, others): (Vec<usize>, Vec<usize>) = (0..weighed.len()).partition(|i| is_block(&weighed[*i].1));
     let smallest = |list: Vec<usize>| list.into_iter().min_by(|a, b| bytes(a).total_cmp(&bytes(b)));
     let (block, other) = (smallest(blocks)?, smallest(others)?);
     (bytes(&block) <= bytes(&other) * BLOCK_GAIN).then_some(block)

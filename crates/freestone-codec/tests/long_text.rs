@@ -24,3 +24,45 @@ fn a_value_that_does_not_fit_at_all() {
         }
     }
 }
+
+/// Texts of words, of few or many, sorted or not. Zstandard is chosen where it saves much, and nowhere else, since each row of
+/// its blocks takes decoding all of one.
+#[test]
+fn blocks_are_chosen_only_where_they_save_much() {
+    let mut state = 11u64;
+    let mut next = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let (mut chosen, mut close) = (0, 0);
+    for (vocabulary, words, sorted) in
+        (0..24).map(|case| ([20, 100, 700, 5000][case % 4], 2 + case / 8 * 3, case / 4 % 2))
+    {
+        let mut word = || (0..3 + next(8)).map(|_| char::from(b'a' + next(26) as u8)).chain([' ']).collect::<String>();
+        let list: Vec<String> = (0..vocabulary).map(|_| word()).collect();
+        let mut texts: Vec<String> =
+            (0..20_000).map(|_| (0..words).map(|_| list[next(vocabulary)].as_str()).collect()).collect();
+        if sorted == 1 {
+            texts.sort();
+        }
+        let ends = texts.iter().scan(0, |end, text| {
+            *end += text.len() as u32;
+            Some(*end)
+        });
+        let (offsets, data): (Vec<u32>, _) = (std::iter::once(0).chain(ends).collect(), texts.concat().into_bytes());
+        let values = Values::Bytes(BytesSlice { offsets: &offsets, data: &data });
+        let options = ChooseOptions { chunk_bytes: 32_000, bytes_per_ns: 0.1, allow_block: true, wanted: None };
+        let choice = choose(&values, None, &options).unwrap();
+        let is_block = |plan: ColumnPlan| plan.encoding == Encoding::Block;
+        let least = |block: bool| {
+            let of_kind = choice.considered.iter().filter(|c| is_block(c.plan) == block);
+            of_kind.map(|c| c.bytes_per_value).fold(f64::INFINITY, f64::min)
+        };
+        let (block, other) = (least(true), least(false));
+        println!("{words} of {vocabulary} words: {block:.2} and {other:.2} bytes, {:?}", choice.plan);
+        assert!(is_block(choice.plan) == (block <= 0.85 * other), "{block} and {other} bytes: {:?}", choice.plan);
+        chosen += usize::from(is_block(choice.plan));
+        close += usize::from((0.85..1.0).contains(&(block / other)));
+    }
+    assert!(chosen > 2 && close > 2, "{chosen} chosen, {close} close");
+}

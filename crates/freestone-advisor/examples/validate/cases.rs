@@ -195,6 +195,13 @@ pub fn designs(table: &RandomTable, random: &mut StdRng) -> Vec<Design> {
         }
         designs.push(design(&options, table));
     }
+    // The last once more, with an index of each column.
+    let columns: Vec<String> = table.schema.columns.iter().map(|column| format!("({})", column.name)).collect();
+    let index = Some(("index".to_owned(), columns.join(", ")));
+    let last = designs[COUNT - 1].clone();
+    let options: Vec<_> =
+        last.to_options().into_iter().map(|(name, value)| (name.to_owned(), value)).chain(index).collect();
+    designs.push(design(&options, table));
     designs
 }
 

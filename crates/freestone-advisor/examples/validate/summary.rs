@@ -175,7 +175,8 @@ fn by_page(cases: &[Case]) {
         let preset = case.design.split("design = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
         let page = case.design.split("page = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
         let sorted = if case.design.contains("sort = ") { " sorted" } else { "" };
-        kinds.entry(format!("{preset} {page}{sorted}")).or_default().push(case);
+        let indexed = if case.design.contains("index = ") { " indexed" } else { "" };
+        kinds.entry(format!("{preset} {page}{sorted}{indexed}")).or_default().push(case);
     }
     for (kind, cases) in kinds {
         let mut errors: Vec<f64> = cases.iter().map(|c| c.error() * 100.0).collect();

@@ -6,16 +6,18 @@ use super::geometry::Layout;
 use super::processor::Wanted;
 use super::prune::Pruned;
 use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
-use crate::profile::Form;
+use crate::profile::{Family, Form};
 use crate::statistics::{Order, TableStatistics};
 use crate::workload::{PredicateForm, Query};
 
 /// Entries of a zone of an index, as of a segment.
 const ZONE: f64 = 2048.0;
-/// The store asks an index where it names one row or fewer of so many that the zones leave, and leaves one entry open of so
-/// many.
+/// The store asks an index where it names one row or fewer of so many that the zones leave; of fewer where their test is dear, or
+/// where an entry is only tested.
 const NAMED_ROWS: f64 = 64.0;
-const OPEN_ROWS: f64 = 8.0;
+const TESTED_ROWS: f64 = 8.0;
+/// Nanoseconds to ask an index at all.
+const ASK_NS: f64 = 10_000.0;
 /// Nanoseconds to test an entry and to take its row.
 const ENTRY_NS: f64 = 3.0;
 /// Where an index's pages are asked for at once, reads are so deep.
@@ -99,11 +101,11 @@ impl ScanModel {
         // Zones of the segments and of the index are judged before anything else.
         let judged = (rows / GRANULE) * (query.predicates.len() + named.answered.len()) as f64;
         parts.begin_ns += judged * engine.judge.value;
-        if named.named * NAMED_ROWS + named.open * OPEN_ROWS > rows * pruned.zones {
+        if !self.asks(layout, query, &named, pruned) {
             return;
         }
         let page_ns = engine.page(Form::Chunk).map_or(400.0, |p| p.filter_ns(1.0, 1.0) + p.decode_ns(1.0, 1.0));
-        parts.begin_ns += (named.named + named.open) * ENTRY_NS + named.pages * page_ns;
+        parts.begin_ns += ASK_NS + (named.named + named.open) * ENTRY_NS + named.pages * page_ns;
         let uncached = self.uncached(layout, query);
         if let Some(disk) = self.profile.hardware.disk.as_ref().filter(|_| uncached > 0.0) {
             let read = disk.read_ns(index.page_bytes, 1.0)
@@ -115,6 +117,17 @@ impl ScanModel {
             named.answered.iter().map(|at| self.statistics.run_rows(query.predicates[*at].column, &layout.order));
         let density = named.answered.iter().map(|at| pruned.open[*at].1).product::<f64>();
         pruned.keep(Wanted { density, run_rows: runs.fold(f64::INFINITY, f64::min).max(1.0) }, named.answered);
+    }
+
+    /// Whether the store would ask an index.
+    fn asks(&self, layout: &Layout, query: &Query, named: &Named, pruned: &Pruned) -> bool {
+        let is_dear = |at: &usize| {
+            let column = query.predicates[*at].column;
+            let is_coded = matches!(layout.columns[column].family, Family::TextDictionary | Family::TextDictionaryRle);
+            self.statistics.columns[column].is_text() && !is_coded
+        };
+        let each = if named.answered.iter().any(is_dear) { TESTED_ROWS } else { NAMED_ROWS };
+        named.named * each + named.open * TESTED_ROWS <= self.statistics.rows as f64 * pruned.zones
     }
 }
 

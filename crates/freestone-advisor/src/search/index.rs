@@ -16,15 +16,17 @@ const MOST_SELECTED: f64 = 0.05;
 /// The part of the whole cost that an index has to save: it takes bytes, and time whenever rows are written.
 const LEAST_GAIN: f64 = 0.05;
 
-/// The layout with the indexes that lower its cost, the best first; `None` where none earns its place.
+/// The layout with the indexes that lower its cost, the best first, and without those that do not; `None` where these are those
+/// that it has.
 pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &Found) -> Option<Found> {
-    let keys = keys(evaluator, start);
-    let mut best = start.clone();
+    let mut best = needed(evaluator, start.clone());
+    let keys = keys(evaluator, &best);
     for _ in best.layout.base.index.len()..INDEXES {
         let mut round = vec![];
         for key in keys.iter().filter(|key| !best.layout.base.index.contains(key)) {
             let mut base: Base = best.layout.base.clone();
             base.index.push(key.clone());
+            base.index.sort_unstable();
             round.push(Found::new(evaluator, best.layout.with_base(base)));
         }
         sort_found(&mut round);
@@ -35,6 +37,19 @@ pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &Found) -> Option<Fo
         best = found;
     }
     (best.layout != start.layout).then_some(best)
+}
+
+/// The layout without indexes that save too little.
+fn needed(evaluator: &mut Evaluator<'_>, mut found: Found) -> Found {
+    for at in (0..found.layout.base.index.len()).rev() {
+        let mut base = found.layout.base.clone();
+        base.index.remove(at);
+        let without = Found::new(evaluator, found.layout.with_base(base));
+        if without.score.ms * (1.0 - LEAST_GAIN) < found.score.ms {
+            found = without;
+        }
+    }
+    found
 }
 
 /// Keys made of columns that queries test narrowly, the narrowest first in each, by what the queries cost now.

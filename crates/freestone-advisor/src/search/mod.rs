@@ -2,8 +2,8 @@
 //!
 //! Groups and orders depend on one another, so they take turns: orders are chosen for the extreme layouts, groups are climbed
 //! from both ends under the best of them ([`climb`]), orders are chosen anew for what was found, and a last climb takes any
-//! step (merge, split, shift). Page sizes and the medium come after that, as they change all designs alike, and indexes last:
-//! they help where everything else left a query to look for few rows among many.
+//! step (merge, split, shift). Page sizes and the medium come after that, as they change all designs alike. Indexes come
+//! first, beside the orders that are there, and again last, where everything else left a query to look for few rows among many.
 
 pub mod climb;
 pub mod copies;
@@ -20,6 +20,9 @@ use serde::{Deserialize, Serialize};
 pub use climb::{Found, Steps, climb, exhaustive};
 pub use evaluate::{Evaluator, Score};
 pub use layout::{Base, Layout, Names};
+
+/// Layouts in one order, with the same indexes, among those that are found.
+const SAME_ORDER: usize = 3;
 
 /// Axes that the user has decided; `None` leaves the choice to the search.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -75,6 +78,10 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
     let mut pool = yardsticks(evaluator, &now, options);
     // A model may have to encode its sample anew for each order, which is dear on wide tables: fewer layouts are ordered.
     let few = if evaluator.columns() > 16 { 1 } else { 3 };
+    // Orders that indexes make needless are not taken for their sake.
+    let first: Vec<Found> = pool.iter().take(few).cloned().collect();
+    pool.extend(with_indexes(evaluator, &first, options));
+    order::sort_found(&mut pool);
     let starts = ordered(evaluator, &pool[..pool.len().min(few + 1)], options);
     pool.extend(starts.iter().cloned());
     if options.pins.groups.is_none() {
@@ -94,24 +101,34 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
     order::sort_found(&mut pool);
     refine(evaluator, &mut pool, options);
     order::sort_found(&mut pool);
-    if options.pins.index.is_none() {
-        let best: Vec<Found> = pool.iter().take(few).cloned().collect();
-        pool.extend(best.iter().filter_map(|found| index::indexed(evaluator, found)));
-        order::sort_found(&mut pool);
-    }
+    let best: Vec<Found> = pool.iter().take(few).cloned().collect();
+    pool.extend(with_indexes(evaluator, &best, options));
+    order::sort_found(&mut pool);
     let mut pool = distinct(pool);
     pool.truncate(options.limits.designs.max(1));
     pool
 }
 
-/// Of layouts that differ in page size and levels alone, the best.
+/// The layouts with the indexes that suit them, where those are others than they have; nothing where the user has decided.
+fn with_indexes(evaluator: &mut Evaluator<'_>, found: &[Found], options: &SearchOptions) -> Vec<Found> {
+    match options.pins.index {
+        Some(_) => vec![],
+        None => found.iter().filter_map(|found| index::indexed(evaluator, found)).collect(),
+    }
+}
+
+/// Of layouts that differ in page size and levels alone, the best; and of those in one order with the same indexes, few.
 fn distinct(pool: Vec<Found>) -> Vec<Found> {
     let mut seen: Vec<Layout> = vec![];
     let mut kept = vec![];
     for found in pool {
         let base = Base { page_size: PAGE_SIZE_DEFAULT, levels: 0, ..found.layout.base.clone() };
         let kind = found.layout.with_base(base);
-        if !seen.contains(&kind) {
+        let of_order = seen.iter().filter(|seen| {
+            let (a, b) = (&seen.base, &kind.base);
+            (&a.sort, &a.cluster, &a.index) == (&b.sort, &b.cluster, &b.index)
+        });
+        if of_order.count() < SAME_ORDER && !seen.contains(&kind) {
             seen.push(kind);
             kept.push(found);
         }

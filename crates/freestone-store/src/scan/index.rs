@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use freestone_codec::{Predicate, Rows, Scratch};
+use freestone_codec::{Kind, Predicate, Rows, Scratch};
 
 use super::cursor::rows_left;
 use super::{ColumnPredicate, ScanMetrics, ScanRequest};
@@ -10,14 +10,16 @@ use crate::bitmap;
 use crate::cache::PageCache;
 use crate::column::{ColumnBuffer, Decoded};
 use crate::error::Result;
+use crate::schema::kind;
 use crate::segment::zones::Verdict;
 use crate::segment::{CachedPage, Segment, SegmentIndex};
 use crate::store::Table;
 
-/// Rows that a scan passes by while an index names one of its rows, and while an entry is tested that a zone leaves open:
-/// an index is asked where that is less than what the segment's zones leave.
+/// Rows that a scan passes by while an index names one of its rows; and fewer where their test is dear, of texts that the segment
+/// has no dictionary of, or where an entry is only tested, at the ends of a range. An index is asked where that is less than
+/// what the segment's zones leave.
 const NAMED_ROWS: usize = 64;
-const OPEN_ROWS: usize = 8;
+const TESTED_ROWS: usize = 8;
 /// From so many rows on they are put in order by a bit for each row of the segment.
 const MANY: usize = 4096;
 
@@ -48,16 +50,28 @@ pub(super) struct Candidate<'a> {
     entries: Arc<Segment>,
     /// Per predicate that it answers: its place, and the column among the entries' columns.
     tests: Vec<(usize, usize)>,
-    /// The zones that are left, their entries, and those of zones that pass as a whole.
+    /// The zones that are left, and their entries.
     zones: Vec<usize>,
     pub(super) left: usize,
-    whole: usize,
 }
 
 impl Candidate<'_> {
     /// Bytes of the index that naming the rows takes.
     pub(super) fn bytes(&self) -> f64 {
         self.index.bytes() as f64 * self.left as f64 / self.entries.rows().max(1) as f64
+    }
+
+    /// Rows that a scan of `segment` passes by meanwhile.
+    fn cost(&self, segment: &Segment, predicates: &[ColumnPredicate]) -> usize {
+        let is_dear = |(at, _): &(usize, usize)| {
+            let column = predicates[*at].column;
+            let data_type = &segment.footer.description.schema.columns[column].data_type;
+            kind(data_type) == Kind::Bytes && segment.dictionary(column).is_none()
+        };
+        let named = if self.tests.iter().any(is_dear) { TESTED_ROWS } else { NAMED_ROWS };
+        let ranges = self.zones.chunk_by(|a, b| a + 1 == *b).count();
+        let ends = self.left.min(2 * ranges * self.entries.zone_rows());
+        ends * TESTED_ROWS + (self.left - ends) * named
     }
 
     /// Whether every test of a column is answered.
@@ -95,7 +109,7 @@ pub(super) fn candidate<'a>(
             best = Some(found);
         }
     }
-    Ok(best.filter(|best| best.whole * NAMED_ROWS + (best.left - best.whole) * OPEN_ROWS <= rows))
+    Ok(best.filter(|best| best.cost(segment, predicates) <= rows))
 }
 
 /// The key of an index that a scan will ask, in the first segment where it does: its columns' positions in the table.
@@ -125,20 +139,18 @@ fn tested<'a>(
     let place = |p: &ColumnPredicate| index.columns().iter().position(|c| *c == p.column);
     let tests: Vec<(usize, usize)> =
         predicates.iter().enumerate().filter_map(|(at, p)| Some((at, place(p)?))).collect();
-    let (mut zones, mut left, mut whole) = (vec![], 0, 0);
+    let (mut zones, mut left) = (vec![], 0);
     for zone in 0..entries.rows().div_ceil(entries.zone_rows()) {
         let rows = entries.zone_rows().min(entries.rows() - zone * entries.zone_rows());
-        let verdicts = tests
-            .iter()
-            .map(|(at, column)| entries.footer.zones[*column].verdict(zone, rows, &predicates[*at].predicate));
-        let verdicts: Vec<Verdict> = verdicts.collect();
-        if !verdicts.contains(&Verdict::None) {
+        let rules_out = |(at, column): &(usize, usize)| {
+            entries.footer.zones[*column].verdict(zone, rows, &predicates[*at].predicate) == Verdict::None
+        };
+        if !tests.iter().any(rules_out) {
             zones.push(zone);
             left += rows;
-            whole += if verdicts.contains(&Verdict::Some) { 0 } else { rows };
         }
     }
-    Ok(Some(Candidate { index, entries, tests, zones, left, whole }))
+    Ok(Some(Candidate { index, entries, tests, zones, left }))
 }
 
 /// The rows that an index names.

@@ -23,7 +23,7 @@ const QUERIES: usize = 24;
 
 /// Measures the current design and the best predicted ones, and ranks the advice by that.
 pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workload) -> Result<()> {
-    let others: Vec<Design> = advice.designs.iter().map(|p| &p.design).take(DESIGNS).cloned().collect();
+    let others = unlike(advice.designs.iter().map(|p| &p.design));
     if others.is_empty() {
         // Nothing is advised that was not measured beside a design.
         advice.copies = None;
@@ -45,6 +45,15 @@ pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workl
         advice.confirm_copies(&of_advised)?;
     }
     Ok(())
+}
+
+/// The best designs, of which the last is in another order, or has other indexes, than those before it, if there is such a one.
+fn unlike<'a>(designs: impl Iterator<Item = &'a Design>) -> Vec<Design> {
+    let (best, mut rest): (Vec<_>, Vec<_>) = designs.cloned().enumerate().partition(|(at, _)| at + 1 < DESIGNS);
+    let is_like = |a: &Design, b: &Design| (&a.sort, &a.cluster, &a.index) == (&b.sort, &b.cluster, &b.index);
+    let other = rest.iter().position(|(_, design)| !best.iter().any(|(_, known)| is_like(known, design)));
+    let last = (!rest.is_empty()).then(|| rest.swap_remove(other.unwrap_or(0)));
+    best.into_iter().chain(last).map(|(_, design)| design).collect()
 }
 
 /// A query goes to a copy that there is where that is faster.
