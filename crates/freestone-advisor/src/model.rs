@@ -259,7 +259,9 @@ impl CostModel for ScanModel {
     fn bytes_of(&self, design: &Design, columns: &[usize]) -> f64 {
         let layout = self.layout(design);
         let rows = self.statistics.rows as f64;
-        columns.iter().map(|c| rows * layout.columns[*c].bytes + layout.columns[*c].shared_bytes).sum()
+        let of_columns = columns.iter().map(|c| rows * layout.columns[*c].bytes + layout.columns[*c].shared_bytes);
+        let indexes = layout.indexes.iter().filter(|index| index.columns.iter().all(|c| columns.contains(c)));
+        of_columns.sum::<f64>() + indexes.map(|index| index.bytes).sum::<f64>()
     }
 
     fn conversion(&self, design: &Design) -> Cost {

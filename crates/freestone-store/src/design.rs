@@ -457,7 +457,7 @@ fn parse_lists(option: &str, value: &str, schema: &TableSchema) -> Result<Vec<Ve
 
 /// The keys of indexes: one, `a, b`, or several, `(a), (b, c)`.
 fn parse_index(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
-    let keys = match value.starts_with('(') {
+    let keys = match value.trim_start().starts_with('(') {
         true => parse_lists("index", value, schema)?,
         false => Vec::from_iter(Some(parse_columns(value, schema)?).filter(|key| !key.is_empty())),
     };

@@ -73,10 +73,13 @@ impl Advice {
             let key = |p: &Proposal| p.measured_ms.unwrap_or(f64::INFINITY);
             key(a).total_cmp(&key(b))
         });
-        // Of those that a sample cannot tell from the best, the smallest comes first.
+        // Of those that a sample cannot tell from the best, the smallest comes first, if it is smaller by as much.
+        let bytes = self.designs[0].bytes;
         let least = self.designs[0].measured_ms.unwrap_or(f64::INFINITY) / (1.0 - WORTH);
         let alike = self.designs.iter().take_while(|p| p.measured_ms.is_some_and(|ms| ms < least)).enumerate();
-        if let Some((smallest, _)) = alike.min_by(|(_, a), (_, b)| a.bytes.total_cmp(&b.bytes)) {
+        if let Some((smallest, found)) = alike.min_by(|(_, a), (_, b)| a.bytes.total_cmp(&b.bytes))
+            && found.bytes < bytes * (1.0 - WORTH)
+        {
             self.designs[..=smallest].rotate_right(1);
         }
         let best = self.designs.first().and_then(|p| at(&p.design)).expect("one of them was measured, and it is first");

@@ -8,14 +8,15 @@ use super::prune::Pruned;
 use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
 use crate::profile::{Family, Form};
 use crate::statistics::{Order, TableStatistics};
-use crate::workload::{PredicateForm, Query};
+use crate::workload::{PredicateForm, Query, QueryPredicate};
 
 /// Entries of a zone of an index, as of a segment.
 const ZONE: f64 = 2048.0;
 /// The store asks an index where it names one row or fewer of so many that the zones leave; of fewer where their test is dear, or
 /// where an entry is only tested.
 const NAMED_ROWS: f64 = 64.0;
-const TESTED_ROWS: f64 = 8.0;
+const NAMED_TEXTS: f64 = 8.0;
+const TESTED_ROWS: f64 = 4.0;
 /// Nanoseconds to ask an index at all.
 const ASK_NS: f64 = 10_000.0;
 /// Nanoseconds to test an entry and to take its row.
@@ -71,7 +72,8 @@ impl IndexGeometry {
             is_open &= predicate.form == PredicateForm::Equal;
         }
         asked(*self.columns.first()?)?;
-        let answered = (0..query.predicates.len()).filter(|at| self.columns.contains(&query.predicates[*at].column));
+        let is_answered = |p: &QueryPredicate| p.form != PredicateForm::Other && self.columns.contains(&p.column);
+        let answered = (0..query.predicates.len()).filter(|at| is_answered(&query.predicates[*at]));
         let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
         let rows = statistics.rows as f64;
         let (named, open) = (rows * share, (runs * ZONE * segments).min(rows));
@@ -126,7 +128,7 @@ impl ScanModel {
             let is_coded = matches!(layout.columns[column].family, Family::TextDictionary | Family::TextDictionaryRle);
             self.statistics.columns[column].is_text() && !is_coded
         };
-        let each = if named.answered.iter().any(is_dear) { TESTED_ROWS } else { NAMED_ROWS };
+        let each = if named.answered.iter().any(is_dear) { NAMED_TEXTS } else { NAMED_ROWS };
         named.named * each + named.open * TESTED_ROWS <= self.statistics.rows as f64 * pruned.zones
     }
 }

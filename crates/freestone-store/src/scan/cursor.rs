@@ -23,6 +23,9 @@ use crate::segment::zones::Verdict;
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
+/// An index that is asked for dynamic filters is asked by as many threads, as far as is known: each has to gain by itself.
+const ASKING_THREADS: usize = 4;
+
 /// Pages of one segment that the cursor holds: per group, the last ones it used.
 type Held = Vec<Vec<(usize, Arc<CachedPage>)>>;
 
@@ -174,6 +177,17 @@ impl Cursor {
         Ok(())
     }
 
+    /// The rows that all zones leave, and an index that was asked for dynamic filters.
+    fn selected(&self, granule: &Granule<'_>, named: Option<&NamedRows>) -> Vec<u64> {
+        let mut selection = judge_all(granule, &self.request).selection;
+        let mut by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
+        if let Some(named) = named {
+            by_dynamic.narrow(granule, named);
+        }
+        selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
+        selection
+    }
+
     fn refresh_dynamic(&mut self) -> Result<()> {
         // Threads that come together share the work: each translates what no other is at.
         self.request.dynamic.iter().for_each(|filter| filter.prepare());
@@ -196,11 +210,14 @@ impl Cursor {
         Ok(())
     }
 
-    /// Asks an index for the rows that dynamic filters leave of a unit's segment, once for each segment.
+    /// Asks an index for the rows that dynamic filters leave of a unit's segment: each thread for itself, whenever it comes to
+    /// another segment or the filters change.
     fn name_dynamic(&mut self, table: &Table, segment: &Segment, unit: &Unit) -> Result<()> {
         let is_known = self.dynamic_named.as_ref().is_some_and(|(of, _)| *of == segment.id);
         if !is_known {
-            let rows = || rows_left(segment, unit.segment, &self.request, 1) as usize;
+            let whole = Unit::new(unit.segment, 0..segment.rows() as u32);
+            let left = |granule| bitmap::count(&self.selected(&granule, None));
+            let rows = || Granule::of(segment, &whole).map(left).sum::<usize>() / ASKING_THREADS;
             let named = match unit.named {
                 Some(_) => None,
                 None => named_rows(table, segment, &self.dynamic_predicates, rows, &self.metrics)?,
@@ -568,19 +585,23 @@ impl Cursor {
     /// (column prefetch, Halverson 3.1).
     fn read_ahead(&mut self, table: &Table, unit: &Unit) -> Result<()> {
         let segment = table.open_segment(unit.segment)?;
+        let named = match &self.dynamic_named {
+            Some((of, named)) if *of == segment.id => named.as_ref(),
+            // Which rows are wanted of another segment is known when it is asked for.
+            _ if !self.dynamic_predicates.is_empty() && !segment.indexes().is_empty() => return Ok(()),
+            _ => None,
+        };
         let is_passed = |at: &usize| unit.named.as_ref().is_some_and(|named| named.passed.contains(at));
         let open = self.request.predicates.iter().enumerate().filter(|(at, _)| !is_passed(at));
         let filtered: Vec<usize> = open.map(|(_, p)| p.column).collect();
         let columns = if filtered.is_empty() { &self.request.projection } else { &filtered };
         let mut pages = vec![];
         for granule in Granule::of(&segment, unit) {
-            let judged = judge_all(&granule, &self.request);
+            let selection = self.selected(&granule, named);
             for column in columns {
                 let (group, _) = segment.place(*column);
                 let run = segment.pages_of(group, granule.start..granule.start + granule.len);
-                for page in
-                    (run.first..=run.last).filter(|page| any_selected(&granule, group, *page, &judged.selection))
-                {
+                for page in (run.first..=run.last).filter(|page| any_selected(&granule, group, *page, &selection)) {
                     if pages.last() != Some(&(group, page))
                         && !pages.contains(&(group, page))
                         && !segment.is_cached(table.cache(), group, page)

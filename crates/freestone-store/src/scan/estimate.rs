@@ -25,7 +25,7 @@ pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Re
     let mut bytes = 0.0;
     for (at, left) in left.iter().enumerate() {
         let segment = table.open_segment(at)?;
-        bytes += match candidate(&segment, &request.predicates, *left as usize)? {
+        bytes += match candidate(&segment, &request.predicates, || *left as usize)? {
             None => scanned(&segment, request, *left, passing),
             Some(index) => index.bytes() + named(&segment, request, &index, left * passing),
         };

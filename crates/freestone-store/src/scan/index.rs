@@ -15,11 +15,12 @@ use crate::segment::zones::Verdict;
 use crate::segment::{CachedPage, Segment, SegmentIndex};
 use crate::store::Table;
 
-/// Rows that a scan passes by while an index names one of its rows; and fewer where their test is dear, of texts that the segment
-/// has no dictionary of, or where an entry is only tested, at the ends of a range. An index is asked where that is less than
-/// what the segment's zones leave.
+/// Rows that a scan passes by while an index names one of its rows; fewer where their test is dear, of texts that the segment has
+/// no dictionary of; and while an entry is only tested, at the ends of a range. An index is asked where that is less than what
+/// the segment's zones leave.
 const NAMED_ROWS: usize = 64;
-const TESTED_ROWS: usize = 8;
+const NAMED_TEXTS: usize = 8;
+const TESTED_ROWS: usize = 4;
 /// From so many rows on they are put in order by a bit for each row of the segment.
 const MANY: usize = 4096;
 
@@ -68,13 +69,13 @@ impl Candidate<'_> {
             let data_type = &segment.footer.description.schema.columns[column].data_type;
             kind(data_type) == Kind::Bytes && segment.dictionary(column).is_none()
         };
-        let named = if self.tests.iter().any(is_dear) { TESTED_ROWS } else { NAMED_ROWS };
+        let named = if self.tests.iter().any(is_dear) { NAMED_TEXTS } else { NAMED_ROWS };
         let ranges = self.zones.chunk_by(|a, b| a + 1 == *b).count();
         let ends = self.left.min(2 * ranges * self.entries.zone_rows());
         ends * TESTED_ROWS + (self.left - ends) * named
     }
 
-    /// Whether every test of a column is answered.
+    /// Whether the index answers the predicate at a place.
     pub(super) fn answers(&self, place: usize) -> bool {
         self.tests.iter().any(|(test, _)| *test == place)
     }
@@ -91,7 +92,7 @@ pub(super) fn named_rows(
     if segment.indexes().is_empty() || predicates.is_empty() {
         return Ok(None);
     }
-    let candidate = candidate(segment, predicates, rows())?;
+    let candidate = candidate(segment, predicates, rows)?;
     candidate.map(|found| look_up(&found, predicates, table.cache(), metrics)).transpose()
 }
 
@@ -99,7 +100,7 @@ pub(super) fn named_rows(
 pub(super) fn candidate<'a>(
     segment: &'a Segment,
     predicates: &[ColumnPredicate],
-    rows: usize,
+    rows: impl FnOnce() -> usize,
 ) -> Result<Option<Candidate<'a>>> {
     let mut best: Option<Candidate<'_>> = None;
     for index in segment.indexes() {
@@ -109,17 +110,20 @@ pub(super) fn candidate<'a>(
             best = Some(found);
         }
     }
-    Ok(best.filter(|best| best.cost(segment, predicates) <= rows))
+    Ok(best.filter(|best| best.cost(segment, predicates) <= rows()))
 }
 
-/// The key of an index that a scan will ask, in the first segment where it does: its columns' positions in the table.
+/// The key of the index that a scan will ask, as its columns' positions in the table: by the first segment that has indexes.
 pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<usize>>> {
+    if request.predicates.is_empty() {
+        return Ok(None);
+    }
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
-        if !segment.indexes().is_empty()
-            && let Some(found) = candidate(&segment, &request.predicates, rows_left(&segment, at, request, 1) as usize)?
-        {
-            return Ok(Some(found.index.columns().to_vec()));
+        if !segment.indexes().is_empty() {
+            let rows = || rows_left(&segment, at, request, 1) as usize;
+            let found = candidate(&segment, &request.predicates, rows)?;
+            return Ok(found.map(|found| found.index.columns().to_vec()));
         }
     }
     Ok(None)

@@ -27,6 +27,7 @@ use super::zones::ZoneMap;
 use crate::cluster::{Bins, DimensionDescription, SegmentDimension};
 use crate::design::{Design, PageFormat};
 use crate::page;
+use crate::scan::GRANULE_ROWS;
 use crate::schema::{TableSchema, kind};
 
 pub const TRAILER: usize = 4096;
@@ -169,7 +170,9 @@ impl Footer {
         if seen != (0..columns as u32).collect::<Vec<_>>() || d.columns.len() != columns {
             return Err("the groups do not hold each column once".into());
         }
-        if !d.page_size.is_power_of_two() || d.page_size < 4096 || !d.zone_rows.is_multiple_of(64) || d.zone_rows == 0 {
+        let has_zones =
+            d.zone_rows.is_multiple_of(64) && d.zone_rows > 0 && GRANULE_ROWS.is_multiple_of(d.zone_rows as usize);
+        if !d.page_size.is_power_of_two() || d.page_size < 4096 || !has_zones {
             return Err(format!("pages of {} bytes, zones of {} rows", d.page_size, d.zone_rows));
         }
         for (group, pages) in d.groups.iter().zip(&self.pages) {

@@ -107,6 +107,7 @@ impl SegmentIndex {
             || found.page_size != of.page_size
             || found.schema != entry_schema(&of.schema, &self.columns)
             || entries.group_count() != 1
+            || !entries.indexes().is_empty()
         {
             let reason = format!("the index at byte {offset} is not one of this segment's rows");
             return Err(StoreError::Corrupt { file: segment.name().to_owned(), reason });

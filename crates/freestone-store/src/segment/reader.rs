@@ -110,6 +110,9 @@ impl Segment {
         };
         let footer = Footer::parse(&blob(index, units)?).map_err(|e| StoreError::page(name, index.into(), e))?;
         let description = &footer.description;
+        if description.page_size != page_size || description.groups.iter().any(|group| group.end > index) {
+            return Err(corrupt("its pages do not stand before the footer".into()));
+        }
         let mut shared = Vec::with_capacity(description.columns.len());
         for (column, described) in description.schema.columns.iter().zip(&description.columns) {
             let plan = described.plan().map_err(corrupt)?;

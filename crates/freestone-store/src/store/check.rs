@@ -11,8 +11,8 @@ use super::{Store, sort_order};
 use crate::column::{ColumnBuffer, ColumnData, Physical};
 use crate::error::{Result, StoreError};
 use crate::scan::{ScanRequest, for_each_batch};
-use crate::segment::Segment;
 use crate::segment::zones::ZoneMap;
+use crate::segment::{Segment, SegmentIndex};
 
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,17 +106,32 @@ fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Res
     let segment = table.open_segment(at)?;
     let Some(columns) = check_pages(table, &segment, &format!("segment {at}"), report)? else { return Ok(()) };
     for index in segment.indexes() {
-        let names: Vec<&str> = index.columns().iter().map(|c| table.schema.columns[*c].name.as_str()).collect();
-        let place = format!("segment {at}, index on ({})", names.join(", "));
-        index.check_padding(&segment)?;
-        let entries = index.entries(&segment)?;
-        let Some(found) = check_pages(table, &entries, &place, report)? else { continue };
-        let keys: Vec<&ColumnData> = index.columns().iter().map(|c| &columns[*c]).collect();
-        if !names_every_row(&keys, &found) {
-            let file = segment.name();
-            let problem = format!("{file}: its {} bytes do not name the rows by their values", index.bytes());
-            report.problems.push(format!("table {}, {place}: {problem}", table.name));
+        if let Err(error) = check_index(table, &segment, at, index, &columns, report) {
+            report.problems.push(format!("table {}, segment {at}: {error}", table.name));
         }
+    }
+    Ok(())
+}
+
+/// Reads all of an index, and compares it with the values of the segment's columns.
+fn check_index(
+    table: &Arc<Table>,
+    segment: &Segment,
+    at: usize,
+    index: &SegmentIndex,
+    columns: &[ColumnData],
+    report: &mut CheckReport,
+) -> Result<()> {
+    let names: Vec<&str> = index.columns().iter().map(|c| table.schema.columns[*c].name.as_str()).collect();
+    let place = format!("segment {at}, index on ({})", names.join(", "));
+    index.check_padding(segment)?;
+    let entries = index.entries(segment)?;
+    let Some(found) = check_pages(table, &entries, &place, report)? else { return Ok(()) };
+    let keys: Vec<&ColumnData> = index.columns().iter().map(|c| &columns[*c]).collect();
+    if !names_every_row(&keys, &found) {
+        let file = segment.name();
+        let problem = format!("{file}: its {} bytes do not name the rows by their values", index.bytes());
+        report.problems.push(format!("table {}, {place}: {problem}", table.name));
     }
     Ok(())
 }
@@ -205,6 +220,22 @@ mod tests {
     use crate::design::Design;
     use crate::schema::TableSchema;
     use crate::store::{Store, StoreOptions};
+
+    #[test]
+    fn an_index_that_names_other_rows_is_found() {
+        let ints = |values: &[i64]| ColumnData { values: Physical::Int(values.to_vec()), validity: None };
+        let key = ints(&[30, 10, 20, 10]);
+        assert!(names_every_row(&[&key], &[ints(&[10, 10, 20, 30]), ints(&[1, 3, 2, 0])]));
+        for (values, rows) in [
+            ([10, 10, 20, 30], [1, 3, 0, 2]),
+            ([10, 10, 20, 30], [3, 1, 2, 0]),
+            ([10, 10, 21, 30], [1, 3, 2, 0]),
+            ([10, 10, 20, 30], [1, 1, 2, 0]),
+        ] {
+            assert!(!names_every_row(&[&key], &[ints(&values), ints(&rows)]), "{values:?} of {rows:?}");
+        }
+        assert!(!names_every_row(&[&key], &[ints(&[10, 10, 20]), ints(&[1, 3, 2])]));
+    }
 
     #[test]
     fn a_copy_without_the_rows_of_its_table_is_found() {
