@@ -13,7 +13,7 @@ use crate::error::{AdvisorError, Result};
 pub use table::Row;
 
 /// The version of the JSON; a profile of another must be measured anew.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What was measured, by whom, when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -318,6 +318,8 @@ pub struct EngineCosts {
     pub granule: Measured,
     pub unit: Measured,
     pub judge: Measured,
+    /// Nanoseconds to rule out the zones of a granule before anything of its unit is looked at.
+    pub rule_out: Measured,
     /// How much longer a thread takes while others scan as well, by how many all of them are; 1 for one.
     pub crowd: Curve,
     /// Nanoseconds a row of a granule to list those that qualify, by their share.
@@ -331,10 +333,12 @@ pub struct EngineCosts {
     /// and a cache line of those that lie apart, as tuples do.
     pub stream: Curve,
     pub line: Curve,
-    /// The same for tuples of eight lines, of which one is read: where the next is not fetched ahead.
+    /// The same for tuples of four lines, of which one is read: where the next is not fetched ahead.
     pub line_apart: Curve,
-    /// The same for slotted tuples of some seven lines, whose lengths differ, so that no step is foreseen; two are read.
+    /// The same for slotted tuples of some four lines, whose lengths differ, so that no step is foreseen; two are read.
     pub line_slotted: Curve,
+    /// Nanoseconds a byte of decoded values, by bytes of a batch: what does not stay in the nearest caches.
+    pub spill: Curve,
     /// Nanoseconds a byte, and a page, to check a page that was read and put it into the cache, by form: `pages` per row for
     /// forms whose rows are looked at.
     pub admit_byte: Measured,
@@ -344,8 +348,10 @@ pub struct EngineCosts {
     /// Nanoseconds that a value takes more, to filter by it and to decode it, where a page's tuples are found through a prefix.
     pub prefix_filter: Measured,
     pub prefix_decode: Measured,
-    /// Nanoseconds a value, and a byte of text, to make tuples of a batch's columns.
-    pub tuple_value: Measured,
+    /// Nanoseconds to make tuples of a batch's columns: a value, by bytes of the batch; more for one that may be NULL, and for a
+    /// byte of text.
+    pub tuple_value: Curve,
+    pub tuple_null: Measured,
     pub tuple_byte: Measured,
     /// Nanoseconds a page, and a byte, of a scan that ships columns as they are stored.
     pub ship_page: Measured,

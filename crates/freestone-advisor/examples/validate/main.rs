@@ -1,11 +1,12 @@
 //! The model against measurement: random tables, designs and queries, none of which anything was fitted on.
 //!
 //! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--threads N] [--cold FOLDER]
-//! [--csv] [--plot FILE.svg]`
+//! [--csv] [--plot FILE.svg] [--measured FILE]`
 //!
 //! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
 //! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. With `--cold`
-//! pages are read from a disk around the system's cache by a store that was just opened.
+//! pages are read from a disk around the system's cache by a store that was just opened. With `--measured` times are those that
+//! an earlier run with the same seed and tables printed by `--csv`: two models are held against the same measurements.
 
 mod cases;
 mod measure;
@@ -33,6 +34,7 @@ struct Arguments {
     cold: Option<PathBuf>,
     csv: bool,
     plot: Option<PathBuf>,
+    measured: Option<PathBuf>,
     /// How many threads; 1 or 2 at random where nothing is said.
     threads: Option<usize>,
 }
@@ -40,8 +42,16 @@ struct Arguments {
 type Failure = Box<dyn std::error::Error>;
 
 fn arguments() -> Result<Arguments, Failure> {
-    let mut found =
-        Arguments { profile: PathBuf::new(), tables: 12, seed: 1, cold: None, csv: false, plot: None, threads: None };
+    let mut found = Arguments {
+        profile: PathBuf::new(),
+        tables: 12,
+        seed: 1,
+        cold: None,
+        csv: false,
+        plot: None,
+        measured: None,
+        threads: None,
+    };
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
         let mut value = || given.next().ok_or(format!("{argument} needs a value"));
@@ -51,6 +61,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "--cold" => found.cold = Some(value()?.into()),
             "--csv" => found.csv = true,
             "--plot" => found.plot = Some(value()?.into()),
+            "--measured" => found.measured = Some(value()?.into()),
             "--threads" => found.threads = Some(value()?.parse()?),
             other => found.profile = other.into(),
         }
@@ -65,11 +76,13 @@ fn main() -> Result<(), Failure> {
     } else {
         Profile::load(&arguments.profile)?
     });
+    let earlier = arguments.measured.as_ref().map(std::fs::read_to_string).transpose()?;
+    let mut earlier = earlier.as_deref().map(measure::earlier);
     let mut cases = vec![];
     for number in 0..arguments.tables {
         let mut random = StdRng::seed_from_u64(arguments.seed * 1000 + number);
         let table = RandomTable::new(&mut random);
-        cases.extend(table_cases(&table, number, &profile, &arguments, &mut random)?);
+        cases.extend(table_cases(&table, number, &profile, &arguments, &mut random, earlier.as_mut())?);
         eprintln!("table {number}: {} columns, {} rows, {} cases", table.kinds.len(), table.rows, cases.len());
     }
     if arguments.csv {
@@ -90,14 +103,16 @@ fn table_cases(
     profile: &Arc<Profile>,
     arguments: &Arguments,
     random: &mut StdRng,
+    mut earlier: Option<&mut measure::Earlier<'_>>,
 ) -> Result<Vec<Case>, Failure> {
     let designs = cases::designs(table, random);
-    let stored = designs.iter().enumerate().map(|(at, design)| {
+    // Statistics come from the first design, as from a table that is there; the others are what-ifs.
+    let needed = if earlier.is_some() { 1 } else { designs.len() };
+    let stored = designs[..needed].iter().enumerate().map(|(at, design)| {
         let folder = arguments.cold.as_ref().map(|f| f.join(format!("table-{number}-{at}")));
         measure::Stored::new(table, design, folder)
     });
     let stored: Vec<measure::Stored> = stored.collect::<Result<_, _>>()?;
-    // Statistics come from the first design, as from a table that is there; the others are what-ifs.
     let statistics = Arc::new(TableStatistics::of_table(&stored[0].table()?)?);
     let queries = cases::queries(table, &statistics, random);
     let mut found = vec![];
@@ -106,8 +121,11 @@ fn table_cases(
         let threads = arguments.threads.unwrap_or(any);
         let setting = if arguments.cold.is_some() { Setting::cold(threads) } else { Setting::hot(threads) };
         let model = ScanModel::new(statistics.clone(), profile.clone(), setting);
-        for (design, stored) in designs.iter().zip(&stored) {
-            let (measured_ms, rows) = stored.measure(query, threads)?;
+        for (at_design, design) in designs.iter().enumerate() {
+            let (measured_ms, rows, bytes_stored) = match &mut earlier {
+                Some(earlier) => earlier.next().ok_or("the earlier run had fewer cases")?,
+                None => stored[at_design].measure(query, threads)?,
+            };
             let layout = model.layout(design);
             let cost = model.query_on(&layout, &query.query);
             found.push(Case {
@@ -121,7 +139,7 @@ fn table_cases(
                 cost,
                 parts: model.parts_of(&layout, &query.query),
                 bytes_predicted: layout.bytes,
-                bytes_stored: stored.bytes as f64,
+                bytes_stored,
             });
         }
     }

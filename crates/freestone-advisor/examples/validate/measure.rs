@@ -21,7 +21,19 @@ const UNIT_ROWS: usize = 65536;
 pub struct Stored {
     folder: Option<PathBuf>,
     hot: Option<Store>,
-    pub bytes: u64,
+    bytes: u64,
+}
+
+/// Milliseconds, rows, and bytes of the table, of each case of an earlier run.
+pub type Earlier<'a> = Box<dyn Iterator<Item = (f64, u64, f64)> + 'a>;
+
+/// Reads what `--csv` printed.
+pub fn earlier(csv: &str) -> Earlier<'_> {
+    Box::new(csv.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
+        Some((number(3)?, number(27)? as u64, number(10)?))
+    }))
 }
 
 fn options() -> StoreOptions {
@@ -63,9 +75,9 @@ impl Stored {
         Ok(self.open()?.1)
     }
 
-    /// Milliseconds and rows of a query: the quickest tenth of several runs, as what disturbs them only adds; cold ones each
+    /// Milliseconds, rows, and the table's bytes of a query: the quickest tenth of several runs, as what disturbs them only adds; cold ones each
     /// by a store that was just opened.
-    pub fn measure(&self, query: &RandomQuery, threads: usize) -> Result<(f64, u64), StoreError> {
+    pub fn measure(&self, query: &RandomQuery, threads: usize) -> Result<(f64, u64, f64), StoreError> {
         let mut samples = vec![];
         if self.hot.is_some() {
             let (_, table) = self.open()?;
@@ -83,7 +95,8 @@ impl Stored {
             }
         }
         samples.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(samples[samples.len() / 10])
+        let (ms, rows) = samples[samples.len() / 10];
+        Ok((ms, rows, self.bytes as f64))
     }
 }
 

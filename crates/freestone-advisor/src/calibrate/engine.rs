@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Int64Array, StringViewArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, units,
+    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, surviving_units, units,
 };
 
 use super::beside;
@@ -121,9 +121,11 @@ fn bench_of_groups(rows: usize, subjects: &[Subject], options: &[(&str, &str)]) 
     Bench::new(&columns, options, true)
 }
 
-/// The selector's predicate that a share of the rows passes.
+/// The selector's predicate that a share of the rows passes: values in the middle, so that no zone decides it.
 fn passing(share: f64) -> ColumnPredicate {
-    between(0, 0, (SELECTOR as f64 * share) as i128 - 1)
+    let count = ((SELECTOR as f64 * share) as i128).max(1);
+    let low = (SELECTOR as i128 - count) / 2;
+    between(0, low, low + count - 1)
 }
 
 /// What granules, zones, batches and lists cost, whatever is in them.
@@ -138,7 +140,8 @@ fn frame(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<()> 
     let decided = between(0, i128::MIN, i128::MAX);
     let judged = bench.scan(&[], &[decided.clone(), decided.clone(), decided.clone(), decided], timing)?;
     costs.judge = judged.minus(nothing).scaled(0.25 / granules);
-    let none = bench.scan(&[], &[between(0, 5, 4 + (SELECTOR as i128 >> 18))], timing)?;
+    costs.rule_out = ruling_out(bench, timing)?;
+    let none = bench.scan(&[], &[passing(0.0)], timing)?;
     let mut points = vec![];
     for share in [1e-3, 1e-2, 0.1, 0.3, 0.7, 0.95] {
         let listed = bench.scan(&[], &[passing(share)], timing)?;
@@ -146,7 +149,7 @@ fn frame(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<()> 
     }
     costs.select = Curve::new(points);
     let page = costs.page(Form::Chunk).map_or(0.0, |p| p.decode.at(1.0));
-    let few = [between(0, 5, 4 + (SELECTOR as i128 >> 16))];
+    let few = [passing(2.0 / bench.rows)];
     let with = bench.scan(&[1, 2, 3, 4], &few, timing)?;
     let without = bench.scan(&[], &few, timing)?;
     let column = with.minus(without).scaled(0.25);
@@ -156,6 +159,16 @@ fn frame(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<()> 
     let small = bench.time_units(request(), GRANULE as usize, timing)?;
     costs.unit = small.minus(nothing).scaled(1.0 / (granules * 7.0 / 8.0).max(1.0));
     Ok(())
+}
+
+/// Nanoseconds a granule to find that no zone of it has a row that qualifies, where only the table's last one has.
+fn ruling_out(bench: &Bench, timing: &Timing) -> Result<Measured> {
+    let rising = bench.table.schema.index_of(tables::RISING)?;
+    let last = between(rising, (bench.rows as i128 - 1) * tables::RISING_STEP, i128::MAX);
+    let request = ScanRequest { predicates: vec![last], ..ScanRequest::columns(vec![]) };
+    let metrics = ScanMetrics::default();
+    let look = || surviving_units(&bench.table, &request, GRANULE as usize, &metrics).map(|_| bench.granules());
+    Ok(timing.measure_each(look)?)
 }
 
 /// What visits of small pages cost for each subject, as multiples of what they cost for bit-packed numbers: where a test is
@@ -243,6 +256,7 @@ fn filter_points(
     timing: &Timing,
 ) -> Result<Vec<(f64, Measured)>> {
     let mut points = vec![];
+    let kept = bench.share_of(std::slice::from_ref(own))?;
     for share in if timing.is_quick() { &FILTER_SHARES[2..] } else { &FILTER_SHARES } {
         let (predicates, without) = if *share < 1.0 {
             (vec![passing(*share), own.clone()], bench.scan(&[], &[passing(*share)], timing)?)
@@ -251,10 +265,11 @@ fn filter_points(
         };
         let with = bench.scan(&[], &predicates, timing)?;
         let seen = visits(costs, form, bench, own.column, *share, Operation::Filter)?;
-        let listed = Measured::exact(if *share < 1.0 { 0.0 } else { bench.rows * costs.select.at(0.1) });
+        // Fewer rows are listed than without the test, or some where none were.
+        let (fewer, before) = (listing(costs, bench, share * kept), listing(costs, bench, *share));
+        let known = Measured::exact(without.value + fewer - before);
         let rows = bench.rows * seen.touched;
-        let ns = with.minus(without).minus(seen.ns).minus(listed).scaled(1.0 / rows);
-        points.push((share / seen.touched, ns));
+        points.push((share / seen.touched, with.minus(known).minus(seen.ns).scaled(1.0 / rows)));
     }
     // A test of all rows takes at least what it takes where a tenth of them is left in every vector; what is taken off for
     // listing rows hides that.
@@ -264,6 +279,13 @@ fn filter_points(
         *all = *tenth;
     }
     Ok(points)
+}
+
+/// Nanoseconds to list a share of a table's rows.
+fn listing(costs: &EngineCosts, bench: &Bench, share: f64) -> f64 {
+    // All rows need no list, and granules without any have none.
+    let granules = if share < 1.0 { 1.0 - (1.0 - share).powf(GRANULE) } else { 0.0 };
+    bench.rows * granules * costs.select.at(share)
 }
 
 fn put(costs: &mut EngineCosts, form: Form, subject: &Subject, operation: Operation, points: Vec<(f64, Measured)>) {
@@ -355,22 +377,33 @@ fn shipping(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<(
 }
 
 fn tuple_output(costs: &mut EngineCosts, timing: &Timing) {
-    const ROWS: usize = 8192;
+    const ROWS: usize = GRANULE as usize;
+    const TEXT_BYTES: usize = 32;
     let mut random = Random(23);
-    let numbers = Int64Array::from_iter_values((0..ROWS).map(|_| random.next() as i64));
-    let texts = StringViewArray::from_iter_values((0..ROWS).map(|row| format!("text number {row:020}")));
-    let time = |arrays: Vec<(&str, arrow_array::ArrayRef)>| {
-        let batch = arrow_array::RecordBatch::try_from_iter(arrays).expect("columns of the same length");
+    let mut numbers = |nulls: u64| -> ArrayRef {
+        let value = |random: &mut Random| (random.below(10) >= nulls).then_some(random.next() as i64);
+        Arc::new(Int64Array::from_iter((0..ROWS).map(|_| value(&mut random))))
+    };
+    let a_value = |columns: Vec<ArrayRef>| {
+        let count = columns.len() as f64;
+        let named = columns.into_iter().enumerate().map(|(at, array)| (format!("c{at}"), array));
+        let batch = RecordBatch::try_from_iter(named).expect("columns of the same length");
         let layout = TupleLayout::new(batch.schema().as_ref());
         let mut block = TupleBlock::default();
-        timing
-            .measure(|| layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.rows())))
+        let blocks = || layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.rows()));
+        timing.measure(blocks).scaled(1.0 / (ROWS as f64 * count))
     };
-    let column: arrow_array::ArrayRef = Arc::new(numbers);
-    let of_numbers = time(["a", "b", "c", "d"].map(|name| (name, column.clone())).to_vec());
-    costs.tuple_value = of_numbers.scaled(0.25 / ROWS as f64);
-    let of_texts = time(vec![("t", Arc::new(texts) as arrow_array::ArrayRef)]);
-    costs.tuple_byte = of_texts.scaled(1.0 / ROWS as f64).minus(costs.tuple_value).scaled(1.0 / 32.0);
+    let counts = [4usize, 16, 32, 64];
+    let points = counts.map(|count| {
+        let columns = (0..count).map(|_| numbers(0)).collect();
+        ((count * ROWS * size_of::<i64>()) as f64, a_value(columns))
+    });
+    let near = points[0].1;
+    costs.tuple_value = Curve::new(points.to_vec());
+    costs.tuple_null = a_value((0..counts[0]).map(|_| numbers(1)).collect()).minus(near);
+    let texts = || StringViewArray::from_iter_values((0..ROWS).map(|row| format!("{row:0TEXT_BYTES$}")));
+    let of_texts = a_value((0..counts[0]).map(|_| Arc::new(texts()) as ArrayRef).collect());
+    costs.tuple_byte = of_texts.minus(near).scaled(1.0 / TEXT_BYTES as f64);
 }
 
 /// Encoding and sorting, by writing small tables.

@@ -7,7 +7,7 @@ use arrow_array::{Int64Array, StringViewArray};
 use freestone_store::scan::ColumnPredicate;
 
 use super::engine::unchecked;
-use super::scans::{Bench, Named, between};
+use super::scans::{Bench, GRANULE, Named, between};
 use super::tables::Random;
 use super::timing::Timing;
 use crate::error::Result;
@@ -15,8 +15,9 @@ use crate::profile::{Curve, EngineCosts, Form, Measured, PageCost};
 
 const COLUMNS: usize = 16;
 const BITS: u32 = 28;
-const SIZES: [&str; 4] = ["4KiB", "8KiB", "16KiB", "32KiB"];
-const LARGE: &str = "256KiB";
+const SIZES: [&str; 6] = ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB"];
+/// Of tuples, which cost more than visits of their pages, only small ones tell.
+const TUPLE_SIZES: usize = 4;
 
 pub fn measure(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let rows = if timing.is_quick() { 8 << 10 } else { 64 << 10 };
@@ -42,11 +43,12 @@ pub fn columns(rows: usize, count: usize, bits: u32) -> Vec<Named> {
 fn visits(form: Form, design: &str, columns: &[Named], timing: &Timing) -> Result<PageCost> {
     let few = [between(0, (1 << BITS) * 9 / 10, 1 << BITS)];
     let all: Vec<usize> = (0..COLUMNS).collect();
-    let large = Bench::new(columns, &[("design", design), ("page_size", LARGE)], true)?;
+    let (sizes, large) = if form == Form::Chunk { (&SIZES[..], "1MiB") } else { (&SIZES[..TUPLE_SIZES], "256KiB") };
+    let large = Bench::new(columns, &[("design", design), ("page_size", large)], true)?;
     let base = [large.scan(&[0], &[], timing)?, large.scan(&all, &[], timing)?, large.scan(&[], &few, timing)?];
     let (base_visits, _) = large.pages(0)?;
     let (mut decode, mut filter, mut column) = (vec![], vec![], Measured::default());
-    let sizes = if timing.is_quick() { &SIZES[..1] } else { &SIZES };
+    let sizes = if timing.is_quick() { &sizes[..1] } else { sizes };
     for size in sizes {
         let bench = Bench::new(columns, &[("design", design), ("page_size", size)], true)?;
         let (visits, _) = bench.pages(0)?;
@@ -120,47 +122,60 @@ fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
         Ok((bytes, bench.scan(&[0], &[], timing)?.scaled(1.0 / bytes)))
     })?;
     drop(plain);
-    // A tuple is two lines long, or eight, and one field of it is read.
+    // A tuple is two lines long, or four, and one field of it is read.
     costs.line = tuples_beyond_caches(COLUMNS, timing)?;
-    costs.line_apart = tuples_beyond_caches(4 * COLUMNS, timing)?;
+    costs.line_apart = tuples_beyond_caches(2 * COLUMNS, timing)?;
     costs.line_slotted = slotted_beyond_caches(timing)?;
+    costs.spill = decoded_beyond_caches(timing)?;
     Ok(())
 }
 
-/// Bytes of the tables that are scanned, as powers of two.
-fn sizes_beyond(timing: &Timing) -> &'static [usize] {
-    if timing.is_quick() { &[20, 21] } else { &[19, 21, 23, 24, 25, 26] }
+/// Rows of the tables that are scanned, of so many bytes each.
+fn sizes_beyond(row_bytes: usize, timing: &Timing) -> Vec<usize> {
+    let bytes: &[usize] = if timing.is_quick() { &[20, 21] } else { &[19, 21, 23, 24, 25, 26, 27] };
+    bytes.iter().map(|log| (1 << log) / row_bytes).collect()
 }
 
 /// Nanoseconds of a tuple of so many fields of some 8 bytes, of which one is read, beyond what it takes in a near cache.
 fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
-    let sizes: Vec<usize> = sizes_beyond(timing).iter().map(|log| (1 << log) / (8 * fields)).collect();
-    field_beyond(&columns(sizes[sizes.len() - 1], fields, 60), &sizes, "row", 1.0, timing)
+    let sizes = sizes_beyond(8 * fields, timing);
+    by_size(&columns(sizes[sizes.len() - 1], fields, 60), &sizes, "row", |bench| field(bench, timing))
 }
 
 /// Nanoseconds of a line of slotted tuples, of which the header's and a field's are read.
 fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
     const TEXT_BYTES: u64 = 60;
-    let fields = 2 * COLUMNS;
-    let sizes: Vec<usize> = sizes_beyond(timing).iter().map(|log| (1 << log) / (12 * fields)).collect();
+    let sizes = sizes_beyond(16 * COLUMNS, timing);
     let (rows, mut random) = (sizes[sizes.len() - 1], Random(37));
-    let mut all = columns(rows, fields, 60);
+    let mut all = columns(rows, COLUMNS, 60);
     for at in 0..4 {
         let texts = (0..rows).map(|_| "x".repeat(random.below(TEXT_BYTES) as usize));
         all.push((format!("t{at}"), Arc::new(StringViewArray::from_iter_values(texts)), ""));
     }
-    field_beyond(&all, &sizes, "slotted", 2.0, timing)
+    by_size(&all, &sizes, "slotted", |bench| field(bench, timing).map(|(bytes, ns)| (bytes, ns.scaled(0.5))))
 }
 
-/// Nanoseconds of a line where a field of each row is read, which are so many lines, in tables of the first rows, beyond
-/// what it takes in the smallest.
-fn field_beyond(all: &[Named], sizes: &[usize], design: &str, lines: f64, timing: &Timing) -> Result<Curve> {
-    by_size(all, sizes, design, |bench| {
-        let (_, bytes) = bench.pages(0)?;
-        // What a scan costs whatever it reads would be much of the few rows that fit a near cache.
-        let read = bench.scan(&[5], &[], timing)?.minus(bench.scan(&[], &[], timing)?);
-        Ok((bytes, read.scaled(1.0 / (bench.rows * lines))))
-    })
+/// Bytes of a table of tuples, and nanoseconds a row to read a field.
+fn field(bench: &Bench, timing: &Timing) -> Result<(f64, Measured)> {
+    // What a scan costs whatever it reads would be much of the few rows that fit a near cache.
+    let read = bench.scan(&[5], &[], timing)?.minus(bench.scan(&[], &[], timing)?);
+    Ok((bench.pages(0)?.1, read.scaled(1.0 / bench.rows)))
+}
+
+/// Nanoseconds a byte of values that are decoded, as more and more columns are.
+fn decoded_beyond_caches(timing: &Timing) -> Result<Curve> {
+    const VALUE: f64 = 8.0;
+    let (rows, counts): (usize, &[usize]) =
+        if timing.is_quick() { (16 << 10, &[4, 8]) } else { (64 << 10, &[4, 8, 16, 32, 64]) };
+    let bench = Bench::new(&columns(rows, counts[counts.len() - 1], BITS), &[("design", "column")], true)?;
+    let mut points: Vec<(f64, Measured)> = vec![];
+    for count in counts {
+        let values = bench.rows * *count as f64;
+        let ns = bench.scan(&(0..*count).collect::<Vec<_>>(), &[], timing)?.scaled(1.0 / (values * VALUE));
+        points.push((GRANULE * *count as f64 * VALUE, ns));
+    }
+    let near = points[0].1;
+    Ok(Curve::new(points.into_iter().map(|(x, ns)| (x, ns.minus(near))).collect()))
 }
 
 /// What `point` measures of tables of the first so many rows, beyond what it measures of the first table.

@@ -94,6 +94,17 @@ impl Bench {
         self.time(ScanRequest { predicates: predicates.to_vec(), ..ScanRequest::columns(columns.to_vec()) }, timing)
     }
 
+    /// The share of the rows that some predicates leave.
+    pub fn share_of(&self, predicates: &[ColumnPredicate]) -> Result<f64> {
+        let request = ScanRequest { predicates: predicates.to_vec(), ..ScanRequest::columns(vec![]) };
+        let metrics = Arc::new(ScanMetrics::default());
+        let mut cursor = Cursor::new(self.table.clone(), Arc::new(request), metrics.clone());
+        for unit in units(&self.table, UNIT_ROWS) {
+            cursor.scan(&unit, None)?;
+        }
+        Ok(metrics.totals().rows_selected as f64 / self.rows)
+    }
+
     /// Pages of a column's group in a granule, and bytes of all of them.
     pub fn pages(&self, column: usize) -> Result<(f64, f64)> {
         let segment = self.table.open_segment(0)?;

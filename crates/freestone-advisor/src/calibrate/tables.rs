@@ -46,6 +46,10 @@ pub fn selector(rows: usize) -> Named {
     )
 }
 
+/// The column of which each value is above all before it, and by how much on average.
+pub const RISING: &str = "deltalz_8";
+pub const RISING_STEP: i128 = 90;
+
 fn ints(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
@@ -106,7 +110,7 @@ fn numbers(rows: usize) -> Vec<Subject> {
     // A saw whose teeth are in every zone, so that no zone decides.
     let saw = ints((0..rows).map(|row| (row % 1000) as i64 * 37 + (row * 31 % 29) as i64));
     subjects.push(subject(Family::Delta, 8.0, saw, "delta", range(34_000, 40_000)));
-    let rising = ints((0..rows).map(|row| row as i64 * 90 + (row * 31 % 83) as i64));
+    let rising = ints((0..rows).map(|row| row as i64 * RISING_STEP as i64 + (row * 31 % 83) as i64));
     subjects.push(subject(Family::DeltaLz, 8.0, rising, "delta_lz", None));
     for run in [6, 60] {
         let values: Vec<i64> = (0..rows.div_ceil(run)).map(|_| random.below(1000) as i64).collect();

@@ -21,6 +21,9 @@ const TESTED_ROWS: f64 = 4.0;
 const ASK_NS: f64 = 10_000.0;
 /// Nanoseconds to test an entry and to take its row.
 const ENTRY_NS: f64 = 3.0;
+/// Reads that opening an index takes, one after the other, and their bytes.
+const FOOTER_READS: f64 = 2.0;
+const FOOTER_BYTES: f64 = 4096.0;
 /// Where an index's pages are asked for at once, reads are so deep.
 const DEPTH: f64 = 48.0;
 
@@ -97,19 +100,25 @@ impl ScanModel {
     pub(super) fn name_rows(&self, layout: &Layout, query: &Query, pruned: &mut Pruned, parts: &mut Parts) {
         let rows = self.statistics.rows as f64;
         let named = layout.indexes.iter().filter_map(|index| Some((index, index.named(query, &self.statistics)?)));
-        let best = named.min_by(|(_, a), (_, b)| (a.named + a.open).total_cmp(&(b.named + b.open)));
-        let Some((index, named)) = best else { return };
+        let candidates: Vec<_> = named.collect();
         let engine = &self.profile.engine;
-        // Zones of the segments and of the index are judged before anything else.
-        let judged = (rows / GRANULE) * (query.predicates.len() + named.answered.len()) as f64;
-        parts.begin_ns += judged * engine.judge.value;
+        let uncached = self.uncached(layout, query);
+        let disk = self.profile.hardware.disk.as_ref().filter(|_| uncached > 0.0);
+        if let Some(disk) = disk {
+            // Each segment's index says at its end where its footer is.
+            let opened = candidates.len() as f64 * (rows / self.statistics.segment_rows()).ceil().max(1.0);
+            parts.begin_ns += uncached * opened * FOOTER_READS * disk.read_ns(FOOTER_BYTES, 1.0);
+        }
+        let best = candidates.into_iter().min_by(|(_, a), (_, b)| (a.named + a.open).total_cmp(&(b.named + b.open)));
+        let Some((index, named)) = best else { return };
+        // The index's zones are judged before anything else, and those of the segment as far as it takes to see that rows are left.
+        parts.begin_ns += rows / GRANULE * named.answered.len() as f64 * engine.rule_out.value;
         if !self.asks(layout, query, &named, pruned) {
             return;
         }
         let page_ns = engine.page(Form::Chunk).map_or(400.0, |p| p.filter_ns(1.0, 1.0) + p.decode_ns(1.0, 1.0));
         parts.begin_ns += ASK_NS + (named.named + named.open) * ENTRY_NS + named.pages * page_ns;
-        let uncached = self.uncached(layout, query);
-        if let Some(disk) = self.profile.hardware.disk.as_ref().filter(|_| uncached > 0.0) {
+        if let Some(disk) = disk {
             let read = disk.read_ns(index.page_bytes, 1.0)
                 + (named.pages - 1.0).max(0.0) * disk.read_ns(index.page_bytes, named.pages.clamp(1.0, DEPTH));
             parts.begin_ns += uncached * read;

@@ -5,10 +5,13 @@ use super::geometry::{GroupGeometry, Layout, StoredColumn};
 use super::prune::Pruned;
 use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
 use crate::profile::{Family, Form, Operation};
+use crate::statistics::ColumnStatistics;
 use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 
 /// Bytes that memory hands over at a time.
 const LINE: f64 = 64.0;
+/// Rows that a filter's kernel passes by together where none of them is wanted.
+const VECTOR: f64 = 1024.0;
 /// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
 const MOST_LISTED: f64 = 0.9;
 /// Nanoseconds to open a scan and to end it.
@@ -109,6 +112,12 @@ impl ScanModel {
     }
 }
 
+/// Bytes of a value when it is decoded.
+fn decoded_bytes(column: &ColumnStatistics) -> f64 {
+    // Of a text a view, and what it points to.
+    column.width + if column.is_text() { 16.0 } else { 0.0 }
+}
+
 impl Count<'_> {
     fn frame(&mut self, query: &Query, pruned: &Pruned) {
         let engine = &self.model.profile.engine;
@@ -117,8 +126,12 @@ impl Count<'_> {
         self.parts.units = (units * pruned.units).max(1.0);
         let entered = (granules * pruned.units).max(1.0);
         let left = (granules * pruned.granules).max(1.0);
-        let judged = query.predicates.len() as f64 * (granules + entered) * engine.judge.value;
-        let others = (self.model.setting.threads as f64).min(self.parts.units) - 1.0;
+        // A unit is looked at until a zone of it is left; the first predicate that rules one out is enough.
+        let tests = query.predicates.len() as f64;
+        let ruled_out = (granules - entered) * (0.5 + 0.5 * tests).min(tests) * engine.rule_out.value;
+        let judged = ruled_out + entered * tests * engine.judge.value;
+        // Whole threads: the likelier number of them.
+        let others = (self.model.setting.threads as f64).min(self.parts.units.round()) - 1.0;
         self.parts.begin_ns += engine.scan.value * others.max(0.0);
         self.parts.frame_ns += SETUP_NS + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
     }
@@ -128,8 +141,12 @@ impl Count<'_> {
         let mut order: Vec<usize> = (0..query.predicates.len()).collect();
         let rank = |at: &usize| {
             let (_, passing) = pruned.open[*at];
-            let (cost, page) = self.filter_cost(&query.predicates[*at], 1.0);
-            (cost + page) / (1.0 - passing).max(1e-6)
+            let predicate = &query.predicates[*at];
+            let (cost, page) = self.filter_cost(predicate, 1.0);
+            let runs = self.model.statistics.run_rows(predicate.column, &self.layout.order);
+            let vectors = Wanted { density: passing, run_rows: runs.max(1.0) }.touched(VECTOR);
+            // As the store has it: half by rows, half by vectors that have none left.
+            (cost + page) / (1.0 - (passing + vectors) / 2.0).max(1e-6)
         };
         let ranks: Vec<f64> = order.iter().map(rank).collect();
         order.sort_by(|a, b| ranks[*a].total_cmp(&ranks[*b]));
@@ -206,12 +223,21 @@ impl Count<'_> {
             return;
         }
         let columns = query.columns.len() as f64;
+        let statistics = &self.model.statistics.columns;
+        let bytes: f64 = query.columns.iter().map(|c| decoded_bytes(&statistics[*c])).sum();
+        let batch_bytes = bytes * (GRANULE * wanted.density).max(1.0);
+        self.parts.memory_ns += rows * bytes * engine.spill.at(batch_bytes);
         let batches = (rows / GRANULE).max(1.0);
-        self.parts.output_ns += batches * (engine.batch.value + columns * engine.batch_column.value);
+        // What a column of a full batch costs is in its kernel, which was measured by such.
+        self.parts.output_ns += batches * engine.batch.value + columns * engine.batch_column.value;
         if query.output == Output::Rows {
-            let texts = query.columns.iter().map(|c| &self.model.statistics.columns[*c]).filter(|c| c.is_text());
-            let bytes: f64 = texts.map(|c| c.width).sum();
-            self.parts.output_ns += rows * (columns * engine.tuple_value.value + bytes * engine.tuple_byte.value);
+            let values = query.columns.iter().map(|c| {
+                let column = &statistics[*c];
+                let nulls = if column.nulls > 0.0 { engine.tuple_null.value } else { 0.0 };
+                let text = if column.is_text() { column.width * engine.tuple_byte.value } else { 0.0 };
+                engine.tuple_value.at(batch_bytes) + nulls + text
+            });
+            self.parts.output_ns += rows * values.sum::<f64>();
         }
     }
 

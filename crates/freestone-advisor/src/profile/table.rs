@@ -95,6 +95,7 @@ impl Rows {
             ("unit", engine.unit, "ns"),
             ("granule", engine.granule, "ns"),
             ("zones of a granule, a predicate", engine.judge, "ns"),
+            ("zones of a granule ruled out", engine.rule_out, "ns"),
             ("batch", engine.batch, "ns"),
             ("batch, a column", engine.batch_column, "ns"),
             ("page read, a byte", engine.admit_byte, "ns"),
@@ -103,7 +104,7 @@ impl Rows {
             ("dense prefix read, a row", engine.admit_prefix_row, "ns"),
             ("filter behind a prefix, a row", engine.prefix_filter, "ns"),
             ("decode behind a prefix, a row", engine.prefix_decode, "ns"),
-            ("tuple output, a value", engine.tuple_value, "ns"),
+            ("tuple output, a value that may be NULL", engine.tuple_null, "ns"),
             ("tuple output, a text byte", engine.tuple_byte, "ns"),
             ("shipped, a page", engine.ship_page, "ns"),
             ("shipped, a byte", engine.ship_byte, "ns"),
@@ -119,6 +120,8 @@ impl Rows {
         self.curve("engine", "tuples beyond the caches, bytes scanned", &engine.line, "ns/line");
         self.curve("engine", "long tuples beyond the caches, bytes scanned", &engine.line_apart, "ns/line");
         self.curve("engine", "slotted tuples beyond the caches, bytes scanned", &engine.line_slotted, "ns/line");
+        self.curve("engine", "decoded values beyond the caches, bytes of a batch", &engine.spill, "ns/byte");
+        self.curve("engine", "tuple output, bytes of a batch", &engine.tuple_value, "ns/value");
         for page in &engine.pages {
             let form = format!("{:?}", page.form).to_lowercase();
             self.curve("page", &format!("{form} decode, pages a granule"), &page.decode, "ns/page");

@@ -282,7 +282,7 @@ impl Clustering {
                 Some(IntBounds { min: min.into(), max: max.into(), sum: None })
             };
             let bounds: Vec<_> = keys.chunks(zone_rows).map(zone).collect();
-            ZoneMap { nulls: vec![0; bounds.len()], bounds: Bounds::Int(bounds) }
+            ZoneMap::new(vec![0; bounds.len()], Bounds::Int(bounds))
         };
         let described = self.dimensions.iter().enumerate().filter_map(|(at, dimension)| {
             let bins = dimension.bins.clone()?;

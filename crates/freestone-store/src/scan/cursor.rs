@@ -8,18 +8,16 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{Field, Schema, SchemaRef};
 use freestone_codec::{Kind, Rows, Scratch};
 
-use super::filters::{Observed, order};
+use super::filters::{Left, Observed, order};
 use super::index::named_rows;
+use super::judge::{Granule, judge, judge_all};
 use super::metrics::ScanMetrics;
-use super::{
-    ColumnPredicate, DynamicState, GRANULE_ROWS, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id,
-};
+use super::{ColumnPredicate, DynamicState, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id};
 use crate::bitmap;
 use crate::cluster::CodeFilter;
 use crate::column::ColumnBuffer;
 use crate::error::{Result, StoreError};
 use crate::schema::kind;
-use crate::segment::zones::Verdict;
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
@@ -67,35 +65,10 @@ impl std::fmt::Debug for Ahead {
     }
 }
 
-/// A granule while it is scanned.
-struct Granule<'a> {
-    segment: &'a Segment,
-    /// Position of the segment in the table.
-    ordinal: usize,
-    start: usize,
-    len: usize,
-    /// The only rows to look at, where an index named them.
-    named: Option<&'a NamedRows>,
-}
-
-impl<'a> Granule<'a> {
-    /// The granules of a unit.
-    fn of(segment: &'a Segment, unit: &'a Unit) -> impl Iterator<Item = Granule<'a>> {
-        let end = (unit.rows.end as usize).min(segment.rows());
-        (unit.rows.start as usize..end).step_by(GRANULE_ROWS).map(move |start| Granule {
-            segment,
-            ordinal: unit.segment,
-            start,
-            len: GRANULE_ROWS.min(end - start),
-            named: unit.named.as_deref(),
-        })
-    }
-}
-
 impl Cursor {
     pub fn new(table: Arc<Table>, request: Arc<ScanRequest>, metrics: Arc<ScanMetrics>) -> Self {
         let schema = output_schema(&table, &request);
-        let observed = vec![Observed::default(); request.predicates.len()];
+        let observed = request.predicates.iter().map(|p| Observed::new(&p.predicate)).collect();
         let dynamic = request.dynamic.iter().map(|_| (u64::MAX, DynamicState::default())).collect();
         let mut cursor = Cursor {
             table,
@@ -204,7 +177,7 @@ impl Cursor {
         if changed {
             self.dynamic_predicates = self.dynamic.iter().flat_map(|(_, d)| d.predicates.clone()).collect();
             self.dynamic_codes = self.dynamic.iter().flat_map(|(_, d)| d.codes.clone()).collect();
-            self.dynamic_order = vec![Observed::default(); self.dynamic_predicates.len()];
+            self.dynamic_order = self.dynamic_predicates.iter().map(|p| Observed::new(&p.predicate)).collect();
             self.dynamic_named = None;
         }
         Ok(())
@@ -217,10 +190,10 @@ impl Cursor {
         if !is_known {
             let whole = Unit::new(unit.segment, 0..segment.rows() as u32);
             let left = |granule| bitmap::count(&self.selected(&granule, None));
-            let rows = || Granule::of(segment, &whole).map(left).sum::<usize>() / ASKING_THREADS;
+            let leaves = |least| Granule::of(segment, &whole).map(left).sum::<usize>() / ASKING_THREADS >= least;
             let named = match unit.named {
                 Some(_) => None,
-                None => named_rows(table, segment, &self.dynamic_predicates, rows, &self.metrics)?,
+                None => named_rows(table, segment, &self.dynamic_predicates, leaves, &self.metrics)?,
             };
             self.dynamic_named = Some((segment.id, named));
         }
@@ -249,23 +222,23 @@ impl Cursor {
             self.offer_zones(granule, &judged.whole, sink, &mut selection);
         }
         for at in order(&self.observed).into_iter().filter(|at| judged.open.contains(at)) {
-            let before = bitmap::count(&selection);
-            if before == 0 {
+            let before = Left::of(&selection);
+            if before.rows == 0 {
                 return Ok(selection);
             }
             let begin = Instant::now();
             let tested = self.filter_column(granule, &request.predicates[at], held, &mut selection)?;
-            self.observed[at].record(tested, (before, bitmap::count(&selection)), begin.elapsed());
+            self.observed[at].record(tested, before, Left::of(&selection), begin.elapsed());
         }
         for at in order(&self.dynamic_order).into_iter().filter(|at| by_dynamic.open.contains(at)) {
-            let before = bitmap::count(&selection);
-            if before == 0 {
+            let before = Left::of(&selection);
+            if before.rows == 0 {
                 return Ok(selection);
             }
             let begin = Instant::now();
             let filter = self.dynamic_predicates[at].clone();
             let tested = self.filter_column(granule, &filter, held, &mut selection)?;
-            self.dynamic_order[at].record(tested, (before, bitmap::count(&selection)), begin.elapsed());
+            self.dynamic_order[at].record(tested, before, Left::of(&selection), begin.elapsed());
         }
         for filter in &request.row_filters {
             self.filter_rows(granule, filter.as_ref(), held, &mut selection)?;
@@ -356,15 +329,15 @@ impl Cursor {
         for at in 0..self.dynamic.len() {
             for which in 0..self.dynamic[at].1.row_filters.len() {
                 let observed = self.dynamic_observed.entry((at, which)).or_default();
-                let before = bitmap::count(selection);
-                if before == 0 || observed.keeps_most() {
+                let before = Left::of(selection);
+                if before.rows == 0 || observed.keeps_most() {
                     continue;
                 }
                 let filter = self.dynamic[at].1.row_filters[which].clone();
                 let begin = Instant::now();
                 self.filter_rows(granule, filter.as_ref(), held, selection)?;
                 let observed = self.dynamic_observed.entry((at, which)).or_default();
-                observed.record(before, (before, bitmap::count(selection)), begin.elapsed());
+                observed.record(before.rows, before, Left::of(selection), begin.elapsed());
             }
         }
         Ok(())
@@ -665,91 +638,6 @@ fn output_schema(table: &Table, request: &ScanRequest) -> SchemaRef {
         fields.push(Field::new("__row_id", ROW_ID_TYPE, false));
     }
     Arc::new(Schema::new(fields))
-}
-
-/// What the zones of a granule say about some predicates.
-struct Judged {
-    /// Rows of zones that are not ruled out.
-    selection: Vec<u64>,
-    /// Predicates that some zone leaves open.
-    open: Vec<usize>,
-    /// For each zone, whether it is ruled out.
-    pruned: Vec<bool>,
-    /// For each zone, whether all its rows pass.
-    whole: Vec<bool>,
-}
-
-/// Whether the zones of a unit leave any row.
-pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) -> bool {
-    (request.predicates.is_empty() && request.codes.is_empty())
-        || Granule::of(segment, unit)
-            .any(|granule| judge_all(&granule, request).selection.iter().any(|word| *word != 0))
-}
-
-/// Rows of a segment that its zones leave: as every `step`-th granule says.
-pub(super) fn rows_left(segment: &Segment, ordinal: usize, request: &ScanRequest, step: usize) -> f64 {
-    if request.predicates.is_empty() && request.codes.is_empty() {
-        return segment.rows() as f64;
-    }
-    let (mut seen, mut left) = (0, 0);
-    for granule in Granule::of(segment, &Unit::new(ordinal, 0..segment.rows() as u32)).step_by(step) {
-        seen += granule.len;
-        left += bitmap::count(&judge_all(&granule, request).selection);
-    }
-    segment.rows() as f64 * left as f64 / seen.max(1) as f64
-}
-
-impl Judged {
-    /// Leaves only rows that an index named, which pass what it answered.
-    fn narrow(&mut self, granule: &Granule<'_>, named: &NamedRows) {
-        let rows = named.bits(granule.start, granule.len);
-        self.selection.iter_mut().zip(&rows).for_each(|(word, named)| *word &= named);
-        self.open.retain(|at| !named.passed.contains(at));
-        let zones = self.selection.chunks(granule.segment.zone_rows() / 64);
-        self.pruned = zones.map(|words| words.iter().all(|word| *word == 0)).collect();
-    }
-}
-
-/// What zones, and the rows that an index named, say about all that a scan asks for.
-fn judge_all(granule: &Granule<'_>, request: &ScanRequest) -> Judged {
-    let mut judged = judge(granule, &request.predicates, &request.codes);
-    if let Some(named) = granule.named {
-        judged.narrow(granule, named);
-    }
-    judged
-}
-
-fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes: &[CodeFilter]) -> Judged {
-    let (segment, zone_rows) = (granule.segment, granule.segment.zone_rows());
-    let mut judged = Judged { selection: bitmap::ones(granule.len), open: vec![], pruned: vec![], whole: vec![] };
-    let end = granule.start + granule.len;
-    for zone in granule.start / zone_rows..end.div_ceil(zone_rows) {
-        let rows = zone_rows.min(segment.rows() - zone * zone_rows);
-        let verdict = |p: &ColumnPredicate| segment.footer.zones[p.column].verdict(zone, rows, &p.predicate);
-        let verdicts: Vec<Verdict> = predicates.iter().map(verdict).collect();
-        let pruned = verdicts.contains(&Verdict::None) || codes.iter().any(|filter| outside(segment, zone, filter));
-        judged.pruned.push(pruned);
-        judged.whole.push(verdicts.iter().all(|verdict| *verdict == Verdict::All));
-        if pruned {
-            let from = (zone * zone_rows).max(granule.start) - granule.start;
-            let to = (zone * zone_rows + rows).min(end) - granule.start;
-            // Granules and zones start at whole words, and a zone that does not end at one ends the granule.
-            judged.selection[from / 64..to.div_ceil(64)].fill(0);
-            continue;
-        }
-        for (at, verdict) in verdicts.iter().enumerate() {
-            if *verdict == Verdict::Some && !judged.open.contains(&at) {
-                judged.open.push(at);
-            }
-        }
-    }
-    judged
-}
-
-/// Whether a zone holds no row with the codes asked for. Codes of another numbering than the segment's say nothing of it.
-fn outside(segment: &Segment, zone: usize, filter: &CodeFilter) -> bool {
-    let own = segment.footer.dimensions.iter().find(|d| d.fingerprint == filter.fingerprint);
-    own.is_some_and(|dimension| filter.verdict(dimension, zone) == Verdict::None)
 }
 
 /// The selected rows of a granule, as positions from the granule's start unless all are.

@@ -1,7 +1,7 @@
 //! What a scan will read, by a guess from the footers alone: to choose among copies of a table.
 
-use super::cursor::rows_left;
 use super::index::{Candidate, candidate};
+use super::judge::rows_left;
 use super::{GRANULE_ROWS, ScanRequest};
 use crate::error::Result;
 use crate::segment::Segment;
@@ -19,13 +19,13 @@ pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Re
     let mut left = vec![];
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
-        left.push(rows_left(&segment, at, request, step.max(1).next_power_of_two()));
+        left.push(rows_left(&segment, request, step.max(1).next_power_of_two()));
     }
     let passing = (selected / left.iter().sum::<f64>().max(1.0)).clamp(0.0, 1.0);
     let mut bytes = 0.0;
     for (at, left) in left.iter().enumerate() {
         let segment = table.open_segment(at)?;
-        bytes += match candidate(&segment, &request.predicates, || *left as usize)? {
+        bytes += match candidate(&segment, &request.predicates, |least| least as f64 <= *left)? {
             None => scanned(&segment, request, *left, passing),
             Some(index) => index.bytes() + named(&segment, request, &index, left * passing),
         };

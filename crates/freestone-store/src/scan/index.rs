@@ -1,10 +1,11 @@
 //! Rows that an ordered index names, for scans that ask for few of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use freestone_codec::{Kind, Predicate, Rows, Scratch};
 
-use super::cursor::rows_left;
+use super::judge::leaves;
 use super::{ColumnPredicate, ScanMetrics, ScanRequest};
 use crate::bitmap;
 use crate::cache::PageCache;
@@ -36,12 +37,15 @@ pub struct NamedRows {
 impl NamedRows {
     /// Which rows from `start` on are named, up to `len` of them, as bits.
     pub(super) fn bits(&self, start: usize, len: usize) -> Vec<u64> {
-        let place = |row: usize| self.rows.partition_point(|named| (*named as usize) < row);
         let mut bits = vec![0; bitmap::words(len)];
-        self.rows[place(start)..place(start + len)]
-            .iter()
-            .for_each(|row| bitmap::set(&mut bits, *row as usize - start));
+        self.within(start..start + len).iter().for_each(|row| bitmap::set(&mut bits, *row as usize - start));
         bits
+    }
+
+    /// The named rows that are among `rows`.
+    pub(super) fn within(&self, rows: Range<usize>) -> &[u32] {
+        let place = |row: usize| self.rows.partition_point(|named| (*named as usize) < row);
+        &self.rows[place(rows.start)..place(rows.end)]
     }
 }
 
@@ -81,26 +85,27 @@ impl Candidate<'_> {
     }
 }
 
-/// The rows that an index of the segment names for some predicates, if it is worth asking beside the `rows` that zones leave.
+/// The rows that an index of the segment names for some predicates, if it is worth asking: `leaves` says whether the zones leave
+/// at least so many rows.
 pub(super) fn named_rows(
     table: &Table,
     segment: &Segment,
     predicates: &[ColumnPredicate],
-    rows: impl FnOnce() -> usize,
+    leaves: impl FnOnce(usize) -> bool,
     metrics: &ScanMetrics,
 ) -> Result<Option<NamedRows>> {
     if segment.indexes().is_empty() || predicates.is_empty() {
         return Ok(None);
     }
-    let candidate = candidate(segment, predicates, rows)?;
+    let candidate = candidate(segment, predicates, leaves)?;
     candidate.map(|found| look_up(&found, predicates, table.cache(), metrics)).transpose()
 }
 
-/// The index of a segment that leaves the fewest entries, if those are few beside the `rows` that its zones leave.
+/// The index of a segment that leaves the fewest entries, if those are few beside the rows that its zones leave.
 pub(super) fn candidate<'a>(
     segment: &'a Segment,
     predicates: &[ColumnPredicate],
-    rows: impl FnOnce() -> usize,
+    leaves: impl FnOnce(usize) -> bool,
 ) -> Result<Option<Candidate<'a>>> {
     let mut best: Option<Candidate<'_>> = None;
     for index in segment.indexes() {
@@ -110,7 +115,7 @@ pub(super) fn candidate<'a>(
             best = Some(found);
         }
     }
-    Ok(best.filter(|best| best.cost(segment, predicates) <= rows()))
+    Ok(best.filter(|best| leaves(best.cost(segment, predicates))))
 }
 
 /// The key of the index that a scan will ask, as its columns' positions in the table: by the first segment that has indexes.
@@ -121,8 +126,7 @@ pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<us
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
         if !segment.indexes().is_empty() {
-            let rows = || rows_left(&segment, at, request, 1) as usize;
-            let found = candidate(&segment, &request.predicates, rows)?;
+            let found = candidate(&segment, &request.predicates, |least| leaves(&segment, request, least))?;
             return Ok(found.map(|found| found.index.columns().to_vec()));
         }
     }

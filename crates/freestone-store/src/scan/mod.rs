@@ -5,6 +5,7 @@ mod cursor;
 mod estimate;
 mod filters;
 mod index;
+mod judge;
 mod metrics;
 mod sink;
 mod stored;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::index::{NamedRows, named_rows};
-use super::{ScanMetrics, ScanRequest, cursor};
+use super::judge::{leaves, survives};
+use super::{ScanMetrics, ScanRequest};
 use crate::error::Result;
 use crate::store::Table;
 
@@ -64,11 +65,11 @@ pub fn surviving_units(
             ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
         }
         let before = left.len();
-        let rows = || cursor::rows_left(&segment, at, request, 1) as usize;
-        let named = named_rows(table, &segment, &request.predicates, rows, metrics)?.map(Arc::new);
+        let leaves = |least| leaves(&segment, request, least);
+        let named = named_rows(table, &segment, &request.predicates, leaves, metrics)?.map(Arc::new);
         for unit in all.iter().filter(|unit| unit.segment == at) {
             let unit = Unit { named: named.clone(), ..unit.clone() };
-            if cursor::survives(&segment, &unit, request) {
+            if survives(&segment, &unit, request) {
                 left.push(unit);
             } else {
                 let zones = (unit.rows.len()).div_ceil(segment.zone_rows());

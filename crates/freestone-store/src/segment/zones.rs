@@ -14,6 +14,8 @@ const BOUND_BYTES: usize = 12;
 pub struct ZoneMap {
     pub nulls: Vec<u32>,
     pub bounds: Bounds,
+    /// The least and the greatest of all zones, of integers.
+    range: Option<(i128, i128)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +78,33 @@ impl ZoneMap {
                 Bounds::Bytes(zones.map(|z| bytes_bounds(column, z, get)).collect())
             }
         };
-        ZoneMap { nulls, bounds }
+        ZoneMap::new(nulls, bounds)
+    }
+
+    pub fn new(nulls: Vec<u32>, bounds: Bounds) -> ZoneMap {
+        let range = match &bounds {
+            Bounds::Int(zones) => {
+                let ranges = zones.iter().flatten().map(|b| (b.min, b.max));
+                ranges.reduce(|(low, high), (min, max)| (low.min(min), high.max(max)))
+            }
+            Bounds::Bytes(_) => None,
+        };
+        ZoneMap { nulls, bounds, range }
+    }
+
+    /// The least and the greatest integer of all zones; `None` of texts, and where there are only NULLs.
+    pub fn range(&self) -> Option<(i128, i128)> {
+        self.range
+    }
+
+    /// Whether the zones taken together say that no row passes the predicate.
+    pub fn excludes(&self, predicate: &Predicate) -> bool {
+        match (predicate, self.range) {
+            (Predicate::Int(p), Some((min, max))) => {
+                int_verdict(&IntBounds { min, max, sum: None }, p) == Verdict::None
+            }
+            _ => false,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -165,7 +193,7 @@ impl ZoneMap {
             };
             Bounds::Int((0..zones).map(|_| zone(input)).collect::<Result<_, _>>()?)
         };
-        Ok(ZoneMap { nulls, bounds })
+        Ok(ZoneMap::new(nulls, bounds))
     }
 }
 
@@ -315,6 +343,7 @@ mod tests {
             Verdict::All => assert_eq!(passing, rows, "{predicate:?}"),
             Verdict::Some => {}
         }
+        assert!(!map.excludes(predicate) || passing == 0, "{predicate:?}");
         let mut out = ByteWriter::default();
         map.write(&mut out);
         let bytes = out.finish();

@@ -6,7 +6,6 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::Table;
 use freestone_store::scan::ColumnPredicate;
-use freestone_store::segment::zones::Bounds;
 
 use freestone_store::format::{f32_of_key, f64_of_key};
 
@@ -69,12 +68,7 @@ fn summarize(table: &Table, column: usize) -> ColumnSummary {
         summary.nulls += zones.nulls.iter().map(|n| u64::from(*n)).sum::<u64>();
         let stored = segment.footer.description.columns[column].bytes;
         summary.bytes += decoded_bytes(&table.schema.columns[column].data_type, segment.rows() as u64, stored);
-        let mut ints = None;
-        if let Bounds::Int(bounds) = &zones.bounds {
-            for b in bounds.iter().flatten() {
-                ints = Some(ints.map_or((b.min, b.max), |(low, high): (i128, i128)| (low.min(b.min), high.max(b.max))));
-            }
-        }
+        let ints = zones.range();
         distinct.add(segment.footer.description.columns[column].distinct, segment.rows() as u64, ints);
         summary.ints = match (summary.ints, ints) {
             (Some((low, high)), Some(own)) => Some((low.min(own.0), high.max(own.1))),
