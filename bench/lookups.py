@@ -95,7 +95,7 @@ def duckdb_engines(work: Path, rows: int) -> dict[str, Callable[[str], Any]]:
         db.execute("CHECKPOINT")
         size = (work / f"{name}.duckdb").stat().st_size / 1e6
         print(f"duckdb {name}: {time.perf_counter() - started:.1f} s to make, {size:.0f} MB", file=sys.stderr)
-        engines[f"duckdb {name}"] = lambda text, db=db: db.sql(text.format(table="t")).to_arrow_table()
+        engines[f"duckdb {name}"] = lambda text, db=db: db.execute(text.format(table="t")).fetch_arrow_table()
     return engines
 
 
@@ -105,9 +105,11 @@ def wanted(rows: int) -> str:
 
 
 def canonical(table: Any) -> list[tuple[str, ...]]:
-    # Only the column of amounts is typed differently by the engines.
+    # Sums and amounts are integers, decimals or doubles, as each engine has it.
     def one(value: Any) -> str:
-        return str(value) if isinstance(value, (int, str)) else f"{float(value):.9g}"
+        if value is None or isinstance(value, str):
+            return repr(value)
+        return str(int(value)) if value == int(value) else f"{float(value):.9g}"
 
     return sorted(tuple(one(value) for value in row.values()) for row in table.to_pylist())
 
@@ -138,12 +140,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--values", type=int, default=50, help="how often each query runs, with other values")
     parser.add_argument("--warm", type=int, default=400, help="how often it runs before")
-    parser.add_argument("--work", type=Path, default=CACHE / "lookups", help="where the databases are made")
+    parser.add_argument("--work", type=Path, default=CACHE, help="in a folder `lookups` of this one the databases are made")
     parser.add_argument("--json", type=Path, help="a file for the result")
     options = parser.parse_args()
-    shutil.rmtree(options.work, ignore_errors=True)
-    options.work.mkdir(parents=True)
-    engines = freestone_engines(options.work, options.rows) | duckdb_engines(options.work, options.rows)
+    work = options.work / "lookups"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    engines = freestone_engines(work, options.rows) | duckdb_engines(work, options.rows)
     found = measure(engines, options.values, options.warm, options.rows)
     print(f"| {options.rows:,} rows, ms | {' | '.join(engines)} |")
     print("|---" * (len(engines) + 1) + "|")

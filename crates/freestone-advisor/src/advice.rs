@@ -156,6 +156,13 @@ pub struct QueryCost {
     /// The whole statement, as logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement_ms: Option<f64>,
+    /// Rows that its joins have to do with, by those that they have now.
+    #[serde(default = "one")]
+    pub joined: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// Several copies of the table.
@@ -386,8 +393,9 @@ fn propose(
         now_ms += now.ms * query.weight;
         let ratio = if cost.ms > 0.0 { now.ms / cost.ms } else { 1.0 };
         let (name, weight) = (query.name.clone(), query.weight);
+        let joined = model.joined(design, query) / model.joined(current, query).max(f64::MIN_POSITIVE);
         let statement_ms = query.statement_ms;
-        queries.push(QueryCost { name, weight, cost, current: now, ratio, measured_ms: None, statement_ms });
+        queries.push(QueryCost { name, weight, cost, current: now, ratio, measured_ms: None, statement_ms, joined });
     }
     let conversion = if design == current { Cost::default() } else { model.conversion(design) };
     Proposal {

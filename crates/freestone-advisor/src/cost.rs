@@ -29,6 +29,11 @@ pub trait CostModel {
     fn column_name(&self, column: usize) -> &str;
     /// One query on the whole table stored so.
     fn query(&self, design: &Design, query: &Query) -> Cost;
+    /// Share of the rows that joins have to do with: those that zones leave, where attributes of referenced tables rule rows out
+    /// before they are joined. 1 where none do, or a model knows of none.
+    fn joined(&self, _design: &Design, _query: &Query) -> f64 {
+        1.0
+    }
     /// Bytes of the table stored so.
     fn bytes(&self, design: &Design) -> f64;
     /// Bytes of these columns alone, stored so: what a materialized column subset takes. A model that knows columns apart

@@ -252,6 +252,13 @@ impl CostModel for ScanModel {
         self.query_on(&self.layout(design), query)
     }
 
+    fn joined(&self, design: &Design, query: &Query) -> f64 {
+        if query.paths.is_empty() {
+            return 1.0;
+        }
+        Pruned::of(&self.layout(design), query, &self.statistics).zones
+    }
+
     fn bytes(&self, design: &Design) -> f64 {
         self.layout(design).bytes
     }

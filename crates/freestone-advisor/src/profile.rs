@@ -318,7 +318,7 @@ pub struct EngineCosts {
     pub granule: Measured,
     pub unit: Measured,
     pub judge: Measured,
-    /// Nanoseconds to rule out the zones of a granule before anything of its unit is looked at.
+    /// Nanoseconds to rule out the zones of a granule by a predicate, before anything of its unit is looked at.
     pub rule_out: Measured,
     /// How much longer a thread takes while others scan as well, by how many all of them are; 1 for one.
     pub crowd: Curve,
@@ -326,7 +326,7 @@ pub struct EngineCosts {
     pub select: Curve,
     /// Nanoseconds a visit of a page by a granule, by form and by the pages of its group in a granule.
     pub pages: Vec<PageCost>,
-    /// Nanoseconds a batch, and each of its columns.
+    /// Nanoseconds a batch, and of a scan for each column whose values come out.
     pub batch: Measured,
     pub batch_column: Measured,
     /// Nanoseconds a byte that values of a scan come from beyond the nearest caches, by bytes that the scan goes through;

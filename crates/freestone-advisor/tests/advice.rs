@@ -5,7 +5,7 @@ mod common;
 use common::{DiskModel, query, random_case, workload};
 use freestone_advisor::advice::{Existing, MeasuredQuery, Measurement, Proposal};
 use freestone_advisor::search::Pins;
-use freestone_advisor::{Advice, CostModel, Options, PredicateForm, Workload, advise, what_if};
+use freestone_advisor::{Advice, CostModel, Options, PathTest, PredicateForm, Workload, advise, what_if};
 use freestone_store::design::{Design, MediumKind, Preset};
 
 fn preset(preset: Preset) -> Design {
@@ -275,6 +275,22 @@ fn what_statements_do_above_their_scans_stays() {
     advice.confirm(&all).unwrap();
     check(&advice.designs[0], [best.queries[0].cost.ms / scans[0] / 2.0, best.queries[1].cost.ms / scans[1] / 2.0]);
     assert!(advice.to_string().contains("whole statements, of which scans of this table are"), "{advice}");
+}
+
+#[test]
+fn joins_take_less_where_a_design_leaves_them_fewer_rows() {
+    let (model, mut work) = lookups();
+    let path = vec!["c0".into(), "name".into()];
+    work.queries[0].paths = vec![PathTest { path, selectivity: 1e-6, form: PredicateForm::Equal }];
+    let advised = |work: &Workload| advise(&model, work, &preset(Preset::Column), &Options::default()).unwrap();
+    let scan = advised(&work).current.queries[0].cost.ms;
+    work.queries[0].statement_ms = Some(scan + 20.5);
+    let best = advised(&work).designs[0].clone();
+    let query = &best.queries[0];
+    assert!(query.joined < 1e-3, "{}", query.joined);
+    let expected = 0.5 + 20.0 * query.joined + query.cost.ms;
+    let found = best.statements.unwrap().then_ms / work.queries[0].weight;
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found} ms, not {expected}");
 }
 
 #[test]

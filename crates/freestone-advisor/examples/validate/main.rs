@@ -6,7 +6,8 @@
 //! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
 //! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. With `--cold`
 //! pages are read from a disk around the system's cache by a store that was just opened. With `--measured` times are those that
-//! an earlier run with the same seed and tables printed by `--csv`: two models are held against the same measurements.
+//! an earlier run with the same seed, tables, threads and medium printed by `--csv`: two models are held against the same
+//! measurements.
 
 mod cases;
 mod measure;
@@ -123,7 +124,13 @@ fn table_cases(
         let model = ScanModel::new(statistics.clone(), profile.clone(), setting);
         for (at_design, design) in designs.iter().enumerate() {
             let (measured_ms, rows, bytes_stored) = match &mut earlier {
-                Some(earlier) => earlier.next().ok_or("the earlier run had fewer cases")?,
+                Some(earlier) => {
+                    let (place, found) = earlier.next().ok_or("the earlier run had fewer cases")?;
+                    if place != [number as usize, at, threads] {
+                        return Err(format!("the earlier run had table, query and threads {place:?} here").into());
+                    }
+                    found
+                }
                 None => stored[at_design].measure(query, threads)?,
             };
             let layout = model.layout(design);

@@ -24,15 +24,16 @@ pub struct Stored {
     bytes: u64,
 }
 
-/// Milliseconds, rows, and bytes of the table, of each case of an earlier run.
-pub type Earlier<'a> = Box<dyn Iterator<Item = (f64, u64, f64)> + 'a>;
+/// Table, query and threads of each case of an earlier run; and its milliseconds, rows, and bytes of the table.
+pub type Earlier<'a> = Box<dyn Iterator<Item = ([usize; 3], (f64, u64, f64))> + 'a>;
 
 /// Reads what `--csv` printed.
 pub fn earlier(csv: &str) -> Earlier<'_> {
     Box::new(csv.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
-        Some((number(3)?, number(27)? as u64, number(10)?))
+        let place = [number(0)? as usize, number(1)? as usize, number(2)? as usize];
+        Some((place, (number(3)?, number(27)? as u64, number(10)?)))
     }))
 }
 
@@ -75,8 +76,8 @@ impl Stored {
         Ok(self.open()?.1)
     }
 
-    /// Milliseconds, rows, and the table's bytes of a query: the quickest tenth of several runs, as what disturbs them only adds; cold ones each
-    /// by a store that was just opened.
+    /// Milliseconds, rows, and the table's bytes of a query: the quickest tenth of several runs, as what disturbs them only
+    /// adds; cold ones each by a store that was just opened.
     pub fn measure(&self, query: &RandomQuery, threads: usize) -> Result<(f64, u64, f64), StoreError> {
         let mut samples = vec![];
         if self.hot.is_some() {

@@ -11,9 +11,13 @@ pub struct Statements {
     pub now_ms: f64,
     /// Milliseconds of that for scans of the table, predicted.
     pub scans_ms: f64,
-    /// Milliseconds that they are predicted to take in the design: only the scans become others.
+    /// Milliseconds that they are predicted to take in the design: the scans become others, and joins have to do with more rows
+    /// or fewer where the design leaves more of them or fewer.
     pub then_ms: f64,
 }
+
+/// Milliseconds of a statement that it takes whatever its tables are like: reading it, planning, and sending the answer.
+const PLANNING_MS: f64 = 0.5;
 
 impl Statements {
     /// What the statements of a design's queries take; `None` where no time is known. A scan gains what it gained on a sample,
@@ -31,7 +35,10 @@ impl Statements {
             let scan_ms = query.current.ms.min(statement_ms);
             sum.now_ms += query.weight * statement_ms;
             sum.scans_ms += query.weight * scan_ms;
-            sum.then_ms += query.weight * (statement_ms - scan_ms + scan_ms * share);
+            let rest_ms = statement_ms - scan_ms;
+            let joins_ms = (rest_ms - PLANNING_MS).max(0.0);
+            let then_ms = rest_ms - joins_ms + joins_ms * query.joined + scan_ms * share;
+            sum.then_ms += query.weight * then_ms;
         }
         (sum.now_ms > 0.0).then_some(sum)
     }

@@ -21,9 +21,8 @@ const TESTED_ROWS: f64 = 4.0;
 const ASK_NS: f64 = 10_000.0;
 /// Nanoseconds to test an entry and to take its row.
 const ENTRY_NS: f64 = 3.0;
-/// Reads that opening an index takes, one after the other, and their bytes.
-const FOOTER_READS: f64 = 2.0;
-const FOOTER_BYTES: f64 = 4096.0;
+/// Bytes of an index's end, which are read before its footer.
+const END_BYTES: f64 = 4096.0;
 /// Where an index's pages are asked for at once, reads are so deep.
 const DEPTH: f64 = 48.0;
 
@@ -105,13 +104,16 @@ impl ScanModel {
         let uncached = self.uncached(layout, query);
         let disk = self.profile.hardware.disk.as_ref().filter(|_| uncached > 0.0);
         if let Some(disk) = disk {
-            // Each segment's index says at its end where its footer is.
-            let opened = candidates.len() as f64 * (rows / self.statistics.segment_rows()).ceil().max(1.0);
-            parts.begin_ns += uncached * opened * FOOTER_READS * disk.read_ns(FOOTER_BYTES, 1.0);
+            // Each segment's index says at its end where its footer is; segments that are ruled out as a whole are not asked.
+            let segments = ((rows / self.statistics.segment_rows()).ceil() * pruned.units).ceil().max(1.0);
+            let open = |(index, _): &(&IndexGeometry, Named)| {
+                disk.read_ns(END_BYTES, 1.0) + disk.read_ns(index.page_bytes, 1.0)
+            };
+            parts.begin_ns += uncached * segments * candidates.iter().map(open).sum::<f64>();
         }
         let best = candidates.into_iter().min_by(|(_, a), (_, b)| (a.named + a.open).total_cmp(&(b.named + b.open)));
         let Some((index, named)) = best else { return };
-        // The index's zones are judged before anything else, and those of the segment as far as it takes to see that rows are left.
+        // The index's zones are judged before anything else; of the segment's, few have to be to see that enough rows are left.
         parts.begin_ns += rows / GRANULE * named.answered.len() as f64 * engine.rule_out.value;
         if !self.asks(layout, query, &named, pruned) {
             return;

@@ -12,6 +12,8 @@ use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 const LINE: f64 = 64.0;
 /// Rows that a filter's kernel passes by together where none of them is wanted.
 const VECTOR: f64 = 1024.0;
+/// Bytes of a view of a text: what it points to stays where it is.
+const VIEW_BYTES: f64 = 16.0;
 /// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
 const MOST_LISTED: f64 = 0.9;
 /// Nanoseconds to open a scan and to end it.
@@ -114,8 +116,7 @@ impl ScanModel {
 
 /// Bytes of a value when it is decoded.
 fn decoded_bytes(column: &ColumnStatistics) -> f64 {
-    // Of a text a view, and what it points to.
-    column.width + if column.is_text() { 16.0 } else { 0.0 }
+    if column.is_text() { VIEW_BYTES } else { column.width }
 }
 
 impl Count<'_> {
@@ -225,7 +226,8 @@ impl Count<'_> {
         let columns = query.columns.len() as f64;
         let statistics = &self.model.statistics.columns;
         let bytes: f64 = query.columns.iter().map(|c| decoded_bytes(&statistics[*c])).sum();
-        let batch_bytes = bytes * (GRANULE * wanted.density).max(1.0);
+        // Batches are filled over granules.
+        let batch_bytes = bytes * rows.clamp(1.0, GRANULE);
         self.parts.memory_ns += rows * bytes * engine.spill.at(batch_bytes);
         let batches = (rows / GRANULE).max(1.0);
         // What a column of a full batch costs is in its kernel, which was measured by such.

@@ -193,6 +193,10 @@ fn clustering_over_a_foreign_key_prunes_what_joins_ask_for() {
     assert_eq!(ms(&as_it_is, &asks("region")), all, "nothing is pruned by what no order knows");
     assert!(ms(&clustered, &asks("region")) < all / 3.0, "{} of {all}", ms(&clustered, &asks("region")));
     assert!(ms(&by_amount, &asks("region")) > all / 2.0);
+    // Joins have to do with the rows that are left.
+    assert_eq!(model.joined(&as_it_is, &asks("region")), 1.0);
+    assert!(model.joined(&clustered, &asks("region")) < 0.3, "{}", model.joined(&clustered, &asks("region")));
+    assert_eq!(model.joined(&clustered, &query(2, &[(0, 0.01)])), 1.0, "nothing is joined");
     // The number of a shop says nothing of its region.
     assert!(ms(&clustered, &asks("id")) > all / 2.0);
 }

@@ -95,7 +95,7 @@ impl Rows {
             ("unit", engine.unit, "ns"),
             ("granule", engine.granule, "ns"),
             ("zones of a granule, a predicate", engine.judge, "ns"),
-            ("zones of a granule ruled out", engine.rule_out, "ns"),
+            ("zones of a granule ruled out, a predicate", engine.rule_out, "ns"),
             ("batch", engine.batch, "ns"),
             ("batch, a column", engine.batch_column, "ns"),
             ("page read, a byte", engine.admit_byte, "ns"),

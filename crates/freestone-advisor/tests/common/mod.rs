@@ -108,6 +108,10 @@ impl CostModel for DiskModel {
         Cost { ms, low_ms: ms * 0.8, high_ms: ms * 1.25, io_ms, cpu_ms, bytes }
     }
 
+    fn joined(&self, design: &Design, query: &Query) -> f64 {
+        if query.paths.is_empty() { 1.0 } else { self.share(design, query) }
+    }
+
     fn bytes(&self, design: &Design) -> f64 {
         design.groups(&self.schema).iter().map(|g| self.rows * self.row_bytes(&g.columns, g.format)).sum()
     }

@@ -10,7 +10,7 @@ use freestone_codec::{Kind, Rows, Scratch};
 
 use super::filters::{Left, Observed, order};
 use super::index::named_rows;
-use super::judge::{Granule, judge, judge_all};
+use super::judge::{Granule, judge, judge_all, reaches};
 use super::metrics::ScanMetrics;
 use super::{ColumnPredicate, DynamicState, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id};
 use crate::bitmap;
@@ -190,7 +190,9 @@ impl Cursor {
         if !is_known {
             let whole = Unit::new(unit.segment, 0..segment.rows() as u32);
             let left = |granule| bitmap::count(&self.selected(&granule, None));
-            let leaves = |least| Granule::of(segment, &whole).map(left).sum::<usize>() / ASKING_THREADS >= least;
+            let leaves = |least: usize| {
+                reaches(Granule::of(segment, &whole).map(left), least.saturating_mul(ASKING_THREADS), segment.rows())
+            };
             let named = match unit.named {
                 Some(_) => None,
                 None => named_rows(table, segment, &self.dynamic_predicates, leaves, &self.metrics)?,

@@ -23,7 +23,7 @@ pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Re
     }
     let passing = (selected / left.iter().sum::<f64>().max(1.0)).clamp(0.0, 1.0);
     let mut bytes = 0.0;
-    for (at, left) in left.iter().enumerate() {
+    for (at, left) in left.iter().enumerate().filter(|(_, left)| **left > 0.0) {
         let segment = table.open_segment(at)?;
         bytes += match candidate(&segment, &request.predicates, |least| least as f64 <= *left)? {
             None => scanned(&segment, request, *left, passing),

@@ -75,10 +75,10 @@ impl Observed {
         self.rows_in > 50_000 && self.rows_out * 10 > self.rows_in * 7
     }
 
-    /// Cost of a row, divided by the share of what is dropped: the order that is optimal for independent conjuncts. Half of what
-    /// comes after is taken to cost by rows, half by vectors that have a row left: most tests do not get cheaper before a
-    /// vector is empty. What was never tried is taken to drop everything, at a usual cost: what is cheap is tried soon, what is dear
-    /// behind the rest.
+    /// Cost of a row, divided by the share of what is dropped: the order that is optimal for independent conjuncts. Half of
+    /// what comes after is taken to cost by rows, half by vectors that have a row left: most tests do not get cheaper before
+    /// a vector is empty. What was never tried is taken to drop everything, at a usual cost: what is cheap is tried soon,
+    /// what is dear behind the rest.
     fn rank(&self) -> f64 {
         if self.rows_in == 0 {
             return if self.is_text { TEXTS_NS } else { NUMBERS_NS };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freestone_codec::{Kind, Predicate, Rows, Scratch};
 
-use super::judge::leaves;
+use super::judge::{is_ruled_out_whole, leaves};
 use super::{ColumnPredicate, ScanMetrics, ScanRequest};
 use crate::bitmap;
 use crate::cache::PageCache;
@@ -35,6 +35,11 @@ pub struct NamedRows {
 }
 
 impl NamedRows {
+    #[cfg(test)]
+    pub(super) fn new(rows: Vec<u32>, passed: Vec<usize>) -> Self {
+        NamedRows { rows, passed }
+    }
+
     /// Which rows from `start` on are named, up to `len` of them, as bits.
     pub(super) fn bits(&self, start: usize, len: usize) -> Vec<u64> {
         let mut bits = vec![0; bitmap::words(len)];
@@ -118,14 +123,15 @@ pub(super) fn candidate<'a>(
     Ok(best.filter(|best| leaves(best.cost(segment, predicates))))
 }
 
-/// The key of the index that a scan will ask, as its columns' positions in the table: by the first segment that has indexes.
+/// The key of the index that a scan will ask, as its columns' positions in the table: by the first segment with indexes that
+/// is not ruled out.
 pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<usize>>> {
     if request.predicates.is_empty() {
         return Ok(None);
     }
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
-        if !segment.indexes().is_empty() {
+        if !segment.indexes().is_empty() && !is_ruled_out_whole(&segment, request) {
             let found = candidate(&segment, &request.predicates, |least| leaves(&segment, request, least))?;
             return Ok(found.map(|found| found.index.columns().to_vec()));
         }
@@ -150,9 +156,8 @@ fn tested<'a>(
     let (mut zones, mut left) = (vec![], 0);
     for zone in 0..entries.rows().div_ceil(entries.zone_rows()) {
         let rows = entries.zone_rows().min(entries.rows() - zone * entries.zone_rows());
-        let rules_out = |(at, column): &(usize, usize)| {
-            entries.footer.zones[*column].verdict(zone, rows, &predicates[*at].predicate) == Verdict::None
-        };
+        let rules_out =
+            |(at, column): &(usize, usize)| entries.verdict(zone, *column, &predicates[*at].predicate) == Verdict::None;
         if !tests.iter().any(rules_out) {
             zones.push(zone);
             left += rows;

@@ -42,7 +42,8 @@ pub(super) struct Judged {
     pub(super) open: Vec<usize>,
     /// For each zone, whether it is ruled out.
     pub(super) pruned: Vec<bool>,
-    /// For each zone, whether all its rows pass.
+    /// For each zone, whether its aggregates say that all its rows pass the predicates. Of zones that are ruled out it says
+    /// nothing.
     pub(super) whole: Vec<bool>,
 }
 
@@ -76,7 +77,7 @@ pub(super) fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes
     let end = granule.start + granule.len;
     for (zone, rows) in zones(granule.segment, granule.start..end) {
         verdicts.clear();
-        verdicts.extend(predicates.iter().map(|p| verdict(granule.segment, zone, p)));
+        verdicts.extend(predicates.iter().map(|p| granule.segment.verdict(zone, p.column, &p.predicate)));
         let pruned = verdicts.contains(&Verdict::None) || codes.iter().any(|c| outside(granule.segment, zone, c));
         judged.pruned.push(pruned);
         judged.whole.push(verdicts.iter().all(|verdict| *verdict == Verdict::All));
@@ -102,12 +103,6 @@ fn zones(segment: &Segment, rows: Range<usize>) -> impl Iterator<Item = (usize, 
         .map(move |zone| (zone, (zone * zone_rows).max(rows.start)..((zone + 1) * zone_rows).min(rows.end)))
 }
 
-fn verdict(segment: &Segment, zone: usize, p: &ColumnPredicate) -> Verdict {
-    let zone_rows = segment.zone_rows();
-    let rows = zone_rows.min(segment.rows() - zone * zone_rows);
-    segment.footer.zones[p.column].verdict(zone, rows, &p.predicate)
-}
-
 /// Whether a zone holds no row with the codes asked for. Codes of another numbering than the segment's say nothing of it.
 fn outside(segment: &Segment, zone: usize, filter: &CodeFilter) -> bool {
     let own = segment.footer.dimensions.iter().find(|d| d.fingerprint == filter.fingerprint);
@@ -116,12 +111,12 @@ fn outside(segment: &Segment, zone: usize, filter: &CodeFilter) -> bool {
 
 /// Whether the aggregates of a zone say that no row of it qualifies.
 fn is_ruled_out(segment: &Segment, zone: usize, request: &ScanRequest) -> bool {
-    request.predicates.iter().any(|p| verdict(segment, zone, p) == Verdict::None)
+    request.predicates.iter().any(|p| segment.verdict(zone, p.column, &p.predicate) == Verdict::None)
         || request.codes.iter().any(|filter| outside(segment, zone, filter))
 }
 
-/// Whether the aggregates of a whole segment say so.
-fn is_ruled_out_whole(segment: &Segment, request: &ScanRequest) -> bool {
+/// Whether the least and the greatest numbers of a whole segment say so.
+pub(super) fn is_ruled_out_whole(segment: &Segment, request: &ScanRequest) -> bool {
     request.predicates.iter().any(|p| segment.footer.zones[p.column].excludes(&p.predicate))
 }
 
@@ -129,9 +124,6 @@ fn is_ruled_out_whole(segment: &Segment, request: &ScanRequest) -> bool {
 pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) -> bool {
     if request.predicates.is_empty() && request.codes.is_empty() {
         return true;
-    }
-    if is_ruled_out_whole(segment, request) {
-        return false;
     }
     let rows = unit.rows.start as usize..(unit.rows.end as usize).min(segment.rows());
     match &unit.named {
@@ -150,7 +142,7 @@ fn left<'a>(
     request: &'a ScanRequest,
     step: usize,
 ) -> impl Iterator<Item = (Range<usize>, bool)> + 'a {
-    let end = if is_ruled_out_whole(segment, request) { 0 } else { segment.rows() };
+    let end = segment.rows();
     (0..end)
         .step_by(GRANULE_ROWS * step)
         .flat_map(move |start| zones(segment, start..(start + GRANULE_ROWS).min(end)))
@@ -159,6 +151,12 @@ fn left<'a>(
 
 /// Rows of a segment that its zones leave: as every `step`-th granule says.
 pub(super) fn rows_left(segment: &Segment, request: &ScanRequest, step: usize) -> f64 {
+    if request.predicates.is_empty() && request.codes.is_empty() {
+        return segment.rows() as f64;
+    }
+    if is_ruled_out_whole(segment, request) {
+        return 0.0;
+    }
     let (mut seen, mut kept) = (0, 0);
     for (rows, is_left) in left(segment, request, step) {
         seen += rows.len();
@@ -169,10 +167,106 @@ pub(super) fn rows_left(segment: &Segment, request: &ScanRequest, step: usize) -
 
 /// Whether the zones of a segment leave at least so many rows.
 pub(super) fn leaves(segment: &Segment, request: &ScanRequest, least: usize) -> bool {
-    let mut kept = 0;
-    least <= segment.rows()
-        && left(segment, request, 1).any(|(rows, is_left)| {
-            kept += if is_left { rows.len() } else { 0 };
-            kept >= least
-        })
+    let kept = left(segment, request, 1).filter(|(_, is_left)| *is_left).map(|(rows, _)| rows.len());
+    reaches(kept, least, segment.rows())
+}
+
+/// Whether counts of rows add up to `least`, out of a segment of `rows`; no more of them are taken than it needs.
+pub(super) fn reaches(mut counts: impl Iterator<Item = usize>, least: usize, rows: usize) -> bool {
+    let mut sum = 0;
+    let reached = |count| {
+        sum += count;
+        sum >= least
+    };
+    least == 0 || least <= rows && counts.any(reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use freestone_codec::{IntPredicate, Predicate};
+
+    use super::*;
+    use crate::design::Design;
+    use crate::schema::TableSchema;
+    use crate::store::{Store, StoreOptions, Table};
+
+    const ROWS: usize = 3 * GRANULE_ROWS + 5000;
+
+    /// A column that rises, in steps that go back now and then, and one of a few values with NULLs.
+    fn table() -> Arc<Table> {
+        let rising = Int64Array::from_iter_values((0..ROWS as i64).map(|row| row + row % 7 * 300));
+        let few = Int64Array::from_iter((0..ROWS as i64).map(|row| (row % 3 > 0).then_some(row / 9000 * 10)));
+        let columns = [("rising", Arc::new(rising) as ArrayRef), ("few", Arc::new(few) as ArrayRef)];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
+        let batch = batch.expect("columns of the same length");
+        let schema = TableSchema::from_arrow(&batch.schema()).expect("a schema");
+        let store = Store::in_memory(StoreOptions::default()).expect("a store");
+        let mut write = store.write().expect("a transaction");
+        write.create_table("t", schema, Design::default()).expect("a table");
+        let mut appender = write.appender("t").expect("an appender");
+        appender.push(&batch).expect("rows");
+        write.append(appender.finish().expect("rows")).expect("rows");
+        write.commit().expect("a commit");
+        store.snapshot().expect("a snapshot").table("t").expect("it was made").clone()
+    }
+
+    fn request(tests: &[(usize, i128, i128)]) -> ScanRequest {
+        let predicate = |&(column, low, high): &(usize, i128, i128)| ColumnPredicate {
+            column,
+            predicate: Predicate::Int(IntPredicate::Range { low, high }),
+        };
+        ScanRequest { predicates: tests.iter().map(predicate).collect(), ..ScanRequest::columns(vec![]) }
+    }
+
+    #[test]
+    fn all_looks_at_zones_agree() {
+        let table = table();
+        let segment = table.open_segment(0).expect("a segment");
+        let all = Unit::new(0, 0..ROWS as u32);
+        let cases: [&[(usize, i128, i128)]; 7] = [
+            &[],
+            &[(0, 9000, 9100)],
+            &[(0, ROWS as i128 - 10, i128::MAX)],
+            &[(0, -10, -1)],
+            &[(0, 10, 20_000), (1, 10, 10)],
+            &[(1, 5, 6)],
+            &[(1, 40, 90), (0, 0, i128::MAX)],
+        ];
+        for tests in cases {
+            let request = request(tests);
+            let selected = |unit: &Unit| -> usize {
+                let judged = Granule::of(&segment, unit).map(|granule| judge_all(&granule, &request));
+                judged.map(|judged| bitmap::count(&judged.selection)).sum()
+            };
+            let left = selected(&all);
+            assert_eq!(rows_left(&segment, &request, 1), left as f64, "{tests:?}");
+            for least in [0, 1, left, left + 1, ROWS, ROWS + 1] {
+                assert_eq!(leaves(&segment, &request, least), least <= left, "{tests:?}: {least} of {left}");
+            }
+            assert!(!is_ruled_out_whole(&segment, &request) || left == 0, "{tests:?}");
+            for start in (0..ROWS).step_by(GRANULE_ROWS) {
+                let rows = start as u32..(start + GRANULE_ROWS).min(ROWS) as u32;
+                let named = |rows: &[u32]| Some(Arc::new(NamedRows::new(rows.to_vec(), vec![])));
+                let ends = [rows.start, rows.end - 1];
+                for named in [None, named(&[]), named(&ends), named(&[rows.start + 2047, rows.start + 2048])] {
+                    let unit = Unit { named, ..Unit::new(0, rows.clone()) };
+                    let has_tests = !request.predicates.is_empty();
+                    let expected = selected(&unit) > 0 || !has_tests;
+                    assert_eq!(survives(&segment, &unit, &request), expected, "{tests:?}: {unit:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_stop_where_they_are_enough() {
+        let mut taken = 0;
+        let counts = (0..100).map(|_| 10).inspect(|_| taken += 1);
+        assert!(reaches(counts, 25, 1000) && taken == 3, "{taken}");
+        assert!(reaches([].into_iter(), 0, 1000) && !reaches([5].into_iter(), 6, 1000));
+        assert!(!reaches([2000].into_iter(), 1001, 1000), "more than there are");
+    }
 }

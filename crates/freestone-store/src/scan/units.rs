@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::index::{NamedRows, named_rows};
-use super::judge::{leaves, survives};
+use super::judge::{is_ruled_out_whole, leaves, survives};
 use super::{ScanMetrics, ScanRequest};
 use crate::error::Result;
 use crate::store::Table;
@@ -53,6 +53,7 @@ pub fn surviving_units(
 ) -> Result<Vec<Unit>> {
     let all = units(table, unit_rows);
     let mut left = Vec::with_capacity(all.len());
+    let mut all = all.into_iter().peekable();
     let columns = request.touched();
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
@@ -65,11 +66,16 @@ pub fn surviving_units(
             ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
         }
         let before = left.len();
-        let leaves = |least| leaves(&segment, request, least);
-        let named = named_rows(table, &segment, &request.predicates, leaves, metrics)?.map(Arc::new);
-        for unit in all.iter().filter(|unit| unit.segment == at) {
-            let unit = Unit { named: named.clone(), ..unit.clone() };
-            if survives(&segment, &unit, request) {
+        let is_ruled_out = is_ruled_out_whole(&segment, request);
+        let named = if is_ruled_out {
+            None
+        } else {
+            let leaves = |least| leaves(&segment, request, least);
+            named_rows(table, &segment, &request.predicates, leaves, metrics)?.map(Arc::new)
+        };
+        while let Some(unit) = all.next_if(|unit| unit.segment == at) {
+            let unit = Unit { named: named.clone(), ..unit };
+            if !is_ruled_out && survives(&segment, &unit, request) {
                 left.push(unit);
             } else {
                 let zones = (unit.rows.len()).div_ceil(segment.zone_rows());

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use freestone_codec::{Shared, Transform};
+use freestone_codec::{Predicate, Shared, Transform};
 
 use super::footer::{self, Footer, PageEntry, TRAILER, Trailer};
 use super::index::SegmentIndex;
+use super::zones::Verdict;
 use crate::cache::{Cached, PageCache, PageKey};
 use crate::error::{Result, StoreError};
 use crate::format::{GroupContext, Layout, PageView};
@@ -159,6 +160,12 @@ impl Segment {
 
     pub fn zone_rows(&self) -> usize {
         self.footer.description.zone_rows as usize
+    }
+
+    /// What the aggregates of one of the segment's zones say about a predicate on a column.
+    pub fn verdict(&self, zone: usize, column: usize, predicate: &Predicate) -> Verdict {
+        let rows = self.zone_rows().min(self.rows() - zone * self.zone_rows());
+        self.footer.zones[column].verdict(zone, rows, predicate)
     }
 
     pub fn page_size(&self) -> usize {

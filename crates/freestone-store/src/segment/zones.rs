@@ -97,7 +97,7 @@ impl ZoneMap {
         self.range
     }
 
-    /// Whether the zones taken together say that no row passes the predicate.
+    /// Whether the zones taken together say that no row passes the predicate, which is one of integers.
     pub fn excludes(&self, predicate: &Predicate) -> bool {
         match (predicate, self.range) {
             (Predicate::Int(p), Some((min, max))) => {

@@ -370,15 +370,10 @@ fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
             return true;
         }
         let zones = &segment.footer.zones[sort[0]];
-        let Bounds::Int(bounds) = &zones.bounds else { return false };
-        if zones.nulls.iter().any(|n| *n > 0) {
+        if !matches!(zones.bounds, Bounds::Int(_)) || zones.nulls.iter().any(|n| *n > 0) {
             return false;
         }
-        let (Some(low), Some(high)) =
-            (bounds.iter().flatten().map(|b| b.min).min(), bounds.iter().flatten().map(|b| b.max).max())
-        else {
-            continue;
-        };
+        let Some((low, high)) = zones.range() else { continue };
         if last.is_some_and(|last| low <= last) {
             return false;
         }
