@@ -14,6 +14,9 @@ pub enum AdvisorError {
     /// A profile or workload that cannot be read.
     #[error("{}: not a {what}: {source}", path.display())]
     Format { path: PathBuf, what: &'static str, source: serde_json::Error },
+    /// A profile of another version, which says nothing of what is measured now.
+    #[error("{} is a profile of another version than {}; calibrate again", path.display(), crate::profile::VERSION)]
+    Outdated { path: PathBuf },
     #[error(transparent)]
     Store(#[from] freestone_store::StoreError),
 }

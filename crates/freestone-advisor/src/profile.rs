@@ -423,11 +423,8 @@ impl Profile {
         let format = |source| AdvisorError::Format { path: path.into(), what: "profile", source };
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(format)?;
         let version = value.get("version").and_then(serde_json::Value::as_u64);
-        if version != Some(u64::from(VERSION)) {
-            let path = path.display();
-            return Err(AdvisorError::Invalid(format!(
-                "{path} is a profile of another version than {VERSION}; calibrate again"
-            )));
+        if version.is_some_and(|version| version != u64::from(VERSION)) {
+            return Err(AdvisorError::Outdated { path: path.into() });
         }
         serde_json::from_value(value).map_err(format)
     }

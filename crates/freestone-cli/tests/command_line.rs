@@ -337,6 +337,9 @@ fn calibration_is_kept_and_shown() {
     assert!(shown.contains("L1 size") && shown.contains("(measured)"), "{shown}");
     assert!(std::fs::read_to_string(folder.path().join("page.html")).expect("the page").contains("<svg"));
     assert!(run(&["--format", "csv", "-c", rows]).contains("true,false"));
+    // One from before an upgrade is as good as none.
+    std::fs::write(&profile, "{\"version\": 3}").expect("the folder is writable");
+    assert!(run(&["--format", "csv", "-c", rows]).contains("true,true"));
     std::fs::write(&profile, "{}").expect("the folder is writable");
     let mut damaged = command(&["-c", "SELECT * FROM freestone_profile()"]);
     let output = damaged.env("FREESTONE_PROFILE", &profile).output().expect("the program runs");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch};
-use freestone_advisor::{CalibrateOptions, Effort, Profile};
+use freestone_advisor::{AdvisorError, CalibrateOptions, Effort, Profile};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::functions::{batch, texts};
@@ -42,10 +42,14 @@ pub fn profile_path() -> Result<PathBuf> {
     })
 }
 
-/// The profile that calibration kept, or constants of a typical machine, which say that they are assumed.
+/// The profile that calibration kept, or constants of a typical machine, which say that they are assumed: as well where it is of
+/// an older version, as one from before an upgrade.
 pub(crate) fn profile() -> Result<Profile> {
     match profile_path() {
-        Ok(path) if path.exists() => Ok(Profile::load(&path)?),
+        Ok(path) if path.exists() => match Profile::load(&path) {
+            Err(AdvisorError::Outdated { .. }) => Ok(Profile::assumed()),
+            found => Ok(found?),
+        },
         _ => Ok(Profile::assumed()),
     }
 }
