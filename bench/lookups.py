@@ -95,7 +95,7 @@ def duckdb_engines(work: Path, rows: int) -> dict[str, Callable[[str], Any]]:
         db.execute("CHECKPOINT")
         size = (work / f"{name}.duckdb").stat().st_size / 1e6
         print(f"duckdb {name}: {time.perf_counter() - started:.1f} s to make, {size:.0f} MB", file=sys.stderr)
-        engines[f"duckdb {name}"] = lambda text, db=db: db.execute(text.format(table="t")).fetch_arrow_table()
+        engines[f"duckdb {name}"] = lambda text, db=db: db.sql(text.format(table="t")).to_arrow_table()
     return engines
 
 
