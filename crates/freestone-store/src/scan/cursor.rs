@@ -1,5 +1,6 @@
 //! A cursor: one thread's way through units of a scan.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +11,7 @@ use freestone_codec::{Kind, Rows, Scratch};
 
 use super::filters::{Left, Observed, order};
 use super::index::named_rows;
-use super::judge::{Granule, judge, judge_all, reaches};
+use super::judge::{Granule, Judged, judge, judge_all, reaches};
 use super::metrics::ScanMetrics;
 use super::{ColumnPredicate, DynamicState, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id};
 use crate::bitmap;
@@ -20,6 +21,10 @@ use crate::error::{Result, StoreError};
 use crate::schema::kind;
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
+
+mod reads;
+
+use reads::Ahead;
 
 /// An index that is asked for dynamic filters is asked by as many threads, as far as is known: each has to gain by itself.
 const ASKING_THREADS: usize = 4;
@@ -49,20 +54,8 @@ pub struct Cursor {
     dynamic_order: Vec<Observed>,
     /// How the row filters of dynamic filters did, by filter and place.
     dynamic_observed: HashMap<(usize, usize), Observed>,
-    /// Pages asked for ahead of their use.
+    /// The next unit.
     ahead: Option<Ahead>,
-}
-
-struct Ahead {
-    segment: Arc<Segment>,
-    pages: Vec<(usize, usize)>,
-    pending: crate::media::Pending,
-}
-
-impl std::fmt::Debug for Ahead {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} pages of {}", self.pages.len(), self.segment.name())
-    }
 }
 
 impl Cursor {
@@ -130,35 +123,61 @@ impl Cursor {
         let segment = table.open_segment(unit.segment)?;
         self.refresh_dynamic()?;
         self.name_dynamic(&table, &segment, unit)?;
-        self.take_ahead()?;
+        let Ahead { judged, mut reads } = self.take_ahead(&segment, unit);
         if let Some(next) = next {
-            self.read_ahead(&table, next)?;
+            self.begin_next(&table, next, &reads)?;
         }
         let mut held: Held = (0..segment.group_count()).map(|_| vec![]).collect();
-        for granule in Granule::of(&segment, unit) {
-            let selection = self.select(&granule, &mut held, borrow(&mut sink))?;
-            match borrow(&mut sink) {
-                None => {
-                    self.emit(&granule, &mut held, &selection)?;
-                    if self.rows >= self.request.batch_rows {
-                        self.flush()?;
-                    }
-                }
-                Some(sink) => self.hand_over(&granule, &mut held, &selection, sink)?,
+        let mut waiting = VecDeque::new();
+        for (granule, judged) in Granule::of(&segment, unit).zip(judged) {
+            self.admit_to(granule.start, &mut reads)?;
+            let selection = self.select(&granule, judged, &mut held, borrow(&mut sink))?;
+            let selected = Selected::of(&selection, granule.len);
+            let read = self.read_selected(&segment, &granule, &selected, &held, &waiting);
+            waiting.push_back((granule, selected, read));
+            // Rows come out in their order: those behind pages under way wait with these.
+            while let Some((granule, selected, _)) = waiting.pop_front_if(|(.., read)| read.is_none()) {
+                self.take(&granule, &selected, &mut held, borrow(&mut sink))?;
             }
+        }
+        for (granule, selected, read) in waiting {
+            if let Some(read) = read {
+                self.take_read(read, &mut held)?;
+            }
+            self.take(&granule, &selected, &mut held, borrow(&mut sink))?;
         }
         Ok(())
     }
 
-    /// The rows that all zones leave, and an index that was asked for dynamic filters.
-    fn selected(&self, granule: &Granule<'_>, named: Option<&NamedRows>) -> Vec<u64> {
-        let mut selection = judge_all(granule, &self.request).selection;
+    /// Decodes the selected rows, for a sink or for batches.
+    fn take(
+        &mut self,
+        granule: &Granule<'_>,
+        selected: &Selected,
+        held: &mut Held,
+        sink: Option<&mut dyn Sink>,
+    ) -> Result<()> {
+        ScanMetrics::add(&self.metrics.rows_selected, selected.count);
+        if selected.count == 0 {
+            return Ok(());
+        }
+        if let Some(sink) = sink {
+            return self.hand_over(granule, held, selected, sink);
+        }
+        self.emit(granule, held, selected)?;
+        if self.rows >= self.request.batch_rows { self.flush() } else { Ok(()) }
+    }
+
+    /// Of the rows that the zones leave by themselves, those that dynamic filters do, and an index that was asked for them.
+    fn narrowed<'a>(&self, granule: &Granule<'_>, selection: &'a [u64], named: Option<&NamedRows>) -> Cow<'a, [u64]> {
+        if self.dynamic_predicates.is_empty() && self.dynamic_codes.is_empty() && named.is_none() {
+            return selection.into();
+        }
         let mut by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
         if let Some(named) = named {
             by_dynamic.narrow(granule, named);
         }
-        selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
-        selection
+        selection.iter().zip(&by_dynamic.selection).map(|(a, b)| a & b).collect()
     }
 
     fn refresh_dynamic(&mut self) -> Result<()> {
@@ -189,7 +208,10 @@ impl Cursor {
         let is_known = self.dynamic_named.as_ref().is_some_and(|(of, _)| *of == segment.id);
         if !is_known {
             let whole = Unit::new(unit.segment, 0..segment.rows() as u32);
-            let left = |granule| bitmap::count(&self.selected(&granule, None));
+            let left = |granule: Granule<'_>| {
+                let judged = judge_all(&granule, &self.request);
+                bitmap::count(&self.narrowed(&granule, &judged.selection, None))
+            };
             let leaves = |least: usize| {
                 reaches(Granule::of(segment, &whole).map(left), least.saturating_mul(ASKING_THREADS), segment.rows())
             };
@@ -203,9 +225,14 @@ impl Cursor {
     }
 
     /// The rows of a granule that qualify, but for those of zones that the sink took.
-    fn select(&mut self, granule: &Granule<'_>, held: &mut Held, sink: Option<&mut dyn Sink>) -> Result<Vec<u64>> {
+    fn select(
+        &mut self,
+        granule: &Granule<'_>,
+        mut judged: Judged,
+        held: &mut Held,
+        sink: Option<&mut dyn Sink>,
+    ) -> Result<Vec<u64>> {
         let request = self.request.clone();
-        let mut judged = judge_all(granule, &request);
         let mut by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
         if let Some((_, Some(named))) = &self.dynamic_named {
             by_dynamic.narrow(granule, named);
@@ -278,14 +305,9 @@ impl Cursor {
         &mut self,
         granule: &Granule<'_>,
         held: &mut Held,
-        selection: &[u64],
+        selected: &Selected,
         sink: &mut dyn Sink,
     ) -> Result<()> {
-        let selected = Selected::of(selection, granule.len);
-        ScanMetrics::add(&self.metrics.rows_selected, selected.count);
-        if selected.count == 0 {
-            return Ok(());
-        }
         let request = self.request.clone();
         let mut buffers = std::mem::take(&mut self.output);
         for (column, buffer) in request.projection.iter().zip(&mut buffers) {
@@ -295,7 +317,7 @@ impl Cursor {
                 *buffer = ColumnBuffer::stored(data_type, has_dictionary);
             }
         }
-        self.decode_selected(granule, held, &selected, &mut buffers)?;
+        self.decode_selected(granule, held, selected, &mut buffers)?;
         self.output = buffers;
         sink.take_rows(granule.ordinal, &self.output, selected.count)
     }
@@ -309,7 +331,6 @@ impl Cursor {
         buffers: &mut [ColumnBuffer],
     ) -> Result<()> {
         let request = self.request.clone();
-        self.hold_all(granule, &request.projection, selected, held)?;
         let mut by_group: Vec<Vec<(usize, usize)>> = vec![vec![]; granule.segment.group_count()];
         for (at, column) in request.projection.iter().enumerate() {
             let (group, place) = granule.segment.place(*column);
@@ -427,17 +448,12 @@ impl Cursor {
         Ok(())
     }
 
-    fn emit(&mut self, granule: &Granule<'_>, held: &mut Held, selection: &[u64]) -> Result<()> {
-        let selected = Selected::of(selection, granule.len);
-        ScanMetrics::add(&self.metrics.rows_selected, selected.count);
-        if selected.count == 0 {
-            return Ok(());
-        }
+    fn emit(&mut self, granule: &Granule<'_>, held: &mut Held, selected: &Selected) -> Result<()> {
         if self.rows > 0 && self.rows + selected.count > 2 * self.request.batch_rows {
             self.flush()?;
         }
         let mut output = std::mem::take(&mut self.output);
-        self.decode_selected(granule, held, &selected, &mut output)?;
+        self.decode_selected(granule, held, selected, &mut output)?;
         self.output = output;
         if self.request.row_ids {
             let id = |row: usize| row_id(granule.ordinal, granule.start + row);
@@ -472,130 +488,6 @@ impl Cursor {
             let view = granule.segment.view(group, &cached);
             let decoded = view.decode(columns, rows, buffers, &mut self.scratch);
             decoded.map_err(|e| granule.segment.page_error(group, page, e))?;
-        }
-        Ok(())
-    }
-
-    /// Makes sure that the cursor holds `wanted` pages of a group, and lets go of others.
-    fn hold(&mut self, segment: &Segment, group: usize, wanted: &[usize], held: &mut Held) -> Result<()> {
-        let (mut found, mut missing) = (vec![], vec![]);
-        for page in wanted {
-            if held[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
-                continue;
-            }
-            match segment.cached(self.table.cache(), group, *page) {
-                Some(cached) => {
-                    self.metrics.use_page(segment, group, *page);
-                    found.push((*page, cached));
-                }
-                None => missing.push((group, *page)),
-            }
-        }
-        missing.iter().for_each(|(group, page)| self.metrics.use_page(segment, *group, *page));
-        let read = self.read(segment, &missing)?;
-        if let Some(first) = wanted.first() {
-            held[group].retain(|(page, _)| page >= first);
-        }
-        held[group].extend(found);
-        held[group].extend(missing.iter().map(|(_, page)| *page).zip(read));
-        held[group].sort_unstable_by_key(|(page, _)| *page);
-        Ok(())
-    }
-
-    /// Reads the pages that all `columns` need at once, so that their reads overlap.
-    fn hold_all(
-        &mut self,
-        granule: &Granule<'_>,
-        columns: &[usize],
-        selected: &Selected,
-        held: &mut Held,
-    ) -> Result<()> {
-        let mut missing = vec![];
-        let mut groups: Vec<usize> = columns.iter().map(|c| granule.segment.place(*c).0).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        for group in groups {
-            let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
-            for page in (run.first..=run.last).filter(|page| selected.any(granule, group, *page)) {
-                let known = held[group].iter().any(|(p, _)| *p == page);
-                if !known && !granule.segment.is_cached(self.table.cache(), group, page) {
-                    missing.push((group, page));
-                }
-            }
-        }
-        let read = self.read(granule.segment, &missing)?;
-        missing.iter().for_each(|(group, page)| self.metrics.use_page(granule.segment, *group, *page));
-        for ((group, page), cached) in missing.iter().zip(read) {
-            held[*group].push((*page, cached));
-        }
-        held.iter_mut().for_each(|pages| pages.sort_unstable_by_key(|(page, _)| *page));
-        Ok(())
-    }
-
-    fn read(&mut self, segment: &Segment, missing: &[(usize, usize)]) -> Result<Vec<Arc<CachedPage>>> {
-        if missing.is_empty() {
-            return Ok(vec![]);
-        }
-        let pending = segment.start(missing);
-        self.admit(segment, missing, pending)
-    }
-
-    fn admit(
-        &self,
-        segment: &Segment,
-        pages: &[(usize, usize)],
-        pending: crate::media::Pending,
-    ) -> Result<Vec<Arc<CachedPage>>> {
-        let mut admitted = Vec::with_capacity(pages.len());
-        for (page, bytes) in pages.iter().zip(pending.wait()) {
-            let bytes = bytes?;
-            ScanMetrics::add(&self.metrics.pages_read, 1);
-            ScanMetrics::add(&self.metrics.bytes_read, bytes.len());
-            admitted.push(segment.admit(self.table.cache(), *page, bytes)?);
-        }
-        Ok(admitted)
-    }
-
-    /// Starts reading what the next unit needs first: its filters' columns, or all of the projection where nothing filters
-    /// (column prefetch, Halverson 3.1).
-    fn read_ahead(&mut self, table: &Table, unit: &Unit) -> Result<()> {
-        let segment = table.open_segment(unit.segment)?;
-        let named = match &self.dynamic_named {
-            Some((of, named)) if *of == segment.id => named.as_ref(),
-            // Which rows are wanted of another segment is known when it is asked for.
-            _ if !self.dynamic_predicates.is_empty() && !segment.indexes().is_empty() => return Ok(()),
-            _ => None,
-        };
-        let is_passed = |at: &usize| unit.named.as_ref().is_some_and(|named| named.passed.contains(at));
-        let open = self.request.predicates.iter().enumerate().filter(|(at, _)| !is_passed(at));
-        let filtered: Vec<usize> = open.map(|(_, p)| p.column).collect();
-        let columns = if filtered.is_empty() { &self.request.projection } else { &filtered };
-        let mut pages = vec![];
-        for granule in Granule::of(&segment, unit) {
-            let selection = self.selected(&granule, named);
-            for column in columns {
-                let (group, _) = segment.place(*column);
-                let run = segment.pages_of(group, granule.start..granule.start + granule.len);
-                for page in (run.first..=run.last).filter(|page| any_selected(&granule, group, *page, &selection)) {
-                    if pages.last() != Some(&(group, page))
-                        && !pages.contains(&(group, page))
-                        && !segment.is_cached(table.cache(), group, page)
-                    {
-                        pages.push((group, page));
-                    }
-                }
-            }
-        }
-        if !pages.is_empty() {
-            let pending = segment.start(&pages);
-            self.ahead = Some(Ahead { segment, pages, pending });
-        }
-        Ok(())
-    }
-
-    fn take_ahead(&mut self) -> Result<()> {
-        if let Some(ahead) = self.ahead.take() {
-            self.admit(&ahead.segment, &ahead.pages, ahead.pending)?;
         }
         Ok(())
     }

@@ -35,6 +35,7 @@ impl<'a> Granule<'a> {
 }
 
 /// What the zones of a granule say about some predicates.
+#[derive(Debug)]
 pub(super) struct Judged {
     /// Rows of zones that are not ruled out.
     pub(super) selection: Vec<u64>,

@@ -1,0 +1,214 @@
+//! What a cursor reads, and how reads overlap: a unit is read while the one before is decoded (column prefetch, Halverson
+//! 3.1), and pages of a granule's output while the next granule is filtered.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::{Cursor, Held, Selected, any_selected};
+use crate::error::Result;
+use crate::media::Pending;
+use crate::scan::Unit;
+use crate::scan::judge::{Granule, Judged, judge_all};
+use crate::scan::metrics::ScanMetrics;
+use crate::segment::{CachedPage, Segment};
+use crate::store::Table;
+
+/// Pages under way, by group and place there.
+pub(super) struct Read {
+    segment: Arc<Segment>,
+    pages: Vec<(usize, usize)>,
+    pending: Pending,
+    /// The first row that needs them.
+    from: usize,
+}
+
+/// Reads in the order in which they are needed.
+pub(super) type Reads = VecDeque<Read>;
+
+/// A unit that has begun: its granules as zones judge them, and what is read of it.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    pub(super) judged: VecDeque<Judged>,
+    pub(super) reads: Reads,
+}
+
+/// Pages of a segment, by group and place there.
+type Pages = HashSet<(usize, usize)>;
+
+impl std::fmt::Debug for Read {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} pages of {}", self.pages.len(), self.segment.name())
+    }
+}
+
+impl Cursor {
+    /// What was begun of a unit ahead of its time, or else is begun now.
+    pub(super) fn take_ahead(&mut self, segment: &Arc<Segment>, unit: &Unit) -> Ahead {
+        self.ahead.take().unwrap_or_else(|| self.begin(segment, unit, Pages::default()))
+    }
+
+    /// Begins the next unit: its zones, and reading what it needs first, but for what is under way.
+    pub(super) fn begin_next(&mut self, table: &Table, unit: &Unit, under_way: &Reads) -> Result<()> {
+        let segment = table.open_segment(unit.segment)?;
+        let known = pages_of(&segment, under_way);
+        self.ahead = Some(self.begin(&segment, unit, known));
+        Ok(())
+    }
+
+    /// Starts reading what a unit needs first, but for known pages: one granule, one, two, four.
+    fn begin(&self, segment: &Arc<Segment>, unit: &Unit, mut known: Pages) -> Ahead {
+        let judged: VecDeque<Judged> = Granule::of(segment, unit).map(|g| judge_all(&g, &self.request)).collect();
+        let mut reads = Reads::default();
+        let named = match &self.dynamic_named {
+            Some((of, named)) if *of == segment.id => named.as_ref(),
+            // Which rows are wanted of another segment is known when it is asked for.
+            _ if !self.dynamic_predicates.is_empty() && !segment.indexes().is_empty() => {
+                return Ahead { judged, reads };
+            }
+            _ => None,
+        };
+        let (mut pages, mut from) = (vec![], unit.rows.start as usize);
+        for (granule, judged) in Granule::of(segment, unit).zip(&judged) {
+            let selection = self.narrowed(&granule, &judged.selection, named);
+            let is_wanted = |group, page| any_selected(&granule, group, page, &selection);
+            self.missing(&granule, self.first_columns(judged), is_wanted, &mut known, &mut pages);
+            let end = granule.start + granule.len;
+            // As many again as before: what is there is decoded while the next ones come, and far reads are long.
+            if end - from >= from - unit.rows.start as usize {
+                reads.extend(start(segment, std::mem::take(&mut pages), from));
+                from = end;
+            }
+        }
+        reads.extend(start(segment, pages, from));
+        Ahead { judged, reads }
+    }
+
+    /// The columns that a granule needs first: those of its filters, or the projection's where nothing filters.
+    fn first_columns(&self, judged: &Judged) -> Vec<usize> {
+        let request = &self.request;
+        let filtered: Vec<usize> = match judged.open.is_empty() {
+            true => self.dynamic_predicates.iter().map(|p| p.column).collect(),
+            false => judged.open.iter().map(|at| request.predicates[*at].column).collect(),
+        };
+        if filtered.is_empty() { request.projection.clone() } else { filtered }
+    }
+
+    /// Starts reading the pages that the selected rows of a granule need, but for what the cursor holds or waits for.
+    pub(super) fn read_selected(
+        &self,
+        segment: &Arc<Segment>,
+        granule: &Granule<'_>,
+        selected: &Selected,
+        held: &Held,
+        waiting: &VecDeque<(Granule<'_>, Selected, Option<Read>)>,
+    ) -> Option<Read> {
+        if selected.count == 0 {
+            return None;
+        }
+        let mut known = pages_of(segment, waiting.iter().filter_map(|(.., read)| read.as_ref()));
+        let is_wanted = |group: usize, page| {
+            selected.any(granule, group, page) && held[group].binary_search_by_key(&page, |(p, _)| *p).is_err()
+        };
+        let mut pages = vec![];
+        self.missing(granule, self.request.projection.clone(), is_wanted, &mut known, &mut pages);
+        start(segment, pages, granule.start)
+    }
+
+    /// Adds the pages of some columns that are wanted, not cached, and not known yet.
+    fn missing(
+        &self,
+        granule: &Granule<'_>,
+        columns: Vec<usize>,
+        is_wanted: impl Fn(usize, usize) -> bool,
+        known: &mut Pages,
+        pages: &mut Vec<(usize, usize)>,
+    ) {
+        let segment = granule.segment;
+        let mut groups: Vec<usize> = columns.into_iter().map(|column| segment.place(column).0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups {
+            let run = segment.pages_of(group, granule.start..granule.start + granule.len);
+            for page in (run.first..=run.last).filter(|page| is_wanted(group, *page)) {
+                if !segment.is_cached(self.table.cache(), group, page) && known.insert((group, page)) {
+                    pages.push((group, page));
+                }
+            }
+        }
+    }
+
+    /// Waits for a read, and holds what came.
+    pub(super) fn take_read(&self, read: Read, held: &mut Held) -> Result<()> {
+        let admitted = self.admit(&read.segment, &read.pages, read.pending)?;
+        for ((group, page), cached) in read.pages.into_iter().zip(admitted) {
+            self.metrics.use_page(&read.segment, group, page);
+            held[group].push((page, cached));
+        }
+        held.iter_mut().for_each(|pages| pages.sort_unstable_by_key(|(page, _)| *page));
+        Ok(())
+    }
+
+    /// Waits for the reads that rows up to `start` need, and checks what came.
+    pub(super) fn admit_to(&self, start: usize, reads: &mut Reads) -> Result<()> {
+        while let Some(read) = reads.pop_front_if(|read| read.from <= start) {
+            self.admit(&read.segment, &read.pages, read.pending)?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the cursor holds `wanted` pages of a group, and lets go of others.
+    pub(super) fn hold(&mut self, segment: &Segment, group: usize, wanted: &[usize], held: &mut Held) -> Result<()> {
+        let (mut found, mut missing) = (vec![], vec![]);
+        for page in wanted {
+            if held[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
+                continue;
+            }
+            match segment.cached(self.table.cache(), group, *page) {
+                Some(cached) => {
+                    self.metrics.use_page(segment, group, *page);
+                    found.push((*page, cached));
+                }
+                None => missing.push((group, *page)),
+            }
+        }
+        missing.iter().for_each(|(group, page)| self.metrics.use_page(segment, *group, *page));
+        let read = self.read(segment, &missing)?;
+        if let Some(first) = wanted.first() {
+            held[group].retain(|(page, _)| page >= first);
+        }
+        held[group].extend(found);
+        held[group].extend(missing.iter().map(|(_, page)| *page).zip(read));
+        held[group].sort_unstable_by_key(|(page, _)| *page);
+        Ok(())
+    }
+
+    fn read(&self, segment: &Segment, missing: &[(usize, usize)]) -> Result<Vec<Arc<CachedPage>>> {
+        if missing.is_empty() {
+            return Ok(vec![]);
+        }
+        let pending = segment.start(missing);
+        self.admit(segment, missing, pending)
+    }
+
+    fn admit(&self, segment: &Segment, pages: &[(usize, usize)], pending: Pending) -> Result<Vec<Arc<CachedPage>>> {
+        let mut admitted = Vec::with_capacity(pages.len());
+        for (page, bytes) in pages.iter().zip(pending.wait()) {
+            let bytes = bytes?;
+            ScanMetrics::add(&self.metrics.pages_read, 1);
+            ScanMetrics::add(&self.metrics.bytes_read, bytes.len());
+            admitted.push(segment.admit(self.table.cache(), *page, bytes)?);
+        }
+        Ok(admitted)
+    }
+}
+
+fn start(segment: &Arc<Segment>, pages: Vec<(usize, usize)>, from: usize) -> Option<Read> {
+    let pending = (!pages.is_empty()).then(|| segment.start(&pages))?;
+    Some(Read { segment: segment.clone(), pages, pending, from })
+}
+
+/// The pages of a segment that are under way.
+fn pages_of<'a>(segment: &Segment, reads: impl IntoIterator<Item = &'a Read>) -> Pages {
+    let own = reads.into_iter().filter(|read| read.segment.id == segment.id);
+    own.flat_map(|read| read.pages.iter().copied()).collect()
+}
