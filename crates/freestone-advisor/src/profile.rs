@@ -203,9 +203,18 @@ pub struct DiskPoint {
 }
 
 impl DiskCosts {
-    /// Nanoseconds a read of `bytes` takes where `depth` are in flight, between the measured points by size and depth.
+    /// Nanoseconds a read of `bytes` takes where `depth` are in flight, between the measured points by size and depth: of a
+    /// place far from the last one.
     pub fn read_ns(&self, bytes: f64, depth: f64) -> f64 {
-        let points = if self.random.is_empty() { &self.sequential } else { &self.random };
+        Self::between(if self.random.is_empty() { &self.sequential } else { &self.random }, bytes, depth)
+    }
+
+    /// The same, of what lies behind the last read.
+    pub fn next_ns(&self, bytes: f64, depth: f64) -> f64 {
+        Self::between(if self.sequential.is_empty() { &self.random } else { &self.sequential }, bytes, depth)
+    }
+
+    fn between(points: &[DiskPoint], bytes: f64, depth: f64) -> f64 {
         let mut depths: Vec<u32> = points.iter().map(|p| p.depth).collect();
         depths.sort_unstable();
         depths.dedup();

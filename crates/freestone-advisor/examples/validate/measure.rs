@@ -27,13 +27,17 @@ pub struct Stored {
 /// Table, query and threads of each case of an earlier run; and its milliseconds, rows, and bytes of the table.
 pub type Earlier<'a> = Box<dyn Iterator<Item = ([usize; 3], (f64, u64, f64))> + 'a>;
 
-/// Reads what `--csv` printed.
+/// Reads what `--csv` printed, by the names of its columns.
 pub fn earlier(csv: &str) -> Earlier<'_> {
-    Box::new(csv.lines().filter_map(|line| {
+    let mut lines = csv.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let place = |name: &str| names.iter().position(|n| *n == name).unwrap_or(usize::MAX);
+    let places = ["table", "query", "threads", "measured_ms", "rows", "bytes_stored"].map(place);
+    Box::new(lines.filter_map(move |line| {
         let fields: Vec<&str> = line.split(',').collect();
-        let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
-        let place = [number(0)? as usize, number(1)? as usize, number(2)? as usize];
-        Some((place, (number(3)?, number(27)? as u64, number(10)?)))
+        let number = |at: usize| fields.get(places[at])?.parse::<f64>().ok();
+        let case = [number(0)? as usize, number(1)? as usize, number(2)? as usize];
+        Some((case, (number(3)?, number(4)? as u64, number(5)?)))
     }))
 }
 

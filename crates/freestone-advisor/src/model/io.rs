@@ -10,6 +10,8 @@ use crate::workload::Query;
 /// Bytes of the longest single read.
 const IO_UNIT: f64 = 131_072.0;
 const IO_DEPTH: f64 = 48.0;
+/// Batches in which a unit's first pages are read, by bytes: the last two have most of them.
+const FIRST_BATCHES: f64 = 3.0;
 /// Zones are contiguous runs of rows; what is read of a group in one of them.
 const ZONE: f64 = 2048.0;
 
@@ -20,40 +22,53 @@ impl ScanModel {
         if uncached <= 0.0 {
             return;
         }
-        let (named, answered) = match &pruned.named {
-            Some((named, answered)) => (*named, &answered[..]),
-            None => (Wanted::ALL, &[][..]),
-        };
-        let tests = query.predicates.iter().enumerate().filter(|(at, _)| !answered.contains(at));
-        let filters: Vec<usize> = tests.map(|(_, p)| p.column).collect();
-        let ahead = layout.groups_of(if filters.is_empty() { &query.columns } else { &filters });
-        let later: Vec<usize> = layout.groups_of(&query.columns).into_iter().filter(|g| !ahead.contains(g)).collect();
-        let rows = self.statistics.rows as f64;
+        let first = self.first_reads(layout, query, pruned);
         let left = self.left(layout, query, pruned);
-        for (groups, wanted, is_ahead) in [(ahead, named, true), (later, left, false)] {
-            let pages: Vec<(&GroupGeometry, f64)> = groups
-                .iter()
-                .map(|g| {
-                    let group = &layout.groups[*g];
-                    (group, uncached * pages_read(group, pruned, wanted))
-                })
-                .collect();
-            for (group, count) in &pages {
-                parts.bytes_read += count * group.page_bytes;
-                parts.admit_ns += self.admit(group, *count);
-                parts.fresh_ns += count * group.page_bytes * self.profile.hardware.fresh.value;
-            }
-            let Some(disk) = &self.profile.hardware.disk else { continue };
-            let spans = if is_ahead { rows * pruned.units / UNIT_ROWS } else { rows * pruned.granules / GRANULE };
-            let (busy, waited) = read_time(disk, &pages, spans.max(1.0), self.setting.threads);
-            parts.ahead_ns += busy;
-            if is_ahead {
-                // Nobody read ahead for the first unit of a thread: it waits for each of its granules.
-                parts.wait_ns += waited * (self.setting.threads as f64 / parts.units.max(1.0)).min(1.0);
-            } else {
-                parts.wait_ns += waited;
+        let units = (self.statistics.rows as f64 * pruned.units / UNIT_ROWS).max(1.0);
+        let named = pruned.named.as_ref().map_or(Wanted::ALL, |(named, _)| *named);
+        let later = layout.groups_of(&query.columns);
+        let (mut now, mut then) = (vec![], vec![]);
+        for (at, group) in layout.groups.iter().enumerate() {
+            let of = |wanted| uncached * self.pages_read(group, pruned, wanted);
+            let (all, share) = (of(named), first[at]);
+            let output = if later.contains(&at) { of(left) * (1.0 - share) } else { 0.0 };
+            for (pages, list) in [(all * share, &mut now), (output, &mut then)] {
+                if pages > 0.0 {
+                    list.push((group, pages));
+                    parts.bytes_read += pages * group.page_bytes;
+                    parts.admit_ns += self.admit(group, pages);
+                    parts.fresh_ns += pages * group.page_bytes * self.profile.hardware.fresh.value;
+                }
             }
         }
+        let Some(disk) = &self.profile.hardware.disk else { return };
+        let threads = self.setting.threads;
+        let (busy, waited) = read_time(disk, &now, units, FIRST_BATCHES, threads);
+        parts.ahead_ns += busy;
+        // Nobody read ahead for the first unit of a thread.
+        parts.first_ns += waited / units;
+        // What a unit's output needs is asked for while the unit is filtered, and waited for behind that.
+        let (busy, waited) = read_time(disk, &then, units, UNIT_ROWS / GRANULE, threads);
+        parts.ahead_ns += busy;
+        parts.wait_ns += waited;
+    }
+
+    /// Of each group, the share of the granules left whose pages are read first, ahead of their unit: where its filters are open,
+    /// and the output's where none is.
+    fn first_reads(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> Vec<f64> {
+        let answered = pruned.named.as_ref().map_or(&[][..], |(_, answered)| &answered[..]);
+        let mut shares = vec![0.0; layout.groups.len()];
+        let mut open: f64 = 0.0;
+        for (at, predicate) in query.predicates.iter().enumerate().filter(|(at, _)| !answered.contains(at)) {
+            let group = layout.columns[predicate.column].group;
+            let (evaluated, _) = pruned.open[at];
+            shares[group] = f64::max(shares[group], evaluated);
+            open = open.max(evaluated);
+        }
+        for group in layout.groups_of(&query.columns) {
+            shares[group] = f64::max(shares[group], 1.0 - open);
+        }
+        shares
     }
 
     fn left(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> Wanted {
@@ -70,37 +85,46 @@ impl ScanModel {
         };
         pages * (engine.admit_page.value + group.page_bytes * engine.admit_byte.value + group.page_rows * row)
     }
+
+    /// Pages of a group that have a row wanted.
+    fn pages_read(&self, group: &GroupGeometry, pruned: &Pruned, wanted: Wanted) -> f64 {
+        // Pages that stick out of the zones left are read whole.
+        let overhang = if pruned.zones < 0.999 { group.page_rows.min(ZONE * 4.0) / (ZONE * 8.0) } else { 0.0 };
+        let share = (pruned.zones * (1.0 + overhang)).min(1.0);
+        // A zone that may be left has a page, if it is.
+        let zones = self.statistics.rows as f64 * pruned.zones / ZONE;
+        (group.pages * share * wanted.touched(group.page_rows)).max(zones.min(1.0)).min(group.pages)
+    }
 }
 
-/// Pages of a group that have a row wanted.
-fn pages_read(group: &GroupGeometry, pruned: &Pruned, wanted: Wanted) -> f64 {
-    // Pages that stick out of the zones left are read whole.
-    let overhang = if pruned.zones < 0.999 { group.page_rows.min(ZONE * 4.0) / (ZONE * 8.0) } else { 0.0 };
-    let share = (pruned.zones * (1.0 + overhang)).min(1.0);
-    (group.pages * share * wanted.touched(group.page_rows)).max(1.0).min(group.pages)
-}
-
-/// Nanoseconds that the disk is busy with reads in `spans` spans, and that a thread waits which asks for each span's at
-/// once.
-fn read_time(disk: &DiskCosts, pages: &[(&GroupGeometry, f64)], spans: f64, threads: usize) -> (f64, f64) {
-    let (mut runs, mut bytes) = (0.0, 0.0);
+/// Nanoseconds that the disk is busy with reads of `units` units, each asked for in so many batches without waiting, and that a
+/// thread waits which asks for all of a unit's at once.
+fn read_time(
+    disk: &DiskCosts,
+    pages: &[(&GroupGeometry, f64)],
+    units: f64,
+    batches: f64,
+    threads: usize,
+) -> (f64, f64) {
+    let (mut runs, mut bytes, mut following) = (0.0, 0.0, 0.0);
     for (group, count) in pages {
-        // Neighbouring pages are read together, up to the longest read.
+        // Neighbouring pages of a batch are read together, up to the longest read.
         let own = count * group.page_bytes;
         bytes += own;
-        let in_span = (own / spans).max(group.page_bytes.min(own));
-        let run = in_span.clamp(1.0, IO_UNIT);
+        let in_batch = (own / units / batches).max(group.page_bytes.min(own));
+        let run = in_batch.clamp(1.0, IO_UNIT);
         runs += own / run;
+        following += own / run * (1.0 - run / in_batch.max(run));
     }
     if bytes < 1.0 {
         return (0.0, 0.0);
     }
     let run_bytes = bytes / runs;
-    let runs_a_span = (runs / spans).max(1.0);
-    let depth = (runs_a_span * threads as f64).clamp(1.0, IO_DEPTH);
-    let busy = runs * disk.read_ns(run_bytes, depth);
-    let waits = runs / runs_a_span;
+    let runs_a_unit = (runs / units).max(1.0);
+    let depth = (runs_a_unit * threads as f64).clamp(1.0, IO_DEPTH);
+    let busy = following * disk.next_ns(run_bytes, depth) + (runs - following) * disk.read_ns(run_bytes, depth);
+    let waits = runs / runs_a_unit;
     let alone = disk.read_ns(run_bytes, 1.0);
-    let rest = (runs_a_span - 1.0) * disk.read_ns(run_bytes, runs_a_span.clamp(1.0, IO_DEPTH));
+    let rest = (runs_a_unit - 1.0) * disk.read_ns(run_bytes, runs_a_unit.clamp(1.0, IO_DEPTH));
     (busy, waits * (alone + rest))
 }

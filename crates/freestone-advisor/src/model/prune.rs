@@ -54,7 +54,6 @@ impl Pruned {
         zones *= of_paths.iter().product::<f64>();
         clustered = of_paths.into_iter().fold(clustered, f64::min);
         let density = open.iter().map(|(_, passing)| passing).product();
-        let zones = zones.max(1.0 / all_zones);
         // Zones left lie together where one predicate rules them out, so granules and units go with them.
         let of_run = |count: f64| {
             let boundary = if clustered < 0.999 { (count - 1.0) / all_zones } else { 0.0 };
