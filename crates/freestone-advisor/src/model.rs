@@ -123,6 +123,8 @@ const OVERLAP_LOSS: f64 = 0.5;
 const FIRST_BATCH: f64 = 0.15;
 /// Nanoseconds to open a file around the system's cache and to wake the thread that reads, once a scan.
 const FIRST_READ_NS: f64 = 150_000.0;
+/// What is expected to be fewer bytes than these is read by some scans only.
+const FIRST_READ_BYTES: f64 = 32768.0;
 /// How far the measured time may be from a prediction, as factors: what the validation found of nine in ten cases.
 const HOT_INTERVAL: (f64, f64) = (0.4, 2.3);
 const COLD_INTERVAL: (f64, f64) = (0.6, 4.0);
@@ -174,8 +176,8 @@ impl ScanModel {
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
         let waits = (parts.first_ns * FIRST_BATCH + parts.wait_ns * share) * scans;
         let (thread, busy) = (cpu + waits, parts.ahead_ns * scans);
-        let reading = if busy > 0.0 { FIRST_READ_NS + OVERLAP_LOSS * thread.min(busy) } else { 0.0 };
-        let total = thread.max(busy) + reading;
+        let begin = FIRST_READ_NS * (parts.bytes_read / FIRST_READ_BYTES).min(1.0);
+        let total = thread.max(busy) + OVERLAP_LOSS * thread.min(busy) + begin;
         let (low, high) = self.interval(uncached);
         let ms = total / 1e6;
         Cost {

@@ -7,10 +7,14 @@ use arrow_array::types::{Date32Type, Decimal128Type, Int32Type, Int64Type, UInt6
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate};
+use freestone_store::column::ColumnBuffer;
 use freestone_store::design::Design;
-use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, ScanTotals, surviving_units, units};
+use freestone_store::scan::{
+    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, ScanTotals, Sink, surviving_units, units,
+};
 use freestone_store::schema::TableSchema;
-use freestone_store::{Store, StoreOptions};
+use freestone_store::segment::Segment;
+use freestone_store::{Store, StoreError, StoreOptions};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -339,6 +343,63 @@ fn cold_scans_read_each_page_once_and_keep_the_order() {
             assert_eq!(cold, scan_units(&store, request(), 1 << 16).0, "{options:?} {predicates:?}");
         }
     }
+}
+
+#[test]
+fn units_may_be_others_than_those_that_were_named() {
+    let store = store_with(&[batch(150_000, 7)], &[("design", "column"), ("sort", "b")]);
+    let table = store.snapshot().unwrap().table("t").unwrap().clone();
+    let half = Predicate::Int(IntPredicate::Range { low: 1 << 38, high: 3 << 38 });
+    let request = || {
+        let predicates = vec![ColumnPredicate { column: 2, predicate: half.clone() }];
+        ScanRequest { predicates, ..ScanRequest::columns(vec![2, 6]) }
+    };
+    let metrics = Arc::new(ScanMetrics::default());
+    let units = surviving_units(&table, &request(), 1 << 14, &metrics).unwrap();
+    assert!(units.len() > 2);
+    let mut cursor = Cursor::new(table, Arc::new(request()), metrics);
+    let mut batches = vec![];
+    for unit in &units {
+        cursor.scan(unit, units.first()).unwrap();
+        batches.extend(std::iter::from_fn(|| cursor.next_ready()));
+    }
+    batches.extend(cursor.finish().unwrap());
+    assert_eq!(batches, scan(&store, request()));
+}
+
+/// Takes every zone that it is offered.
+struct Zones(usize);
+
+impl Sink for Zones {
+    fn take_zone(&mut self, _: &Segment, _: usize, rows: usize) -> bool {
+        self.0 += rows;
+        true
+    }
+
+    fn would_take(&self, _: &Segment, _: usize, _: usize) -> bool {
+        true
+    }
+
+    fn take_rows(&mut self, _: usize, _: &[ColumnBuffer], rows: usize) -> Result<(), StoreError> {
+        self.0 += rows;
+        Ok(())
+    }
+}
+
+#[test]
+fn zones_that_a_sink_takes_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    store_in(Store::open(folder.path(), StoreOptions::default()).unwrap(), &[batch(100_000, 7)], &[]);
+    let store = Store::open(folder.path(), StoreOptions::default()).unwrap();
+    let table = store.snapshot().unwrap().table("t").unwrap().clone();
+    let (metrics, request) = (Arc::new(ScanMetrics::default()), Arc::new(ScanRequest::columns(vec![2, 6])));
+    let found = units(&table, 1 << 16);
+    let mut cursor = Cursor::new(table, request, metrics.clone());
+    let mut zones = Zones(0);
+    for (at, unit) in found.iter().enumerate() {
+        cursor.scan_into(unit, found.get(at + 1), &mut zones).unwrap();
+    }
+    assert_eq!((zones.0, metrics.totals().pages_read), (100_000, 0));
 }
 
 #[test]

@@ -19,18 +19,15 @@ use crate::cluster::CodeFilter;
 use crate::column::ColumnBuffer;
 use crate::error::{Result, StoreError};
 use crate::schema::kind;
-use crate::segment::{CachedPage, Segment};
+use crate::segment::Segment;
 use crate::store::Table;
 
 mod reads;
 
-use reads::Ahead;
+use reads::{Ahead, Held, Read};
 
 /// An index that is asked for dynamic filters is asked by as many threads, as far as is known: each has to gain by itself.
 const ASKING_THREADS: usize = 4;
-
-/// Pages of one segment that the cursor holds: per group, the last ones it used.
-type Held = Vec<Vec<(usize, Arc<CachedPage>)>>;
 
 /// One thread's way through units of a scan. Rows come out in the order of the units it is given.
 #[derive(Debug)]
@@ -123,40 +120,42 @@ impl Cursor {
         let segment = table.open_segment(unit.segment)?;
         self.refresh_dynamic()?;
         self.name_dynamic(&table, &segment, unit)?;
-        let Ahead { judged, mut reads } = self.take_ahead(&segment, unit);
+        let Ahead { judged, mut reads, .. } = self.take_ahead(&segment, unit, sink.as_deref());
         if let Some(next) = next {
-            self.begin_next(&table, next, &reads)?;
+            self.begin_next(&table, next, sink.as_deref(), &reads)?;
         }
-        let mut held: Held = (0..segment.group_count()).map(|_| vec![]).collect();
+        let mut held = Held::new(segment.group_count());
         let mut waiting = VecDeque::new();
+        let is_here = |(.., read): &mut (_, _, Option<Read>)| read.as_ref().is_none_or(Read::is_ready);
         for (granule, judged) in Granule::of(&segment, unit).zip(judged) {
-            self.admit_to(granule.start, &mut reads)?;
+            self.admit_to(granule.start, &mut reads, &mut held)?;
             let selection = self.select(&granule, judged, &mut held, borrow(&mut sink))?;
             let selected = Selected::of(&selection, granule.len);
             let read = self.read_selected(&segment, &granule, &selected, &held, &waiting);
             waiting.push_back((granule, selected, read));
             // Rows come out in their order: those behind pages under way wait with these.
-            while let Some((granule, selected, _)) = waiting.pop_front_if(|(.., read)| read.is_none()) {
-                self.take(&granule, &selected, &mut held, borrow(&mut sink))?;
+            while let Some((granule, selected, read)) = waiting.pop_front_if(is_here) {
+                self.take(&granule, &selected, read, &mut held, borrow(&mut sink))?;
             }
         }
         for (granule, selected, read) in waiting {
-            if let Some(read) = read {
-                self.take_read(read, &mut held)?;
-            }
-            self.take(&granule, &selected, &mut held, borrow(&mut sink))?;
+            self.take(&granule, &selected, read, &mut held, borrow(&mut sink))?;
         }
         Ok(())
     }
 
-    /// Decodes the selected rows, for a sink or for batches.
+    /// Decodes the selected rows, for a sink or for batches, when their pages are here.
     fn take(
         &mut self,
         granule: &Granule<'_>,
         selected: &Selected,
+        read: Option<Read>,
         held: &mut Held,
         sink: Option<&mut dyn Sink>,
     ) -> Result<()> {
+        if let Some(read) = read {
+            self.take_read(read, held)?;
+        }
         ScanMetrics::add(&self.metrics.rows_selected, selected.count);
         if selected.count == 0 {
             return Ok(());
@@ -279,20 +278,19 @@ impl Cursor {
         Ok(selection)
     }
 
+    /// Whether rows qualify that the zones' aggregates say qualify: nothing else filters.
+    fn zones_decide(&self) -> bool {
+        let filters = !self.request.row_filters.is_empty() || !self.dynamic_predicates.is_empty();
+        !filters && self.dynamic.iter().all(|(_, state)| state.row_filters.is_empty())
+    }
+
     /// Offers the sink the zones of which every row qualifies for sure; those it takes are not selected any more.
     fn offer_zones(&self, granule: &Granule<'_>, whole: &[bool], sink: &mut dyn Sink, selection: &mut [u64]) {
-        let has_more_filters = !self.request.row_filters.is_empty() || !self.dynamic_predicates.is_empty();
-        if has_more_filters || self.dynamic.iter().any(|(_, state)| !state.row_filters.is_empty()) {
+        if !self.zones_decide() {
             return;
         }
-        let zone_rows = granule.segment.zone_rows();
-        for (at, _) in whole.iter().enumerate().filter(|(_, is_whole)| **is_whole) {
-            let zone = granule.start / zone_rows + at;
-            let rows = zone_rows.min(granule.segment.rows() - zone * zone_rows);
-            let from = zone * zone_rows - granule.start;
-            // Granules begin with a zone; one that ends early, or lost rows, is scanned.
-            let is_here = from + rows <= granule.len && bitmap::count(&bitmap::extract(selection, from, rows)) == rows;
-            if is_here && sink.take_zone(granule.segment, zone, rows) {
+        for (zone, from, rows) in whole_zones(granule, whole, selection) {
+            if sink.take_zone(granule.segment, zone, rows) {
                 selection[from / 64..(from + rows).div_ceil(64)].fill(0);
                 ScanMetrics::add(&self.metrics.zones_aggregated, 1);
                 ScanMetrics::add(&self.metrics.rows_selected, rows);
@@ -390,7 +388,7 @@ impl Cursor {
         for page in wanted {
             let (first, rows) = overlap(granule, group, page);
             tested += rows;
-            let cached = held_page(held, group, page);
+            let cached = held.page(group, page);
             let view = granule.segment.view(group, &cached);
             let in_page = granule.start + first - granule.segment.page_rows(group, page).start;
             let wrong = |e: String| granule.segment.page_error(group, page, e);
@@ -484,7 +482,7 @@ impl Cursor {
         let mut in_page = vec![];
         for page in wanted {
             let rows = selected.in_page(granule, group, page, &mut in_page);
-            let cached = held_page(held, group, page);
+            let cached = held.page(group, page);
             let view = granule.segment.view(group, &cached);
             let decoded = view.decode(columns, rows, buffers, &mut self.scratch);
             decoded.map_err(|e| granule.segment.page_error(group, page, e))?;
@@ -515,6 +513,21 @@ impl Cursor {
     fn granule_error(&self, granule: &Granule<'_>, reason: String) -> StoreError {
         StoreError::Corrupt { file: granule.segment.name().to_owned(), reason }
     }
+}
+
+/// The zones of a granule that are whole and all of whose rows are selected: number, first row in the granule, and rows.
+fn whole_zones(granule: &Granule<'_>, whole: &[bool], selection: &[u64]) -> Vec<(usize, usize, usize)> {
+    let zone_rows = granule.segment.zone_rows();
+    let zones = whole.iter().enumerate().filter(|(_, is_whole)| **is_whole).map(|(at, _)| {
+        let zone = granule.start / zone_rows + at;
+        let rows = zone_rows.min(granule.segment.rows() - zone * zone_rows);
+        (zone, zone * zone_rows - granule.start, rows)
+    });
+    // Granules begin with a zone; one that ends early, or lost rows, is scanned.
+    let is_here = |&(_, from, rows): &(usize, usize, usize)| {
+        from + rows <= granule.len && bitmap::count(&bitmap::extract(selection, from, rows)) == rows
+    };
+    zones.filter(is_here).collect()
 }
 
 /// The sink for one call.
@@ -585,9 +598,4 @@ fn overlap(granule: &Granule<'_>, group: usize, page: usize) -> (usize, usize) {
 fn any_selected(granule: &Granule<'_>, group: usize, page: usize, selection: &[u64]) -> bool {
     let (first, len) = overlap(granule, group, page);
     bitmap::extract(selection, first, len).iter().any(|word| *word != 0)
-}
-
-fn held_page(held: &Held, group: usize, page: usize) -> Arc<CachedPage> {
-    let found = held[group].binary_search_by_key(&page, |(p, _)| *p);
-    held[group][found.expect("the pages of a granule are held before they are used")].1.clone()
 }

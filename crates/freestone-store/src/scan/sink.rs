@@ -6,8 +6,12 @@ use crate::segment::Segment;
 
 /// Takes the rows of a scan in place of batches.
 pub trait Sink {
-    /// Takes a zone, of which all `rows` rows qualify, from its aggregates; `false` if they do not say enough.
+    /// Takes a zone, of which all `rows` rows qualify, from its aggregates; `false` if they do not say enough. Zones may come
+    /// before rows that lie before them, which wait for their pages.
     fn take_zone(&mut self, segment: &Segment, zone: usize, rows: usize) -> bool;
+
+    /// Whether it would take such a zone: then its pages need not be read.
+    fn would_take(&self, segment: &Segment, zone: usize, rows: usize) -> bool;
 
     /// Takes rows of the segment that is `ordinal` in the table. The columns are those of the request's projection, decoded as
     /// [`ColumnBuffer::stored`] says.

@@ -15,7 +15,7 @@ use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
 /// Rows that come at a time.
-const UNIT_ROWS: usize = 64 << 10;
+pub(super) const UNIT_ROWS: usize = 64 << 10;
 
 /// Some rows of a table.
 #[derive(Debug)]
@@ -110,7 +110,13 @@ impl StoredScan {
                 return self.stored(&segment, &unit).map(Some);
             }
             self.units.pop_front();
-            self.cursor.scan(&unit, self.units.front())?;
+            // What is shipped is not the cursor's to read.
+            let mut next = self.units.front();
+            if let Some(unit) = next {
+                let segment = self.table.open_segment(unit.segment)?;
+                next = next.filter(|unit| !self.ships(&segment, unit));
+            }
+            self.cursor.scan(&unit, next)?;
         }
     }
 

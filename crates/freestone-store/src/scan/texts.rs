@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::stored::UNIT_ROWS;
 use super::{Cursor, ScanMetrics, ScanRequest, Sink, Unit};
 use crate::column::{ColumnBuffer, Decoded};
 use crate::error::Result;
@@ -50,7 +51,12 @@ fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u
     let request = Arc::new(ScanRequest::columns(vec![column]));
     let mut cursor = Cursor::new(Arc::new(whole), request, Arc::new(ScanMetrics::default()));
     let mut texts = Texts::default();
-    cursor.scan_into(&Unit::new(at, 0..rows), None, &mut texts)?;
+    // Reading stops soon after there are too many.
+    for from in (0..rows).step_by(UNIT_ROWS) {
+        if texts.found.len() <= FEW {
+            cursor.scan_into(&Unit::new(at, from..rows.min(from + UNIT_ROWS as u32)), None, &mut texts)?;
+        }
+    }
     Ok((texts.found.len() <= FEW).then(|| texts.found.into_iter().collect()))
 }
 
@@ -61,7 +67,11 @@ struct Texts {
 }
 
 impl Sink for Texts {
-    fn take_zone(&mut self, _: &Segment, _: usize, _: usize) -> bool {
+    fn take_zone(&mut self, segment: &Segment, zone: usize, rows: usize) -> bool {
+        self.would_take(segment, zone, rows)
+    }
+
+    fn would_take(&self, _: &Segment, _: usize, _: usize) -> bool {
         self.found.len() > FEW
     }
 

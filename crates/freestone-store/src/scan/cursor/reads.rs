@@ -1,15 +1,16 @@
 //! What a cursor reads, and how reads overlap: a unit is read while the one before is decoded (column prefetch, Halverson
 //! 3.1), and pages of a granule's output while the next granule is filtered.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Cursor, Held, Selected, any_selected};
+use super::{Cursor, Selected, any_selected, whole_zones};
 use crate::error::Result;
 use crate::media::Pending;
-use crate::scan::Unit;
 use crate::scan::judge::{Granule, Judged, judge_all};
 use crate::scan::metrics::ScanMetrics;
+use crate::scan::{Sink, Unit};
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
@@ -28,12 +29,45 @@ pub(super) type Reads = VecDeque<Read>;
 /// A unit that has begun: its granules as zones judge them, and what is read of it.
 #[derive(Debug)]
 pub(super) struct Ahead {
+    segment: usize,
+    rows: Range<u32>,
     pub(super) judged: VecDeque<Judged>,
     pub(super) reads: Reads,
 }
 
 /// Pages of a segment, by group and place there.
 type Pages = HashSet<(usize, usize)>;
+
+/// Pages of one segment that the cursor holds.
+pub(super) struct Held {
+    /// Per group, the last ones it used, in their order.
+    groups: Vec<Vec<(usize, Arc<CachedPage>)>>,
+    /// Those that were asked for ahead of their use, and not used yet.
+    arrived: HashMap<(usize, usize), Arc<CachedPage>>,
+}
+
+impl Held {
+    pub(super) fn new(groups: usize) -> Self {
+        Held { groups: vec![vec![]; groups], arrived: HashMap::new() }
+    }
+
+    fn has(&self, group: usize, page: usize) -> bool {
+        self.groups[group].binary_search_by_key(&page, |(p, _)| *p).is_ok() || self.arrived.contains_key(&(group, page))
+    }
+
+    /// A page that [`Cursor::hold`] was asked for.
+    pub(super) fn page(&self, group: usize, page: usize) -> Arc<CachedPage> {
+        let found = self.groups[group].binary_search_by_key(&page, |(p, _)| *p);
+        self.groups[group][found.expect("the pages of a granule are held before they are used")].1.clone()
+    }
+}
+
+impl Read {
+    /// Whether nobody has to wait for it.
+    pub(super) fn is_ready(&self) -> bool {
+        self.pending.is_ready()
+    }
+}
 
 impl std::fmt::Debug for Read {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -42,34 +76,49 @@ impl std::fmt::Debug for Read {
 }
 
 impl Cursor {
-    /// What was begun of a unit ahead of its time, or else is begun now.
-    pub(super) fn take_ahead(&mut self, segment: &Arc<Segment>, unit: &Unit) -> Ahead {
-        self.ahead.take().unwrap_or_else(|| self.begin(segment, unit, Pages::default()))
+    /// What was begun of a unit ahead of its time, or else is begun now: callers may do other units than the one they named.
+    pub(super) fn take_ahead(&mut self, segment: &Arc<Segment>, unit: &Unit, sink: Option<&dyn Sink>) -> Ahead {
+        let begun = self.ahead.take().filter(|ahead| (ahead.segment, &ahead.rows) == (unit.segment, &unit.rows));
+        begun.unwrap_or_else(|| self.begin(segment, unit, sink, Pages::default()))
     }
 
     /// Begins the next unit: its zones, and reading what it needs first, but for what is under way.
-    pub(super) fn begin_next(&mut self, table: &Table, unit: &Unit, under_way: &Reads) -> Result<()> {
+    pub(super) fn begin_next(
+        &mut self,
+        table: &Table,
+        unit: &Unit,
+        sink: Option<&dyn Sink>,
+        under_way: &Reads,
+    ) -> Result<()> {
         let segment = table.open_segment(unit.segment)?;
         let known = pages_of(&segment, under_way);
-        self.ahead = Some(self.begin(&segment, unit, known));
+        self.ahead = Some(self.begin(&segment, unit, sink, known));
         Ok(())
     }
 
     /// Starts reading what a unit needs first, but for known pages: one granule, one, two, four.
-    fn begin(&self, segment: &Arc<Segment>, unit: &Unit, mut known: Pages) -> Ahead {
+    fn begin(&self, segment: &Arc<Segment>, unit: &Unit, sink: Option<&dyn Sink>, mut known: Pages) -> Ahead {
         let judged: VecDeque<Judged> = Granule::of(segment, unit).map(|g| judge_all(&g, &self.request)).collect();
+        let begun = |reads, judged| Ahead { segment: unit.segment, rows: unit.rows.clone(), judged, reads };
         let mut reads = Reads::default();
         let named = match &self.dynamic_named {
             Some((of, named)) if *of == segment.id => named.as_ref(),
             // Which rows are wanted of another segment is known when it is asked for.
             _ if !self.dynamic_predicates.is_empty() && !segment.indexes().is_empty() => {
-                return Ahead { judged, reads };
+                return begun(reads, judged);
             }
             _ => None,
         };
         let (mut pages, mut from) = (vec![], unit.rows.start as usize);
         for (granule, judged) in Granule::of(segment, unit).zip(&judged) {
-            let selection = self.narrowed(&granule, &judged.selection, named);
+            let mut selection = self.narrowed(&granule, &judged.selection, named);
+            if let Some(sink) = sink.filter(|_| self.zones_decide()) {
+                for (zone, from, rows) in whole_zones(&granule, &judged.whole, &judged.selection) {
+                    if sink.would_take(segment, zone, rows) {
+                        selection.to_mut()[from / 64..(from + rows).div_ceil(64)].fill(0);
+                    }
+                }
+            }
             let is_wanted = |group, page| any_selected(&granule, group, page, &selection);
             self.missing(&granule, self.first_columns(judged), is_wanted, &mut known, &mut pages);
             let end = granule.start + granule.len;
@@ -80,7 +129,7 @@ impl Cursor {
             }
         }
         reads.extend(start(segment, pages, from));
-        Ahead { judged, reads }
+        begun(reads, judged)
     }
 
     /// The columns that a granule needs first: those of its filters, or the projection's where nothing filters.
@@ -90,7 +139,11 @@ impl Cursor {
             true => self.dynamic_predicates.iter().map(|p| p.column).collect(),
             false => judged.open.iter().map(|at| request.predicates[*at].column).collect(),
         };
-        if filtered.is_empty() { request.projection.clone() } else { filtered }
+        match request.row_filters.first() {
+            _ if !filtered.is_empty() => filtered,
+            Some(_) => request.row_filters.iter().flat_map(|filter| filter.columns().to_vec()).collect(),
+            None => request.projection.clone(),
+        }
     }
 
     /// Starts reading the pages that the selected rows of a granule need, but for what the cursor holds or waits for.
@@ -106,9 +159,7 @@ impl Cursor {
             return None;
         }
         let mut known = pages_of(segment, waiting.iter().filter_map(|(.., read)| read.as_ref()));
-        let is_wanted = |group: usize, page| {
-            selected.any(granule, group, page) && held[group].binary_search_by_key(&page, |(p, _)| *p).is_err()
-        };
+        let is_wanted = |group: usize, page| selected.any(granule, group, page) && !held.has(group, page);
         let mut pages = vec![];
         self.missing(granule, self.request.projection.clone(), is_wanted, &mut known, &mut pages);
         start(segment, pages, granule.start)
@@ -137,48 +188,43 @@ impl Cursor {
         }
     }
 
-    /// Waits for a read, and holds what came.
-    pub(super) fn take_read(&self, read: Read, held: &mut Held) -> Result<()> {
-        let admitted = self.admit(&read.segment, &read.pages, read.pending)?;
-        for ((group, page), cached) in read.pages.into_iter().zip(admitted) {
-            self.metrics.use_page(&read.segment, group, page);
-            held[group].push((page, cached));
+    /// Waits for the reads that rows up to `start` need, and checks what came.
+    pub(super) fn admit_to(&self, start: usize, reads: &mut Reads, held: &mut Held) -> Result<()> {
+        while let Some(read) = reads.pop_front_if(|read| read.from <= start) {
+            self.take_read(read, held)?;
         }
-        held.iter_mut().for_each(|pages| pages.sort_unstable_by_key(|(page, _)| *page));
         Ok(())
     }
 
-    /// Waits for the reads that rows up to `start` need, and checks what came.
-    pub(super) fn admit_to(&self, start: usize, reads: &mut Reads) -> Result<()> {
-        while let Some(read) = reads.pop_front_if(|read| read.from <= start) {
-            self.admit(&read.segment, &read.pages, read.pending)?;
-        }
+    /// Waits for a read, checks what came, and holds it until it is used.
+    pub(super) fn take_read(&self, read: Read, held: &mut Held) -> Result<()> {
+        let admitted = self.admit(&read.segment, &read.pages, read.pending)?;
+        held.arrived.extend(read.pages.into_iter().zip(admitted));
         Ok(())
     }
 
     /// Makes sure that the cursor holds `wanted` pages of a group, and lets go of others.
-    pub(super) fn hold(&mut self, segment: &Segment, group: usize, wanted: &[usize], held: &mut Held) -> Result<()> {
+    pub(super) fn hold(&self, segment: &Segment, group: usize, wanted: &[usize], held: &mut Held) -> Result<()> {
         let (mut found, mut missing) = (vec![], vec![]);
         for page in wanted {
-            if held[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
+            if held.groups[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
                 continue;
             }
-            match segment.cached(self.table.cache(), group, *page) {
-                Some(cached) => {
-                    self.metrics.use_page(segment, group, *page);
-                    found.push((*page, cached));
-                }
+            self.metrics.use_page(segment, group, *page);
+            let arrived = held.arrived.remove(&(group, *page));
+            match arrived.or_else(|| segment.cached(self.table.cache(), group, *page)) {
+                Some(cached) => found.push((*page, cached)),
                 None => missing.push((group, *page)),
             }
         }
-        missing.iter().for_each(|(group, page)| self.metrics.use_page(segment, *group, *page));
         let read = self.read(segment, &missing)?;
+        let pages = &mut held.groups[group];
         if let Some(first) = wanted.first() {
-            held[group].retain(|(page, _)| page >= first);
+            pages.retain(|(page, _)| page >= first);
         }
-        held[group].extend(found);
-        held[group].extend(missing.iter().map(|(_, page)| *page).zip(read));
-        held[group].sort_unstable_by_key(|(page, _)| *page);
+        pages.extend(found);
+        pages.extend(missing.iter().map(|(_, page)| *page).zip(read));
+        pages.sort_unstable_by_key(|(page, _)| *page);
         Ok(())
     }
 

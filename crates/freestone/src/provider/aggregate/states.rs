@@ -134,6 +134,13 @@ impl States {
         Ok(columns)
     }
 
+    /// The group and the values of a zone, if its aggregates say them.
+    fn of_zone(&self, segment: &Segment, zone: usize, rows: usize) -> Option<(usize, Vec<ZoneValue>)> {
+        let group = self.aggregation.groups.of_zone(segment, zone, rows)?;
+        let values = self.aggregation.values.iter().map(|value| zone_value(value, segment, zone, rows));
+        Some((group, values.collect::<Option<_>>()?))
+    }
+
     fn count(&self, value: usize, group: usize) -> u64 {
         *self.values[value].counts.get(group).unwrap_or(&self.rows[group])
     }
@@ -162,16 +169,16 @@ fn integers(groups: &[usize], value: impl Fn(usize) -> Option<i128>, data_type: 
 
 impl Sink for States {
     fn take_zone(&mut self, segment: &Segment, zone: usize, rows: usize) -> bool {
-        let aggregation = self.aggregation.clone();
-        let Some(group) = aggregation.groups.of_zone(segment, zone, rows) else { return false };
-        let of_values: Option<Vec<ZoneValue>> =
-            aggregation.values.iter().map(|value| zone_value(value, segment, zone, rows)).collect();
-        let Some(of_values) = of_values else { return false };
+        let Some((group, of_values)) = self.of_zone(segment, zone, rows) else { return false };
         self.rows[group] += rows as u64;
         for (state, of_zone) in self.values.iter_mut().zip(of_values) {
             state.take_zone(group, &of_zone);
         }
         true
+    }
+
+    fn would_take(&self, segment: &Segment, zone: usize, rows: usize) -> bool {
+        self.of_zone(segment, zone, rows).is_some()
     }
 
     fn take_rows(&mut self, ordinal: usize, columns: &[ColumnBuffer], rows: usize) -> Result<(), StoreError> {
