@@ -10,7 +10,8 @@ use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate};
 use freestone_store::column::ColumnBuffer;
 use freestone_store::design::Design;
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, ScanTotals, Sink, surviving_units, units,
+    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, ScanTotals, Sink, StoredRows, StoredScan, row_id,
+    surviving_units, units,
 };
 use freestone_store::schema::TableSchema;
 use freestone_store::segment::Segment;
@@ -365,6 +366,31 @@ fn units_may_be_others_than_those_that_were_named() {
     }
     batches.extend(cursor.finish().unwrap());
     assert_eq!(batches, scan(&store, request()));
+}
+
+#[test]
+fn stored_scans_mix_what_ships_and_what_does_not() {
+    let store = store_with(&[batch(40_000, 1)], &[("design", "column")]);
+    for rows in [10_000, 70_000] {
+        let mut transaction = store.write().unwrap();
+        let mut appender = transaction.appender("t").unwrap();
+        appender.push(&batch(rows, 2)).unwrap();
+        transaction.append(appender.finish().unwrap()).unwrap();
+        transaction.commit().unwrap();
+    }
+    // Segments that lost a row are decoded; the one between them ships.
+    let mut transaction = store.write().unwrap();
+    assert_eq!(transaction.delete("t", vec![row_id(0, 5), row_id(2, 7)]).unwrap(), 2);
+    transaction.commit().unwrap();
+    let mut stored = StoredScan::new(store.snapshot().unwrap().table("t").unwrap().clone(), vec![0, 4]);
+    let (mut shipped, mut decoded) = (0, 0);
+    while let Some(rows) = stored.next_rows().unwrap() {
+        match rows {
+            StoredRows::Stored { rows, .. } => shipped += rows,
+            StoredRows::Decoded(batch) => decoded += batch.num_rows(),
+        }
+    }
+    assert_eq!((shipped, decoded), (10_000, 110_000 - 2));
 }
 
 /// Takes every zone that it is offered.
