@@ -210,17 +210,22 @@ impl ScanModel {
         }
     }
 
+    /// Threads of all scans that run at the same time.
+    fn all_threads(&self) -> f64 {
+        (self.setting.threads.max(1) * self.setting.concurrent.max(1)) as f64
+    }
+
     /// Part of the time in which the system gives memory to read into that threads lose by it: that is done on the thread that
     /// reads, which needs a core too.
     fn fresh_share(&self) -> f64 {
-        let threads = (self.setting.threads.max(1) * self.setting.concurrent.max(1)) as f64;
+        let threads = self.all_threads();
         let beyond = threads + 1.0 - self.profile.host.cores.max(1) as f64;
         beyond.clamp(0.0, 1.0) / threads
     }
 
     /// How much longer a thread takes because others work as well: beside it, and in turns where there are more than cores.
     fn crowd(&self) -> f64 {
-        let wanted = (self.setting.threads.max(1) * self.setting.concurrent.max(1)) as f64;
+        let wanted = self.all_threads();
         let cores = self.profile.host.cores.max(1) as f64;
         self.profile.engine.crowd.at(wanted.min(cores)).max(1.0) * (wanted / cores).max(1.0)
     }

@@ -36,6 +36,11 @@ pub fn clear(bitmap: &mut [u64], bit: usize) {
     bitmap[bit / 64] &= !(1 << (bit % 64));
 }
 
+/// Clears the bits of some rows, which begin at a whole word and end at one, or are the last.
+pub fn clear_words(bitmap: &mut [u64], from: usize, to: usize) {
+    bitmap[from / 64..to.div_ceil(64)].fill(0);
+}
+
 pub fn count(bitmap: &[u64]) -> usize {
     bitmap.iter().map(|w| w.count_ones() as usize).sum()
 }

@@ -291,7 +291,7 @@ impl Cursor {
         }
         for (zone, from, rows) in whole_zones(granule, whole, selection) {
             if sink.take_zone(granule.segment, zone, rows) {
-                selection[from / 64..(from + rows).div_ceil(64)].fill(0);
+                bitmap::clear_words(selection, from, from + rows);
                 ScanMetrics::add(&self.metrics.zones_aggregated, 1);
                 ScanMetrics::add(&self.metrics.rows_selected, rows);
             }

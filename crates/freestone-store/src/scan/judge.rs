@@ -85,7 +85,7 @@ pub(super) fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes
         if pruned {
             // Granules and zones start at whole words, and a zone that does not end at one ends the granule.
             let (from, to) = (rows.start - granule.start, rows.end - granule.start);
-            judged.selection[from / 64..to.div_ceil(64)].fill(0);
+            bitmap::clear_words(&mut judged.selection, from, to);
             continue;
         }
         for (at, verdict) in verdicts.iter().enumerate() {

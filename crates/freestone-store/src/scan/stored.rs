@@ -155,10 +155,7 @@ impl StoredScan {
 
     /// The pages of some rows of all columns, each once.
     fn places(&self, segment: &Segment, rows: &Range<usize>) -> Vec<Place> {
-        let mut groups: Vec<usize> = self.columns.iter().map(|column| segment.place(*column).0).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        let runs = groups.into_iter().map(|group| segment.pages_of(group, rows.clone()));
+        let runs = segment.groups_of(&self.columns).into_iter().map(|group| segment.pages_of(group, rows.clone()));
         runs.flat_map(|run| (run.first..=run.last).map(move |page| (run.group, page))).collect()
     }
 

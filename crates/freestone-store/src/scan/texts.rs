@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::stored::UNIT_ROWS;
-use super::{Cursor, ScanMetrics, ScanRequest, Sink, Unit};
+use super::{Cursor, ScanMetrics, ScanRequest, Sink, units};
 use crate::column::{ColumnBuffer, Decoded};
 use crate::error::Result;
 use crate::segment::Segment;
@@ -47,15 +47,16 @@ fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u
     // What one snapshot does not see, an older one may.
     let mut whole = Table::clone(table);
     whole.segments[at].deleted = None;
-    let rows = whole.segments[at].rows;
     let request = Arc::new(ScanRequest::columns(vec![column]));
+    let units = units(&whole, UNIT_ROWS);
     let mut cursor = Cursor::new(Arc::new(whole), request, Arc::new(ScanMetrics::default()));
     let mut texts = Texts::default();
-    // Reading stops soon after there are too many.
-    for from in (0..rows).step_by(UNIT_ROWS) {
-        if texts.found.len() <= FEW {
-            cursor.scan_into(&Unit::new(at, from..rows.min(from + UNIT_ROWS as u32)), None, &mut texts)?;
+    for unit in units.iter().filter(|unit| unit.segment == at) {
+        // Reading stops soon after there are too many.
+        if texts.found.len() > FEW {
+            break;
         }
+        cursor.scan_into(unit, None, &mut texts)?;
     }
     Ok((texts.found.len() <= FEW).then(|| texts.found.into_iter().collect()))
 }

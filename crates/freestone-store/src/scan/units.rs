@@ -58,10 +58,7 @@ pub fn surviving_units(
     for at in 0..table.segments.len() {
         let segment = table.open_segment(at)?;
         ScanMetrics::add(&metrics.segments, 1);
-        let mut groups: Vec<usize> = columns.iter().map(|c| segment.place(*c).0).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        for group in groups {
+        for group in segment.groups_of(&columns) {
             ScanMetrics::add(&metrics.pages_total, segment.page_count(group));
             ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
         }

@@ -185,6 +185,14 @@ impl Segment {
         self.places[column]
     }
 
+    /// The groups that some columns are in, each once, in order.
+    pub fn groups_of(&self, columns: &[usize]) -> Vec<usize> {
+        let mut groups: Vec<usize> = columns.iter().map(|column| self.place(*column).0).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
     /// The shared dictionary or symbol table of a column.
     pub fn shared(&self, column: usize) -> Option<&Shared> {
         let (group, place) = self.places[column];

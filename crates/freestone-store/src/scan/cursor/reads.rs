@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Cursor, Selected, any_selected, whole_zones};
+use crate::bitmap;
 use crate::error::Result;
 use crate::media::Pending;
 use crate::scan::judge::{Granule, Judged, judge_all};
@@ -111,16 +112,16 @@ impl Cursor {
         };
         let (mut pages, mut from) = (vec![], unit.rows.start as usize);
         for (granule, judged) in Granule::of(segment, unit).zip(&judged) {
-            let mut selection = self.narrowed(&granule, &judged.selection, named);
-            if let Some(sink) = sink.filter(|_| self.zones_decide()) {
-                for (zone, from, rows) in whole_zones(&granule, &judged.whole, &judged.selection) {
-                    if sink.would_take(segment, zone, rows) {
-                        selection.to_mut()[from / 64..(from + rows).div_ceil(64)].fill(0);
-                    }
-                }
-            }
+            let selection = self.narrowed(&granule, &judged.selection, named);
             let is_wanted = |group, page| any_selected(&granule, group, page, &selection);
-            self.missing(&granule, self.first_columns(judged), is_wanted, &mut known, &mut pages);
+            let mut missing = self.missing(&granule, &self.first_columns(judged), is_wanted, &known);
+            // The sink is asked where there is something to read only: hot scans ask it once a zone.
+            if let Some(sink) = sink.filter(|_| !missing.is_empty() && self.zones_decide()) {
+                let left = not_taken(&granule, judged, sink);
+                missing.retain(|(group, page)| any_selected(&granule, *group, *page, &left));
+            }
+            known.extend(&missing);
+            pages.append(&mut missing);
             let end = granule.start + granule.len;
             // As many again as before: what is there is decoded while the next ones come, and far reads are long.
             if end - from >= from - unit.rows.start as usize {
@@ -158,34 +159,31 @@ impl Cursor {
         if selected.count == 0 {
             return None;
         }
-        let mut known = pages_of(segment, waiting.iter().filter_map(|(.., read)| read.as_ref()));
+        let known = pages_of(segment, waiting.iter().filter_map(|(.., read)| read.as_ref()));
         let is_wanted = |group: usize, page| selected.any(granule, group, page) && !held.has(group, page);
-        let mut pages = vec![];
-        self.missing(granule, self.request.projection.clone(), is_wanted, &mut known, &mut pages);
+        let pages = self.missing(granule, &self.request.projection, is_wanted, &known);
         start(segment, pages, granule.start)
     }
 
-    /// Adds the pages of some columns that are wanted, not cached, and not known yet.
+    /// The pages of some columns that are wanted, not cached, and not known yet.
     fn missing(
         &self,
         granule: &Granule<'_>,
-        columns: Vec<usize>,
+        columns: &[usize],
         is_wanted: impl Fn(usize, usize) -> bool,
-        known: &mut Pages,
-        pages: &mut Vec<(usize, usize)>,
-    ) {
+        known: &Pages,
+    ) -> Vec<(usize, usize)> {
         let segment = granule.segment;
-        let mut groups: Vec<usize> = columns.into_iter().map(|column| segment.place(column).0).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        for group in groups {
+        let mut pages = vec![];
+        for group in segment.groups_of(columns) {
             let run = segment.pages_of(group, granule.start..granule.start + granule.len);
             for page in (run.first..=run.last).filter(|page| is_wanted(group, *page)) {
-                if !segment.is_cached(self.table.cache(), group, page) && known.insert((group, page)) {
+                if !segment.is_cached(self.table.cache(), group, page) && !known.contains(&(group, page)) {
                     pages.push((group, page));
                 }
             }
         }
+        pages
     }
 
     /// Waits for the reads that rows up to `start` need, and checks what came.
@@ -246,6 +244,17 @@ impl Cursor {
         }
         Ok(admitted)
     }
+}
+
+/// The rows that zones leave, but for zones that the sink would take.
+fn not_taken(granule: &Granule<'_>, judged: &Judged, sink: &dyn Sink) -> Vec<u64> {
+    let mut left = judged.selection.clone();
+    for (zone, from, rows) in whole_zones(granule, &judged.whole, &judged.selection) {
+        if sink.would_take(granule.segment, zone, rows) {
+            bitmap::clear_words(&mut left, from, from + rows);
+        }
+    }
+    left
 }
 
 fn start(segment: &Arc<Segment>, pages: Vec<(usize, usize)>, from: usize) -> Option<Read> {
