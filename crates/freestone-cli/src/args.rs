@@ -215,6 +215,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub query_memory: Option<usize>,
 
+    /// Memory that results of clients on this machine may take where they are shared with them, not copied; 0: copied
+    /// [default: a quarter of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub shared_memory: Option<usize>,
+
     /// How results go over Freestone wire: measured, or for experiments plain or encoded, with lz4, zstd or snappy
     #[arg(long, hide = true, default_value = "measured", value_parser = parse_forms)]
     pub wire_forms: Preference,

@@ -50,6 +50,7 @@ fn options(args: &ServeArgs) -> ServerOptions {
         idle: args.idle_timeout,
         write: args.write_timeout.or(defaults.write),
         query_memory: args.query_memory,
+        shared_memory: args.shared_memory,
         forms: args.wire_forms,
         ..defaults
     };

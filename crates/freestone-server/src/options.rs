@@ -36,6 +36,8 @@ pub struct Limits {
     pub write: Option<Duration>,
     /// Bytes that one session's queries may hold in memory.
     pub query_memory: Option<usize>,
+    /// Bytes that results may take in memory that is shared with their clients; a quarter of the machine's where it is not said.
+    pub shared_memory: Option<usize>,
     /// From accepting a connection to the end of its authentication.
     pub startup: Duration,
     /// How long running statements may go on once the server is told to stop.
@@ -52,6 +54,7 @@ impl Default for Limits {
             idle: None,
             write: Some(Duration::from_secs(300)),
             query_memory: None,
+            shared_memory: None,
             startup: Duration::from_secs(30),
             grace: Duration::from_secs(10),
             forms: Preference::Measured,

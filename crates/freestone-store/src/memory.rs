@@ -1,7 +1,11 @@
-//! Memory that is new to the process, taken in one step.
+//! How much memory there is; and memory that is new to the process, taken in one step.
 //!
 //! The system gives pages when they are first written, one at a time, and each time costs more than filling the page. A
 //! large result is all new pages: asking for those of a buffer together halves what they cost.
+
+mod limit;
+
+pub use limit::limit;
 
 /// Below this, asking costs about what it saves.
 const SMALL_BYTES: usize = 32 << 10;

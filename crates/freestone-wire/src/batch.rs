@@ -8,15 +8,20 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};
 use freestone_codec::{Chunk, Shared};
 use freestone_store::column::ColumnBuffer;
+use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
 
-use crate::chunk::{DECODED_RATIO, PARTS_MAX};
+use crate::chunk::{DECODED_RATIO, PARTS_MAX, ROWS_MAX};
 use crate::column::{self, Decoder, SharedState, SharedStates, Span};
 use crate::error::{Result, WireError};
 use crate::types::wire_type;
 
 /// Stored chunks of one row take at most so many times the largest frame; as frames stay at most half empty, these suffice.
 const STORED_FRAMES: usize = PARTS_MAX / 2 - 2;
+
+/// Chunks with stored columns have at least so many rows: their bodies may come in several frames, and fewer rows would be
+/// many small arrays.
+pub(crate) const STORED_ROWS: usize = 16 << 10;
 
 /// Bytes that somebody else holds: of a page in a cache, say.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -167,6 +172,21 @@ impl Batch {
         bytes
     }
 
+    /// Rows that take about so many bytes when they are decoded, as many as a chunk may have at most. Stored chunks are not cut
+    /// into many pieces for it.
+    pub(crate) fn rows_within(&self, bytes: usize, chunk_bytes_max: usize) -> usize {
+        let width = |column: &Column| match column {
+            Column::Arrow(array) => array_bytes(array) / self.rows.max(1),
+            Column::Stored(stored) => match stored.data_type.primitive_width() {
+                Some(width) => width,
+                None => 16 + stored.text_width(self.rows),
+            },
+        };
+        let width = self.columns.iter().map(width).sum::<usize>().max(1);
+        let rows_max = ROWS_MAX.min(chunk_bytes_max.saturating_mul(DECODED_RATIO / 2) / width);
+        (bytes / width).max(STORED_ROWS).clamp(1, rows_max.max(1))
+    }
+
     /// The batch with as few columns decoded as leave room for the others' largest stored chunks beside each other, each in
     /// one frame: the largest first.
     pub(crate) fn decoded_to_fit(self, frame_bytes_max: usize) -> Result<Self> {
@@ -185,6 +205,18 @@ impl Batch {
         self.decoded_but(|at| fits[at])
     }
 
+    /// Some of the rows, all as arrays.
+    pub(crate) fn decoded_rows(&self, rows: Range<usize>) -> Result<Self> {
+        let columns = self.columns.iter().enumerate().map(|(at, column)| match column {
+            Column::Arrow(array) => Ok(Column::Arrow(array.slice(rows.start, rows.len()))),
+            Column::Stored(stored) => stored
+                .decode(rows.clone(), Strings::Views)
+                .map(Column::Arrow)
+                .map_err(|reason| WireError::Encode { column: at.to_string(), reason }),
+        });
+        Ok(Self { rows: rows.len(), columns: columns.collect::<Result<_>>()? })
+    }
+
     /// The batch with all stored columns decoded.
     pub(crate) fn decoded(self) -> Result<Self> {
         self.decoded_but(|_| false)
@@ -192,7 +224,8 @@ impl Batch {
 
     fn decoded_but(self, stays: impl Fn(usize) -> bool) -> Result<Self> {
         let columns = self.columns.into_iter().enumerate().map(|(at, column)| match column {
-            Column::Stored(stored) if !stays(at) => decode_stored(&stored)
+            Column::Stored(stored) if !stays(at) => stored
+                .decode(0..self.rows, Strings::Views)
                 .map(Column::Arrow)
                 .map_err(|reason| WireError::Encode { column: at.to_string(), reason }),
             other => Ok(other),
@@ -223,6 +256,14 @@ fn array_bytes(array: &ArrayRef) -> usize {
 }
 
 impl StoredColumn {
+    /// About as many bytes has a string: those of the shared dictionary's entries, or what compresses well to what is stored.
+    fn text_width(&self, rows: usize) -> usize {
+        let stored = self.pieces.iter().map(|piece| piece.range.len()).sum::<usize>();
+        let entries = self.shared.as_ref().and_then(|shared| shared.shared.dictionary_bytes());
+        let entry = entries.map_or(0, |entries| entries.data.len() / entries.len().max(1));
+        (4 * stored / rows.max(1)).max(entry)
+    }
+
     /// What a piece takes of a frame: its bytes, or those in which the text that it decompresses to is allowed.
     fn weight(&self, piece: &StoredPiece) -> usize {
         let bytes = piece.bytes();
@@ -235,17 +276,28 @@ impl StoredColumn {
             Chunk::parse(bytes, kind(&self.data_type), shared).map_or(usize::MAX, |chunk| chunk.block_bytes());
         bytes.len().max(text_bytes.div_ceil(DECODED_RATIO))
     }
-}
 
-fn decode_stored(stored: &StoredColumn) -> Result<ArrayRef, String> {
-    let mut states = SharedStates::new();
-    let shared = u32::from(stored.shared.is_some());
-    states.extend(stored.shared.iter().map(|s| (1, SharedState::Codec(s.shared.clone()))));
-    let mut column = ColumnBuffer::new(&stored.data_type);
-    let mut decoder = Decoder::new(&states, usize::MAX);
-    for piece in &stored.pieces {
-        let span = Span { skip: piece.skip, rows: piece.rows };
-        column::append_chunk(piece.bytes(), shared, span, &stored.data_type, &mut decoder, &mut column)?;
+    /// The chunks that hold some of `rows`: each with the row that its part begins at, and the rows that are meant.
+    pub(crate) fn pieces_in(&self, rows: Range<usize>) -> impl Iterator<Item = (&StoredPiece, usize, Span)> {
+        let mut at = 0;
+        self.pieces.iter().filter_map(move |piece| {
+            let start = at;
+            at += piece.rows;
+            let (from, to) = (rows.start.max(start), rows.end.min(at));
+            (from < to).then(|| (piece, start, Span { skip: piece.skip + from - start, rows: to - from }))
+        })
     }
-    column::finish(column)
+
+    /// An array of some of the rows.
+    pub(crate) fn decode(&self, rows: Range<usize>, strings: Strings) -> Result<ArrayRef, String> {
+        let mut states = SharedStates::new();
+        let shared = u32::from(self.shared.is_some());
+        states.extend(self.shared.iter().map(|s| (1, SharedState::Codec(s.shared.clone()))));
+        let mut column = ColumnBuffer::with_capacity(&strings.data_type(&self.data_type), rows.len());
+        let mut decoder = Decoder::new(&states, usize::MAX);
+        for (piece, _, span) in self.pieces_in(rows) {
+            column::append_chunk(piece.bytes(), shared, span, &self.data_type, &mut decoder, &mut column)?;
+        }
+        column::finish(column)
+    }
 }

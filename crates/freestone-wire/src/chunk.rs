@@ -19,6 +19,7 @@
 
 mod decode;
 mod encode;
+mod place;
 
 use arrow::datatypes::{DataType, Schema};
 
@@ -27,6 +28,7 @@ use crate::frame::HEADER_BYTES;
 
 pub(crate) use decode::{LastPieces, Payload, Received, decode, decode_one, receive};
 pub(crate) use encode::{ChunkFrames, Job, Recipe, RowLimit, encode_one};
+pub(crate) use place::{Placed, Placing};
 
 /// Chunks have at most so many rows.
 pub const ROWS_MAX: usize = 1 << 16;

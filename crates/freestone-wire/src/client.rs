@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use freestone_store::memory::populate;
 use freestone_store::plain::Strings;
@@ -24,7 +25,7 @@ use crate::chunk::{self, RowLimit};
 use crate::error::{Result, SqlError, WireError};
 use crate::frame::{Blob, Header, Kind, Message, read_header, read_payload};
 use crate::incoming::Incoming;
-use crate::memory::Ring;
+use crate::memory::ClientMemory;
 use crate::message::{self, MAGIC, Purpose, Run, VERSION, capability};
 use crate::outgoing::Outgoing;
 use crate::pool::Pool;
@@ -91,7 +92,16 @@ struct Inner {
     on_progress: Mutex<Option<OnProgress>>,
     pool: Arc<Pool>,
     decoders: Arc<Semaphore>,
-    ring: Option<Ring>,
+    memory: Option<Arc<ClientMemory>>,
+}
+
+/// What has come of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    More,
+    Last,
+    /// All of it, in memory that only a trusted server writes.
+    Placed,
 }
 
 /// Where the messages of the open result go.
@@ -222,9 +232,9 @@ impl Client {
         main.send(0, &message::Proof { client_final }).await?;
         let ready: message::Ready = expect(&mut reader).await?;
         scram.finish(&ready.server_final)?;
-        let ring = match ready.memory.is_empty() {
+        let memory = match ready.memory.is_empty() {
             true => None,
-            false => receive_ring(&ready, address.chunk_bytes_max).await,
+            false => receive_memory(&ready, address.chunk_bytes_max).await,
         };
         // Each of several streams carries a run at a time.
         let of_stream = if address.streams > 1 { RUN_CHUNKS } else { 2 };
@@ -245,7 +255,7 @@ impl Client {
             on_progress: Mutex::default(),
             pool: Pool::new(window as usize + 2),
             decoders: Arc::new(Semaphore::new(address.threads)),
-            ring,
+            memory,
             address,
         });
         let readers = vec![tokio::spawn(inner.clone().read(reader))];
@@ -265,7 +275,7 @@ impl Client {
 
     /// Whether results come through shared memory.
     pub fn has_shared_memory(&self) -> bool {
-        self.link.inner.ring.is_some()
+        self.link.inner.memory.is_some()
     }
 
     /// Called with what the server has to show the user, on a thread of the runtime: it should not take long.
@@ -348,7 +358,7 @@ impl Client {
             pool: self.link.inner.pool.clone(),
             credit: stream.route.credit.clone(),
             cancel: stream.route.cancel.clone(),
-            ring: None,
+            memory: None,
         };
         let outgoing = self.link.inner.main.clone();
         let sender = ChunkSender::start(context, vec![outgoing], self.link.inner.address.upload, vec![]);
@@ -461,8 +471,9 @@ impl Inner {
         let length_max = self.address.chunk_bytes_max.max(MESSAGE_BYTES_MAX);
         let header = read_header(reader, length_max).await?.ok_or(WireError::Closed("by the server"))?;
         if matches!(header.kind, Kind::Chunk | Kind::ChunkPart) {
-            let payload = self.read_chunk(reader, &header).await?;
-            return self.take_chunk(header.id, payload, header.kind == Kind::ChunkPart, incoming).await;
+            let payload = self.pool.share(self.read_chunk(reader, &header).await?);
+            let part = if header.kind == Kind::ChunkPart { Part::More } else { Part::Last };
+            return self.take_chunk(header.id, payload, part, incoming).await;
         }
         let payload = read_payload(reader, &header).await?;
         let current = self.route.borrow().clone();
@@ -483,11 +494,14 @@ impl Inner {
             }
             (Kind::MappedChunk, _) => {
                 let mapped = message::MappedChunk::parse(&payload)?;
-                let ring =
-                    self.ring.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))?;
                 let mut bytes = self.room(mapped.length as usize)?;
-                ring.take(&mapped, &mut bytes)?;
-                self.take_chunk(header.id, bytes, mapped.more, incoming).await?;
+                self.memory()?.take(&mapped, &mut bytes)?;
+                let part = if mapped.more { Part::More } else { Part::Last };
+                self.take_chunk(header.id, self.pool.share(bytes), part, incoming).await?;
+            }
+            (Kind::PlacedChunk, _) => {
+                let chunk = self.memory()?.placed(&message::PlacedChunk::parse(&payload)?)?;
+                self.take_chunk(header.id, chunk, Part::Placed, incoming).await?;
             }
             (Kind::Shared, Some(_)) => {
                 self.incoming(header.id, incoming).add_state(message::Shared::parse(&payload)?)?
@@ -513,6 +527,10 @@ impl Inner {
             (other, _) => return Err(WireError::malformed("answer", format!("{other:?} is not what servers send"))),
         }
         Ok(())
+    }
+
+    fn memory(&self) -> Result<&Arc<ClientMemory>> {
+        self.memory.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))
     }
 
     /// Memory for a chunk, warm if there is some. A chunk is at most what this client asked for.
@@ -551,15 +569,12 @@ impl Inner {
         &mut incoming.1
     }
 
-    /// Takes a chunk's frame, and if no `more` follow, the chunk.
-    async fn take_chunk(&self, id: u32, payload: Vec<u8>, more: bool, incoming: &mut (u32, Incoming)) -> Result<()> {
+    /// Takes a part of a chunk, and with the last the chunk.
+    async fn take_chunk(&self, id: u32, payload: Buffer, part: Part, incoming: &mut (u32, Incoming)) -> Result<()> {
         let route = self.route.borrow().clone().filter(|route| route.id == id && !route.events.is_closed());
-        let Some(route) = route else {
-            self.pool.give(payload);
-            return Ok(());
-        };
-        if more {
-            return self.incoming(id, incoming).add_part(self.pool.share(payload));
+        let Some(route) = route else { return Ok(()) };
+        if part == Part::More {
+            return self.incoming(id, incoming).add_part(payload);
         }
         // On other streams than the main one a chunk may come before the header.
         let mut schemas = route.schema.subscribe();
@@ -573,7 +588,8 @@ impl Inner {
         }
         let chunk_bytes_max = self.address.chunk_bytes_max;
         let incoming = self.incoming(id, incoming);
-        let chunk = incoming.receive(self.pool.share(payload), &schema, chunk_bytes_max)?;
+        let mut chunk = incoming.receive(payload, &schema, chunk_bytes_max)?;
+        chunk.is_placed = part == Part::Placed;
         let (first_row, rows, states) = (chunk.first_row, chunk.rows, incoming.states.clone());
         let strings = route.strings;
         let decoder = self.decoders.clone().acquire_owned().await;
@@ -654,10 +670,11 @@ fn add_credit(credit: &Semaphore, payload: &[u8]) -> Result<()> {
     Ok(())
 }
 
-async fn receive_ring(ready: &message::Ready, chunk_bytes_max: usize) -> Option<Ring> {
+async fn receive_memory(ready: &message::Ready, chunk_bytes_max: usize) -> Option<Arc<ClientMemory>> {
     let (address, session, key) = (ready.memory.clone(), ready.session, ready.key);
     // Without it, from another container say, the socket serves as well.
-    tokio::task::spawn_blocking(move || Ring::receive(&address, session, &key, chunk_bytes_max).ok()).await.ok()?
+    let work = move || ClientMemory::receive(&address, session, &key, chunk_bytes_max).ok();
+    tokio::task::spawn_blocking(work).await.ok()?.map(Arc::new)
 }
 
 /// A statement's rows, as they come. Dropping it before the end cancels the statement.

@@ -51,12 +51,13 @@ pub enum Kind {
     Pong = 24,
     Terminate = 25,
     ChunkPart = 26,
+    PlacedChunk = 27,
 }
 
 impl Kind {
     fn of(id: u8) -> Option<Self> {
         use Kind::*;
-        const ALL: [Kind; 26] = [
+        const ALL: [Kind; 27] = [
             Hello,
             Challenge,
             Proof,
@@ -83,6 +84,7 @@ impl Kind {
             Pong,
             Terminate,
             ChunkPart,
+            PlacedChunk,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == id)
     }
@@ -211,7 +213,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Challenge | Kind::Proof => "authentication",
         Kind::Header => "result header",
         Kind::Shared => "shared state",
-        Kind::Chunk | Kind::ChunkPart | Kind::MappedChunk => "chunk",
+        Kind::Chunk | Kind::ChunkPart | Kind::MappedChunk | Kind::PlacedChunk => "chunk",
         Kind::Query | Kind::Execute => "query",
         _ => "message",
     }

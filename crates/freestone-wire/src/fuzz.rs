@@ -60,6 +60,7 @@ pub fn exercise(bytes: &[u8]) {
     read::<Execute>(bytes);
     read::<Credit>(bytes);
     read::<MappedChunk>(bytes);
+    read::<PlacedChunk>(bytes);
     read::<Complete>(bytes);
     read::<Failure>(bytes);
     read::<Progress>(bytes);

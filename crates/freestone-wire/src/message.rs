@@ -145,6 +145,13 @@ messages! {
         more: bool,
     }
 
+    /// A chunk that lies in the arena, and stays there.
+    PlacedChunk: Kind::PlacedChunk => {
+        /// The unit that it begins at.
+        unit: u32,
+        length: u32,
+    }
+
     /// A result or upload is complete.
     Complete: Kind::Complete => {
         /// Of a result: how many were sent. Of an upload: how many were written.

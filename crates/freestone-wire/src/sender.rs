@@ -1,7 +1,8 @@
 //! Sends batches as chunks: encodes on several threads, keeps their order, sends as credit allows, on one stream or several.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,14 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::adapt::{self, Link};
-use crate::batch::{Batch, BatchBytes, Column, StoredShared};
-use crate::chunk::{ChunkFrames, Job, Recipe, RowLimit, rows_max};
+use crate::batch::{Batch, BatchBytes, Column, STORED_ROWS, StoredShared};
+use crate::chunk::{ChunkFrames, DECODED_RATIO, Job, Placed, Placing, Recipe, RowLimit, rows_max};
 use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
 use crate::frame::{Blob, Kind, frame, seal};
+use crate::memory::ServerMemory;
+use crate::memory::ring::Ring;
 use crate::message;
 use crate::outgoing::Outgoing;
 use crate::pool::Pool;
@@ -31,9 +34,9 @@ pub(crate) const SHARED_BYTES_MAX: usize = 256 << 20;
 const SMALL_BYTES: usize = 64 << 10;
 /// Forms are tried again after so many batches.
 const TRY_AGAIN: usize = 64;
-/// Chunks with stored columns have at least so many rows: their bodies may come in several frames, and fewer rows would be
-/// many small arrays.
-const STORED_ROWS: usize = 16 << 10;
+/// About as many bytes have placed chunks: the rows of a stored unit of a table that is not wide, few enough to be in caches
+/// while they are laid out.
+const PLACED_BYTES: usize = 8 << 20;
 /// How long small batches wait for others.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How long a result's header waits for its first chunk, so that both are one write.
@@ -71,7 +74,7 @@ pub(crate) struct Context {
     /// True when nobody wants the rows any more.
     pub cancel: watch::Sender<bool>,
     /// Sends chunks through shared memory, if there is such a thing.
-    pub ring: Option<Arc<crate::memory::Ring>>,
+    pub memory: Option<Arc<ServerMemory>>,
 }
 
 impl Context {
@@ -94,6 +97,8 @@ pub(crate) struct ChunkSender {
     /// Bytes sent over bytes estimated, as `f64` bits.
     ratio: Arc<AtomicU64>,
     before: Option<Arc<Batch>>,
+    /// Whether chunks are laid out in memory that the client maps, as long as there is room.
+    places: Arc<AtomicBool>,
     /// Where several streams are, how many more chunks belong to the run.
     left_of_run: usize,
 }
@@ -108,8 +113,14 @@ struct Item {
 }
 
 enum Chunks {
-    Done(Vec<ChunkFrames>),
-    InWork(JoinHandle<Result<Vec<ChunkFrames>>>),
+    Done(Vec<Encoded>),
+    InWork(JoinHandle<Result<Vec<Encoded>>>),
+}
+
+/// A chunk that can be sent.
+enum Encoded {
+    Frames(ChunkFrames),
+    Placed(Placed),
 }
 
 /// Small batches that wait to become one.
@@ -134,7 +145,7 @@ impl ChunkSender {
                 stream: stream.clone(),
                 states: states.clone(),
                 sent: HashMap::new(),
-                ring: context.ring.clone().filter(|_| at == 0),
+                memory: context.memory.clone().filter(|_| at == 0),
                 is_alone: streams.len() == 1,
                 unpaid: 0,
             };
@@ -142,7 +153,10 @@ impl ChunkSender {
         });
         let carriers = carriers.collect();
         let columns = context.schema.fields().len();
+        let has_arena = context.memory.as_ref().is_some_and(|memory| memory.has_arena());
+        let places = has_arena && streams.len() == 1 && preference == Preference::Measured;
         Self {
+            places: Arc::new(AtomicBool::new(places)),
             context,
             streams,
             items: Some(items),
@@ -163,18 +177,9 @@ impl ChunkSender {
 
     /// Sends rows, waiting until there is room for them.
     pub async fn send(&mut self, batch: Batch) -> Result<()> {
-        let mut batch = batch.conform(&self.context.schema)?;
+        let batch = batch.conform(&self.context.schema)?;
         if batch.rows() == 0 {
             return Ok(());
-        }
-        if batch.has_stored() {
-            batch = match self.context.stored {
-                true => batch.decoded_to_fit(self.context.chunk_bytes_max)?,
-                false => batch.decoded()?,
-            };
-            if !self.states.has_room(&batch) {
-                batch = batch.decoded()?;
-            }
         }
         let bytes = batch.bytes();
         let waits = self.rows > 0 && bytes.arrays < self.context.chunk_bytes_max / 16 && !batch.has_stored();
@@ -202,7 +207,68 @@ impl ChunkSender {
         self.submit(whole.into(), bytes).await
     }
 
+    /// The batch with only those columns stored that can be sent so.
+    fn fitted(&self, mut batch: Batch) -> Result<Batch> {
+        if batch.has_stored() {
+            batch = match self.context.stored {
+                true => batch.decoded_to_fit(self.context.chunk_bytes_max)?,
+                false => batch.decoded()?,
+            };
+            if !self.states.has_room(&batch) {
+                batch = batch.decoded()?;
+            }
+        }
+        Ok(batch)
+    }
+
     async fn submit(&mut self, batch: Batch, bytes: BatchBytes) -> Result<()> {
+        let is_small = bytes.stored + bytes.arrays < SMALL_BYTES;
+        match self.places.load(Ordering::Relaxed) && !is_small {
+            true => self.submit_placed(batch).await,
+            false => self.submit_frames(batch).await,
+        }
+    }
+
+    /// Sends rows in memory that the client maps.
+    async fn submit_placed(&mut self, batch: Batch) -> Result<()> {
+        let batch = Arc::new(batch);
+        let rows = batch.rows();
+        let rows_max = rows_max(&self.context.schema, self.context.chunk_bytes_max);
+        let step = batch.rows_within(PLACED_BYTES, self.context.chunk_bytes_max).min(rows_max);
+        // Chunks of about the same size.
+        let step = rows.div_ceil(rows.div_ceil(step));
+        let recipes = Arc::new(vec![Recipe::default(); self.context.schema.fields().len()]);
+        for from in (0..rows).step_by(step) {
+            let job = self.job(&batch, from..(from + step).min(rows), recipes.clone(), false);
+            let (context, places) = (self.context.clone(), self.places.clone());
+            let work = move || {
+                let mut chunks = vec![];
+                place(&context, &places, job, &mut chunks)?;
+                Ok(chunks)
+            };
+            let chunks = Chunks::InWork(tokio::task::spawn_blocking(work));
+            self.push(Item { chunks, needs: vec![], ends_run: true }).await?;
+        }
+        self.rows += rows as u64;
+        self.before = None;
+        Ok(())
+    }
+
+    fn job(&self, batch: &Arc<Batch>, rows: Range<usize>, recipes: Arc<Vec<Recipe>>, may_continue: bool) -> Job {
+        Job {
+            batch: batch.clone(),
+            rows,
+            first_row: self.rows,
+            recipes,
+            may_continue,
+            chunk_bytes_max: self.context.chunk_bytes_max,
+            row: self.context.row,
+        }
+    }
+
+    async fn submit_frames(&mut self, batch: Batch) -> Result<()> {
+        let batch = self.fitted(batch)?;
+        let bytes = batch.bytes();
         let batch = Arc::new(batch);
         let all_bytes = bytes.stored + bytes.arrays;
         self.chooser.choose(&batch, all_bytes, &self.streams, &self.context, &self.states).await?;
@@ -210,18 +276,9 @@ impl ChunkSender {
         let recipes = Arc::new(self.recipes(&batch, &mut needs));
         let rows = batch.rows();
         let step = self.step(&batch, bytes);
-        let first_row = self.rows;
         for from in (0..rows).step_by(step) {
             let (may_continue, ends_run) = self.place_in_run();
-            let job = Job {
-                batch: batch.clone(),
-                rows: from..(from + step).min(rows),
-                first_row,
-                recipes: recipes.clone(),
-                may_continue,
-                chunk_bytes_max: self.context.chunk_bytes_max,
-                row: self.context.row,
-            };
+            let job = self.job(&batch, from..(from + step).min(rows), recipes.clone(), may_continue);
             let estimate = all_bytes as f64 * job.rows.len() as f64 / rows as f64;
             self.push(Item { chunks: self.encode(job, estimate)?, needs: needs.clone(), ends_run }).await?;
         }
@@ -285,9 +342,8 @@ impl ChunkSender {
     fn encode(&self, job: Job, estimate: f64) -> Result<Chunks> {
         let (pool, ratio, id) = (self.context.pool.clone(), self.ratio.clone(), self.context.id);
         let work = move || {
-            let mut chunks = job.encode(&|| pool.take())?;
-            let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
-            chunks.iter_mut().for_each(|frames| seal_all(id, frames));
+            let chunks = encode(id, &job, &pool)?;
+            let bytes: usize = chunks.iter().map(Encoded::bytes).sum();
             // Stored chunks are as long as they are, and the first rows bring those of later ones.
             if estimate > SMALL_BYTES as f64 && !job.batch.has_stored() {
                 ratio.store((bytes as f64 / estimate).clamp(1e-3, 4.0).to_bits(), Ordering::Relaxed);
@@ -344,6 +400,55 @@ impl Drop for ChunkSender {
     }
 }
 
+/// Lays a job's rows out in memory that the client maps, in several chunks where they have more bytes than was thought; or
+/// encodes them, where that cannot be.
+fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Encoded>) -> Result<()> {
+    let bytes_max = (4 * PLACED_BYTES).min(context.chunk_bytes_max.saturating_mul(DECODED_RATIO));
+    let region = |bytes: usize| {
+        let region = context.memory.as_ref()?.region(bytes);
+        if region.is_none() {
+            places.store(false, Ordering::Relaxed);
+        }
+        region
+    };
+    let parts = match job.place(bytes_max, region) {
+        Ok(Placing::Done(placed)) => {
+            chunks.push(Encoded::Placed(placed));
+            return Ok(());
+        }
+        Ok(Placing::Not) => {
+            chunks.append(&mut encode(context.id, &job.decoded()?, &context.pool)?);
+            return Ok(());
+        }
+        Ok(Placing::Large { parts }) => parts,
+        // Strings of 2 GiB, perhaps. Where it is something else, it is so with fewer rows.
+        Err(_) if job.rows.len() > 1 => 16,
+        Err(error) => return Err(error),
+    };
+    let step = job.rows.len().div_ceil(parts);
+    let Range { start, end } = job.rows;
+    (start..end).step_by(step).try_for_each(|from| {
+        let part = Job { rows: from..(from + step).min(end), ..job.clone() };
+        place(context, places, part, chunks)
+    })
+}
+
+/// A job's chunks in frames.
+fn encode(id: u32, job: &Job, pool: &Pool) -> Result<Vec<Encoded>> {
+    let mut chunks = job.encode(&|| pool.take())?;
+    chunks.iter_mut().for_each(|frames| seal_all(id, frames));
+    Ok(chunks.into_iter().map(Encoded::Frames).collect())
+}
+
+impl Encoded {
+    fn bytes(&self) -> usize {
+        match self {
+            Encoded::Frames(frames) => frames.iter().map(Vec::len).sum(),
+            Encoded::Placed(placed) => placed.length,
+        }
+    }
+}
+
 /// Writes the headers of a chunk's frames.
 fn seal_all(id: u32, frames: &mut [Vec<u8>]) {
     if let Some((last, parts)) = frames.split_last_mut() {
@@ -369,7 +474,7 @@ struct Carrier {
     states: Arc<States>,
     /// How many entries, or bytes, of each state this stream has sent.
     sent: HashMap<u32, usize>,
-    ring: Option<Arc<crate::memory::Ring>>,
+    memory: Option<Arc<ServerMemory>>,
     is_alone: bool,
     /// Chunks that were sent without credit.
     unpaid: usize,
@@ -489,25 +594,46 @@ impl Carrier {
         let chunks = match item.chunks {
             Chunks::Done(chunks) => chunks,
             Chunks::InWork(work) => {
+                // Nobody waits for what is done while other things are in work.
+                if !work.is_finished() {
+                    self.stream.flush().await?;
+                }
                 work.await.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
             }
         };
-        // A job that made more chunks than one took credit for one.
-        self.unpaid += chunks.len().saturating_sub(1);
-        for frames in chunks {
-            let parts = frames.len() - 1;
-            for (at, bytes) in frames.into_iter().enumerate() {
-                match &self.ring {
-                    Some(ring) => self.send_mapped(ring, &bytes, at < parts).await?,
-                    None => self.stream.send_measured(&bytes).await?,
+        // A job that made more chunks than one took credit for one. Where one stream carries everything, the reader gives
+        // credit for the others as it takes those.
+        if !self.is_alone {
+            self.unpaid += chunks.len().saturating_sub(1);
+        }
+        for (at, chunk) in chunks.into_iter().enumerate() {
+            if self.is_alone && at > 0 {
+                self.credit().await?;
+            }
+            match chunk {
+                Encoded::Frames(frames) => self.send_frames(frames).await?,
+                Encoded::Placed(Placed { region, length }) => {
+                    let mut writer = self.stream.lock().await;
+                    writer.put(&frame(self.context.id, &region.send(length))).await?;
                 }
-                self.context.pool.give(bytes);
             }
         }
         Ok(())
     }
 
-    async fn send_mapped(&self, ring: &crate::memory::Ring, bytes: &[u8], more: bool) -> Result<()> {
+    async fn send_frames(&self, frames: ChunkFrames) -> Result<()> {
+        let parts = frames.len() - 1;
+        for (at, bytes) in frames.into_iter().enumerate() {
+            match &self.memory {
+                Some(memory) => self.send_mapped(&memory.peer.ring, &bytes, at < parts).await?,
+                None => self.stream.send_measured(&bytes).await?,
+            }
+            self.context.pool.give(bytes);
+        }
+        Ok(())
+    }
+
+    async fn send_mapped(&self, ring: &Ring, bytes: &[u8], more: bool) -> Result<()> {
         match ring.put(&bytes[crate::frame::HEADER_BYTES..], more) {
             Some(mapped) => self.stream.lock().await.put(&frame(self.context.id, &mapped)).await,
             None => self.stream.send_measured(bytes).await,

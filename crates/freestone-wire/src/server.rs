@@ -4,16 +4,17 @@
 //! [`Request`]s one after another, each with the [`Reply`] through which it is answered. Streams that only cancel, or join
 //! a session to carry its chunks, are dealt with here.
 
+mod share;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use freestone_store::plain::Strings;
 use subtle::ConstantTimeEq;
-use tokio::io::AsyncReadExt;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -24,7 +25,8 @@ use crate::column::ByteCodec;
 use crate::error::{Result, SqlError, WireError, sqlstate};
 use crate::frame::{Kind, Message, frame, read_header, read_payload};
 use crate::incoming::Incoming;
-use crate::memory::{HANDOVER, Ring};
+use crate::memory::ServerMemory;
+use crate::memory::arena::{Arena, Budget};
 use crate::message::{self, Hello, MAGIC, Purpose, VERSION, capability};
 use crate::outgoing::Outgoing;
 use crate::pool::Pool;
@@ -47,6 +49,8 @@ pub struct Limits {
     pub streams_max: usize,
     /// Whether clients on this machine are offered shared memory.
     pub shared_memory: bool,
+    /// The most memory that results in shared memory may take, in bytes. Where none is left they are copied through it.
+    pub placed_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -58,6 +62,7 @@ impl Default for Limits {
             threads: std::thread::available_parallelism().map_or(2, usize::from),
             streams_max: 16,
             shared_memory: true,
+            placed_bytes_max: freestone_store::memory::limit().map_or(0, |bytes| bytes / 4),
         }
     }
 }
@@ -87,6 +92,9 @@ pub struct Acceptor {
     secret: [u8; 32],
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     memory: tokio::sync::OnceCell<String>,
+    /// Of each user, and the system's user whose processes are given it.
+    arenas: Mutex<HashMap<(String, u32), Weak<Arena>>>,
+    budget: Arc<Budget>,
 }
 
 /// What the streams of one client share.
@@ -99,7 +107,8 @@ struct Session {
     uploads: Mutex<HashMap<u32, UploadRoute>>,
     /// Tables for the statement that comes next.
     inputs: Mutex<Vec<Input>>,
-    ring: Mutex<Option<Arc<Ring>>>,
+    user: String,
+    memory: OnceLock<Arc<ServerMemory>>,
     pool: Arc<Pool>,
     chunk_bytes_max: usize,
     capabilities: u32,
@@ -148,7 +157,9 @@ impl Acceptor {
     /// A server with no sessions yet.
     pub fn new(users: Arc<dyn Authenticator>, limits: Limits) -> Arc<Self> {
         let secret = users.secret().unwrap_or_else(random);
-        Arc::new(Self { users, limits, secret, sessions: Mutex::default(), memory: tokio::sync::OnceCell::new() })
+        let budget = Budget::new(limits.placed_bytes_max);
+        let memory = tokio::sync::OnceCell::new();
+        Arc::new(Self { users, limits, secret, sessions: Mutex::default(), memory, arenas: Mutex::default(), budget })
     }
 
     /// Authenticates a stream. `None`: it was a request to cancel, or joined a session. An error has been told to the
@@ -215,7 +226,7 @@ impl Acceptor {
                     }
                     checked => checked?,
                 };
-                let session = self.new_session(&hello, outgoing);
+                let session = self.new_session(&hello, &user, outgoing);
                 outgoing.send(0, &self.ready(&session, server_final).await).await?;
                 Ok(Some((session, user, hello.client)))
             }
@@ -229,7 +240,7 @@ impl Acceptor {
         session.ok_or_else(|| WireError::Authentication("there is no such session, or the key is not its own".into()))
     }
 
-    fn new_session(&self, hello: &Hello, outgoing: &Arc<Outgoing>) -> Arc<Session> {
+    fn new_session(&self, hello: &Hello, user: &str, outgoing: &Arc<Outgoing>) -> Arc<Session> {
         let chunk_bytes_max = (hello.chunk_bytes_max as usize).min(self.limits.chunk_bytes_max.max(CHUNK_BYTES_MIN));
         let mut sessions = lock(&self.sessions);
         let mut id = u64::from_le_bytes(random());
@@ -244,7 +255,8 @@ impl Acceptor {
             results: Mutex::default(),
             uploads: Mutex::default(),
             inputs: Mutex::default(),
-            ring: Mutex::default(),
+            user: user.to_owned(),
+            memory: OnceLock::new(),
             pool: Pool::new(2 * self.limits.threads + 2),
             chunk_bytes_max,
             capabilities: hello.capabilities & capability::ALL,
@@ -290,44 +302,6 @@ impl Acceptor {
         outgoing.send(0, &ready).await?;
         lock(&session.attached).push(outgoing.clone());
         Ok(())
-    }
-
-    /// Gives descriptors of shared memory to those who show a session's key, at the address that it returns; at none where
-    /// there can be no such socket.
-    async fn offer_memory(self: Arc<Self>) -> String {
-        use std::os::linux::net::SocketAddrExt;
-        let name = format!("freestone-{:032x}", u128::from_le_bytes(random()));
-        let bound = std::os::unix::net::SocketAddr::from_abstract_name(&name)
-            .and_then(|address| std::os::unix::net::UnixListener::bind_addr(&address))
-            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-            .and_then(tokio::net::UnixListener::from_std);
-        let Ok(listener) = bound else { return String::new() };
-        let acceptor = Arc::downgrade(&self);
-        tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
-                let Some(acceptor) = acceptor.upgrade() else { return };
-                tokio::spawn(tokio::time::timeout(HANDOVER, acceptor.hand_over(socket)));
-            }
-        });
-        name
-    }
-
-    async fn hand_over(self: Arc<Self>, mut socket: tokio::net::UnixStream) -> Result<()> {
-        let io = || WireError::io("shared memory");
-        let (id, mut key) = (socket.read_u64_le().await.map_err(io())?, [0; 32]);
-        socket.read_exact(&mut key).await.map_err(io())?;
-        let session = self.session(id, &key)?;
-        let mut socket = socket.into_std().map_err(io())?;
-        socket.set_nonblocking(false).map_err(io())?;
-        socket.set_read_timeout(Some(HANDOVER)).map_err(io())?;
-        let work = move || {
-            let ring = Ring::create(session.chunk_bytes_max)?;
-            ring.hand_over(&mut socket)?;
-            *lock(&session.ring) = Some(Arc::new(ring));
-            // The client goes on only now, so that its first result comes through the ring.
-            std::io::Write::write_all(&mut socket, &[1])
-        };
-        tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Config(e.to_string()))?.map_err(io())
     }
 }
 
@@ -679,7 +653,7 @@ impl Reply {
             pool: session.pool.clone(),
             credit: self.credit.clone(),
             cancel: self.cancel.clone(),
-            ring: lock(&session.ring).clone(),
+            memory: session.memory.get().filter(|memory| !memory.has_left()).cloned(),
         };
         let sender = ChunkSender::start(context, session.streams(), preference, header);
         Ok(ResultSender { sender, reply: self })

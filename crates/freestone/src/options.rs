@@ -23,7 +23,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let memory = physical_memory();
+        let memory = freestone_store::memory::limit();
         Options {
             threads: available_parallelism().map_or(1, |n| n.get()),
             memory_limit: memory.map(|bytes| bytes / 4 * 3),
@@ -32,14 +32,6 @@ impl Default for Options {
             spill_directory: None,
         }
     }
-}
-
-/// The machine's memory in bytes, where the operating system tells.
-fn physical_memory() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kibibytes: usize = line.split_whitespace().nth(1)?.parse().ok()?;
-    kibibytes.checked_mul(1024)
 }
 
 /// Bytes written as people write them: `2GB`, `512MiB`, `1000000`. Units of 1000 or, with an `i`, of 1024.

@@ -74,7 +74,12 @@ pub(crate) async fn serve_socket(socket: Socket, shared: Arc<Shared>) {
 
 fn acceptor(shared: &Arc<Shared>) -> Arc<Acceptor> {
     let users = Users { shared: shared.clone(), nobody: Verifier::new("") };
-    let limits = Limits { handshake: shared.limits.startup, ..Limits::default() };
+    let defaults = Limits::default();
+    let limits = Limits {
+        handshake: shared.limits.startup,
+        placed_bytes_max: shared.limits.shared_memory.unwrap_or(defaults.placed_bytes_max),
+        ..defaults
+    };
     Acceptor::new(Arc::new(users), limits)
 }
 

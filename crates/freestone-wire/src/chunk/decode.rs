@@ -15,6 +15,8 @@ use crate::error::{Result, WireError};
 pub(crate) struct Received {
     pub first_row: u64,
     pub rows: usize,
+    /// Whether it lies where only a trusted process writes.
+    pub is_placed: bool,
     pieces: Vec<(usize, Piece, Buffer)>,
 }
 
@@ -101,7 +103,9 @@ pub(crate) fn receive(
             (false, _) => payload.body(&piece).ok_or_else(|| malformed("a body is not in the payload".into()))?,
         };
         raw_bytes = raw_bytes.saturating_add(piece.raw_bytes);
-        last[column] = Some((LastBody { codec: piece.codec, raw_bytes: piece.raw_bytes }, body.clone()));
+        // Only what is stored goes on; other memory need not be held.
+        let may_go_on = piece.body.form == Form::Chunk;
+        last[column] = may_go_on.then(|| (LastBody { codec: piece.codec, raw_bytes: piece.raw_bytes }, body.clone()));
         pieces.push((column, piece, body));
     }
     let columns = schema.fields().len();
@@ -112,7 +116,7 @@ pub(crate) fn receive(
     if raw_bytes > raw_bytes_max {
         return Err(malformed(format!("{raw_bytes} bytes before compression; {raw_bytes_max} are allowed")));
     }
-    Ok(Received { first_row: low as u64 | (high as u64) << 32, rows, pieces })
+    Ok(Received { first_row: low as u64 | (high as u64) << 32, rows, is_placed: false, pieces })
 }
 
 /// The rows of a chunk of `schema`, in the layout of `strings`.
@@ -124,6 +128,7 @@ pub(crate) fn decode(
     chunk_bytes_max: usize,
 ) -> Result<RecordBatch> {
     let mut decoder = Decoder::new(states, chunk_bytes_max.saturating_mul(DECODED_RATIO));
+    decoder.trusts_texts = chunk.is_placed;
     let columns = schema.fields().iter().enumerate().map(|(at, field)| {
         let from = chunk.pieces.partition_point(|(column, ..)| *column < at);
         let to = chunk.pieces.partition_point(|(column, ..)| *column <= at);

@@ -28,6 +28,7 @@ pub(crate) struct Recipe {
 pub(crate) type ChunkFrames = Vec<Vec<u8>>;
 
 /// A batch, or as much of one as makes one chunk.
+#[derive(Clone)]
 pub(crate) struct Job {
     pub batch: Arc<Batch>,
     pub rows: Range<usize>,
@@ -170,21 +171,14 @@ impl<'t> Frames<'t> {
     }
 }
 
-/// The stored chunks that hold some of `rows`: each with the row of the batch that its part begins at, and the rows that
-/// are meant. Nothing for an array.
+/// The stored chunks that hold some of `rows`: see [`StoredColumn::pieces_in`](crate::batch::StoredColumn::pieces_in). Nothing for an array.
 fn pieces_of<'c>(column: &'c Column, rows: &Range<usize>) -> impl Iterator<Item = (&'c StoredPiece, usize, Span)> {
-    let stored: &[StoredPiece] = match column {
-        Column::Stored(stored) => &stored.pieces,
-        Column::Arrow(_) => &[],
+    let stored = match column {
+        Column::Stored(stored) => Some(stored),
+        Column::Arrow(_) => None,
     };
     let rows = rows.clone();
-    let mut at = 0;
-    stored.iter().filter_map(move |piece| {
-        let start = at;
-        at += piece.rows;
-        let (from, to) = (rows.start.max(start), rows.end.min(at));
-        (from < to).then(|| (piece, start, Span { skip: piece.skip + from - start, rows: to - from }))
-    })
+    stored.into_iter().flat_map(move |stored| stored.pieces_in(rows.clone()))
 }
 
 fn put_array(array: &ArrayRef, rows: &Range<usize>, recipe: &Recipe, out: &mut Frames<'_>) -> Result<Piece, String> {

@@ -88,7 +88,7 @@ pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
             pool: inner.pool.clone(),
             credit: credit.clone(),
             cancel: cancel.clone(),
-            ring: None,
+            memory: None,
         };
         let sender = ChunkSender::start(context, vec![inner.main.clone()], inner.address.upload, vec![]);
         let (link, route, id) = (link.clone(), route.clone(), *id);

@@ -51,6 +51,8 @@ pub enum Form {
     Dictionary = 7,
     /// An Arrow IPC stream.
     Arrow = 8,
+    /// Strings behind where each begins, as Arrow has them.
+    Offsets = 9,
 }
 
 /// What compresses a body.
@@ -75,7 +77,9 @@ pub enum Nulls {
 
 pub(crate) fn form_of(id: u8) -> Option<Form> {
     use Form::*;
-    [Null, Raw, Fixed, Lengths, NulTerminated, Chunk, Dictionary, Arrow].into_iter().find(|form| *form as u8 == id)
+    [Null, Raw, Fixed, Lengths, NulTerminated, Chunk, Dictionary, Arrow, Offsets]
+        .into_iter()
+        .find(|form| *form as u8 == id)
 }
 
 pub(crate) fn codec_of(id: u8) -> Option<ByteCodec> {
@@ -216,6 +220,8 @@ pub(crate) struct Decoder<'s> {
     states: &'s SharedStates,
     /// How many bytes of text a body may decompress to.
     text_bytes_max: usize,
+    /// Whether strings in the form of offsets are UTF-8 where they should be.
+    pub trusts_texts: bool,
     scratch: Scratch,
     /// Bodies so far: the scratch tells their texts apart by it.
     bodies: u64,
@@ -223,7 +229,7 @@ pub(crate) struct Decoder<'s> {
 
 impl<'s> Decoder<'s> {
     pub fn new(states: &'s SharedStates, text_bytes_max: usize) -> Self {
-        Self { states, text_bytes_max, scratch: Scratch::default(), bodies: 0 }
+        Self { states, text_bytes_max, trusts_texts: false, scratch: Scratch::default(), bodies: 0 }
     }
 }
 
@@ -257,6 +263,9 @@ pub(crate) fn decode(
                 return Ok(array);
             }
             strings::decode(body, about, data_type, rows)
+        }
+        Form::Offsets if is_text => {
+            strings::decode_offsets(body, about.nulls, data_type, strings, rows, decoder.trusts_texts)
         }
         Form::Chunk => {
             let mut column = room_for(&strings.data_type(data_type), rows);

@@ -22,7 +22,7 @@ pub fn encode(array: &ArrayRef, sentinel: bool, out: &mut Vec<u8>) -> Nulls {
     }
     let data = array.to_data();
     let width = array.data_type().primitive_width().unwrap_or(1);
-    let values = &data.buffers()[0].as_slice()[data.offset() * width..(data.offset() + data.len()) * width];
+    let values = values(&data);
     let free = array.nulls().filter(|nulls| sentinel && nulls.null_count() > 0);
     if let Some((nulls, pattern)) = free.and_then(|nulls| Some((nulls, free_value(values, width, nulls)?))) {
         out.extend_from_slice(&pattern);
@@ -38,6 +38,12 @@ pub fn encode(array: &ArrayRef, sentinel: bool, out: &mut Vec<u8>) -> Nulls {
     let nulls = put_mask(array.nulls(), out);
     out.extend_from_slice(values);
     nulls
+}
+
+/// The bytes of numbers.
+pub fn values(data: &ArrayData) -> &[u8] {
+    let width = data.data_type().primitive_width().unwrap_or(1);
+    &data.buffers()[0].as_slice()[data.offset() * width..(data.offset() + data.len()) * width]
 }
 
 /// A value that no row has: the type's least (as in the paper, 4.1), greatest, or zero.
@@ -60,7 +66,8 @@ pub fn put_mask(nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> Nulls {
     Nulls::Bitmask
 }
 
-fn put_bits(bits: &BooleanBuffer, out: &mut Vec<u8>) {
+/// Appends bits, the first as the least significant of a byte.
+pub fn put_bits(bits: &BooleanBuffer, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&bits.sliced().as_slice()[..bits.len().div_ceil(8)]);
     if !bits.len().is_multiple_of(8) && out.len() > start {
@@ -104,6 +111,11 @@ pub fn decode(body: &Buffer, data_type: &DataType, nulls: Nulls, rows: usize) ->
 
 fn exactly(values: Buffer, bytes: usize) -> Result<Buffer, String> {
     if values.len() == bytes { Ok(values) } else { Err(format!("{} bytes of values, not {bytes}", values.len())) }
+}
+
+/// The buffer where numbers of so many bytes can be read, which is where it is unless the sender did not align it.
+pub fn aligned(values: Buffer, width: usize) -> Buffer {
+    if values.as_ptr().align_offset(width) == 0 { values } else { Buffer::from(values.as_slice()) }
 }
 
 /// Which values are not the sentinel.

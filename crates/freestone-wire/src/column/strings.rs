@@ -16,6 +16,7 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffe
 use arrow::datatypes::DataType;
 use freestone_codec::Views;
 use freestone_store::memory::room;
+use freestone_store::plain::Strings;
 
 use super::raw::{put_mask, take_mask};
 use super::{Body, Form, Nulls};
@@ -207,11 +208,59 @@ pub fn decode_plain(body: &Buffer, about: Body, data_type: &DataType, rows: usiz
         }
         data
     };
-    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-    Ok(Some(match data_type {
+    with_offsets(OffsetBuffer::new(ScalarBuffer::from(offsets)), data, mask, data_type).map(Some)
+}
+
+/// Reads strings behind their offsets, all of which stay where they are; as views, or not. `are_trusted`: a trusted process
+/// has written them, and text is UTF-8.
+pub fn decode_offsets(
+    body: &Buffer,
+    nulls: Nulls,
+    data_type: &DataType,
+    layout: Strings,
+    rows: usize,
+    are_trusted: bool,
+) -> Result<ArrayRef, String> {
+    let (mask, rest) = take_mask(body, nulls, rows)?;
+    let bytes = (rows + 1) * size_of::<i32>();
+    if rest.len() < bytes || nulls == Nulls::Sentinel {
+        return Err(format!("{} bytes for the offsets of {rows} strings", rest.len()));
+    }
+    let (offsets, data) = (super::raw::aligned(rest.slice_with_length(0, bytes), size_of::<i32>()), rest.slice(bytes));
+    let offsets = ScalarBuffer::<i32>::new(offsets, 0, rows + 1);
+    if offsets[0] != 0 || offsets[rows] as usize != data.len() || !offsets.is_sorted() {
+        return Err(format!("offsets from {} to {} for strings of {} bytes", offsets[0], offsets[rows], data.len()));
+    }
+    if layout == Strings::Views {
+        let mut views = room(rows);
+        views.extend(offsets.windows(2).map(|ends| {
+            let (from, to) = (ends[0] as usize, ends[1] as usize);
+            Views::view(&data[from..to], 0, from as u32)
+        }));
+        let is_text = are_trusted || data.is_ascii();
+        return string_array(views, vec![data], mask, data_type, is_text);
+    }
+    let offsets = OffsetBuffer::new(offsets);
+    if are_trusted && *data_type == DataType::Utf8View {
+        // SAFETY: the offsets rise to the end of the strings, as was checked; that these are UTF-8, each by itself, is known
+        // as surely as that their memory does not change: of both a trusted process takes care, which had them from a string
+        // array.
+        return Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, data, mask) }));
+    }
+    with_offsets(offsets, data, mask, data_type)
+}
+
+/// `Utf8`, or `Binary` for what is no text.
+fn with_offsets(
+    offsets: OffsetBuffer<i32>,
+    data: Buffer,
+    mask: Option<NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef, String> {
+    Ok(match data_type {
         DataType::BinaryView => Arc::new(BinaryArray::try_new(offsets, data, mask).map_err(|e| e.to_string())?),
         _ => Arc::new(StringArray::try_new(offsets, data, mask).map_err(|e| e.to_string())?),
-    }))
+    })
 }
 
 fn check_fixed(rest: &Buffer, width: usize, rows: usize) -> Result<(), String> {
@@ -301,13 +350,13 @@ fn terminated_views(data: &[u8], rows: usize, mut valid: Option<&mut Vec<bool>>)
     Ok(views)
 }
 
-/// An array of views that were made from the buffers here. `is_ascii`: all bytes that any view shows are ASCII.
+/// An array of views that were made from the buffers here. `is_text`: what any view shows is known to be UTF-8.
 pub fn string_array(
     views: Vec<u128>,
     buffers: Vec<Buffer>,
     nulls: Option<NullBuffer>,
     data_type: &DataType,
-    is_ascii: bool,
+    is_text: bool,
 ) -> Result<ArrayRef, String> {
     let views = ScalarBuffer::from(views);
     match data_type {
@@ -315,8 +364,8 @@ pub fn string_array(
             Ok(Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?))
         }
         // SAFETY: every caller makes its views by `Views::view` of a slice of the one buffer that they name, so lengths,
-        // prefixes and offsets are right, and ASCII is UTF-8 wherever it is cut.
-        _ if is_ascii => Ok(Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })),
+        // prefixes and offsets are right, and says `is_text` where they are UTF-8: ASCII wherever it is cut, or known to be.
+        _ if is_text => Ok(Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })),
         _ => Ok(Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?)),
     }
 }
@@ -325,11 +374,61 @@ pub fn string_array(
 mod tests {
     use arrow::array::UInt32Array;
     use arrow::compute::{concat, take};
+    use arrow::datatypes::ToByteSlice;
     use proptest::prelude::*;
 
     use super::*;
 
+    /// Offsets and strings as [`decode_offsets`] reads them.
+    fn with_offsets(offsets: &[i32], data: &[u8]) -> Buffer {
+        Buffer::from([offsets.to_byte_slice(), data].concat())
+    }
+
+    #[test]
+    fn hostile_offsets_are_refused() {
+        for layout in [Strings::Views, Strings::Plain] {
+            let read = |offsets: &[i32], data: &[u8], rows: usize, data_type: &DataType| {
+                decode_offsets(&with_offsets(offsets, data), Nulls::Absent, data_type, layout, rows, false)
+            };
+            let text = DataType::Utf8View;
+            assert_eq!(read(&[0, 1, 3], b"abc", 2, &text).unwrap().len(), 2);
+            for offsets in [[0, 1, 4], [0, 1, 2], [1, 1, 3], [0, 4, 3], [0, -1, 3], [0, 1, -1], [-1, 1, 3]] {
+                assert!(read(&offsets, b"abc", 2, &text).is_err(), "{offsets:?}");
+            }
+            assert!(read(&[0, 1], b"abc", 4, &text).is_err(), "too few");
+            assert!(read(&[], b"", 0, &text).is_err(), "not even one");
+            assert!(read(&[0, 1, 3], b"a\xffb", 2, &text).is_err(), "no UTF-8");
+            assert!(read(&[0, 1, 2], "ß".as_bytes(), 2, &text).is_err(), "a letter in two rows");
+            assert!(read(&[0, 1, 3], b"a\xffb", 2, &DataType::BinaryView).is_ok());
+            let body = with_offsets(&[0, 1, 3], b"abc");
+            assert!(decode_offsets(&body, Nulls::Sentinel, &text, layout, 2, true).is_err());
+        }
+    }
+
     proptest! {
+        #[test]
+        fn offsets_are_read_back(
+            texts in prop::collection::vec(prop::option::of("[a-zäß]{0,30}"), 0..40),
+            shift in 0usize..4,
+            are_trusted: bool,
+        ) {
+            let plain = StringArray::from(texts.clone());
+            let views: ArrayRef = Arc::new(StringViewArray::from(texts.clone()));
+            // As it may stand at a place that is no multiple of anything.
+            let (mut body, mut mask) = (vec![0; shift], vec![]);
+            let nulls = put_mask(plain.nulls(), &mut mask);
+            body.append(&mut mask);
+            body.extend_from_slice(plain.value_offsets().to_byte_slice());
+            body.extend_from_slice(plain.value_data());
+            let body = Buffer::from_vec(body).slice(shift);
+            let read = |layout| {
+                decode_offsets(&body, nulls, &DataType::Utf8View, layout, texts.len(), are_trusted).unwrap()
+            };
+            prop_assert_eq!(&read(Strings::Views), &views);
+            let found = read(Strings::Plain);
+            prop_assert_eq!(found.as_string::<i32>(), &plain);
+        }
+
         /// Views that follow each other, that come again, that hold their strings, in several buffers, and NULLs.
         #[test]
         fn strings_are_read_back(

@@ -1,0 +1,216 @@
+//! Rows as a chunk in memory that the receiver has mapped, in Arrow's own layout: what is stored is decoded into it, and
+//! nothing is left to do.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
+use arrow::datatypes::{ByteArrayType, DataType, ToByteSlice};
+use freestone_store::plain::Strings;
+
+use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, put};
+use crate::batch::Column;
+use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Plan, Span, raw};
+use crate::error::{Result, WireError};
+use crate::frame::HEADER_BYTES;
+use crate::memory::arena::Region;
+use crate::types::is_native;
+
+/// A region with a chunk in it, and the bytes that it takes.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub region: Region,
+    pub length: usize,
+}
+
+/// What became of a job's rows.
+pub(crate) enum Placing {
+    Done(Placed),
+    /// They are too many bytes for a chunk, but not in so many parts.
+    Large {
+        parts: usize,
+    },
+    /// There is no room, or a row is perhaps too large.
+    Not,
+}
+
+/// What is to be written of a column.
+enum Laid {
+    /// Strings with offsets, or numbers.
+    Array(ArrayRef),
+    /// The body as other types travel.
+    Bytes(Body, Vec<u8>),
+    /// Numbers that are decoded when it is their turn, so that they are still in the cache when they are written.
+    Stored,
+}
+
+impl Job {
+    /// Writes the job's rows, where they take at most `bytes_max`, to a region that `take` gives for so many bytes.
+    pub fn place(&self, bytes_max: usize, take: impl FnOnce(usize) -> Option<Region>) -> Result<Placing> {
+        let columns = self.batch.columns();
+        let laid = columns.iter().enumerate().map(|(at, column)| self.lay_out(column).map_err(encode_error(at)));
+        let laid = laid.collect::<Result<Vec<_>>>()?;
+        let head = HEAD_BYTES + columns.len() * PIECE_BYTES;
+        let sizes = || columns.iter().zip(&laid).map(|(column, laid)| laid.size(column, self.rows.len()));
+        let bytes = head + sizes().map(|size| size.bytes + ALIGNMENT).sum::<usize>();
+        let row_bytes = head + sizes().map(|size| size.row_bytes).sum::<usize>();
+        // Of other types no row's size is known, but that it is less than all of them.
+        let others = laid.iter().map(|laid| if let Laid::Bytes(_, bytes) = laid { bytes.len() } else { 0 }).max();
+        let parts = (bytes / bytes_max).max(others.unwrap_or(0) / self.row.bytes_max) + 1;
+        if parts > 1 && self.rows.len() > 1 {
+            return Ok(Placing::Large { parts });
+        }
+        let region = if row_bytes > self.row.bytes_max || bytes > bytes_max { None } else { take(bytes) };
+        let Some(region) = region else { return Ok(Placing::Not) };
+        let mut out = Writer { region, at: head };
+        let mut directory = vec![0; HEADER_BYTES + head];
+        put(&mut directory, HEADER_BYTES, &(self.rows.len() as u32).to_le_bytes());
+        put(&mut directory, HEADER_BYTES + 4, &(columns.len() as u32).to_le_bytes());
+        put(&mut directory, HEADER_BYTES + 8, &(self.first_row + self.rows.start as u64).to_le_bytes());
+        let mut entry = 0;
+        for (at, (column, laid)) in columns.iter().zip(laid).enumerate() {
+            out.align();
+            let offset = out.at;
+            let body = self.write(column, laid, &mut out).map_err(encode_error(at))?;
+            let length = out.at - offset;
+            let span = Span { skip: 0, rows: self.rows.len() };
+            let piece =
+                Piece { body, codec: ByteCodec::None, continues: false, span, raw_bytes: length, offset, length };
+            piece.put(at, &mut entry, &mut directory);
+        }
+        out.region.write(0, &directory[HEADER_BYTES..]);
+        Ok(Placing::Done(Placed { region: out.region, length: out.at }))
+    }
+
+    /// The same job with its rows as arrays.
+    pub fn decoded(&self) -> Result<Self> {
+        let batch = Arc::new(self.batch.decoded_rows(self.rows.clone())?);
+        Ok(Self { rows: 0..batch.rows(), first_row: self.first_row + self.rows.start as u64, batch, ..self.clone() })
+    }
+
+    fn lay_out(&self, column: &Column) -> Result<Laid, String> {
+        let plain = Plan::Plain { sentinel: false };
+        Ok(match column {
+            Column::Stored(stored) if !is_text(&stored.data_type) => Laid::Stored,
+            Column::Stored(stored) => Laid::Array(stored.decode(self.rows.clone(), Strings::Plain)?),
+            Column::Arrow(array) => {
+                let array = array.slice(self.rows.start, self.rows.len());
+                match array.data_type() {
+                    text if is_text(text) => Laid::Array(Strings::Plain.array(array).map_err(|e| e.to_string())?),
+                    other if is_native(other) && *other != DataType::Null => Laid::Array(array),
+                    _ => {
+                        let mut bytes = vec![];
+                        let body = column::encode(&array, &plain, &mut bytes)?;
+                        Laid::Bytes(body, bytes)
+                    }
+                }
+            }
+        })
+    }
+
+    fn write(&self, column: &Column, laid: Laid, out: &mut Writer) -> Result<Body, String> {
+        let array = match (laid, column) {
+            (Laid::Bytes(body, bytes), _) => {
+                out.put(&bytes);
+                return Ok(body);
+            }
+            (Laid::Stored, Column::Stored(stored)) => stored.decode(self.rows.clone(), Strings::Plain)?,
+            (Laid::Array(array), _) => array,
+            (Laid::Stored, Column::Arrow(_)) => return Err("an array is not stored".into()),
+        };
+        let mut mask = vec![];
+        let nulls = raw::put_mask(array.nulls(), &mut mask);
+        out.put(&mask);
+        let form = match array.data_type() {
+            DataType::Utf8 => out.put_texts(array.as_string::<i32>()),
+            DataType::Binary => out.put_texts(array.as_binary::<i32>()),
+            DataType::Boolean => {
+                let mut bits = vec![];
+                raw::put_bits(array.as_boolean().values(), &mut bits);
+                out.put(&bits);
+                Form::Raw
+            }
+            _ => {
+                out.put(raw::values(&array.to_data()));
+                Form::Raw
+            }
+        };
+        Ok(Body { nulls, ..Body::of(form) })
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+}
+
+fn encode_error(at: usize) -> impl Fn(String) -> WireError {
+    move |reason| WireError::Encode { column: at.to_string(), reason }
+}
+
+/// The most bytes that a body takes, and a row of it.
+struct Size {
+    bytes: usize,
+    row_bytes: usize,
+}
+
+impl Laid {
+    fn size(&self, column: &Column, rows: usize) -> Size {
+        let mask = rows.div_ceil(8).next_multiple_of(ALIGNMENT);
+        let of_type = |data_type: &DataType| match data_type.primitive_width() {
+            Some(width) => Size { bytes: mask + width * rows, row_bytes: width },
+            None => Size { bytes: 2 * mask, row_bytes: 1 },
+        };
+        let of_texts = |bytes: usize, longest: usize| Size { bytes: mask + bytes, row_bytes: 4 + longest };
+        match (self, column) {
+            (Laid::Bytes(_, bytes), _) => Size { bytes: bytes.len(), row_bytes: bytes.len() },
+            (Laid::Stored, Column::Stored(stored)) => of_type(&stored.data_type),
+            (Laid::Stored, Column::Arrow(array)) => of_type(array.data_type()),
+            (Laid::Array(array), _) => match array.data_type() {
+                DataType::Utf8 => of_texts(texts_bytes(array.as_string::<i32>()), longest(array.as_string::<i32>())),
+                DataType::Binary => of_texts(texts_bytes(array.as_binary::<i32>()), longest(array.as_binary::<i32>())),
+                other => of_type(other),
+            },
+        }
+    }
+}
+
+/// The most bytes that one of the strings has.
+fn longest<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> usize {
+    array.value_offsets().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize
+}
+
+/// Bytes of the offsets and of the strings.
+fn texts_bytes<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> usize {
+    let offsets = array.value_offsets();
+    size_of_val(offsets) + (offsets[offsets.len() - 1] - offsets[0]) as usize
+}
+
+/// Writes to a region, one thing behind the other.
+struct Writer {
+    region: Region,
+    at: usize,
+}
+
+impl Writer {
+    fn align(&mut self) {
+        self.at = self.at.next_multiple_of(ALIGNMENT);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.region.write(self.at, bytes);
+        self.at += bytes.len();
+    }
+
+    fn put_texts<T: ByteArrayType<Offset = i32>>(&mut self, array: &GenericByteArray<T>) -> Form {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+        match first {
+            0 => self.put(offsets.to_byte_slice()),
+            _ => {
+                let rebased: Vec<i32> = offsets.iter().map(|offset| offset - first).collect();
+                self.put(rebased.to_byte_slice());
+            }
+        }
+        self.put(&array.value_data()[first as usize..last as usize]);
+        Form::Offsets
+    }
+}

@@ -1,0 +1,302 @@
+//! Memory in which the server lays out chunks as Arrow has them, and which clients only read: what is placed there is a
+//! result's own memory, and nothing is copied or decoded behind it.
+//!
+//! All sessions of one user, from processes of one user of the system, share an arena. It is cut into units; a chunk takes a
+//! run of them, first fit, so that the same memory is used again while it is warm. A chunk is the client's from the message
+//! that names it until the client takes back the mark of its first unit, or has gone.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::slice::SliceIndex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ring::{Ring, UNITS_MAX};
+use super::{Access, Mapping, sealed_file};
+use crate::message::PlacedChunk;
+
+/// Placed chunks begin at multiples of this.
+pub(crate) const UNIT_BYTES: usize = 64 << 10;
+
+/// Units that are freed at once when memory goes back to the system, which takes so long that others should not wait for all.
+const TRIM_UNITS: usize = 256;
+/// So many regions are looked at whether they have come back before more memory is taken: all of a client that reads a result
+/// and does not keep it, and few of one that keeps thousands.
+const LOOKED_AT: usize = 32;
+
+/// Units that all arenas of a server may still take from the system.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: AtomicUsize,
+    pub units: usize,
+}
+
+impl Budget {
+    pub fn new(bytes: usize) -> Arc<Self> {
+        let units = (bytes / UNIT_BYTES).min(UNITS_MAX);
+        Arc::new(Self { left: AtomicUsize::new(units), units })
+    }
+
+    fn take(&self, units: usize) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(units)).is_ok()
+    }
+
+    fn give(&self, units: usize) {
+        self.left.fetch_add(units, Ordering::Relaxed);
+    }
+}
+
+/// A client that is given chunks.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub ring: Ring,
+    /// Whether nobody there has the memory mapped any more.
+    pub has_left: AtomicBool,
+}
+
+/// Memory for placed chunks: address space as large as the budget, of which what is used is there.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    file: File,
+    /// The same, for those who may only read.
+    reader: File,
+    mapping: Mapping,
+    budget: Arc<Budget>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    units: Vec<Unit>,
+    /// No unit before this one is free.
+    free_from: usize,
+    /// Those that were looked at last come last.
+    lent: VecDeque<Lent>,
+    /// Regions that were ever taken.
+    count: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Unit {
+    /// Whether it is part of a region.
+    is_taken: bool,
+    /// Whether the system has given memory for it, which is in the budget.
+    is_resident: bool,
+}
+
+/// A region that a client holds.
+#[derive(Debug)]
+struct Lent {
+    units: Range<usize>,
+    to: Arc<Peer>,
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let resident = self.lock().resident(..);
+        self.budget.give(resident);
+    }
+}
+
+impl Arena {
+    /// An arena that takes memory as the budget allows.
+    pub fn create(budget: Arc<Budget>) -> io::Result<Arc<Self>> {
+        let bytes = budget.units * UNIT_BYTES;
+        let file = sealed_file(bytes)?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        let reader = OpenOptions::new().read(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let mapping = Mapping::of(&file, bytes, Access::Write)?;
+        let state = State { units: vec![Unit::default(); budget.units], ..State::default() };
+        Ok(Arc::new(Self { file, reader, mapping, budget, state: Mutex::new(state) }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn units(&self) -> usize {
+        self.budget.units
+    }
+
+    /// The descriptor that clients get.
+    pub fn reader(&self) -> RawFd {
+        self.reader.as_raw_fd()
+    }
+
+    /// Regions that were ever taken: whether it has been used since.
+    pub fn count(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// Room for so many bytes; `None` where there is no more.
+    pub fn take(self: &Arc<Self>, bytes: usize, to: &Arc<Peer>) -> Option<Region> {
+        let wanted = bytes.div_ceil(UNIT_BYTES).max(1);
+        let mut state = self.lock();
+        let mut units = state.find(wanted);
+        if units.as_ref().is_none_or(|units| state.resident(units.clone()) < wanted) {
+            state.take_back(LOOKED_AT);
+            units = state.find(wanted);
+        }
+        if units.is_none() {
+            state.take_back(usize::MAX);
+            units = state.find(wanted);
+        }
+        let units = units?;
+        let new = wanted - state.resident(units.clone());
+        if !self.budget.take(new) {
+            return None;
+        }
+        state.count += 1;
+        state.units[units.clone()].fill(Unit { is_taken: true, is_resident: true });
+        if units.start == state.free_from {
+            state.free_from = units.end;
+        }
+        drop(state);
+        let mut region = Region { arena: self.clone(), to: to.clone(), units };
+        if new > 0 && !region.populate() {
+            self.give_back(std::mem::take(&mut region.units));
+            return None;
+        }
+        Some(region)
+    }
+
+    /// Frees what clients have given back, and gives memory that is free back to the system.
+    pub fn trim(&self) {
+        self.lock().take_back(usize::MAX);
+        let mut at = 0;
+        loop {
+            // The lock is not held while memory is given back.
+            let Some(units) = self.lock().take_idle(at) else { return };
+            at = units.end;
+            self.give_back(units);
+        }
+    }
+
+    /// Gives the memory of units that only the caller has back to the system, and frees them.
+    fn give_back(&self, units: Range<usize>) {
+        let (from, bytes) = (units.start * UNIT_BYTES, units.len() * UNIT_BYTES);
+        // SAFETY: fallocate on a descriptor that is ours. Nobody else has the units, so nobody reads them.
+        let freed = unsafe {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            libc::fallocate(self.file.as_raw_fd(), mode, from as libc::off_t, bytes as libc::off_t) == 0
+        };
+        let mut state = self.lock();
+        // Where it failed the memory stays, to be used again.
+        if freed {
+            self.budget.give(state.resident(units.clone()));
+            state.units[units.clone()].iter_mut().for_each(|unit| unit.is_resident = false);
+        }
+        state.free(&units);
+    }
+}
+
+impl State {
+    /// The first run of free units.
+    fn find(&self, wanted: usize) -> Option<Range<usize>> {
+        let mut run = 0;
+        let last = (self.free_from..self.units.len()).find(|at| {
+            run = if self.units[*at].is_taken { 0 } else { run + 1 };
+            run == wanted
+        })?;
+        Some(last + 1 - wanted..last + 1)
+    }
+
+    /// How many of the units have memory.
+    fn resident(&self, units: impl SliceIndex<[Unit], Output = [Unit]>) -> usize {
+        self.units[units].iter().filter(|unit| unit.is_resident).count()
+    }
+
+    /// Takes a run of free units that have memory, from unit `at` on.
+    fn take_idle(&mut self, at: usize) -> Option<Range<usize>> {
+        let is_idle = |unit: &Unit| unit.is_resident && !unit.is_taken;
+        let start = at + self.units[at..].iter().position(is_idle)?;
+        let length = self.units[start..].iter().take(TRIM_UNITS).take_while(|unit| is_idle(unit)).count();
+        self.units[start..start + length].iter_mut().for_each(|unit| unit.is_taken = true);
+        Some(start..start + length)
+    }
+
+    fn free(&mut self, units: &Range<usize>) {
+        self.units[units.clone()].iter_mut().for_each(|unit| unit.is_taken = false);
+        self.free_from = self.free_from.min(units.start);
+    }
+
+    /// Frees those of the next so many regions that clients hold no more.
+    fn take_back(&mut self, most: usize) {
+        for _ in 0..most.min(self.lent.len()) {
+            let Some(lent) = self.lent.pop_front() else { return };
+            if lent.is_held() {
+                self.lent.push_back(lent);
+            } else {
+                self.free(&lent.units);
+            }
+        }
+    }
+}
+
+impl Lent {
+    fn is_held(&self) -> bool {
+        !self.to.has_left.load(Ordering::Acquire) && self.to.ring.is_held(self.units.start)
+    }
+}
+
+/// Units that are being filled; given back when they are dropped without having been sent.
+#[derive(Debug)]
+pub(crate) struct Region {
+    arena: Arc<Arena>,
+    to: Arc<Peer>,
+    units: Range<usize>,
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if !self.units.is_empty() {
+            self.arena.lock().free(&self.units);
+        }
+    }
+}
+
+impl Region {
+    fn bytes(&self) -> usize {
+        self.units.len() * UNIT_BYTES
+    }
+
+    /// Copies bytes to a place in the region.
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(
+            at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes()),
+            "a region of {} bytes",
+            self.bytes()
+        );
+        // SAFETY: the arena's mapping has these units, of which the region has so many bytes left, as was just checked, and
+        // which belong to it alone: no client holds them, and no other region has them. `bytes` is memory of this process.
+        unsafe {
+            let start = self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+        }
+    }
+
+    /// Has the system give the region's memory at once, which is half as dear as one page after the other. False where it has
+    /// no more, and writing would end the process.
+    fn populate(&self) -> bool {
+        // SAFETY: the range lies in the arena's mapping, in units that are this region's. The call changes no byte.
+        let result = unsafe {
+            let start = self.arena.mapping.start().add(self.units.start * UNIT_BYTES);
+            libc::madvise(start.cast(), self.bytes(), libc::MADV_POPULATE_WRITE)
+        };
+        // Systems before Linux 5.14 do not know the advice; there pages come as they are written.
+        result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+    }
+
+    /// Makes the first `length` bytes the client's; the message that says so must follow.
+    pub fn send(mut self, length: usize) -> PlacedChunk {
+        let units = std::mem::take(&mut self.units);
+        let placed = PlacedChunk { unit: units.start as u32, length: length as u32 };
+        self.to.ring.hold(units.start, true);
+        self.arena.lock().lent.push_back(Lent { units, to: self.to.clone() });
+        placed
+    }
+}

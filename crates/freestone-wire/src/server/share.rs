@@ -1,0 +1,128 @@
+//! Memory for clients on the server's machine: who gets it, and when it goes back to the system.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net as unix;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixListener, UnixStream};
+
+use super::{Acceptor, Session, lock};
+use crate::auth::random;
+use crate::error::{Result, WireError};
+use crate::memory::arena::Arena;
+use crate::memory::{HANDOVER, ServerMemory};
+
+/// Memory that nobody has used for so long goes back to the system.
+const IDLE: Duration = Duration::from_secs(60);
+
+fn io() -> impl FnOnce(std::io::Error) -> WireError {
+    WireError::io("shared memory")
+}
+
+impl Acceptor {
+    /// Gives descriptors of shared memory to those who show a session's key, at the address that it returns; at none where
+    /// there can be no such socket.
+    pub(super) async fn offer_memory(self: Arc<Self>) -> String {
+        let name = format!("freestone-{:032x}", u128::from_le_bytes(random()));
+        let bound = unix::SocketAddr::from_abstract_name(&name)
+            .and_then(|address| unix::UnixListener::bind_addr(&address))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .and_then(UnixListener::from_std);
+        let Ok(listener) = bound else { return String::new() };
+        let acceptor = Arc::downgrade(&self);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let Some(acceptor) = acceptor.upgrade() else { return };
+                tokio::spawn(acceptor.share(socket));
+            }
+        });
+        name
+    }
+
+    /// Hands memory over, and waits until the client has left it.
+    async fn share(self: Arc<Self>, mut socket: UnixStream) -> Result<()> {
+        let session = tokio::time::timeout(HANDOVER, self.find(&mut socket)).await;
+        let session = session.map_err(|_| WireError::Authentication("no key came".into()))??;
+        let arena = self.arena(&session.user, socket.peer_cred().map_err(io())?.uid());
+        drop(self);
+        let socket = socket.into_std().map_err(io())?;
+        let work = move || hand_over(&session, arena, socket);
+        let handed = tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Config(e.to_string()))?;
+        let (memory, socket) = handed.map_err(io())?;
+        // The client closes the socket when it has nothing of the memory any more, and says nothing before.
+        let left = async {
+            socket.set_nonblocking(true)?;
+            UnixStream::from_std(socket)?.read(&mut [0]).await
+        };
+        let left = left.await.map_err(io());
+        memory.leave();
+        left.map(|_| ())
+    }
+
+    async fn find(&self, socket: &mut UnixStream) -> Result<Arc<Session>> {
+        let (id, mut key) = (socket.read_u64_le().await.map_err(io())?, [0; 32]);
+        socket.read_exact(&mut key).await.map_err(io())?;
+        self.session(id, &key)
+    }
+
+    /// The arena for a user's sessions from processes of a user of the system; `None` where there is to be none.
+    fn arena(self: &Arc<Self>, user: &str, system_user: u32) -> Option<Arc<Arena>> {
+        if self.budget.units == 0 {
+            return None;
+        }
+        let mut arenas = lock(&self.arenas);
+        let key = (user.to_owned(), system_user);
+        if let Some(arena) = arenas.get(&key).and_then(Weak::upgrade) {
+            return Some(arena);
+        }
+        // Where there can be none, chunks are copied.
+        let arena = Arena::create(self.budget.clone()).ok()?;
+        arenas.retain(|_, arena| arena.strong_count() > 0);
+        arenas.insert(key, Arc::downgrade(&arena));
+        tokio::spawn(look_after(arena.clone(), Arc::downgrade(self)));
+        Some(arena)
+    }
+}
+
+fn hand_over(
+    session: &Session,
+    arena: Option<Arc<Arena>>,
+    mut socket: unix::UnixStream,
+) -> std::io::Result<(Arc<ServerMemory>, unix::UnixStream)> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(HANDOVER))?;
+    let memory = Arc::new(ServerMemory::hand_over(session.chunk_bytes_max, arena, &mut socket)?);
+    if session.memory.set(memory.clone()).is_err() {
+        return Err(std::io::Error::other("the session has its memory"));
+    }
+    // The client goes on only now, so that its first result comes through the memory.
+    match std::io::Write::write_all(&mut socket, &[1]) {
+        Ok(()) => Ok((memory, socket)),
+        Err(error) => {
+            memory.leave();
+            Err(error)
+        }
+    }
+}
+
+/// Gives memory back to the system when it has not been used for a while, and the arena itself when nobody has it.
+async fn look_after(arena: Arc<Arena>, acceptor: Weak<Acceptor>) {
+    let mut seen = 0;
+    loop {
+        tokio::time::sleep(IDLE).await;
+        let count = arena.count();
+        if count != std::mem::replace(&mut seen, count) {
+            continue;
+        }
+        let trimmed = arena.clone();
+        _ = tokio::task::spawn_blocking(move || trimmed.trim()).await;
+        let Some(acceptor) = acceptor.upgrade() else { return };
+        // With the lock nobody can find it meanwhile.
+        let _arenas = lock(&acceptor.arenas);
+        if Arc::strong_count(&arena) == 1 {
+            return;
+        }
+    }
+}
