@@ -216,8 +216,8 @@ pub struct ServeArgs {
     pub query_memory: Option<usize>,
 
     /// Memory that results of clients on this machine may take where they are shared with them, not copied; 0: copied
-    /// [default: a quarter of the machine's]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// [default: an eighth of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_or_none)]
     pub shared_memory: Option<usize>,
 
     /// How results go over Freestone wire: measured, or for experiments plain or encoded, with lz4, zstd or snappy
@@ -497,6 +497,10 @@ fn parse_size(text: &str) -> Result<usize, String> {
     freestone::parse_size(text).map_err(|error| error.to_string())
 }
 
+fn parse_size_or_none(text: &str) -> Result<usize, String> {
+    if text.trim() == "0" { Ok(0) } else { parse_size(text) }
+}
+
 /// `30s`, `5min`, `500ms`, `1h`.
 fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let invalid = || format!("`{text}` is not a time: write it as 500ms, 30s, 5min or 1h");
@@ -640,5 +644,7 @@ mod tests {
         for text in ["", "GB", "2XB", "-1GB", "0", "nan", "inf", "1e400"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
+        assert_eq!((parse_size_or_none("0"), parse_size_or_none("2MB")), (Ok(0), Ok(2_000_000)));
+        assert!(parse_size_or_none("-1").is_err());
     }
 }

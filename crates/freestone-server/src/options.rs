@@ -36,7 +36,7 @@ pub struct Limits {
     pub write: Option<Duration>,
     /// Bytes that one session's queries may hold in memory.
     pub query_memory: Option<usize>,
-    /// Bytes that results may take in memory that is shared with their clients; a quarter of the machine's where it is not said.
+    /// Bytes that results may take in memory that is shared with their clients; an eighth of the machine's where it is not said.
     pub shared_memory: Option<usize>,
     /// From accepting a connection to the end of its authentication.
     pub startup: Duration,

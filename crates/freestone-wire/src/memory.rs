@@ -70,7 +70,10 @@ impl Mapping {
         // SAFETY: a new mapping of a file of this size, which is sealed.
         let pointer = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, file.as_raw_fd(), 0) };
         let start = NonNull::new(pointer.cast()).filter(|_| pointer != libc::MAP_FAILED);
-        Ok(Self { pointer: start.ok_or_else(io::Error::last_os_error)?, bytes })
+        let mapping = Self { pointer: start.ok_or_else(io::Error::last_os_error)?, bytes };
+        // SAFETY: the mapping is ours. The call changes no byte: a dump of this process leaves it out.
+        unsafe { libc::madvise(pointer, bytes, libc::MADV_DONTDUMP) };
+        Ok(mapping)
     }
 
     fn start(&self) -> *mut u8 {
@@ -103,10 +106,10 @@ fn is_sealed(file: &File, bytes: usize) -> io::Result<bool> {
     Ok(seals >= 0 && seals & SEALS == SEALS && found == bytes as u64)
 }
 
-/// Whether a process of a user of the system may be relied on like this one.
-fn is_trusted(user: libc::uid_t) -> bool {
+/// The user of the system that this process acts for.
+pub(crate) fn own_user() -> libc::uid_t {
     // SAFETY: the call has no conditions.
-    user == 0 || user == unsafe { libc::geteuid() }
+    unsafe { libc::geteuid() }
 }
 
 /// The server's side of what it shares with one client.
@@ -197,7 +200,7 @@ impl ClientMemory {
         let ring = Ring::open(ring, number(0), number(1), number(2))?;
         let Some(arena) = files.next() else { return Ok((ring, None)) };
         let bytes = number(2) * UNIT_BYTES;
-        let is_trusted = descriptors::peer_user(socket.as_raw_fd()).is_ok_and(is_trusted);
+        let is_trusted = descriptors::peer_user(socket.as_raw_fd()).is_ok_and(|user| user == 0 || user == own_user());
         if !is_trusted || number(3) != UNIT_BYTES || bytes == 0 || !is_sealed(&arena, bytes).unwrap_or(false) {
             return Ok((ring, None));
         }

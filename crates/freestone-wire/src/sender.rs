@@ -39,8 +39,8 @@ const TRY_AGAIN: usize = 64;
 const PLACED_BYTES: usize = 8 << 20;
 /// How long small batches wait for others.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How long a result's header waits for its first chunk, so that both are one write.
-const HEADER_PATIENCE: Duration = Duration::from_millis(2);
+/// How long a result's header waits for its first chunk, and what is done for what is in work, so that both are one write.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(2);
 /// Chunks in a row that one of several streams carries. What a chunk leaves out because the chunk before has it must have
 /// come on the same stream, so that short runs send stored pages more than once; long ones leave streams idle at the end.
 pub(crate) const RUN_CHUNKS: usize = 4;
@@ -343,12 +343,12 @@ impl ChunkSender {
         let (pool, ratio, id) = (self.context.pool.clone(), self.ratio.clone(), self.context.id);
         let work = move || {
             let chunks = encode(id, &job, &pool)?;
-            let bytes: usize = chunks.iter().map(Encoded::bytes).sum();
+            let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
             // Stored chunks are as long as they are, and the first rows bring those of later ones.
             if estimate > SMALL_BYTES as f64 && !job.batch.has_stored() {
                 ratio.store((bytes as f64 / estimate).clamp(1e-3, 4.0).to_bits(), Ordering::Relaxed);
             }
-            Ok(chunks)
+            Ok(chunks.into_iter().map(Encoded::Frames).collect())
         };
         if estimate < SMALL_BYTES as f64 {
             return work().map(Chunks::Done);
@@ -411,13 +411,14 @@ fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Enco
         }
         region
     };
-    let parts = match job.place(bytes_max, region) {
+    let placing = if places.load(Ordering::Relaxed) { job.place(bytes_max, region) } else { Ok(Placing::Not) };
+    let parts = match placing {
         Ok(Placing::Done(placed)) => {
             chunks.push(Encoded::Placed(placed));
             return Ok(());
         }
         Ok(Placing::Not) => {
-            chunks.append(&mut encode(context.id, &job.decoded()?, &context.pool)?);
+            chunks.extend(encode(context.id, &job.decoded()?, &context.pool)?.into_iter().map(Encoded::Frames));
             return Ok(());
         }
         Ok(Placing::Large { parts }) => parts,
@@ -434,19 +435,10 @@ fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Enco
 }
 
 /// A job's chunks in frames.
-fn encode(id: u32, job: &Job, pool: &Pool) -> Result<Vec<Encoded>> {
+fn encode(id: u32, job: &Job, pool: &Pool) -> Result<Vec<ChunkFrames>> {
     let mut chunks = job.encode(&|| pool.take())?;
     chunks.iter_mut().for_each(|frames| seal_all(id, frames));
-    Ok(chunks.into_iter().map(Encoded::Frames).collect())
-}
-
-impl Encoded {
-    fn bytes(&self) -> usize {
-        match self {
-            Encoded::Frames(frames) => frames.iter().map(Vec::len).sum(),
-            Encoded::Placed(placed) => placed.length,
-        }
-    }
+    Ok(chunks)
 }
 
 /// Writes the headers of a chunk's frames.
@@ -558,7 +550,7 @@ impl Carrier {
             Err(TryRecvError::Disconnected) => return Ok(None),
             Err(TryRecvError::Empty) => {}
         }
-        if is_first && let Ok(item) = tokio::time::timeout(HEADER_PATIENCE, items.recv()).await {
+        if is_first && let Ok(item) = tokio::time::timeout(FLUSH_PATIENCE, items.recv()).await {
             return Ok(item);
         }
         self.stream.flush().await?;
@@ -593,12 +585,16 @@ impl Carrier {
         }
         let chunks = match item.chunks {
             Chunks::Done(chunks) => chunks,
-            Chunks::InWork(work) => {
-                // Nobody waits for what is done while other things are in work.
-                if !work.is_finished() {
-                    self.stream.flush().await?;
-                }
-                work.await.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
+            Chunks::InWork(mut work) => {
+                // Nobody waits long for what is done while other things are in work.
+                let done = match tokio::time::timeout(FLUSH_PATIENCE, &mut work).await {
+                    Ok(done) => done,
+                    Err(_) => {
+                        self.stream.flush().await?;
+                        work.await
+                    }
+                };
+                done.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
             }
         };
         // A job that made more chunks than one took credit for one. Where one stream carries everything, the reader gives

@@ -62,7 +62,7 @@ impl Default for Limits {
             threads: std::thread::available_parallelism().map_or(2, usize::from),
             streams_max: 16,
             shared_memory: true,
-            placed_bytes_max: freestone_store::memory::limit().map_or(0, |bytes| bytes / 4),
+            placed_bytes_max: freestone_store::memory::limit().map_or(0, |bytes| bytes / 8),
         }
     }
 }

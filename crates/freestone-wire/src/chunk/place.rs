@@ -8,7 +8,7 @@ use arrow::datatypes::{ByteArrayType, DataType, ToByteSlice};
 use freestone_store::plain::Strings;
 
 use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, put};
-use crate::batch::Column;
+use crate::batch::{Column, StoredColumn};
 use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Plan, Span, raw};
 use crate::error::{Result, WireError};
 use crate::frame::HEADER_BYTES;
@@ -34,13 +34,13 @@ pub(crate) enum Placing {
 }
 
 /// What is to be written of a column.
-enum Laid {
+enum Laid<'a> {
     /// Strings with offsets, or numbers.
     Array(ArrayRef),
     /// The body as other types travel.
     Bytes(Body, Vec<u8>),
     /// Numbers that are decoded when it is their turn, so that they are still in the cache when they are written.
-    Stored,
+    Stored(&'a StoredColumn),
 }
 
 impl Job {
@@ -50,7 +50,7 @@ impl Job {
         let laid = columns.iter().enumerate().map(|(at, column)| self.lay_out(column).map_err(encode_error(at)));
         let laid = laid.collect::<Result<Vec<_>>>()?;
         let head = HEAD_BYTES + columns.len() * PIECE_BYTES;
-        let sizes = || columns.iter().zip(&laid).map(|(column, laid)| laid.size(column, self.rows.len()));
+        let sizes = || laid.iter().map(|laid| laid.size(self.rows.len()));
         let bytes = head + sizes().map(|size| size.bytes + ALIGNMENT).sum::<usize>();
         let row_bytes = head + sizes().map(|size| size.row_bytes).sum::<usize>();
         // Of other types no row's size is known, but that it is less than all of them.
@@ -67,10 +67,10 @@ impl Job {
         put(&mut directory, HEADER_BYTES + 4, &(columns.len() as u32).to_le_bytes());
         put(&mut directory, HEADER_BYTES + 8, &(self.first_row + self.rows.start as u64).to_le_bytes());
         let mut entry = 0;
-        for (at, (column, laid)) in columns.iter().zip(laid).enumerate() {
+        for (at, laid) in laid.into_iter().enumerate() {
             out.align();
             let offset = out.at;
-            let body = self.write(column, laid, &mut out).map_err(encode_error(at))?;
+            let body = self.write(laid, &mut out).map_err(encode_error(at))?;
             let length = out.at - offset;
             let span = Span { skip: 0, rows: self.rows.len() };
             let piece =
@@ -87,10 +87,10 @@ impl Job {
         Ok(Self { rows: 0..batch.rows(), first_row: self.first_row + self.rows.start as u64, batch, ..self.clone() })
     }
 
-    fn lay_out(&self, column: &Column) -> Result<Laid, String> {
+    fn lay_out<'a>(&self, column: &'a Column) -> Result<Laid<'a>, String> {
         let plain = Plan::Plain { sentinel: false };
         Ok(match column {
-            Column::Stored(stored) if !is_text(&stored.data_type) => Laid::Stored,
+            Column::Stored(stored) if !is_text(&stored.data_type) => Laid::Stored(stored),
             Column::Stored(stored) => Laid::Array(stored.decode(self.rows.clone(), Strings::Plain)?),
             Column::Arrow(array) => {
                 let array = array.slice(self.rows.start, self.rows.len());
@@ -107,15 +107,14 @@ impl Job {
         })
     }
 
-    fn write(&self, column: &Column, laid: Laid, out: &mut Writer) -> Result<Body, String> {
-        let array = match (laid, column) {
-            (Laid::Bytes(body, bytes), _) => {
+    fn write(&self, laid: Laid<'_>, out: &mut Writer) -> Result<Body, String> {
+        let array = match laid {
+            Laid::Bytes(body, bytes) => {
                 out.put(&bytes);
                 return Ok(body);
             }
-            (Laid::Stored, Column::Stored(stored)) => stored.decode(self.rows.clone(), Strings::Plain)?,
-            (Laid::Array(array), _) => array,
-            (Laid::Stored, Column::Arrow(_)) => return Err("an array is not stored".into()),
+            Laid::Stored(stored) => stored.decode(self.rows.clone(), Strings::Plain)?,
+            Laid::Array(array) => array,
         };
         let mut mask = vec![];
         let nulls = raw::put_mask(array.nulls(), &mut mask);
@@ -152,19 +151,18 @@ struct Size {
     row_bytes: usize,
 }
 
-impl Laid {
-    fn size(&self, column: &Column, rows: usize) -> Size {
+impl Laid<'_> {
+    fn size(&self, rows: usize) -> Size {
         let mask = rows.div_ceil(8).next_multiple_of(ALIGNMENT);
         let of_type = |data_type: &DataType| match data_type.primitive_width() {
             Some(width) => Size { bytes: mask + width * rows, row_bytes: width },
             None => Size { bytes: 2 * mask, row_bytes: 1 },
         };
         let of_texts = |bytes: usize, longest: usize| Size { bytes: mask + bytes, row_bytes: 4 + longest };
-        match (self, column) {
-            (Laid::Bytes(_, bytes), _) => Size { bytes: bytes.len(), row_bytes: bytes.len() },
-            (Laid::Stored, Column::Stored(stored)) => of_type(&stored.data_type),
-            (Laid::Stored, Column::Arrow(array)) => of_type(array.data_type()),
-            (Laid::Array(array), _) => match array.data_type() {
+        match self {
+            Laid::Bytes(_, bytes) => Size { bytes: bytes.len(), row_bytes: bytes.len() },
+            Laid::Stored(stored) => of_type(&stored.data_type),
+            Laid::Array(array) => match array.data_type() {
                 DataType::Utf8 => of_texts(texts_bytes(array.as_string::<i32>()), longest(array.as_string::<i32>())),
                 DataType::Binary => of_texts(texts_bytes(array.as_binary::<i32>()), longest(array.as_binary::<i32>())),
                 other => of_type(other),

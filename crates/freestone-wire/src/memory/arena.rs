@@ -23,7 +23,7 @@ use crate::message::PlacedChunk;
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
 
 /// Units that are freed at once when memory goes back to the system, which takes so long that others should not wait for all.
-const TRIM_UNITS: usize = 256;
+const TRIM_UNITS: usize = 1024;
 /// So many regions are looked at whether they have come back before more memory is taken: all of a client that reads a result
 /// and does not keep it, and few of one that keeps thousands.
 const LOOKED_AT: usize = 32;
@@ -74,10 +74,10 @@ struct State {
     units: Vec<Unit>,
     /// No unit before this one is free.
     free_from: usize,
+    /// No unit from this one on has ever had memory.
+    end: usize,
     /// Those that were looked at last come last.
     lent: VecDeque<Lent>,
-    /// Regions that were ever taken.
-    count: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,6 +86,7 @@ struct Unit {
     is_taken: bool,
     /// Whether the system has given memory for it, which is in the budget.
     is_resident: bool,
+    was_used: bool,
 }
 
 /// A region that a client holds.
@@ -127,31 +128,21 @@ impl Arena {
         self.reader.as_raw_fd()
     }
 
-    /// Regions that were ever taken: whether it has been used since.
-    pub fn count(&self) -> u64 {
-        self.lock().count
-    }
-
     /// Room for so many bytes; `None` where there is no more.
     pub fn take(self: &Arc<Self>, bytes: usize, to: &Arc<Peer>) -> Option<Region> {
         let wanted = bytes.div_ceil(UNIT_BYTES).max(1);
         let mut state = self.lock();
-        let mut units = state.find(wanted);
-        if units.as_ref().is_none_or(|units| state.resident(units.clone()) < wanted) {
-            state.take_back(LOOKED_AT);
-            units = state.find(wanted);
-        }
-        if units.is_none() {
-            state.take_back(usize::MAX);
-            units = state.find(wanted);
+        let mut units = state.find_resident(wanted);
+        for most in [LOOKED_AT, usize::MAX] {
+            if units.is_none() {
+                state.take_back(most);
+                units = state.find_resident(wanted).or_else(|| self.find_new(&state, wanted));
+            }
         }
         let units = units?;
         let new = wanted - state.resident(units.clone());
-        if !self.budget.take(new) {
-            return None;
-        }
-        state.count += 1;
-        state.units[units.clone()].fill(Unit { is_taken: true, is_resident: true });
+        state.units[units.clone()].fill(Unit { is_taken: true, is_resident: true, was_used: true });
+        state.end = state.end.max(units.end);
         if units.start == state.free_from {
             state.free_from = units.end;
         }
@@ -164,16 +155,23 @@ impl Arena {
         Some(region)
     }
 
-    /// Frees what clients have given back, and gives memory that is free back to the system.
+    /// Units that are free, and within the budget.
+    fn find_new(&self, state: &State, wanted: usize) -> Option<Range<usize>> {
+        let units = state.find(wanted, state.units.len(), |unit| !unit.is_taken)?;
+        self.budget.take(wanted - state.resident(units.clone())).then_some(units)
+    }
+
+    /// Frees what clients have given back, and gives memory that is free, and was not used since this was last called, back to
+    /// the system.
     pub fn trim(&self) {
         self.lock().take_back(usize::MAX);
         let mut at = 0;
-        loop {
-            // The lock is not held while memory is given back.
-            let Some(units) = self.lock().take_idle(at) else { return };
+        // The lock is not held while memory is given back.
+        while let Some(units) = { self.lock().take_idle(at) } {
             at = units.end;
             self.give_back(units);
         }
+        self.lock().units.iter_mut().for_each(|unit| unit.was_used = false);
     }
 
     /// Gives the memory of units that only the caller has back to the system, and frees them.
@@ -195,14 +193,19 @@ impl Arena {
 }
 
 impl State {
-    /// The first run of free units.
-    fn find(&self, wanted: usize) -> Option<Range<usize>> {
+    /// The first run of units before `end` that fit.
+    fn find(&self, wanted: usize, end: usize, fits: impl Fn(&Unit) -> bool) -> Option<Range<usize>> {
         let mut run = 0;
-        let last = (self.free_from..self.units.len()).find(|at| {
-            run = if self.units[*at].is_taken { 0 } else { run + 1 };
+        let last = (self.free_from..end).find(|at| {
+            run = if fits(&self.units[*at]) { run + 1 } else { 0 };
             run == wanted
         })?;
         Some(last + 1 - wanted..last + 1)
+    }
+
+    /// The first run of free units that have memory.
+    fn find_resident(&self, wanted: usize) -> Option<Range<usize>> {
+        self.find(wanted, self.end, |unit| !unit.is_taken && unit.is_resident)
     }
 
     /// How many of the units have memory.
@@ -210,9 +213,10 @@ impl State {
         self.units[units].iter().filter(|unit| unit.is_resident).count()
     }
 
-    /// Takes a run of free units that have memory, from unit `at` on.
+    /// Takes a run of free units that were not used of late, from unit `at` on: also of those that have no memory, since whoever
+    /// reads them makes the system give some.
     fn take_idle(&mut self, at: usize) -> Option<Range<usize>> {
-        let is_idle = |unit: &Unit| unit.is_resident && !unit.is_taken;
+        let is_idle = |unit: &Unit| !unit.is_taken && !unit.was_used;
         let start = at + self.units[at..].iter().position(is_idle)?;
         let length = self.units[start..].iter().take(TRIM_UNITS).take_while(|unit| is_idle(unit)).count();
         self.units[start..start + length].iter_mut().for_each(|unit| unit.is_taken = true);

@@ -183,6 +183,8 @@ fn all_arenas_share_the_budget_and_trimming_gives_it_back() {
     drop(high);
     assert!(second.region(2 * UNIT_BYTES).is_none(), "free, but the first arena's still");
     one.trim();
+    assert!(second.region(2 * UNIT_BYTES).is_none(), "used of late");
+    one.trim();
     let region = second.region(3 * UNIT_BYTES).unwrap();
     assert!(second.region(1).is_none());
     assert_eq!(low.as_slice(), [1; UNIT_BYTES]);

@@ -7,13 +7,18 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Acceptor, Session, lock};
 use crate::auth::random;
 use crate::error::{Result, WireError};
 use crate::memory::arena::Arena;
-use crate::memory::{HANDOVER, ServerMemory};
+use crate::memory::{HANDOVER, ServerMemory, own_user};
 
+/// Clients that memory is handed over to at a time: whoever is on the machine can connect.
+const HANDOVERS: usize = 64;
+/// How long to wait when no connection can be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Memory that nobody has used for so long goes back to the system.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -31,18 +36,22 @@ impl Acceptor {
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .and_then(UnixListener::from_std);
         let Ok(listener) = bound else { return String::new() };
-        let acceptor = Arc::downgrade(&self);
+        let (acceptor, places) = (Arc::downgrade(&self), Arc::new(Semaphore::new(HANDOVERS)));
         tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
+            while let Ok(place) = places.clone().acquire_owned().await {
+                let accepted = listener.accept().await;
                 let Some(acceptor) = acceptor.upgrade() else { return };
-                tokio::spawn(acceptor.share(socket));
+                match accepted {
+                    Ok((socket, _)) => _ = tokio::spawn(acceptor.share(socket, place)),
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                }
             }
         });
         name
     }
 
     /// Hands memory over, and waits until the client has left it.
-    async fn share(self: Arc<Self>, mut socket: UnixStream) -> Result<()> {
+    async fn share(self: Arc<Self>, mut socket: UnixStream, place: OwnedSemaphorePermit) -> Result<()> {
         let session = tokio::time::timeout(HANDOVER, self.find(&mut socket)).await;
         let session = session.map_err(|_| WireError::Authentication("no key came".into()))??;
         let arena = self.arena(&session.user, socket.peer_cred().map_err(io())?.uid());
@@ -50,6 +59,7 @@ impl Acceptor {
         let socket = socket.into_std().map_err(io())?;
         let work = move || hand_over(&session, arena, socket);
         let handed = tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Config(e.to_string()))?;
+        drop(place);
         let (memory, socket) = handed.map_err(io())?;
         // The client closes the socket when it has nothing of the memory any more, and says nothing before.
         let left = async {
@@ -67,9 +77,11 @@ impl Acceptor {
         self.session(id, &key)
     }
 
-    /// The arena for a user's sessions from processes of a user of the system; `None` where there is to be none.
+    /// The arena for a user's sessions from processes of a user of the system; `None` where there is to be none. Who can read it
+    /// can have the system give memory for all of it, and takes it only from its own user or root.
     fn arena(self: &Arc<Self>, user: &str, system_user: u32) -> Option<Arc<Arena>> {
-        if self.budget.units == 0 {
+        let is_taken = own_user() == 0 || own_user() == system_user;
+        if self.budget.units == 0 || !is_taken {
             return None;
         }
         let mut arenas = lock(&self.arenas);
@@ -109,19 +121,16 @@ fn hand_over(
 
 /// Gives memory back to the system when it has not been used for a while, and the arena itself when nobody has it.
 async fn look_after(arena: Arc<Arena>, acceptor: Weak<Acceptor>) {
-    let mut seen = 0;
     loop {
         tokio::time::sleep(IDLE).await;
-        let count = arena.count();
-        if count != std::mem::replace(&mut seen, count) {
-            continue;
-        }
         let trimmed = arena.clone();
         _ = tokio::task::spawn_blocking(move || trimmed.trim()).await;
         let Some(acceptor) = acceptor.upgrade() else { return };
         // With the lock nobody can find it meanwhile.
-        let _arenas = lock(&acceptor.arenas);
+        let arenas = lock(&acceptor.arenas);
         if Arc::strong_count(&arena) == 1 {
+            drop(arena);
+            drop(arenas);
             return;
         }
     }
