@@ -141,7 +141,8 @@ def query(dataset: Dataset, form: str, dialect: str, rows: int | None = None) ->
 def expression(field: pa.Field, dialect: str) -> str:
     name, kind = field.name, field.type
     if is_text(kind):
-        return f"concat({name}, '!')" if dialect != "postgres" else f"{name} || '!'"
+        # NULL stays NULL, which it does not in every dialect's concat.
+        return f"{name} || '!'" if dialect in ("freestone", "postgres") else f"concat({name}, '!')"
     if pa.types.is_date32(kind):
         day = {"postgres": "1", "clickhouse": "1", "mariadb": "INTERVAL 1 DAY"}.get(dialect, "INTERVAL '1 day'")
         return f"{name} + {day}"
