@@ -11,10 +11,10 @@ use freestone_store::column::ColumnBuffer;
 use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
 
-use crate::chunk::{DECODED_RATIO, PARTS_MAX, ROWS_MAX};
+use crate::chunk::{DECODED_RATIO, PARTS_MAX, ROWS_MAX, encode_error};
 use crate::column::{self, Decoder, SharedState, SharedStates, Span};
 use crate::error::{Result, WireError};
-use crate::types::wire_type;
+use crate::types::{is_text, wire_type};
 
 /// Stored chunks of one row take at most so many times the largest frame; as frames stay at most half empty, these suffice.
 const STORED_FRAMES: usize = PARTS_MAX / 2 - 2;
@@ -209,25 +209,19 @@ impl Batch {
     pub(crate) fn decoded_rows(&self, rows: Range<usize>) -> Result<Self> {
         let columns = self.columns.iter().enumerate().map(|(at, column)| match column {
             Column::Arrow(array) => Ok(Column::Arrow(array.slice(rows.start, rows.len()))),
-            Column::Stored(stored) => stored
-                .decode(rows.clone(), Strings::Views)
-                .map(Column::Arrow)
-                .map_err(|reason| WireError::Encode { column: at.to_string(), reason }),
+            Column::Stored(stored) => stored.decoded(at, rows.clone()),
         });
         Ok(Self { rows: rows.len(), columns: columns.collect::<Result<_>>()? })
     }
 
     /// The batch with all stored columns decoded.
     pub(crate) fn decoded(self) -> Result<Self> {
-        self.decoded_but(|_| false)
+        self.decoded_rows(0..self.rows)
     }
 
     fn decoded_but(self, stays: impl Fn(usize) -> bool) -> Result<Self> {
         let columns = self.columns.into_iter().enumerate().map(|(at, column)| match column {
-            Column::Stored(stored) if !stays(at) => stored
-                .decode(0..self.rows, Strings::Views)
-                .map(Column::Arrow)
-                .map_err(|reason| WireError::Encode { column: at.to_string(), reason }),
+            Column::Stored(stored) if !stays(at) => stored.decoded(at, 0..self.rows),
             other => Ok(other),
         });
         Ok(Self { rows: self.rows, columns: columns.collect::<Result<_>>()? })
@@ -267,7 +261,7 @@ impl StoredColumn {
     /// What a piece takes of a frame: its bytes, or those in which the text that it decompresses to is allowed.
     fn weight(&self, piece: &StoredPiece) -> usize {
         let bytes = piece.bytes();
-        if !matches!(self.data_type, DataType::Utf8View | DataType::BinaryView) {
+        if !is_text(&self.data_type) {
             return bytes.len();
         }
         let shared = self.shared.as_ref().map(|shared| &shared.shared);
@@ -286,6 +280,11 @@ impl StoredColumn {
             let (from, to) = (rows.start.max(start), rows.end.min(at));
             (from < to).then(|| (piece, start, Span { skip: piece.skip + from - start, rows: to - from }))
         })
+    }
+
+    /// Some of the rows of column number `at`, as an array of those that batches have.
+    fn decoded(&self, at: usize, rows: Range<usize>) -> Result<Column> {
+        self.decode(rows, Strings::Views).map(Column::Arrow).map_err(encode_error(at))
     }
 
     /// An array of some of the rows.

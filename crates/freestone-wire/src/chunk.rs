@@ -24,6 +24,7 @@ mod place;
 use arrow::datatypes::{DataType, Schema};
 
 use crate::column::{self, Body, ByteCodec, Span, codec_of, form_of, nulls_of};
+use crate::error::WireError;
 use crate::frame::HEADER_BYTES;
 
 pub(crate) use decode::{LastPieces, Payload, Received, decode, decode_one, receive};
@@ -110,6 +111,18 @@ impl Piece {
         };
         Ok((usize::from(u16::from_le_bytes([entry[0], entry[1]])), piece))
     }
+}
+
+/// Writes a chunk's head, behind room for a frame's header.
+fn put_head(out: &mut [u8], rows: usize, pieces: usize, first_row: u64) {
+    put(out, HEADER_BYTES, &(rows as u32).to_le_bytes());
+    put(out, HEADER_BYTES + 4, &(pieces as u32).to_le_bytes());
+    put(out, HEADER_BYTES + 8, &first_row.to_le_bytes());
+}
+
+/// What keeps column number `at` from being encoded.
+pub(crate) fn encode_error(at: usize) -> impl Fn(String) -> WireError {
+    move |reason| WireError::Encode { column: at.to_string(), reason }
 }
 
 fn put(out: &mut [u8], at: usize, bytes: &[u8]) {

@@ -10,7 +10,7 @@ use freestone_store::plain::Strings;
 use crate::adapt::{Candidate, Cost};
 use crate::batch::StoredColumn;
 use crate::column::{self, ByteCodec, Choice, Decoder, Form, Plan, SharedState, SharedStates, Span, bytes};
-use crate::types::is_native;
+use crate::types::{is_native, is_text};
 
 /// Rows that are looked at.
 const ROWS: usize = 4096;
@@ -38,7 +38,7 @@ pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Ve
     let rows = array.len().min(ROWS);
     let start = (array.len() - rows) / 2;
     let sample = array.slice(start, rows);
-    let is_text = matches!(sample.data_type(), DataType::Utf8View | DataType::BinaryView);
+    let is_text = is_text(sample.data_type());
     let mut tried = vec![];
     let mut attempt = |plan: &Plan, codecs: &[ByteCodec], class: u8, table: Option<&Shared>| {
         tried.extend(measure(&sample, plan, codecs, class, table, clock));

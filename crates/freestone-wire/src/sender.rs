@@ -208,24 +208,19 @@ impl ChunkSender {
     }
 
     /// The batch with only those columns stored that can be sent so.
-    fn fitted(&self, mut batch: Batch) -> Result<Batch> {
-        if batch.has_stored() {
-            batch = match self.context.stored {
-                true => batch.decoded_to_fit(self.context.chunk_bytes_max)?,
-                false => batch.decoded()?,
-            };
-            if !self.states.has_room(&batch) {
-                batch = batch.decoded()?;
-            }
-        }
-        Ok(batch)
+    fn fitted(&self, batch: Batch) -> Result<Batch> {
+        let batch = match self.context.stored {
+            true => batch.decoded_to_fit(self.context.chunk_bytes_max)?,
+            false => batch.decoded()?,
+        };
+        if self.states.has_room(&batch) { Ok(batch) } else { batch.decoded() }
     }
 
     async fn submit(&mut self, batch: Batch, bytes: BatchBytes) -> Result<()> {
         let is_small = bytes.stored + bytes.arrays < SMALL_BYTES;
         match self.places.load(Ordering::Relaxed) && !is_small {
             true => self.submit_placed(batch).await,
-            false => self.submit_frames(batch).await,
+            false => self.submit_frames(batch, bytes).await,
         }
     }
 
@@ -266,9 +261,11 @@ impl ChunkSender {
         }
     }
 
-    async fn submit_frames(&mut self, batch: Batch) -> Result<()> {
-        let batch = self.fitted(batch)?;
-        let bytes = batch.bytes();
+    async fn submit_frames(&mut self, mut batch: Batch, mut bytes: BatchBytes) -> Result<()> {
+        if batch.has_stored() {
+            batch = self.fitted(batch)?;
+            bytes = batch.bytes();
+        }
         let batch = Arc::new(batch);
         let all_bytes = bytes.stored + bytes.arrays;
         self.chooser.choose(&batch, all_bytes, &self.streams, &self.context, &self.states).await?;

@@ -47,6 +47,11 @@ fn describe_field(field: &Field) -> Result<ColumnDescription> {
     Ok(ColumnDescription { name, nullable, data_type: String::new(), arrow: Some(Blob(bytes)) })
 }
 
+/// Whether values are strings, in the layout in which they arrive.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+}
+
 /// The schema that messages have.
 pub(crate) fn schema_of(columns: &[ColumnDescription]) -> Result<SchemaRef> {
     let fields = columns.iter().map(|column| {

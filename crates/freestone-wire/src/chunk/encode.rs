@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 
-use super::{HEAD_BYTES, PARTS_MAX, PIECE_BYTES, Piece, put};
+use super::{HEAD_BYTES, PARTS_MAX, PIECE_BYTES, Piece, encode_error, put_head};
 use crate::batch::{Batch, Column, StoredPiece};
 use crate::column::{self, Body, ByteCodec, Choice, Form, Span, bytes, pad};
 use crate::error::{Result, WireError};
@@ -93,16 +93,13 @@ impl Job {
         let pieces: usize = columns.iter().map(|column| pieces_of(column, &rows).count().max(1)).sum();
         let head = &mut out.frames[0];
         head.resize(HEADER_BYTES + HEAD_BYTES + pieces * PIECE_BYTES, 0);
-        put(head, HEADER_BYTES, &(rows.len() as u32).to_le_bytes());
-        put(head, HEADER_BYTES + 4, &(pieces as u32).to_le_bytes());
-        put(head, HEADER_BYTES + 8, &(self.first_row + rows.start as u64).to_le_bytes());
+        put_head(head, rows.len(), pieces, self.first_row + rows.start as u64);
         out.own_bytes = HEAD_BYTES + pieces * PIECE_BYTES;
         let mut entry = 0;
         for (at, (column, recipe)) in columns.iter().zip(&*self.recipes).enumerate() {
-            let encode = |reason| WireError::Encode { column: at.to_string(), reason };
             match column {
                 Column::Arrow(array) => {
-                    let piece = put_array(array, &rows, recipe, out).map_err(encode)?;
+                    let piece = put_array(array, &rows, recipe, out).map_err(encode_error(at))?;
                     out.own_bytes += piece.length.next_multiple_of(column::ALIGNMENT);
                     piece.put(at, &mut entry, &mut out.frames[0]);
                 }
@@ -113,7 +110,7 @@ impl Job {
                             first => index == 0 && start < first,
                         };
                         let continues = continues && self.may_continue;
-                        let piece = put_stored(stored, span, recipe, continues, out).map_err(encode)?;
+                        let piece = put_stored(stored, span, recipe, continues, out).map_err(encode_error(at))?;
                         piece.put(at, &mut entry, &mut out.frames[0]);
                     }
                 }
@@ -171,7 +168,8 @@ impl<'t> Frames<'t> {
     }
 }
 
-/// The stored chunks that hold some of `rows`: see [`StoredColumn::pieces_in`](crate::batch::StoredColumn::pieces_in). Nothing for an array.
+/// The stored chunks that hold some of `rows`, as [`pieces_in`](crate::batch::StoredColumn::pieces_in) has them. Nothing for
+/// an array.
 fn pieces_of<'c>(column: &'c Column, rows: &Range<usize>) -> impl Iterator<Item = (&'c StoredPiece, usize, Span)> {
     let stored = match column {
         Column::Stored(stored) => Some(stored),

@@ -7,13 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
 use arrow::datatypes::{ByteArrayType, DataType, ToByteSlice};
 use freestone_store::plain::Strings;
 
-use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, put};
+use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, encode_error, put_head};
 use crate::batch::{Column, StoredColumn};
 use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Plan, Span, raw};
-use crate::error::{Result, WireError};
+use crate::error::Result;
 use crate::frame::HEADER_BYTES;
 use crate::memory::arena::Region;
-use crate::types::is_native;
+use crate::types::{is_native, is_text};
 
 /// A region with a chunk in it, and the bytes that it takes.
 #[derive(Debug)]
@@ -63,9 +63,7 @@ impl Job {
         let Some(region) = region else { return Ok(Placing::Not) };
         let mut out = Writer { region, at: head };
         let mut directory = vec![0; HEADER_BYTES + head];
-        put(&mut directory, HEADER_BYTES, &(self.rows.len() as u32).to_le_bytes());
-        put(&mut directory, HEADER_BYTES + 4, &(columns.len() as u32).to_le_bytes());
-        put(&mut directory, HEADER_BYTES + 8, &(self.first_row + self.rows.start as u64).to_le_bytes());
+        put_head(&mut directory, self.rows.len(), columns.len(), self.first_row + self.rows.start as u64);
         let mut entry = 0;
         for (at, laid) in laid.into_iter().enumerate() {
             out.align();
@@ -135,14 +133,6 @@ impl Job {
         };
         Ok(Body { nulls, ..Body::of(form) })
     }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
-}
-
-fn encode_error(at: usize) -> impl Fn(String) -> WireError {
-    move |reason| WireError::Encode { column: at.to_string(), reason }
 }
 
 /// The most bytes that a body takes, and a row of it.

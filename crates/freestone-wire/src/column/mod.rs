@@ -21,7 +21,7 @@ use freestone_store::column::{ColumnBuffer, ColumnData, Decoded};
 use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
 
-use crate::types::is_native;
+use crate::types::{is_native, is_text};
 
 /// Bodies begin at multiples of this, so that values of every width lie where Arrow wants them.
 pub(crate) const ALIGNMENT: usize = 16;
@@ -144,7 +144,7 @@ pub(crate) fn encode(array: &ArrayRef, plan: &Plan, out: &mut Vec<u8>) -> Result
         }
         _ => {}
     }
-    let is_text = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    let is_text = is_text(data_type);
     match plan {
         Plan::Strings { form, sentinel } if is_text => {
             if let Some((nulls, width)) = strings::encode(array, *form, *sentinel, out) {
@@ -250,7 +250,7 @@ pub(crate) fn decode(
     decoder: &mut Decoder<'_>,
 ) -> Result<ArrayRef, String> {
     let rows = span.rows;
-    let is_text = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    let is_text = is_text(data_type);
     match about.form {
         Form::Null if *data_type == DataType::Null => Ok(Arc::new(NullArray::new(rows))),
         Form::Arrow if *data_type != DataType::Null => ipc::decode(body.clone(), data_type, rows),

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 /// Descriptors that go along with one message.
-pub(crate) const DESCRIPTORS_MAX: usize = 2;
+const DESCRIPTORS_MAX: usize = 2;
 
 /// Room for the descriptors of a control message, aligned as its header must be.
 #[repr(C, align(8))]

@@ -110,13 +110,8 @@ fn hand_over(
         return Err(std::io::Error::other("the session has its memory"));
     }
     // The client goes on only now, so that its first result comes through the memory.
-    match std::io::Write::write_all(&mut socket, &[1]) {
-        Ok(()) => Ok((memory, socket)),
-        Err(error) => {
-            memory.leave();
-            Err(error)
-        }
-    }
+    std::io::Write::write_all(&mut socket, &[1]).inspect_err(|_| memory.leave())?;
+    Ok((memory, socket))
 }
 
 /// Gives memory back to the system when it has not been used for a while, and the arena itself when nobody has it.
