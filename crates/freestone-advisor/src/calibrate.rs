@@ -7,6 +7,7 @@ mod engine;
 mod host;
 mod memory;
 mod network;
+mod pace;
 mod pages;
 mod passes;
 mod scans;
@@ -14,14 +15,14 @@ mod tables;
 mod timing;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::error::{AdvisorError, Result};
-use crate::profile::{Hardware, Profile, Source, VERSION};
+use crate::error::Result;
+use crate::profile::{Hardware, Measured, Profile, Source, VERSION};
+use pace::Steady;
+pub use pace::{Reference, present_pace};
 use timing::Timing;
-
-/// How often scans are measured, over and over.
-const PASSES: usize = 3;
 
 /// How long calibration may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +49,8 @@ impl Default for CalibrateOptions {
     }
 }
 
-/// Of a loop that always does the same: more spread than this, and the machine has other work.
-const NOISY_SPREAD: f64 = 0.15;
+/// Of a scan that is always the same: more spread than this, and the machine has other work.
+const NOISY_SPREAD: f64 = 0.3;
 
 /// Measures the machine. `progress` hears what is measured next, and the share of the work that is done. Errors where the
 /// folder cannot be written, or an in-memory table cannot be made.
@@ -59,7 +60,7 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
     let host = host::host();
     let mut warnings = vec![];
     progress("memory", 0.0);
-    let mut hardware = Hardware { spread: timing::spread(&timing), ..Hardware::default() };
+    let mut hardware = Hardware::default();
     memory::measure(&mut hardware, options, &timing);
     progress("network", 0.3);
     hardware.loopback = network::loopback(&timing);
@@ -68,18 +69,15 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
         hardware.disk = Some(disk::measure(folder, &timing, &mut warnings)?);
     }
     progress("scans", 0.4);
-    let count = if timing.is_quick() { 1 } else { PASSES };
-    let mut engines = vec![];
-    for pass in 0..count {
-        let mut told = |share: f64| progress("scans", 0.4 + 0.6 * (pass as f64 + share) / count as f64);
-        engines.push(engine::measure(&timing, options.threads, &mut told)?);
-    }
-    let engine = passes::middle(&engines)
-        .map_err(|error| AdvisorError::Invalid(format!("a measured cost is no number ({error}): calibrate again")))?;
+    let steady = Arc::new(Steady::new(options.effort)?);
+    let timing = timing.held_against(steady.clone());
+    let mut engine = engine::measure(&timing, options.threads, &mut |share| progress("scans", 0.4 + 0.6 * share))?;
+    engine.reference = steady.level();
+    hardware.spread = Measured::exact((engine.reference.high - engine.reference.low) / engine.reference.value);
     if hardware.spread.value > NOISY_SPREAD {
         let percent = hardware.spread.value * 100.0;
         warnings.push(format!(
-            "the machine is noisy: a loop that always does the same varied by {percent:.0} %; calibrate when it is idle"
+            "the machine is noisy: a scan that is always the same varied by {percent:.0} %; calibrate when it is idle"
         ));
     }
     if let Some(name) = &host.hypervisor {

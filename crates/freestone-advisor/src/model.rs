@@ -21,7 +21,7 @@ use freestone_store::design::{Design, MediumKind};
 use freestone_store::scan::GRANULE_ROWS;
 
 use crate::cost::{Cost, CostModel};
-use crate::profile::Profile;
+use crate::profile::{Pace, Profile};
 use crate::statistics::TableStatistics;
 use crate::workload::{Output, Query};
 use geometry::KnownGroups;
@@ -62,6 +62,8 @@ pub struct ScanModel {
     pub statistics: Arc<TableStatistics>,
     pub profile: Arc<Profile>,
     pub setting: Setting,
+    /// How slow the machine is, held against when the profile was measured.
+    pace: Pace,
     groups: Arc<KnownGroups>,
     /// The last layouts: queries are asked for design by design.
     layouts: Arc<Mutex<Vec<KnownLayout>>>,
@@ -133,7 +135,12 @@ const ASSUMED_INTERVAL: (f64, f64) = (0.25, 6.0);
 
 impl ScanModel {
     pub fn new(statistics: Arc<TableStatistics>, profile: Arc<Profile>, setting: Setting) -> Self {
-        ScanModel { statistics, profile, setting, groups: Arc::default(), layouts: Arc::default() }
+        ScanModel { statistics, profile, setting, pace: Pace::SAME, groups: Arc::default(), layouts: Arc::default() }
+    }
+
+    /// The same at a moment at which the machine has that pace ([`Profile::pace`]).
+    pub fn at_pace(self, pace: Pace) -> Self {
+        ScanModel { pace, ..self }
     }
 
     /// How the table lies in a design.
@@ -172,7 +179,10 @@ impl ScanModel {
         let threads = self.setting.threads.max(1) as f64;
         let share = longest_share(parts.units.max(1.0), threads, self.last_unit(parts.units));
         let scans = self.setting.concurrent.max(1) as f64;
-        let cpu = parts.begin_ns + parts.processor_ns() * share * self.crowd() + parts.fresh_ns * self.fresh_share();
+        let near = parts.processor_ns() - parts.memory_ns;
+        let processor = near * self.pace.cached() + parts.memory_ns * self.pace.beyond_caches();
+        let outside = (parts.begin_ns + parts.fresh_ns * self.fresh_share()) * self.pace.cached();
+        let cpu = processor * share * self.crowd() + outside;
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
         let waits = (parts.first_ns * FIRST_BATCH + parts.wait_ns * share) * scans;
         let (thread, busy) = (cpu + waits, parts.ahead_ns * scans);
@@ -310,10 +320,12 @@ impl CostModel for ScanModel {
         let texts: f64 = statistics.columns.iter().filter(|c| c.is_text()).map(|c| c.width).sum();
         let values = statistics.columns.len() as f64;
         let threads = self.setting.threads.clamp(1, self.profile.host.cores.max(1)) as f64;
-        let encode = rows * (values * engine.encode_value.value + texts * engine.encode_byte.value) / threads;
+        let encode =
+            rows * (values * engine.encode_value.value + texts * engine.encode_byte.value) * self.pace.cached()
+                / threads;
         let sorted = if then.order.is_current() { 0.0 } else { values };
         let indexed: usize = then.indexes.iter().map(|index| index.columns.len() + 1).sum();
-        let sort = rows * (sorted + indexed as f64) * engine.sort_value.value / threads;
+        let sort = rows * (sorted + indexed as f64) * engine.sort_value.value * self.pace.cached() / threads;
         let on_disk = then.medium == MediumKind::Disk;
         let write = self.profile.hardware.disk.as_ref().filter(|_| on_disk).map_or(0.0, |d| d.write.value * then.bytes);
         let cpu_ms = read.cpu_ms + (encode + sort) / 1e6;

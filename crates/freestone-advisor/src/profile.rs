@@ -13,7 +13,7 @@ use crate::error::{AdvisorError, Result};
 pub use table::Row;
 
 /// The version of the JSON; a profile of another must be measured anew.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What was measured, by whom, when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,51 @@ pub struct Profile {
     pub engine: EngineCosts,
     /// What the reader should know: a noisy machine, a virtual one, a folder without direct I/O.
     pub warnings: Vec<String>,
+}
+
+/// How slow a machine is at a moment: what the reference scan ([`Reference`](crate::calibrate::Reference)) takes then, over what
+/// it takes at another time. 1 is as fast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace(f64);
+
+impl Pace {
+    pub const SAME: Pace = Pace(1.0);
+    /// What a machine's pace can be: beyond, figures are of another one, or of a moment's hitch.
+    const LIMITS: (f64, f64) = (0.4, 2.5);
+    /// Logarithms of what scans take longer over that of what the reference scan does, of scans in the caches and of those
+    /// beyond them: medians of regressions over 80 kinds of scans, each some 120 times in a hundred seconds, on a machine on
+    /// which the reference scan took between 0.37 and 0.7 ms.
+    const SENSITIVITY: f64 = 0.9;
+    const BEYOND_CACHES: f64 = 0.5;
+
+    /// The same where either is not known (0).
+    pub fn of(reference_ns: f64, then_ns: f64) -> Pace {
+        let known = reference_ns > 0.0 && then_ns > 0.0;
+        Pace(if known { (reference_ns / then_ns).clamp(Pace::LIMITS.0, Pace::LIMITS.1) } else { 1.0 })
+    }
+
+    /// The logarithm of how much it changed.
+    pub fn change(self, other: Pace) -> f64 {
+        (self.0 / other.0).ln().abs()
+    }
+
+    pub fn between(self, other: Pace) -> Pace {
+        Pace((self.0 + other.0) / 2.0)
+    }
+
+    /// What the reference scan takes, as a multiple of what it took.
+    pub fn ratio(self) -> f64 {
+        self.0
+    }
+
+    /// How much longer a scan takes whose values are in the caches; and one that waits for memory.
+    pub fn cached(self) -> f64 {
+        self.0.powf(Pace::SENSITIVITY)
+    }
+
+    pub fn beyond_caches(self) -> f64 {
+        self.0.powf(Pace::BEYOND_CACHES)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +197,7 @@ pub struct Hardware {
     pub disk: Option<DiskCosts>,
     /// Bytes a nanosecond over TCP to this machine itself.
     pub loopback: Measured,
-    /// (95 % − 5 %) ÷ median of a loop that always does the same.
+    /// (95 % − 5 %) ÷ what is usual, of a scan that is always the same.
     pub spread: Measured,
 }
 
@@ -329,6 +374,8 @@ pub struct EngineCosts {
     pub judge: Measured,
     /// Nanoseconds to rule out the zones of a granule by a predicate, before anything of its unit is looked at.
     pub rule_out: Measured,
+    /// Nanoseconds of a scan that is always the same ([`Reference`](crate::calibrate::Reference)); 0 where it was not measured.
+    pub reference: Measured,
     /// How much longer a thread takes while others scan as well, by how many all of them are; 1 for one.
     pub crowd: Curve,
     /// Nanoseconds a row of a granule to list those that qualify, by their share.
@@ -449,6 +496,12 @@ impl Profile {
 
     pub fn is_measured(&self) -> bool {
         self.source == Source::Measured
+    }
+
+    /// The machine's pace where the reference scan takes so many nanoseconds, held against what it took most of the time when the
+    /// profile was measured.
+    pub fn pace(&self, reference_ns: f64) -> Pace {
+        Pace::of(reference_ns, self.engine.reference.value)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The model against measurement: random tables, designs and queries, none of which anything was fitted on.
 //!
 //! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--threads N] [--cold FOLDER]
-//! [--csv] [--plot FILE.svg] [--measured FILE]`
+//! [--csv] [--plot FILE.svg] [--measured FILE] [--no-pace]`
 //!
 //! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
-//! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. With `--cold`
+//! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. The machine's pace, by
+//! calibration's reference scan before and after each query, is part of the prediction; `--no-pace` leaves it out. With `--cold`
 //! pages are read from a disk around the system's cache by a store that was just opened. With `--measured` times are those that
 //! an earlier run with the same seed, tables, threads and medium printed by `--csv`: two models are held against the same
 //! measurements.
@@ -17,7 +18,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use freestone_advisor::model::{ScanModel, Setting};
-use freestone_advisor::{Profile, TableStatistics};
+use freestone_advisor::profile::Pace;
+use freestone_advisor::{Profile, Reference, TableStatistics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -36,6 +38,7 @@ struct Arguments {
     csv: bool,
     plot: Option<PathBuf>,
     measured: Option<PathBuf>,
+    no_pace: bool,
     /// How many threads; 1 or 2 at random where nothing is said.
     threads: Option<usize>,
 }
@@ -51,6 +54,7 @@ fn arguments() -> Result<Arguments, Failure> {
         csv: false,
         plot: None,
         measured: None,
+        no_pace: false,
         threads: None,
     };
     let mut given = std::env::args().skip(1);
@@ -63,6 +67,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "--csv" => found.csv = true,
             "--plot" => found.plot = Some(value()?.into()),
             "--measured" => found.measured = Some(value()?.into()),
+            "--no-pace" => found.no_pace = true,
             "--threads" => found.threads = Some(value()?.parse()?),
             other => found.profile = other.into(),
         }
@@ -79,11 +84,12 @@ fn main() -> Result<(), Failure> {
     });
     let earlier = arguments.measured.as_ref().map(std::fs::read_to_string).transpose()?;
     let mut earlier = earlier.as_deref().map(measure::earlier);
+    let reference = Reference::new()?;
     let mut cases = vec![];
     for number in 0..arguments.tables {
         let mut random = StdRng::seed_from_u64(arguments.seed * 1000 + number);
         let table = RandomTable::new(&mut random);
-        cases.extend(table_cases(&table, number, &profile, &arguments, &mut random, earlier.as_mut())?);
+        cases.extend(table_cases(&table, number, &profile, &arguments, &mut random, earlier.as_mut(), &reference)?);
         eprintln!("table {number}: {} columns, {} rows, {} cases", table.kinds.len(), table.rows, cases.len());
     }
     if arguments.csv {
@@ -105,6 +111,7 @@ fn table_cases(
     arguments: &Arguments,
     random: &mut StdRng,
     mut earlier: Option<&mut measure::Earlier<'_>>,
+    reference: &Reference,
 ) -> Result<Vec<Case>, Failure> {
     let designs = cases::designs(table, random);
     // Statistics come from the first design, as from a table that is there; the others are what-ifs.
@@ -123,7 +130,7 @@ fn table_cases(
         let setting = if arguments.cold.is_some() { Setting::cold(threads) } else { Setting::hot(threads) };
         let model = ScanModel::new(statistics.clone(), profile.clone(), setting);
         for (at_design, design) in designs.iter().enumerate() {
-            let (measured_ms, rows, bytes_stored) = match &mut earlier {
+            let measured = match &mut earlier {
                 Some(earlier) => {
                     let (place, found) = earlier.next().ok_or("the earlier run had fewer cases")?;
                     if place != [number as usize, at, threads] {
@@ -131,8 +138,10 @@ fn table_cases(
                     }
                     found
                 }
-                None => stored[at_design].measure(query, threads)?,
+                None => stored[at_design].measure(query, threads, reference)?,
             };
+            let pace = if arguments.no_pace { Pace::SAME } else { profile.pace(measured.reference_ns) };
+            let model = model.clone().at_pace(pace);
             let layout = model.layout(design);
             let cost = model.query_on(&layout, &query.query);
             found.push(Case {
@@ -141,12 +150,13 @@ fn table_cases(
                 design: design.to_string(),
                 threads,
                 text: query.query.name.clone(),
-                measured_ms,
-                rows,
+                measured_ms: measured.ms,
+                rows: measured.rows,
+                reference_ns: measured.reference_ns,
                 cost,
                 parts: model.parts_of(&layout, &query.query),
                 bytes_predicted: layout.bytes,
-                bytes_stored,
+                bytes_stored: measured.bytes,
             });
         }
     }

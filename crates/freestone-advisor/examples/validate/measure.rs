@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use freestone_advisor::Reference;
 use freestone_advisor::workload::Output;
 use freestone_store::design::Design;
 use freestone_store::media::{DirectMode, DiskOptions};
@@ -13,9 +14,17 @@ use freestone_store::scan::{
 };
 use freestone_store::{Store, StoreError, StoreOptions, Table};
 
+use crate::Failure;
 use crate::cases::{RandomQuery, RandomTable};
 
 const UNIT_ROWS: usize = 65536;
+/// Samples of a hot query: at least, at most, and the time after which no further one begins; and runs of each.
+const LEAST: usize = 3;
+const MOST: usize = 9;
+const BUDGET: Duration = Duration::from_millis(40);
+const RUNS: usize = 8;
+/// What a change of the machine's pace is.
+const STEADY: f64 = 0.15;
 
 /// A table in one design: in memory, or in a folder on a disk.
 pub struct Stored {
@@ -24,20 +33,40 @@ pub struct Stored {
     bytes: u64,
 }
 
-/// Table, query and threads of each case of an earlier run; and its milliseconds, rows, and bytes of the table.
-pub type Earlier<'a> = Box<dyn Iterator<Item = ([usize; 3], (f64, u64, f64))> + 'a>;
+/// Milliseconds of a query, its rows, the table's bytes, and the machine's pace where an earlier run found it.
+pub struct Measured {
+    pub ms: f64,
+    pub rows: u64,
+    pub bytes: f64,
+    /// Nanoseconds of the reference scan before and after it, on average; 0 of an earlier run that did not look.
+    pub reference_ns: f64,
+    /// Logarithm of how that changed meanwhile.
+    change: f64,
+}
+
+/// Table, query and threads of each case of an earlier run; and what it measured.
+pub type Earlier<'a> = Box<dyn Iterator<Item = ([usize; 3], Measured)> + 'a>;
 
 /// Reads what `--csv` printed, by the names of its columns.
 pub fn earlier(csv: &str) -> Earlier<'_> {
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let place = |name: &str| names.iter().position(|n| *n == name).unwrap_or(usize::MAX);
-    let places = ["table", "query", "threads", "measured_ms", "rows", "bytes_stored"].map(place);
+    let places = ["table", "query", "threads", "measured_ms", "rows", "bytes_stored", "reference_ns"].map(place);
     Box::new(lines.filter_map(move |line| {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields.get(places[at])?.parse::<f64>().ok();
         let case = [number(0)? as usize, number(1)? as usize, number(2)? as usize];
-        Some((case, (number(3)?, number(4)? as u64, number(5)?)))
+        Some((
+            case,
+            Measured {
+                ms: number(3)?,
+                rows: number(4)? as u64,
+                bytes: number(5)?,
+                reference_ns: number(6).unwrap_or(0.0),
+                change: 0.0,
+            },
+        ))
     }))
 }
 
@@ -98,9 +127,9 @@ impl Stored {
         Ok(self.open()?.1)
     }
 
-    /// Milliseconds, rows, and the table's bytes of a query: the quickest tenth of several runs, as what disturbs them only
-    /// adds; cold ones each by a store that was just opened.
-    pub fn measure(&self, query: &RandomQuery, threads: usize) -> Result<(f64, u64, f64), StoreError> {
+    /// Measures a query: the quickest tenth of several samples, as what disturbs them only adds; cold ones each by a store that
+    /// was just opened.
+    pub fn measure(&self, query: &RandomQuery, threads: usize, reference: &Reference) -> Result<Measured, Failure> {
         let mut samples = vec![];
         let mut request = ScanRequest::columns(query.query.columns.clone());
         request.predicates = query.predicates.clone();
@@ -110,8 +139,8 @@ impl Stored {
             let (_, table) = self.open()?;
             run(&table)?;
             let begin = Instant::now();
-            while samples.len() < 7 || (samples.len() < 25 && begin.elapsed().as_millis() < 40) {
-                samples.push(run(&table)?);
+            while samples.len() < LEAST || (samples.len() < MOST && begin.elapsed() < BUDGET) {
+                samples.push(self.sample(reference, threads, RUNS, || run(&table))?);
             }
         } else {
             forget_memory();
@@ -121,13 +150,35 @@ impl Stored {
                 let (store, table) = self.open()?;
                 // Footers are read when a table is opened, whatever is asked of it.
                 (0..table.segments.len()).try_for_each(|at| table.open_segment(at).map(|_| ()))?;
-                samples.push(run(&table)?);
+                samples.push(self.sample(reference, threads, 1, || run(&table))?);
                 opened.push((store, table));
             }
         }
-        samples.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (ms, rows) = samples[samples.len() / 10];
-        Ok((ms, rows, self.bytes as f64))
+        // Those in which the machine's pace changed count if there are no others.
+        let steady = samples.iter().filter(|s| s.change < STEADY).count();
+        let last = if steady > 0 { STEADY } else { f64::INFINITY };
+        samples.retain(|s| s.change < last);
+        samples.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+        Ok(samples.swap_remove(samples.len() / 10))
+    }
+
+    /// The quickest of some runs, between two of the reference scan.
+    fn sample(
+        &self,
+        reference: &Reference,
+        threads: usize,
+        runs: usize,
+        run: impl Fn() -> Result<(f64, u64), StoreError>,
+    ) -> Result<Measured, Failure> {
+        let before = reference.ns(threads)?;
+        let (mut ms, mut rows) = (f64::INFINITY, 0);
+        for _ in 0..runs {
+            let (taken, found) = run()?;
+            (ms, rows) = (ms.min(taken), found);
+        }
+        let after = reference.ns(threads)?;
+        let (reference_ns, change) = ((before + after) / 2.0, (before / after).ln().abs());
+        Ok(Measured { ms, rows, bytes: self.bytes as f64, reference_ns, change })
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Case {
     pub threads: usize,
     pub text: String,
     pub measured_ms: f64,
+    /// Nanoseconds that the reference scan took before and after it.
+    pub reference_ns: f64,
     /// Rows that came out.
     pub rows: u64,
     pub cost: Cost,
@@ -30,7 +32,7 @@ pub fn print_csv(cases: &[Case]) {
     println!(
         "table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,begin_ms,\
          frame_ms,filter_ms,select_ms,decode_ms,page_ms,memory_ms,output_ms,admit_ms,fresh_ms,first_ms,wait_ms,ahead_ms,\
-         bytes_read,pages,rows_left,units,rows,design,text"
+         bytes_read,pages,rows_left,units,rows,reference_ns,design,text"
     );
     for c in cases {
         let p = &c.parts;
@@ -51,7 +53,7 @@ pub fn print_csv(cases: &[Case]) {
         ];
         let times = times.map(|ns| format!("{:.4}", ns / 1e6)).join(",");
         println!(
-            "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},{times},{:.0},{:.0},{:.0},{:.0},{},\"{}\",\"{}\"",
+            "{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4},{:.0},{:.0},{times},{:.0},{:.0},{:.0},{:.0},{},{:.0},\"{}\",\"{}\"",
             c.table,
             c.query,
             c.threads,
@@ -68,6 +70,7 @@ pub fn print_csv(cases: &[Case]) {
             p.rows_left,
             p.units,
             c.rows,
+            c.reference_ns,
             c.design,
             c.text.replace('"', "'")
         );
@@ -132,6 +135,10 @@ pub fn print(cases: &[Case]) {
     regrets.sort_by(f64::total_cmp);
     let at = |share: f64| regrets[((regrets.len() - 1) as f64 * share) as usize];
     println!("regret of the design predicted best: median {:.3}, 90 % {:.3}, 95 % {:.3}", at(0.5), at(0.9), at(0.95));
+    let mut paces: Vec<f64> = cases.iter().map(|c| c.reference_ns / 1e6).collect();
+    paces.sort_by(f64::total_cmp);
+    let at = |share: f64| paces[((paces.len() - 1) as f64 * share) as usize];
+    println!("the reference scan took {:.2} ms, nine times in ten {:.2} to {:.2}", at(0.5), at(0.05), at(0.95));
     by_page(cases);
     worst(cases);
 }

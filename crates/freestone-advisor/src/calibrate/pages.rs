@@ -7,6 +7,7 @@ use arrow_array::{Int64Array, StringViewArray};
 use freestone_store::scan::ColumnPredicate;
 
 use super::engine::unchecked;
+use super::passes;
 use super::scans::{Bench, GRANULE, Named, between};
 use super::tables::Random;
 use super::timing::Timing;
@@ -27,8 +28,7 @@ pub fn measure(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
         costs.pages.push(cost);
     }
     checks(costs, &columns, timing)?;
-    prefixes(costs, &columns, timing)?;
-    beyond_caches(costs, timing)
+    prefixes(costs, &columns, timing)
 }
 
 pub fn columns(rows: usize, count: usize, bits: u32) -> Vec<Named> {
@@ -44,33 +44,36 @@ fn visits(form: Form, design: &str, columns: &[Named], timing: &Timing) -> Resul
     let few = [between(0, (1 << BITS) * 9 / 10, 1 << BITS)];
     let all: Vec<usize> = (0..COLUMNS).collect();
     let (sizes, large) = if form == Form::Chunk { (&SIZES[..], "1MiB") } else { (&SIZES[..TUPLE_SIZES], "256KiB") };
-    let large = Bench::new(columns, &[("design", design), ("page_size", large)], true)?;
-    let base = [large.scan(&[0], &[], timing)?, large.scan(&all, &[], timing)?, large.scan(&[], &few, timing)?];
-    let (base_visits, _) = large.pages(0)?;
-    let (mut decode, mut filter, mut column) = (vec![], vec![], Measured::default());
     let sizes = if timing.is_quick() { &sizes[..1] } else { sizes };
-    for size in sizes {
-        let bench = Bench::new(columns, &[("design", design), ("page_size", size)], true)?;
-        let (visits, _) = bench.pages(0)?;
-        let more = 1.0 / (visits - base_visits).max(1.0);
-        let one = bench.scan(&[0], &[], timing)?.minus(base[0]).scaled(more);
-        let a_granule = visits / bench.granules();
-        decode.push((a_granule, one));
-        filter.push((a_granule, bench.scan(&[], &few, timing)?.minus(base[2]).scaled(more)));
-        if column == Measured::default() {
-            let all = bench.scan(&all, &[], timing)?.minus(base[1]).scaled(more);
-            column = all.minus(one).scaled(1.0 / (COLUMNS - 1) as f64);
+    let bench = |size: &&str| Bench::new(columns, &[("design", design), ("page_size", size)], true);
+    let (large, benches) = (bench(&large)?, sizes.iter().map(bench).collect::<Result<Vec<_>>>()?);
+    let (base_visits, _) = large.pages(0)?;
+    passes::several(timing, || {
+        let base = [large.scan(&[0], &[], timing)?, large.scan(&all, &[], timing)?, large.scan(&[], &few, timing)?];
+        let (mut decode, mut filter, mut column) = (vec![], vec![], Measured::default());
+        for bench in &benches {
+            let (visits, _) = bench.pages(0)?;
+            let more = 1.0 / (visits - base_visits).max(1.0);
+            let one = bench.scan(&[0], &[], timing)?.minus(base[0]).scaled(more);
+            let a_granule = visits / bench.granules();
+            decode.push((a_granule, one));
+            filter.push((a_granule, bench.scan(&[], &few, timing)?.minus(base[2]).scaled(more)));
+            if column == Measured::default() {
+                let all = bench.scan(&all, &[], timing)?.minus(base[1]).scaled(more);
+                column = all.minus(one).scaled(1.0 / (COLUMNS - 1) as f64);
+            }
         }
-    }
-    Ok(PageCost { form, decode: Curve::new(decode), column, filter: Curve::new(filter), sparse: Measured::default() })
+        let (decode, filter) = (Curve::new(decode), Curve::new(filter));
+        Ok(PageCost { form, decode, column, filter, sparse: Measured::default() })
+    })
 }
 
 /// Checking pages that were read: by byte, by page, and by row where rows are looked at.
 fn checks(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result<()> {
     let cost = |options: &[(&str, &str)]| -> Result<(Measured, f64, f64, f64)> {
         let (hot, cold) = (Bench::new(columns, options, true)?, Bench::new(columns, options, false)?);
-        let ns = unchecked(&cold, &[0], timing)?.minus(unchecked(&hot, &[0], timing)?);
         let (pages, bytes) = cold.pages(0)?;
+        let ns = passes::several(timing, || Ok(unchecked(&cold, &[0], timing)?.minus(unchecked(&hot, &[0], timing)?)))?;
         Ok((ns, pages, bytes, cold.rows))
     };
     let (small, small_pages, small_bytes, _) = cost(&[("design", "pax"), ("page_size", "4KiB")])?;
@@ -97,8 +100,10 @@ fn prefixes(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Resu
     let options = [("design", "row"), ("page_size", "32KiB"), ("sort", "c0")];
     let (plain, sorted) = (Bench::new(columns, &options[..2], true)?, Bench::new(columns, &options, true)?);
     let more = |columns: &[usize], predicates: &[ColumnPredicate]| -> Result<Measured> {
-        let beside = sorted.scan(columns, predicates, timing)?.minus(plain.scan(columns, predicates, timing)?);
-        Ok(beside.scaled(1.0 / sorted.rows))
+        passes::several(timing, || {
+            let beside = sorted.scan(columns, predicates, timing)?.minus(plain.scan(columns, predicates, timing)?);
+            Ok(beside.scaled(1.0 / sorted.rows))
+        })
     };
     costs.prefix_filter = more(&[], &few)?;
     costs.prefix_decode = more(&[5], &[])?;
@@ -112,12 +117,13 @@ fn near(value: f64, from: Measured) -> Measured {
 }
 
 /// The same scans of tables that fit the caches and of tables that do not.
-fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
+pub fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
+    let timing = &timing.beyond_caches();
     let sizes: &[usize] = if timing.is_quick() { &[14, 16] } else { &[15, 17, 19, 21, 22, 23] };
     let sizes: Vec<usize> = sizes.iter().map(|log| 1 << log).collect();
     let mut plain = columns(sizes[sizes.len() - 1], 1, 63);
     plain[0].2 = "plain";
-    costs.stream = by_size(&plain, &sizes, "column", |bench| {
+    costs.stream = by_size(&plain, &sizes, "column", timing, |bench| {
         let bytes = bench.rows * 8.0;
         Ok((bytes, bench.scan(&[0], &[], timing)?.scaled(1.0 / bytes)))
     })?;
@@ -139,7 +145,7 @@ fn sizes_beyond(row_bytes: usize, timing: &Timing) -> Vec<usize> {
 /// Nanoseconds of a tuple of so many fields of some 8 bytes, of which one is read, beyond what it takes in a near cache.
 fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
     let sizes = sizes_beyond(8 * fields, timing);
-    by_size(&columns(sizes[sizes.len() - 1], fields, 60), &sizes, "row", |bench| field(bench, timing))
+    by_size(&columns(sizes[sizes.len() - 1], fields, 60), &sizes, "row", timing, |bench| field(bench, timing))
 }
 
 /// Nanoseconds of a line of slotted tuples, of which the header's and a field's are read.
@@ -152,7 +158,7 @@ fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
         let texts = (0..rows).map(|_| "x".repeat(random.below(TEXT_BYTES) as usize));
         all.push((format!("t{at}"), Arc::new(StringViewArray::from_iter_values(texts)), ""));
     }
-    by_size(&all, &sizes, "slotted", |bench| field(bench, timing).map(|(bytes, ns)| (bytes, ns.scaled(0.5))))
+    by_size(&all, &sizes, "slotted", timing, |bench| field(bench, timing).map(|(bytes, ns)| (bytes, ns.scaled(0.5))))
 }
 
 /// Bytes of a table of tuples, and nanoseconds a row to read a field.
@@ -169,14 +175,12 @@ fn decoded_beyond_caches(timing: &Timing) -> Result<Curve> {
     let (rows, counts): (usize, &[usize]) =
         if timing.is_quick() { (8 << 10, &[4, 8]) } else { (16 << 10, &[4, 8, 16, 32, 64]) };
     let bench = Bench::new(&columns(rows, counts[counts.len() - 1], BITS), &[("design", "column")], true)?;
-    let mut points: Vec<(f64, Measured)> = vec![];
-    for count in counts {
+    let point = |count: &usize| -> Result<(f64, Measured)> {
         let values = bench.rows * *count as f64;
         let ns = bench.scan(&(0..*count).collect::<Vec<_>>(), &[], timing)?.scaled(1.0 / (values * VALUE));
-        points.push((GRANULE * *count as f64 * VALUE, ns));
-    }
-    let near = points[0].1;
-    Ok(Curve::new(points.into_iter().map(|(x, ns)| (x, ns.minus(near))).collect()))
+        Ok((GRANULE * *count as f64 * VALUE, ns))
+    };
+    beyond_first(timing, || counts.iter().map(point).collect())
 }
 
 /// What `point` measures of tables of the first so many rows, beyond what it measures of the first table.
@@ -184,13 +188,22 @@ fn by_size(
     all: &[Named],
     sizes: &[usize],
     design: &str,
+    timing: &Timing,
     point: impl Fn(&Bench) -> Result<(f64, Measured)>,
 ) -> Result<Curve> {
-    let mut points: Vec<(f64, Measured)> = vec![];
-    for rows in sizes {
+    let part = |rows: &usize| {
         let part: Vec<Named> = all.iter().map(|(n, a, encoding)| (n.clone(), a.slice(0, *rows), *encoding)).collect();
-        points.push(point(&Bench::new(&part, &[("design", design)], true)?)?);
-    }
-    let first = points.first().map_or(Measured::default(), |p| p.1);
-    Ok(Curve::new(points.into_iter().map(|(x, m)| (x, m.minus(first))).collect()))
+        Bench::new(&part, &[("design", design)], true)
+    };
+    let benches: Vec<Bench> = sizes.iter().map(part).collect::<Result<_>>()?;
+    beyond_first(timing, || benches.iter().map(&point).collect())
+}
+
+/// What points are beyond the first of them.
+fn beyond_first(timing: &Timing, points: impl Fn() -> Result<Vec<(f64, Measured)>>) -> Result<Curve> {
+    passes::several(timing, || {
+        let points = points()?;
+        let first = points.first().map_or(Measured::default(), |p| p.1);
+        Ok(Curve::new(points.into_iter().map(|(x, m)| (x, m.minus(first))).collect()))
+    })
 }

@@ -1,12 +1,26 @@
 //! Several passes of the same measurements: a machine that slows down for a while, as virtual ones do, spoils one of them.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::profile::EngineCosts;
+use super::timing::Timing;
+use crate::error::{AdvisorError, Result};
+
+/// How often.
+const PASSES: usize = 5;
+
+/// What several passes of the same measurements find.
+pub fn several<T: Serialize + DeserializeOwned>(timing: &Timing, pass: impl FnMut() -> Result<T>) -> Result<T> {
+    let count = if timing.is_quick() { 1 } else { PASSES };
+    let passes: Vec<T> = std::iter::repeat_with(pass).take(count).collect::<Result<_>>()?;
+    middle(&passes)
+        .map_err(|error| AdvisorError::Invalid(format!("a measured cost is no number ({error}): calibrate again")))
+}
 
 /// The middle one of each figure, with the least low end and the greatest high end of all. An error where one is no number.
-pub fn middle(passes: &[EngineCosts]) -> Result<EngineCosts, serde_json::Error> {
-    let values: Vec<Value> = passes.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+fn middle<T: Serialize + DeserializeOwned>(passes: &[T]) -> std::result::Result<T, serde_json::Error> {
+    let values: Vec<Value> = passes.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?;
     serde_json::from_value(middle_of(&values.iter().collect::<Vec<_>>()))
 }
 
@@ -41,7 +55,7 @@ fn figure(values: &[&Value]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Curve, Measured};
+    use crate::profile::{Curve, EngineCosts, Measured};
 
     #[test]
     fn one_slow_pass_is_not_taken() {

@@ -1,13 +1,20 @@
 //! Repeating a measurement.
 
-use std::hint::black_box;
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Effort;
-use crate::profile::Measured;
+use super::pace::Steady;
+use crate::profile::{Measured, Pace};
+
+/// Times that something is measured before its steadiest result counts, and what is steady: the logarithm of how the machine's
+/// pace changed meanwhile.
+const ATTEMPTS: usize = 3;
+const STEADY: f64 = 0.15;
 
 /// How often, and how long.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Timing {
     pub effort: Effort,
     /// Repeats of a measurement: at least, and at most.
@@ -15,14 +22,35 @@ pub struct Timing {
     pub most: usize,
     /// Time after which no further repeat begins.
     pub budget: Duration,
+    /// What times are held against: they are those that the machine would have had most of the time.
+    pub steady: Option<Arc<Steady>>,
+    /// Whether what is measured waits for memory: then the pace of the processor counts less.
+    pub beyond_caches: bool,
 }
 
 impl Timing {
     pub fn new(effort: Effort) -> Timing {
-        match effort {
-            Effort::Quick => Timing { effort, least: 2, most: 3, budget: Duration::from_micros(300) },
-            Effort::Normal => Timing { effort, least: 7, most: 25, budget: Duration::from_millis(25) },
+        let (least, most, budget) = match effort {
+            Effort::Quick => (2, 3, Duration::from_micros(300)),
+            Effort::Normal => (7, 25, Duration::from_millis(25)),
+        };
+        Timing { effort, least, most, budget, steady: None, beyond_caches: false }
+    }
+
+    /// The same for times held against the machine's pace, and in passes, each of which may be short.
+    pub fn held_against(&self, steady: Arc<Steady>) -> Timing {
+        Timing {
+            least: self.least.min(5),
+            most: self.most.min(15),
+            budget: self.budget.min(Duration::from_millis(8)),
+            steady: Some(steady),
+            ..self.clone()
         }
+    }
+
+    /// The same for what waits for memory.
+    pub fn beyond_caches(&self) -> Timing {
+        Timing { beyond_caches: true, ..self.clone() }
     }
 
     pub fn is_quick(&self) -> bool {
@@ -31,20 +59,31 @@ impl Timing {
 
     /// Nanoseconds that `work` takes, after one time that does not count.
     pub fn measure(&self, mut work: impl FnMut()) -> Measured {
-        work();
-        let begin = Instant::now();
-        let mut samples = Vec::with_capacity(self.most);
-        while samples.len() < self.most && (samples.len() < self.least || begin.elapsed() < self.budget) {
-            let start = Instant::now();
+        let Ok(found) = self.measure_each(|| {
             work();
-            samples.push(start.elapsed().as_nanos() as f64);
-        }
-        quicker_half(samples)
+            Ok::<f64, Infallible>(1.0)
+        });
+        found
     }
 
-    /// The same of work that can fail, and says how much it did: nanoseconds of one.
+    /// The same of work that can fail, and says how much it did: nanoseconds of one. Where the machine's pace changed meanwhile
+    /// it is measured again, a few times.
     pub fn measure_each<E>(&self, mut work: impl FnMut() -> Result<f64, E>) -> Result<Measured, E> {
         work()?;
+        let Some(steady) = &self.steady else { return self.once(&mut work) };
+        let mut attempts = vec![];
+        for _ in 0..ATTEMPTS {
+            let (before, found, after) = (steady.pace(), self.once(&mut work)?, steady.pace());
+            attempts.push((before.change(after), found.scaled(1.0 / self.factor(before.between(after)))));
+            if before.change(after) < STEADY {
+                break;
+            }
+        }
+        attempts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(attempts[0].1)
+    }
+
+    fn once<E>(&self, work: &mut impl FnMut() -> Result<f64, E>) -> Result<Measured, E> {
         let begin = Instant::now();
         let mut samples = Vec::with_capacity(self.most);
         while samples.len() < self.most && (samples.len() < self.least || begin.elapsed() < self.budget) {
@@ -54,6 +93,10 @@ impl Timing {
         }
         Ok(quicker_half(samples))
     }
+
+    fn factor(&self, pace: Pace) -> f64 {
+        if self.beyond_caches { pace.beyond_caches() } else { pace.cached() }
+    }
 }
 
 /// The median and spread of the quicker half: what else runs on the machine only adds, and would be taken for what is measured.
@@ -61,22 +104,4 @@ pub fn quicker_half(mut samples: Vec<f64>) -> Measured {
     samples.sort_by(f64::total_cmp);
     samples.truncate(samples.len().div_ceil(2));
     Measured::of(&samples)
-}
-
-/// (95 % − 5 %) ÷ median of a loop that always does the same: what else runs here.
-pub fn spread(timing: &Timing) -> Measured {
-    let steps = 200_000;
-    let rounds = if timing.is_quick() { 5 } else { 60 };
-    let mut samples = vec![];
-    for _ in 0..rounds {
-        let start = Instant::now();
-        let mut state = black_box(1u64);
-        for _ in 0..steps {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        }
-        black_box(state);
-        samples.push(start.elapsed().as_nanos() as f64);
-    }
-    let all = Measured::of(&samples);
-    Measured::exact((all.high - all.low) / all.value.max(1.0))
 }

@@ -112,6 +112,19 @@ fn cold_costs_more_than_hot_and_threads_help() {
 }
 
 #[test]
+fn a_slower_pace_takes_the_processor_longer_and_not_the_disk() {
+    let query = query(8, &[(3, 0.5)]);
+    for setting in [Setting::hot(2), Setting::cold(2)] {
+        let usual = model(setting);
+        let (design, slow) = (design(&[("design", "row")], &usual), usual.clone().at_pace(Pace::of(150.0, 100.0)));
+        let (before, after) = (usual.query(&design, &query), slow.query(&design, &query));
+        let longer = after.cpu_ms / before.cpu_ms;
+        assert!((1.2..1.5).contains(&longer) && after.ms > before.ms, "{longer}");
+        assert_eq!(before.bytes, after.bytes);
+    }
+}
+
+#[test]
 fn columns_that_a_query_does_not_touch_do_not_matter() {
     let model = model(Setting::cold(2));
     let query = query(2, &[(3, 0.1)]);

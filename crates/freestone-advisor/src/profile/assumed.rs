@@ -161,6 +161,7 @@ fn engine() -> EngineCosts {
         unit: exact(100.0),
         judge: exact(35.0),
         rule_out: exact(20.0),
+        reference: Measured::default(),
         crowd: Curve::of(&[(1.0, 1.0), (2.0, 1.1)]),
         select: Curve::of(&[(1e-3, 0.002), (1e-2, 0.005), (0.1, 0.05), (0.3, 0.2), (0.95, 0.6)]),
         pages: vec![

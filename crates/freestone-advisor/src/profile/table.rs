@@ -50,7 +50,7 @@ impl Rows {
     }
 
     fn hardware(&mut self, hardware: &Hardware) {
-        self.put("host", "spread of a fixed loop", hardware.spread, "");
+        self.put("host", "spread of a fixed scan", hardware.spread, "");
         for cache in &hardware.caches {
             let level = cache.level;
             self.put("cache", format!("L{level} size"), cache.bytes, "bytes");
@@ -98,6 +98,7 @@ impl Rows {
             ("zones of a granule ruled out, a predicate", engine.rule_out, "ns"),
             ("batch", engine.batch, "ns"),
             ("batch, a column", engine.batch_column, "ns"),
+            ("reference scan", engine.reference, "ns"),
             ("page read, a byte", engine.admit_byte, "ns"),
             ("page read, a page", engine.admit_page, "ns"),
             ("slotted page read, a row", engine.admit_slotted_row, "ns"),

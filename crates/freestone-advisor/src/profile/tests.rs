@@ -63,3 +63,19 @@ fn kernels_lie_between_those_of_the_nearest_parameters() {
     assert!(of(10.0) < of(20.0) && of(20.0) < of(48.0) && of(48.0) < of(60.0));
     assert_eq!(engine.kernel(Form::Slotted, Family::Rle, Operation::Decode, 1.0, 1.0), None);
 }
+
+#[test]
+fn a_pace_is_a_ratio_within_limits() {
+    assert_eq!(Pace::of(0.0, 100.0), Pace::SAME, "nobody looked");
+    assert_eq!(Pace::of(100.0, 0.0), Pace::SAME, "the profile does not know");
+    let slow = Pace::of(150.0, 100.0);
+    assert!((slow.ratio() - 1.5).abs() < 1e-9 && slow.beyond_caches() < slow.cached() && slow.cached() < slow.ratio());
+    assert!(Pace::of(50.0, 100.0).cached() < 1.0);
+    assert_eq!(Pace::of(1e9, 1.0), Pace::of(1e8, 1.0), "another machine's, or a hitch");
+    assert_eq!((slow.change(slow), slow.between(slow)), (0.0, slow));
+    let profile = Profile {
+        engine: EngineCosts { reference: Measured::exact(100.0), ..EngineCosts::default() },
+        ..Profile::assumed()
+    };
+    assert_eq!(profile.pace(150.0), slow);
+}
