@@ -8,7 +8,7 @@ use super::timing::Timing;
 use crate::error::{AdvisorError, Result};
 
 /// How often.
-const PASSES: usize = 5;
+const PASSES: usize = 4;
 
 /// What several passes of the same measurements find.
 pub fn several<T: Serialize + DeserializeOwned>(timing: &Timing, pass: impl FnMut() -> Result<T>) -> Result<T> {
@@ -18,7 +18,7 @@ pub fn several<T: Serialize + DeserializeOwned>(timing: &Timing, pass: impl FnMu
         .map_err(|error| AdvisorError::Invalid(format!("a measured cost is no number ({error}): calibrate again")))
 }
 
-/// The middle one of each figure, with the least low end and the greatest high end of all. An error where one is no number.
+/// The middle of each figure, with the least low end and the greatest high end of all. An error where one is no number.
 fn middle<T: Serialize + DeserializeOwned>(passes: &[T]) -> std::result::Result<T, serde_json::Error> {
     let values: Vec<Value> = passes.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?;
     serde_json::from_value(middle_of(&values.iter().collect::<Vec<_>>()))
@@ -49,7 +49,8 @@ fn figure(values: &[&Value]) -> Value {
         all
     };
     let (all, low, high) = (sorted("value"), sorted("low"), sorted("high"));
-    serde_json::json!({ "value": all[all.len() / 2], "low": low[0], "high": high[high.len() - 1] })
+    let middle = (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0;
+    serde_json::json!({ "value": middle, "low": low[0], "high": high[high.len() - 1] })
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Timing {
     /// The same for times held against the machine's pace, and in passes, each of which may be short.
     pub fn held_against(&self, steady: Arc<Steady>) -> Timing {
         Timing {
-            least: self.least.min(5),
+            least: self.least.min(3),
             most: self.most.min(15),
             budget: self.budget.min(Duration::from_millis(8)),
             steady: Some(steady),
