@@ -20,8 +20,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::Result;
 use crate::profile::{Hardware, Measured, Profile, Source, VERSION};
+pub use pace::Reference;
 use pace::Steady;
-pub use pace::{Reference, present_pace};
 use timing::Timing;
 
 /// How long calibration may take.

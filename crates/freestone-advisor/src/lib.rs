@@ -16,7 +16,7 @@ pub mod statistics;
 pub mod workload;
 
 pub use advice::{Advice, Options, advise, what_if};
-pub use calibrate::{CalibrateOptions, Effort, Reference, calibrate, present_pace};
+pub use calibrate::{CalibrateOptions, Effort, Reference, calibrate};
 pub use cost::{Cost, CostModel};
 pub use error::{AdvisorError, Result};
 pub use model::{ScanModel, Setting};

@@ -74,11 +74,14 @@ type KnownLayout = (Design, Arc<Layout>);
 /// Layouts that are kept.
 const LAYOUTS: usize = 16;
 
-/// Of what a prediction is made, in nanoseconds of one thread that does all of it, for reports and for finding errors.
+/// Of what a prediction is made, in nanoseconds of one thread that does all of it at the pace at which the profile was measured,
+/// for reports and for finding errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Parts {
     /// Waking other threads and waiting for them: what no thread takes off another.
     pub begin_ns: f64,
+    /// Reads of indexes before that.
+    pub begin_read_ns: f64,
     /// Opening, units, granules and zones.
     pub frame_ns: f64,
     pub filter_ns: f64,
@@ -181,13 +184,13 @@ impl ScanModel {
         let scans = self.setting.concurrent.max(1) as f64;
         let near = parts.processor_ns() - parts.memory_ns;
         let processor = near * self.pace.cached() + parts.memory_ns * self.pace.beyond_caches();
-        let outside = (parts.begin_ns + parts.fresh_ns * self.fresh_share()) * self.pace.cached();
-        let cpu = processor * share * self.crowd() + outside;
+        let begin = parts.begin_ns * self.pace.cached() + parts.begin_read_ns;
+        let cpu = begin + processor * share * self.crowd() + parts.fresh_ns * self.fresh_share();
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
         let waits = (parts.first_ns * FIRST_BATCH + parts.wait_ns * share) * scans;
         let (thread, busy) = (cpu + waits, parts.ahead_ns * scans);
-        let begin = FIRST_READ_NS * (parts.bytes_read / FIRST_READ_BYTES).min(1.0);
-        let total = thread.max(busy) + OVERLAP_LOSS * thread.min(busy) + begin;
+        let first = FIRST_READ_NS * (parts.bytes_read / FIRST_READ_BYTES).min(1.0);
+        let total = thread.max(busy) + OVERLAP_LOSS * thread.min(busy) + first;
         let (low, high) = self.interval(uncached);
         let ms = total / 1e6;
         Cost {
@@ -320,12 +323,10 @@ impl CostModel for ScanModel {
         let texts: f64 = statistics.columns.iter().filter(|c| c.is_text()).map(|c| c.width).sum();
         let values = statistics.columns.len() as f64;
         let threads = self.setting.threads.clamp(1, self.profile.host.cores.max(1)) as f64;
-        let encode =
-            rows * (values * engine.encode_value.value + texts * engine.encode_byte.value) * self.pace.cached()
-                / threads;
+        let encode = rows * (values * engine.encode_value.value + texts * engine.encode_byte.value) / threads;
         let sorted = if then.order.is_current() { 0.0 } else { values };
         let indexed: usize = then.indexes.iter().map(|index| index.columns.len() + 1).sum();
-        let sort = rows * (sorted + indexed as f64) * engine.sort_value.value * self.pace.cached() / threads;
+        let sort = rows * (sorted + indexed as f64) * engine.sort_value.value / threads;
         let on_disk = then.medium == MediumKind::Disk;
         let write = self.profile.hardware.disk.as_ref().filter(|_| on_disk).map_or(0.0, |d| d.write.value * then.bytes);
         let cpu_ms = read.cpu_ms + (encode + sort) / 1e6;

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calibrate::Reference;
 use crate::error::{AdvisorError, Result};
 pub use table::Row;
 
@@ -498,10 +499,18 @@ impl Profile {
         self.source == Source::Measured
     }
 
-    /// The machine's pace where the reference scan takes so many nanoseconds, held against what it took most of the time when the
-    /// profile was measured.
-    pub fn pace(&self, reference_ns: f64) -> Pace {
-        Pace::of(reference_ns, self.engine.reference.value)
+    /// The machine's pace where the reference scan takes so many nanoseconds in so many threads at the same time, held against
+    /// what it took when the profile was measured.
+    pub fn pace(&self, reference_ns: f64, threads: usize) -> Pace {
+        let beside = self.engine.crowd.at(threads.max(1) as f64).max(1.0);
+        Pace::of(reference_ns, self.engine.reference.value * beside)
+    }
+
+    /// The machine's pace at this moment, for scans in so many threads, of which those beyond its cores say nothing. Errors where
+    /// a table in memory cannot be scanned.
+    pub fn pace_now(&self, reference: &Reference, threads: usize) -> Result<Pace> {
+        let threads = threads.clamp(1, self.host.cores.max(1));
+        Ok(self.pace(reference.ns(threads)?, threads))
     }
 }
 

@@ -140,7 +140,7 @@ fn table_cases(
                 }
                 None => stored[at_design].measure(query, threads, reference)?,
             };
-            let pace = if arguments.no_pace { Pace::SAME } else { profile.pace(measured.reference_ns) };
+            let pace = if arguments.no_pace { Pace::SAME } else { profile.pace(measured.reference_ns, threads) };
             let model = model.clone().at_pace(pace);
             let layout = model.layout(design);
             let cost = model.query_on(&layout, &query.query);

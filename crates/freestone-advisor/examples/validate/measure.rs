@@ -33,7 +33,7 @@ pub struct Stored {
     bytes: u64,
 }
 
-/// Milliseconds of a query, its rows, the table's bytes, and the machine's pace where an earlier run found it.
+/// Milliseconds of a query, its rows, the table's bytes, and the machine's pace meanwhile.
 pub struct Measured {
     pub ms: f64,
     pub rows: u64,
@@ -127,7 +127,7 @@ impl Stored {
         Ok(self.open()?.1)
     }
 
-    /// Measures a query: the quickest tenth of several samples, as what disturbs them only adds; cold ones each by a store that
+    /// Measures a query: the quickest of several samples, as what disturbs them only adds; cold ones each by a store that
     /// was just opened.
     pub fn measure(&self, query: &RandomQuery, threads: usize, reference: &Reference) -> Result<Measured, Failure> {
         let mut samples = vec![];
@@ -155,11 +155,9 @@ impl Stored {
             }
         }
         // Those in which the machine's pace changed count if there are no others.
-        let steady = samples.iter().filter(|s| s.change < STEADY).count();
-        let last = if steady > 0 { STEADY } else { f64::INFINITY };
-        samples.retain(|s| s.change < last);
-        samples.sort_by(|a, b| a.ms.total_cmp(&b.ms));
-        Ok(samples.swap_remove(samples.len() / 10))
+        let order =
+            |a: &Measured, b: &Measured| (a.change >= STEADY).cmp(&(b.change >= STEADY)).then(a.ms.total_cmp(&b.ms));
+        Ok(samples.into_iter().min_by(order).ok_or("no sample was taken")?)
     }
 
     /// The quickest of some runs, between two of the reference scan.

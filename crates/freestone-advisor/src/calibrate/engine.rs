@@ -13,7 +13,7 @@ use super::pages;
 use super::passes;
 use super::scans::{Bench, GRANULE, Named, UNIT_ROWS, between};
 use super::tables::{self, Random, SELECTOR, Subject};
-use super::timing::{Timing, quicker_half};
+use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::{Curve, EngineCosts, Family, Form, Kernel, Measured, Operation};
 
@@ -99,20 +99,17 @@ fn tuples(known: EngineCosts, form: Form, page: &str, timing: &Timing) -> Result
 /// milliseconds for that; the quicker half is what counts.
 fn beginning(timing: &Timing) -> Measured {
     const STEPS: u64 = 100_000;
-    let rounds = if timing.is_quick() { 10 } else { 200 };
+    let most = if timing.is_quick() { timing.most } else { 200 };
+    let timing = Timing { most, budget: 4 * timing.budget, ..timing.clone() };
     let work = || _ = std::hint::black_box((0..STEPS).fold(1u64, |x, step| std::hint::black_box(x ^ step)));
-    let alone = timing.measure(work);
-    let mut samples = vec![];
-    for _ in 0..rounds {
-        let start = std::time::Instant::now();
+    let both = timing.measure(|| {
         std::thread::scope(|scope| {
             let other = scope.spawn(work);
             work();
             _ = other.join();
         });
-        samples.push((start.elapsed().as_nanos() as f64 - alone.value).max(0.0));
-    }
-    quicker_half(samples)
+    });
+    both.minus(timing.measure(work))
 }
 
 /// What a subject is in slotted tuples, where only its type counts.

@@ -2,7 +2,7 @@
 //! they share, a core's other thread or its caches; what is measured in one moment is held against the next by what this scan
 //! takes in both.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use freestone_store::scan::{ScanRequest, units};
@@ -11,13 +11,11 @@ use super::Effort;
 use super::pages;
 use super::scans::{Bench, UNIT_ROWS};
 use crate::error::Result;
-use crate::profile::{Measured, Pace, Profile};
+use crate::profile::{Measured, Pace};
 
 const COLUMNS: usize = 8;
 const ROWS: usize = 32 << 10;
 const BITS: u32 = 20;
-/// Looks at what it takes, of which the middle one counts.
-const LOOKS: usize = 9;
 
 /// The scan's tables, one of columns and one of tuples.
 pub struct Reference {
@@ -34,7 +32,7 @@ impl Reference {
     }
 
     /// All of it once, in the thread that calls.
-    pub(super) fn run(&self) -> Result<()> {
+    fn run(&self) -> Result<()> {
         self.benches.iter().try_for_each(|bench| bench.run(&self.request, &units(&bench.table, UNIT_ROWS)))
     }
 
@@ -42,16 +40,20 @@ impl Reference {
     /// what each would take, did they share their work evenly. What they say of a machine:
     /// [`Profile::pace`](crate::Profile::pace).
     pub fn ns(&self, threads: usize) -> Result<f64> {
+        let barrier = Barrier::new(threads.max(1));
         let timed = || -> Result<f64> {
             let start = Instant::now();
             self.run()?;
             Ok(start.elapsed().as_nanos() as f64)
         };
-        // A hitch is no pace.
-        let quicker = || -> Result<f64> { Ok(timed()?.min(timed()?)) };
+        let work = || -> Result<f64> {
+            barrier.wait();
+            // A hitch is no pace.
+            Ok(timed()?.min(timed()?))
+        };
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(quicker)).collect();
-            let mut rate = 1.0 / quicker()?;
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut rate = 1.0 / work()?;
             for other in others {
                 rate += 1.0 / other.join().expect("no thread of the measurement panics")?;
             }
@@ -60,27 +62,16 @@ impl Reference {
     }
 }
 
-/// The machine's pace at present, for scans of so many threads; finding out takes some 50 ms. A profile that was not measured
-/// has none. Errors where tables in memory cannot be made.
-pub fn present_pace(profile: &Profile, threads: usize) -> Result<Pace> {
-    if !profile.is_measured() {
-        return Ok(Pace::SAME);
-    }
-    let reference = Reference::new()?;
-    let seen = (0..LOOKS).map(|_| reference.ns(threads)).collect::<Result<Vec<_>>>()?;
-    Ok(profile.pace(Measured::of(&seen).value))
-}
-
 /// The machine's pace while others of its figures are measured.
 pub struct Steady {
     reference: Reference,
-    /// What the reference scan takes most of the time.
+    /// What the reference scan took in the middle of a second, before anything else was held against it.
     level_ns: f64,
     seen: Mutex<Vec<f64>>,
 }
 
 impl Steady {
-    /// Looks for a second what the scan takes most of the time.
+    /// Looks for a second what the scan takes.
     pub fn new(effort: Effort) -> Result<Steady> {
         let (looks, pause) = if effort == Effort::Quick { (3, 0) } else { (20, 50) };
         let reference = Reference::new()?;
@@ -100,7 +91,7 @@ impl Steady {
         Pace::of(ns, self.level_ns)
     }
 
-    /// What the scan took most of the time, and the least and the most of nine in ten times.
+    /// What figures are held against, and the least and the most of nine in ten looks since.
     pub fn level(&self) -> Measured {
         let all = Measured::of(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));
         Measured { value: self.level_ns, low: all.low.min(self.level_ns), high: all.high.max(self.level_ns) }

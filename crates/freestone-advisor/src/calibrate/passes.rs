@@ -32,6 +32,11 @@ fn middle_of(values: &[&Value]) -> Value {
             let member = |name: &String| (name.clone(), in_all(values, |value| value.get(name)));
             Value::Object(first.keys().map(member).collect::<Map<_, _>>())
         }
+        Value::Number(_) => {
+            let mut all: Vec<f64> = values.iter().filter_map(|value| value.as_f64()).collect();
+            all.sort_by(f64::total_cmp);
+            serde_json::json!(middle_number(&all))
+        }
         Value::Array(first) => (0..first.len()).map(|at| in_all(values, |value| value.get(at))).collect(),
         other => other.clone(),
     }
@@ -49,8 +54,12 @@ fn figure(values: &[&Value]) -> Value {
         all
     };
     let (all, low, high) = (sorted("value"), sorted("low"), sorted("high"));
-    let middle = (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0;
-    serde_json::json!({ "value": middle, "low": low[0], "high": high[high.len() - 1] })
+    serde_json::json!({ "value": middle_number(&all), "low": low[0], "high": high[high.len() - 1] })
+}
+
+/// Of sorted numbers, of which there is one at least.
+fn middle_number(sorted: &[f64]) -> f64 {
+    (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }
 
 #[cfg(test)]
@@ -69,5 +78,8 @@ mod tests {
         assert_eq!(found.scan, Measured { value: 11.0, low: 9.0, high: 110.00000000000001 });
         assert_eq!(found.select.at(0.1), 11.0);
         assert_eq!(middle(&[pass(10.0)]).expect("figures"), pass(10.0));
+        let even = middle(&[pass(10.0), pass(100.0), pass(20.0), pass(12.0)]).expect("figures");
+        assert_eq!(even.scan.value, 16.0);
+        assert_eq!(middle(&[3.0, 9.0, 4.0]).expect("numbers"), 4.0, "numbers without an interval too");
     }
 }

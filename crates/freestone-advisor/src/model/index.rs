@@ -109,7 +109,7 @@ impl ScanModel {
             let open = |(index, _): &(&IndexGeometry, Named)| {
                 disk.read_ns(END_BYTES, 1.0) + disk.read_ns(index.page_bytes, 1.0)
             };
-            parts.begin_ns += uncached * segments * candidates.iter().map(open).sum::<f64>();
+            parts.begin_read_ns += uncached * segments * candidates.iter().map(open).sum::<f64>();
         }
         let best = candidates.into_iter().min_by(|(_, a), (_, b)| (a.named + a.open).total_cmp(&(b.named + b.open)));
         let Some((index, named)) = best else { return };
@@ -123,7 +123,7 @@ impl ScanModel {
         if let Some(disk) = disk {
             let read = disk.read_ns(index.page_bytes, 1.0)
                 + (named.pages - 1.0).max(0.0) * disk.read_ns(index.page_bytes, named.pages.clamp(1.0, DEPTH));
-            parts.begin_ns += uncached * read;
+            parts.begin_read_ns += uncached * read;
             parts.bytes_read += uncached * named.pages * index.page_bytes;
         }
         let runs =

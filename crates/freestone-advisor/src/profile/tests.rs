@@ -77,5 +77,8 @@ fn a_pace_is_a_ratio_within_limits() {
         engine: EngineCosts { reference: Measured::exact(100.0), ..EngineCosts::default() },
         ..Profile::assumed()
     };
-    assert_eq!(profile.pace(150.0), slow);
+    assert_eq!(profile.pace(150.0, 1), slow);
+    let crowd = Curve::of(&[(1.0, 1.0), (2.0, 1.5)]);
+    let beside = Profile { engine: EngineCosts { crowd, ..profile.engine.clone() }, ..profile };
+    assert_eq!(beside.pace(150.0, 2), Pace::SAME, "two threads take each other as long when nothing is slow");
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use freestone_advisor::advice::{Advice, Existing, MeasuredQuery, Measurement};
-use freestone_advisor::{CostModel, PredicateForm, Query, QueryPredicate, TableStatistics, Workload};
+use freestone_advisor::profile::Pace;
+use freestone_advisor::{CostModel, PredicateForm, Query, QueryPredicate, Reference, TableStatistics, Workload};
 use freestone_codec::Predicate;
 use freestone_store::cluster::{CodeFilter, DimensionPath, keys_of};
 use freestone_store::design::Design;
@@ -93,7 +94,12 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
     let trials: Vec<Trial> = designs.iter().map(build).collect::<Result<_>>()?;
     let mut measurements: Vec<Measurement> =
         designs.iter().map(|design| Measurement { design: (*design).clone(), queries: vec![] }).collect();
+    let profile = &judged.sample_model.profile;
+    let reference = profile.is_measured().then(Reference::new).transpose()?;
     for (at, (query, is_tried)) in workload.queries.iter().zip(heaviest(judged, workload)).enumerate() {
+        // What is predicted is held against trials of this moment.
+        let pace = reference.as_ref().map(|reference| profile.pace_now(reference, judged.threads)).transpose()?;
+        let model = judged.sample_model.clone().at_pace(pace.unwrap_or(Pace::SAME));
         let request = if is_tried { judged.work.request(at, query, &rows)? } else { None };
         let times = request.map(|request| {
             let requests = designs.iter().zip(&trials).map(|(design, trial)| {
@@ -104,7 +110,7 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
         });
         let times = times.transpose()?;
         for (at, measurement) in measurements.iter_mut().enumerate() {
-            let predicted_ms = judged.sample_model.query(designs[at], query).ms;
+            let predicted_ms = model.query(designs[at], query).ms;
             let measured = times.as_ref().map(|times| times[at]);
             measurement.queries.push(measured.map(|Time { ms, noise_ms }| MeasuredQuery {
                 ms,

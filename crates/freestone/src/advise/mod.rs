@@ -11,8 +11,7 @@ mod workload;
 use std::sync::Arc;
 
 use freestone_advisor::advice::Existing;
-use freestone_advisor::profile::Pace;
-use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, Workload, advice, present_pace};
+use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, Workload, advice};
 use freestone_store::design::Design;
 use freestone_store::{Snapshot, StoreError, Table};
 
@@ -47,8 +46,6 @@ impl Default for AdviseOptions {
     }
 }
 
-/// Logarithm of a pace that is worth a word.
-const OTHER_PACE: f64 = 0.26;
 /// Rows that row filters are tried on.
 const FILTER_ROWS: usize = 8192;
 
@@ -63,7 +60,6 @@ pub(crate) struct Judged<'a> {
     /// Of the tables that foreign keys lead to.
     snapshot: Arc<Snapshot>,
     threads: usize,
-    pace: Pace,
     /// The table's copies, also those that queries do not read.
     copies: Vec<Existing>,
 }
@@ -86,9 +82,7 @@ impl<'a> Judged<'a> {
         let cache_bytes = database.options().cache_bytes as f64;
         let cached = (cache_bytes / table.bytes().max(1) as f64).min(1.0);
         let profile = Arc::new(profile()?);
-        // Trials are measured at the machine's pace of this moment.
-        let pace = present_pace(&profile, threads)?;
-        let model_of = |of, setting: Setting| ScanModel::new(Arc::new(of), profile.clone(), setting).at_pace(pace);
+        let model_of = |of, setting: Setting| ScanModel::new(Arc::new(of), profile.clone(), setting);
         let (mut of_table, mut of_sample) =
             (sample.statistics(table, table.rows())?, sample.statistics(table, sample.rows as u64)?);
         of_table.look_at(table)?;
@@ -112,7 +106,7 @@ impl<'a> Judged<'a> {
         let model = model_of(of_table, Setting { cached, cache_bytes, ..Setting::hot(threads) });
         let setting = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
         let sample_model = model_of(of_sample, setting);
-        Ok(Judged { table, work, sample, model, sample_model, pace, snapshot, threads, copies })
+        Ok(Judged { table, work, sample, model, sample_model, snapshot, threads, copies })
     }
 
     /// Whether pages come from the medium: then trials are cold.
@@ -137,9 +131,6 @@ impl<'a> Judged<'a> {
         }
         if !self.model.profile.is_measured() {
             advice.reason.push_str("; the machine is not calibrated (CALIBRATE), its costs are assumed");
-        } else if self.pace.change(Pace::SAME) > OTHER_PACE {
-            let text = format!("; scans take {:.1} times as long as when it was calibrated", self.pace.ratio());
-            advice.reason.push_str(&text);
         }
         Ok(advice)
     }
