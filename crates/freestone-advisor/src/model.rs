@@ -240,7 +240,7 @@ impl ScanModel {
     fn crowd(&self) -> f64 {
         let wanted = self.all_threads();
         let cores = self.profile.host.cores.max(1) as f64;
-        self.profile.engine.crowd.at(wanted.min(cores)).max(1.0) * (wanted / cores).max(1.0)
+        self.profile.engine.beside(wanted.min(cores)) * (wanted / cores).max(1.0)
     }
 
     /// Share of a query's pages that come from the medium.

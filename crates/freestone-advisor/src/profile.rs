@@ -47,6 +47,8 @@ impl Pace {
     /// which the reference scan took between 0.37 and 0.7 ms.
     const SENSITIVITY: f64 = 0.9;
     const BEYOND_CACHES: f64 = 0.5;
+    /// The logarithm of a change that counts.
+    const STEADY: f64 = 0.15;
 
     /// The same where either is not known (0).
     pub fn of(reference_ns: f64, then_ns: f64) -> Pace {
@@ -57,6 +59,11 @@ impl Pace {
     /// The logarithm of how much it changed.
     pub fn change(self, other: Pace) -> f64 {
         (self.0 / other.0).ln().abs()
+    }
+
+    /// Whether it is as good as the same.
+    pub fn is_near(self, other: Pace) -> bool {
+        self.change(other) < Pace::STEADY
     }
 
     pub fn between(self, other: Pace) -> Pace {
@@ -448,6 +455,11 @@ impl PageCost {
 }
 
 impl EngineCosts {
+    /// How much longer a thread takes while so many scan, itself included.
+    pub fn beside(&self, threads: f64) -> f64 {
+        self.crowd.at(threads).max(1.0)
+    }
+
     /// The kernel's value at `x`, between those of the family with the nearest parameters. `None` if the family was not
     /// measured in this form.
     pub fn kernel(&self, form: Form, family: Family, operation: Operation, parameter: f64, x: f64) -> Option<f64> {
@@ -502,8 +514,7 @@ impl Profile {
     /// The machine's pace where the reference scan takes so many nanoseconds in so many threads at the same time, held against
     /// what it took when the profile was measured.
     pub fn pace(&self, reference_ns: f64, threads: usize) -> Pace {
-        let beside = self.engine.crowd.at(threads.max(1) as f64).max(1.0);
-        Pace::of(reference_ns, self.engine.reference.value * beside)
+        Pace::of(reference_ns, self.engine.reference.value * self.engine.beside(threads.max(1) as f64))
     }
 
     /// The machine's pace at this moment, for scans in so many threads, of which those beyond its cores say nothing. Errors where

@@ -4,11 +4,11 @@
 //! [--csv] [--plot FILE.svg] [--measured FILE] [--no-pace]`
 //!
 //! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
-//! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. The machine's pace, by
-//! calibration's reference scan before and after each query, is part of the prediction; `--no-pace` leaves it out. With `--cold`
-//! pages are read from a disk around the system's cache by a store that was just opened. With `--measured` times are those that
-//! an earlier run with the same seed, tables, threads and medium printed by `--csv`: two models are held against the same
-//! measurements.
+//! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. The machine's
+//! pace, by calibration's reference scan before and after each query, is part of the prediction; `--no-pace` leaves it out. The
+//! parts are at the pace at which the profile was measured. With `--cold` pages are read from a disk around the system's cache by
+//! a store that was just opened. With `--measured` times are those that an earlier run with the same seed, tables, threads and
+//! medium printed by `--csv`: two models are held against the same measurements.
 
 mod cases;
 mod measure;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use freestone_advisor::Reference;
+use freestone_advisor::profile::Pace;
 use freestone_advisor::workload::Output;
 use freestone_store::design::Design;
 use freestone_store::media::{DirectMode, DiskOptions};
@@ -23,8 +24,6 @@ const LEAST: usize = 3;
 const MOST: usize = 9;
 const BUDGET: Duration = Duration::from_millis(40);
 const RUNS: usize = 8;
-/// What a change of the machine's pace is.
-const STEADY: f64 = 0.15;
 
 /// A table in one design: in memory, or in a folder on a disk.
 pub struct Stored {
@@ -40,8 +39,8 @@ pub struct Measured {
     pub bytes: f64,
     /// Nanoseconds of the reference scan before and after it, on average; 0 of an earlier run that did not look.
     pub reference_ns: f64,
-    /// Logarithm of how that changed meanwhile.
-    change: f64,
+    /// Whether it was the same before and after.
+    is_steady: bool,
 }
 
 /// Table, query and threads of each case of an earlier run; and what it measured.
@@ -64,7 +63,7 @@ pub fn earlier(csv: &str) -> Earlier<'_> {
                 rows: number(4)? as u64,
                 bytes: number(5)?,
                 reference_ns: number(6).unwrap_or(0.0),
-                change: 0.0,
+                is_steady: true,
             },
         ))
     }))
@@ -155,8 +154,7 @@ impl Stored {
             }
         }
         // Those in which the machine's pace changed count if there are no others.
-        let order =
-            |a: &Measured, b: &Measured| (a.change >= STEADY).cmp(&(b.change >= STEADY)).then(a.ms.total_cmp(&b.ms));
+        let order = |a: &Measured, b: &Measured| b.is_steady.cmp(&a.is_steady).then(a.ms.total_cmp(&b.ms));
         Ok(samples.into_iter().min_by(order).ok_or("no sample was taken")?)
     }
 
@@ -175,8 +173,8 @@ impl Stored {
             (ms, rows) = (ms.min(taken), found);
         }
         let after = reference.ns(threads)?;
-        let (reference_ns, change) = ((before + after) / 2.0, (before / after).ln().abs());
-        Ok(Measured { ms, rows, bytes: self.bytes as f64, reference_ns, change })
+        let (reference_ns, is_steady) = ((before + after) / 2.0, Pace::of(before, after).is_near(Pace::SAME));
+        Ok(Measured { ms, rows, bytes: self.bytes as f64, reference_ns, is_steady })
     }
 }
 

@@ -37,7 +37,7 @@ pub fn print_csv(cases: &[Case]) {
     for c in cases {
         let p = &c.parts;
         let times = [
-            p.begin_ns,
+            p.begin_ns + p.begin_read_ns,
             p.frame_ns,
             p.filter_ns,
             p.select_ns,

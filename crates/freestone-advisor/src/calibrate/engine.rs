@@ -52,10 +52,11 @@ fn chunks(known: EngineCosts, timing: &Timing) -> Result<EngineCosts> {
     let rows = if timing.is_quick() { 16 << 10 } else { 128 << 10 };
     let subjects = tables::chunks(rows);
     let few = rows.min(32 << 10);
-    let of_few = |options: &[(&str, &str)]| bench_of(few, &tables::chunks(few), options);
+    let of_few = tables::chunks(few);
     let bench = bench_of(rows, &subjects, &[("design", "column")])?;
     let one = Bench::new(&[tables::selector(GRANULE as usize)], &[("design", "column")], true)?;
-    let (small, large) = (of_few(&[("design", "column"), ("page_size", "4KiB")])?, of_few(&[("design", "column")])?);
+    let small = bench_of(few, &of_few, &[("design", "column"), ("page_size", "4KiB")])?;
+    let large = bench_of(few, &of_few, &[("design", "column")])?;
     passes::several(timing, || {
         let mut costs = known.clone();
         frame(&mut costs, &one, &bench, timing)?;
@@ -146,7 +147,7 @@ fn passing(share: f64) -> ColumnPredicate {
     between(0, low, low + count - 1)
 }
 
-/// What granules, zones, batches and lists cost, whatever is in them.
+/// What granules, zones, batches and lists cost, whatever is in them; `one` has one granule.
 fn frame(costs: &mut EngineCosts, one: &Bench, bench: &Bench, timing: &Timing) -> Result<()> {
     let granules = bench.granules();
     let nothing = bench.scan(&[], &[], timing)?;

@@ -8,10 +8,8 @@ use super::Effort;
 use super::pace::Steady;
 use crate::profile::{Measured, Pace};
 
-/// Times that something is measured before its steadiest result counts, and what is steady: the logarithm of how the machine's
-/// pace changed meanwhile.
+/// Times that something is measured before the result counts during which the machine's pace changed least.
 const ATTEMPTS: usize = 3;
-const STEADY: f64 = 0.15;
 
 /// How often, and how long.
 #[derive(Clone)]
@@ -43,13 +41,7 @@ impl Timing {
         if self.is_quick() {
             return self.clone();
         }
-        Timing {
-            least: self.least.min(3),
-            most: self.most.min(15),
-            budget: self.budget.min(Duration::from_millis(8)),
-            steady: Some(steady),
-            ..self.clone()
-        }
+        Timing { least: 3, most: 15, budget: Duration::from_millis(8), steady: Some(steady), ..self.clone() }
     }
 
     /// The same for what waits for memory.
@@ -79,7 +71,7 @@ impl Timing {
         for _ in 0..ATTEMPTS {
             let (before, found, after) = (steady.pace(), self.once(&mut work)?, steady.pace());
             attempts.push((before.change(after), found.scaled(1.0 / self.factor(before.between(after)))));
-            if before.change(after) < STEADY {
+            if before.is_near(after) {
                 break;
             }
         }
@@ -104,7 +96,7 @@ impl Timing {
 }
 
 /// The median and spread of the quicker half: what else runs on the machine only adds, and would be taken for what is measured.
-pub fn quicker_half(mut samples: Vec<f64>) -> Measured {
+fn quicker_half(mut samples: Vec<f64>) -> Measured {
     samples.sort_by(f64::total_cmp);
     samples.truncate(samples.len().div_ceil(2));
     Measured::of(&samples)

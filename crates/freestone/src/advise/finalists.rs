@@ -97,26 +97,23 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
     let profile = &judged.sample_model.profile;
     let reference = profile.is_measured().then(Reference::new).transpose()?;
     for (at, (query, is_tried)) in workload.queries.iter().zip(heaviest(judged, workload)).enumerate() {
+        let request = if is_tried { judged.work.request(at, query, &rows)? } else { None };
+        let Some(request) = request else {
+            measurements.iter_mut().for_each(|measurement| measurement.queries.push(None));
+            continue;
+        };
+        let requests = designs.iter().zip(&trials).map(|(design, trial)| {
+            let codes = paths.code_filters(design, trial, query, &rows)?;
+            Ok(Arc::new(ScanRequest { codes, ..request.clone() }))
+        });
+        let requests = requests.collect::<Result<Vec<_>>>()?;
         // What is predicted is held against trials of this moment.
         let pace = reference.as_ref().map(|reference| profile.pace_now(reference, judged.threads)).transpose()?;
         let model = judged.sample_model.clone().at_pace(pace.unwrap_or(Pace::SAME));
-        let request = if is_tried { judged.work.request(at, query, &rows)? } else { None };
-        let times = request.map(|request| {
-            let requests = designs.iter().zip(&trials).map(|(design, trial)| {
-                let codes = paths.code_filters(design, trial, query, &rows)?;
-                Ok(Arc::new(ScanRequest { codes, ..request.clone() }))
-            });
-            trial::times(&trials, &requests.collect::<Result<Vec<_>>>()?)
-        });
-        let times = times.transpose()?;
-        for (at, measurement) in measurements.iter_mut().enumerate() {
-            let predicted_ms = model.query(designs[at], query).ms;
-            let measured = times.as_ref().map(|times| times[at]);
-            measurement.queries.push(measured.map(|Time { ms, noise_ms }| MeasuredQuery {
-                ms,
-                noise_ms,
-                predicted_ms: Some(predicted_ms),
-            }));
+        let times = trial::times(&trials, &requests)?;
+        for ((design, measurement), Time { ms, noise_ms }) in designs.iter().zip(&mut measurements).zip(times) {
+            let predicted_ms = Some(model.query(design, query).ms);
+            measurement.queries.push(Some(MeasuredQuery { ms, noise_ms, predicted_ms }));
         }
     }
     Ok(measurements)
