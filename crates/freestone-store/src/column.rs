@@ -469,14 +469,21 @@ impl ColumnBuffer {
         }
     }
 
+    /// What was decoded of `Utf8` or `Binary`, and which are NULL; an error if what should be text is not UTF-8, and for other
+    /// types.
+    pub fn finish_texts(self) -> Result<(Texts, Option<NullBuffer>), String> {
+        let Decoded::Texts(texts) = self.decoded else { return Err(format!("no strings, but {}", self.data_type)) };
+        if self.data_type == DataType::Utf8 && !are_utf8(&texts) {
+            return Err("strings that are not UTF-8".into());
+        }
+        let nulls = nulls_of(self.validity, texts.len());
+        Ok((texts, nulls))
+    }
+
     /// The Arrow array of what was decoded; an error if string data is not UTF-8.
     pub fn finish(self) -> Result<ArrayRef, String> {
         let len = self.len();
-        let nulls = (!self.validity.is_empty()).then(|| {
-            let bits = BooleanBuffer::new(Buffer::from_vec(self.validity), 0, len);
-            NullBuffer::new(bits)
-        });
-        let nulls = nulls.filter(|n| n.null_count() > 0);
+        let nulls = nulls_of(self.validity, len);
         fn primitive<T: ArrowPrimitiveType>(v: Vec<T::Native>, nulls: Option<NullBuffer>, t: &DataType) -> ArrayRef {
             Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(v), nulls).with_data_type(t.clone()))
         }
@@ -528,6 +535,12 @@ impl ColumnBuffer {
     }
 }
 
+/// NULLs, if there are any, by which of so many rows have a value: none of the words where all have.
+fn nulls_of(validity: Vec<u64>, len: usize) -> Option<NullBuffer> {
+    let nulls = (!validity.is_empty()).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(validity), 0, len)));
+    nulls.filter(|nulls| nulls.null_count() > 0)
+}
+
 fn view_parts(mut views: Views) -> (ScalarBuffer<u128>, Vec<Buffer>) {
     views.seal();
     let buffers = views.buffers.into_iter().map(shared_buffer).collect();
@@ -545,8 +558,21 @@ fn shared_buffer(bytes: Arc<Vec<u8>>) -> Buffer {
 }
 
 fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
+    let (is_ascii, len) = (texts.data.is_ascii(), texts.len());
     let (offsets, data) = (OffsetBuffer::new(ScalarBuffer::from(texts.offsets)), Buffer::from_vec(texts.data));
+    let is_whole = offsets.last().is_some_and(|end| *end as usize <= data.len());
+    if is_ascii && is_whole && nulls.as_ref().is_none_or(|nulls| nulls.len() == len) {
+        // SAFETY: the offsets have just been found to rise up to the end of the data at most, whose bytes are all ASCII, which
+        // is UTF-8 wherever it is cut; there is a bit for each string in `nulls`.
+        return Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, data, nulls) }));
+    }
     Ok(Arc::new(StringArray::try_new(offsets, data, nulls).map_err(|e| e.to_string())?))
+}
+
+/// Whether the strings are text, each by itself.
+fn are_utf8(texts: &Texts) -> bool {
+    let at_boundary = |text: &str| texts.offsets.iter().all(|at| text.is_char_boundary(*at as usize));
+    texts.data.is_ascii() || std::str::from_utf8(&texts.data).is_ok_and(at_boundary)
 }
 
 fn string_views(views: Views, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
@@ -605,5 +631,48 @@ pub fn display_int(value: i128, data_type: &DataType) -> String {
             time.map_or_else(|| value.to_string(), |t| t.to_string())
         }
         _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(data_type: &DataType, offsets: &[i32], data: &[u8]) -> ColumnBuffer {
+        let mut column = ColumnBuffer::new(data_type);
+        column.decoded = Decoded::Texts(Texts { offsets: offsets.to_vec(), data: data.to_vec() });
+        column
+    }
+
+    #[test]
+    fn strings_are_text_each_by_itself() {
+        let whole = "aßc".as_bytes();
+        for (offsets, data, is_text) in [
+            (&[0, 1, 3][..], &b"abc"[..], true),
+            (&[0, 1, 3, 4], whole, true),
+            (&[0, 1, 2, 4], whole, false),
+            (&[0, 1, 3], b"a\xFFc", false),
+            (&[0], b"", true),
+        ] {
+            let array = column(&DataType::Utf8, offsets, data).finish();
+            let texts = column(&DataType::Utf8, offsets, data).finish_texts();
+            assert_eq!((array.is_ok(), texts.is_ok()), (is_text, is_text), "{offsets:?} of {data:?}");
+            assert!(column(&DataType::Binary, offsets, data).finish_texts().is_ok());
+            if let (Ok(array), Ok((texts, nulls))) = (array, texts) {
+                array.to_data().validate_full().expect("a valid array");
+                assert_eq!((array.len(), nulls), (texts.len(), None));
+            }
+        }
+        assert!(column(&DataType::Utf8, &[0, 5], b"abcd").finish().is_err(), "beyond the end");
+        assert!(ColumnBuffer::new(&DataType::Int64).finish_texts().is_err());
+    }
+
+    #[test]
+    fn nulls_of_strings_come_with_them() {
+        let mut texts = column(&DataType::Utf8, &[0, 1, 1, 2], b"ab");
+        texts.validity(0, 3, |words, _| words[0] = 0b101);
+        let (_, nulls) = texts.finish_texts().expect("text");
+        let nulls = nulls.expect("a NULL");
+        assert_eq!((nulls.null_count(), nulls.is_null(1)), (1, true));
     }
 }

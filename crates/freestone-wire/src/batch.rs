@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};
-use freestone_codec::{Chunk, Shared};
+use freestone_codec::{Chunk, CodecError, Shared, Texts};
 use freestone_store::column::ColumnBuffer;
 use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
@@ -264,11 +265,13 @@ impl StoredColumn {
         if !is_text(&self.data_type) {
             return bytes.len();
         }
-        let shared = self.shared.as_ref().map(|shared| &shared.shared);
         // What cannot be read is found when it is decoded.
-        let text_bytes =
-            Chunk::parse(bytes, kind(&self.data_type), shared).map_or(usize::MAX, |chunk| chunk.block_bytes());
+        let text_bytes = self.chunk(piece).map_or(usize::MAX, |chunk| chunk.block_bytes());
         bytes.len().max(text_bytes.div_ceil(DECODED_RATIO))
+    }
+
+    fn chunk<'p>(&'p self, piece: &'p StoredPiece) -> Result<Chunk<'p>, CodecError> {
+        Chunk::parse(piece.bytes(), kind(&self.data_type), self.shared.as_ref().map(|shared| &shared.shared))
     }
 
     /// The chunks that hold some of `rows`: each with the row that its part begins at, and the rows that are meant.
@@ -282,6 +285,11 @@ impl StoredColumn {
         })
     }
 
+    /// Whether some of the rows may be NULL: what cannot be read is found when it is decoded.
+    pub(crate) fn may_be_null(&self, rows: &Range<usize>) -> bool {
+        self.pieces_in(rows.clone()).any(|(piece, ..)| self.chunk(piece).map_or(true, |chunk| chunk.has_nulls()))
+    }
+
     /// Some of the rows of column number `at`, as an array of those that batches have.
     fn decoded(&self, at: usize, rows: Range<usize>) -> Result<Column> {
         self.decode(rows, Strings::Views).map(Column::Arrow).map_err(encode_error(at))
@@ -289,6 +297,15 @@ impl StoredColumn {
 
     /// An array of some of the rows.
     pub(crate) fn decode(&self, rows: Range<usize>, strings: Strings) -> Result<ArrayRef, String> {
+        column::finish(self.buffer(rows, strings)?)
+    }
+
+    /// Some of the rows of a column of strings, and which are NULL.
+    pub(crate) fn decode_texts(&self, rows: Range<usize>) -> Result<(Texts, Option<NullBuffer>), String> {
+        self.buffer(rows, Strings::Plain)?.finish_texts()
+    }
+
+    fn buffer(&self, rows: Range<usize>, strings: Strings) -> Result<ColumnBuffer, String> {
         let mut states = SharedStates::new();
         let shared = u32::from(self.shared.is_some());
         states.extend(self.shared.iter().map(|s| (1, SharedState::Codec(s.shared.clone()))));
@@ -297,6 +314,6 @@ impl StoredColumn {
         for (piece, _, span) in self.pieces_in(rows) {
             column::append_chunk(piece.bytes(), shared, span, &self.data_type, &mut decoder, &mut column)?;
         }
-        column::finish(column)
+        Ok(column)
     }
 }

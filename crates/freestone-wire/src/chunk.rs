@@ -39,8 +39,8 @@ pub const DECODED_RATIO: usize = 64;
 
 /// A chunk comes in at most so many frames.
 pub(crate) const PARTS_MAX: usize = 32;
-const HEAD_BYTES: usize = 16;
-const PIECE_BYTES: usize = 32;
+pub(crate) const HEAD_BYTES: usize = 16;
+pub(crate) const PIECE_BYTES: usize = 32;
 const FLAG_CONTINUES: u8 = 1;
 
 /// How many rows of such columns a chunk may have.
@@ -58,19 +58,19 @@ fn decoded_width(data_type: &DataType) -> usize {
 
 /// An entry of the directory.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
-    body: Body,
-    codec: ByteCodec,
-    continues: bool,
-    span: Span,
-    raw_bytes: usize,
+pub(crate) struct Piece {
+    pub body: Body,
+    pub codec: ByteCodec,
+    pub continues: bool,
+    pub span: Span,
+    pub raw_bytes: usize,
     /// In the payload.
-    offset: usize,
-    length: usize,
+    pub offset: usize,
+    pub length: usize,
 }
 
 impl Piece {
-    fn put(&self, column: usize, entry: &mut usize, out: &mut [u8]) {
+    pub fn put(&self, column: usize, entry: &mut usize, out: &mut [u8]) {
         let mut bytes = [0; PIECE_BYTES];
         bytes[..2].copy_from_slice(&(column as u16).to_le_bytes());
         bytes[2] = self.body.form as u8;
@@ -114,7 +114,7 @@ impl Piece {
 }
 
 /// Writes a chunk's head, behind room for a frame's header.
-fn put_head(out: &mut [u8], rows: usize, pieces: usize, first_row: u64) {
+pub(crate) fn put_head(out: &mut [u8], rows: usize, pieces: usize, first_row: u64) {
     put(out, HEADER_BYTES, &(rows as u32).to_le_bytes());
     put(out, HEADER_BYTES + 4, &(pieces as u32).to_le_bytes());
     put(out, HEADER_BYTES + 8, &first_row.to_le_bytes());

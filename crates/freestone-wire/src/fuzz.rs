@@ -9,6 +9,7 @@ use freestone_store::plain::Strings;
 
 use crate::auth::{ServerScram, UNBOUND, Verifier, user_of};
 use crate::chunk::decode;
+use crate::column::ALIGNMENT;
 use crate::frame::{HEADER_BYTES, Header, Message};
 use crate::incoming::Incoming;
 use crate::message::*;
@@ -70,7 +71,10 @@ pub fn exercise(bytes: &[u8]) {
     _ = crate::message::Header::parse(bytes).map(|header| schema_of(&header.columns));
     let mut incoming = Incoming::default();
     _ = Shared::parse(bytes).map(|part| incoming.add_state(part));
-    _ = exercise_chunk(bytes, &schema(), &mut incoming);
+    let schema = schema();
+    // The second goes on with what the first brought.
+    (0..2).for_each(|_| _ = exercise_chunk(bytes, &schema, &mut incoming));
+    _ = exercise_parts(bytes, bytes.len() / 2, &schema);
     if let Ok(text) = std::str::from_utf8(bytes) {
         _ = text.parse::<Verifier>();
         _ = crate::address::Address::parse(text);
@@ -80,25 +84,32 @@ pub fn exercise(bytes: &[u8]) {
     }
 }
 
+/// Reads a chunk that comes in one frame, in both layouts of strings.
 fn exercise_chunk(bytes: &[u8], schema: &SchemaRef, incoming: &mut Incoming) -> crate::Result<RecordBatch> {
     let chunk = incoming.receive(Buffer::from(bytes), schema, CHUNK_BYTES_MAX)?;
     let [views, plain] = [Strings::Views, Strings::Plain]
         .map(|strings| decode(&chunk, schema, strings, &incoming.states, CHUNK_BYTES_MAX));
     if let (Ok(views), Ok(plain)) = (&views, &plain) {
         let laid_out = Strings::Plain.batch(views.clone());
-        let strings =
-            [8, 9, 10].map(|at| laid_out.as_ref().is_ok_and(|laid_out| laid_out.column(at) == plain.column(at)));
-        assert_eq!((views.num_rows(), strings), (plain.num_rows(), [true; 3]), "the layouts hold the same strings");
+        assert!(laid_out.is_ok_and(|laid_out| laid_out == *plain), "the layouts hold the same rows");
     }
     views.and_then(|views| plain.map(|_| views))
+}
+
+/// The same in two frames, the first of them up to about `cut`.
+fn exercise_parts(bytes: &[u8], cut: usize, schema: &SchemaRef) -> crate::Result<RecordBatch> {
+    let (first, last) = bytes.split_at((cut / ALIGNMENT * ALIGNMENT).min(bytes.len()));
+    let mut incoming = Incoming::default();
+    incoming.add_part(Buffer::from(first))?;
+    exercise_chunk(last, schema, &mut incoming)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::batch::Batch;
-    use crate::chunk::{Job, Recipe, RowLimit};
-    use crate::column::{ByteCodec, Choice, Form, Plan};
+    use crate::chunk::{HEAD_BYTES, Job, PIECE_BYTES, Piece, Recipe, RowLimit, put_head};
+    use crate::column::{Body, ByteCodec, Choice, Form, Plan, Span};
     use arrow::array::*;
     use freestone_codec::{ColumnPlan, Encoding, Transform};
 
@@ -170,14 +181,56 @@ mod tests {
                 let bytes = payload(&batch, plan.clone(), codec);
                 let read = exercise_chunk(&bytes, &schema(), &mut Incoming::default());
                 assert_eq!(read.unwrap_or_else(|e| panic!("{plan:?} {codec:?}: {e}")), batch, "{plan:?} {codec:?}");
+                let cut = |cut| exercise_parts(&bytes, cut, &schema());
+                let directory = HEAD_BYTES + batch.num_columns() * PIECE_BYTES;
+                assert_eq!(cut(directory).unwrap_or_else(|e| panic!("{plan:?} {codec:?}: {e}")), batch);
+                assert!(cut(directory - 1).is_err(), "a directory in two frames");
                 for _ in 0..300 {
                     let mut damaged = bytes.clone();
-                    let place = if next(2) == 0 { next(16 + 13 * 32) } else { next(bytes.len()) };
+                    let place = if next(2) == 0 { next(directory) } else { next(bytes.len()) };
                     damaged[place] = next(256) as u8;
                     damaged.truncate(bytes.len() - next(4) / 3 * next(bytes.len()));
                     _ = exercise_chunk(&damaged, &schema(), &mut Incoming::default());
+                    _ = exercise_parts(&damaged, next(bytes.len()), &schema());
                 }
             }
+        }
+    }
+
+    /// A chunk of one column in one piece.
+    fn one_piece(rows: u32, body: Body, codec: ByteCodec, raw_bytes: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; HEADER_BYTES + HEAD_BYTES + PIECE_BYTES];
+        put_head(&mut out, rows as usize, 1, 0);
+        let (offset, span) = (HEAD_BYTES + PIECE_BYTES, Span { skip: 0, rows: rows as usize });
+        let piece = Piece { body, codec, continues: false, span, raw_bytes, offset, length: bytes.len() };
+        piece.put(0, &mut 0, &mut out);
+        [&out[HEADER_BYTES..], bytes].concat()
+    }
+
+    #[test]
+    fn strings_behind_offsets_read_back_and_wrong_offsets_are_errors() {
+        let column = Arc::new(Schema::new(vec![Field::new("c", DataType::Utf8View, true)]));
+        let read = |offsets: [i32; 4], texts: &[u8]| {
+            let bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).chain(texts.to_vec()).collect();
+            let payload = one_piece(3, Body::of(Form::Offsets), ByteCodec::None, bytes.len(), &bytes);
+            exercise_chunk(&payload, &column, &mut Incoming::default())
+        };
+        let texts = "ein längerer Text, nichts".as_bytes();
+        let end = texts.len() as i32;
+        let rows = read([0, 18, 18, end], texts).unwrap();
+        assert_eq!(rows.column(0).as_string_view().value(0), "ein längerer Text");
+        for (wrong, texts) in [
+            ([0, 18, 17, end], texts),
+            ([0, 18, 18, end + 1], texts),
+            ([0, 18, 18, end - 1], texts),
+            ([1, 18, 18, end], texts),
+            ([0, -1, 18, end], texts),
+            ([0, i32::MAX, i32::MIN, end], texts),
+            // Within a letter of two bytes, and behind bytes that are no text.
+            ([0, 6, 18, end], texts),
+            ([0, 1, 2, 3], &[b'a', 0xFF, b'b'][..]),
+        ] {
+            assert!(read(wrong, texts).is_err(), "{wrong:?}");
         }
     }
 
@@ -202,16 +255,12 @@ mod tests {
         let column = Arc::new(Schema::new(vec![Field::new("c", DataType::Utf8View, true)]));
         let zeros = vec![0u8; 60 << 20];
         let bomb = zstd::bulk::compress(&zeros, 1).unwrap();
-        let mut bytes = [rows.to_le_bytes(), 1u32.to_le_bytes(), [0; 4], [0; 4]].concat();
-        bytes.extend([0, 0, Form::Lengths as u8, ByteCodec::Zstd as u8, 1, 0, 1, 0]);
-        for number in [rows, 0, 0, zeros.len() as u32, 48, bomb.len() as u32] {
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes.extend(&bomb);
+        let body = Body { width: 1, ..Body::of(Form::Lengths) };
+        let bytes = one_piece(rows, body, ByteCodec::Zstd, zeros.len(), &bomb);
         let error = exercise_chunk(&bytes, &column, &mut Incoming::default()).unwrap_err();
         assert!(error.to_string().contains("are allowed"), "{error}");
         // The same with a length that is allowed and not true.
-        bytes[36..40].copy_from_slice(&(1u32 << 20).to_le_bytes());
+        let bytes = one_piece(rows, body, ByteCodec::Zstd, 1 << 20, &bomb);
         assert!(exercise_chunk(&bytes, &column, &mut Incoming::default()).is_err());
     }
 }

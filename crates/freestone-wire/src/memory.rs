@@ -8,6 +8,7 @@
 
 pub(crate) mod arena;
 mod descriptors;
+mod past_caches;
 pub(crate) mod ring;
 
 use std::fs::File;

@@ -4,16 +4,21 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ByteArrayType, DataType, ToByteSlice};
+use freestone_codec::Texts;
 use freestone_store::plain::Strings;
 
 use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, encode_error, put_head};
 use crate::batch::{Column, StoredColumn};
-use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Plan, Span, raw};
+use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Nulls, Plan, Span, raw};
 use crate::error::Result;
 use crate::frame::HEADER_BYTES;
 use crate::memory::arena::Region;
 use crate::types::{is_native, is_text};
+
+/// Numbers are decoded and written by so many bytes.
+const CACHED_BYTES: usize = 128 << 10;
 
 /// A region with a chunk in it, and the bytes that it takes.
 #[derive(Debug)]
@@ -37,6 +42,8 @@ pub(crate) enum Placing {
 enum Laid<'a> {
     /// Strings with offsets, or numbers.
     Array(ArrayRef),
+    /// Strings that were stored, and which are NULL.
+    Texts(Texts, Option<NullBuffer>),
     /// The body as other types travel.
     Bytes(Body, Vec<u8>),
     /// Numbers that are decoded when it is their turn, so that they are still in the cache when they are written.
@@ -89,7 +96,10 @@ impl Job {
         let plain = Plan::Plain { sentinel: false };
         Ok(match column {
             Column::Stored(stored) if !is_text(&stored.data_type) => Laid::Stored(stored),
-            Column::Stored(stored) => Laid::Array(stored.decode(self.rows.clone(), Strings::Plain)?),
+            Column::Stored(stored) => {
+                let (texts, nulls) = stored.decode_texts(self.rows.clone())?;
+                Laid::Texts(texts, nulls)
+            }
             Column::Arrow(array) => {
                 let array = array.slice(self.rows.start, self.rows.len());
                 match array.data_type() {
@@ -105,21 +115,41 @@ impl Job {
         })
     }
 
+    /// Writes numbers without NULLs, as many at a time as stay in the nearest cache in between. `None`: there may be NULLs,
+    /// whose mask comes first.
+    fn write_numbers(&self, stored: &StoredColumn, out: &mut Writer) -> Result<Option<Body>, String> {
+        let Some(width) = stored.data_type.primitive_width().filter(|_| !stored.may_be_null(&self.rows)) else {
+            return Ok(None);
+        };
+        let step = CACHED_BYTES / width;
+        for from in self.rows.clone().step_by(step) {
+            let array = stored.decode(from..(from + step).min(self.rows.end), Strings::Plain)?;
+            out.put(raw::values(&array.to_data()));
+        }
+        Ok(Some(Body::of(Form::Raw)))
+    }
+
     fn write(&self, laid: Laid<'_>, out: &mut Writer) -> Result<Body, String> {
         let array = match laid {
             Laid::Bytes(body, bytes) => {
                 out.put(&bytes);
                 return Ok(body);
             }
-            Laid::Stored(stored) => stored.decode(self.rows.clone(), Strings::Plain)?,
+            Laid::Texts(texts, nulls) => {
+                let nulls = out.put_mask(nulls.as_ref());
+                out.put_texts(&texts.offsets, &texts.data);
+                return Ok(Body { nulls, ..Body::of(Form::Offsets) });
+            }
+            Laid::Stored(stored) => match self.write_numbers(stored, out)? {
+                Some(body) => return Ok(body),
+                None => stored.decode(self.rows.clone(), Strings::Plain)?,
+            },
             Laid::Array(array) => array,
         };
-        let mut mask = vec![];
-        let nulls = raw::put_mask(array.nulls(), &mut mask);
-        out.put(&mask);
+        let nulls = out.put_mask(array.nulls());
         let form = match array.data_type() {
-            DataType::Utf8 => out.put_texts(array.as_string::<i32>()),
-            DataType::Binary => out.put_texts(array.as_binary::<i32>()),
+            DataType::Utf8 => out.put_strings(array.as_string::<i32>()),
+            DataType::Binary => out.put_strings(array.as_binary::<i32>()),
             DataType::Boolean => {
                 let mut bits = vec![];
                 raw::put_bits(array.as_boolean().values(), &mut bits);
@@ -148,28 +178,22 @@ impl Laid<'_> {
             Some(width) => Size { bytes: mask + width * rows, row_bytes: width },
             None => Size { bytes: 2 * mask, row_bytes: 1 },
         };
-        let of_texts = |bytes: usize, longest: usize| Size { bytes: mask + bytes, row_bytes: 4 + longest };
+        let of_texts = |offsets: &[i32]| {
+            let longest = offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize;
+            let bytes = (offsets[offsets.len() - 1] - offsets[0]) as usize;
+            Size { bytes: mask + size_of_val(offsets) + bytes, row_bytes: 4 + longest }
+        };
         match self {
             Laid::Bytes(_, bytes) => Size { bytes: bytes.len(), row_bytes: bytes.len() },
             Laid::Stored(stored) => of_type(&stored.data_type),
+            Laid::Texts(texts, _) => of_texts(&texts.offsets),
             Laid::Array(array) => match array.data_type() {
-                DataType::Utf8 => of_texts(texts_bytes(array.as_string::<i32>()), longest(array.as_string::<i32>())),
-                DataType::Binary => of_texts(texts_bytes(array.as_binary::<i32>()), longest(array.as_binary::<i32>())),
+                DataType::Utf8 => of_texts(array.as_string::<i32>().value_offsets()),
+                DataType::Binary => of_texts(array.as_binary::<i32>().value_offsets()),
                 other => of_type(other),
             },
         }
     }
-}
-
-/// The most bytes that one of the strings has.
-fn longest<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> usize {
-    array.value_offsets().windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize
-}
-
-/// Bytes of the offsets and of the strings.
-fn texts_bytes<T: ByteArrayType<Offset = i32>>(array: &GenericByteArray<T>) -> usize {
-    let offsets = array.value_offsets();
-    size_of_val(offsets) + (offsets[offsets.len() - 1] - offsets[0]) as usize
 }
 
 /// Writes to a region, one thing behind the other.
@@ -188,8 +212,20 @@ impl Writer {
         self.at += bytes.len();
     }
 
-    fn put_texts<T: ByteArrayType<Offset = i32>>(&mut self, array: &GenericByteArray<T>) -> Form {
-        let offsets = array.value_offsets();
+    fn put_mask(&mut self, nulls: Option<&NullBuffer>) -> Nulls {
+        let mut mask = vec![];
+        let form = raw::put_mask(nulls, &mut mask);
+        self.put(&mask);
+        form
+    }
+
+    fn put_strings<T: ByteArrayType<Offset = i32>>(&mut self, array: &GenericByteArray<T>) -> Form {
+        self.put_texts(array.value_offsets(), array.value_data());
+        Form::Offsets
+    }
+
+    /// Strings of `data`, the first from `offsets[0]` to `offsets[1]`.
+    fn put_texts(&mut self, offsets: &[i32], data: &[u8]) {
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
         match first {
             0 => self.put(offsets.to_byte_slice()),
@@ -198,7 +234,6 @@ impl Writer {
                 self.put(rebased.to_byte_slice());
             }
         }
-        self.put(&array.value_data()[first as usize..last as usize]);
-        Form::Offsets
+        self.put(&data[first as usize..last as usize]);
     }
 }

@@ -244,7 +244,7 @@ pub fn decode_offsets(
     if are_trusted && *data_type == DataType::Utf8View {
         // SAFETY: the offsets rise to the end of the strings, as was checked; that these are UTF-8, each by itself, is known
         // as surely as that their memory does not change: of both a trusted process takes care, which had them from a string
-        // array.
+        // array, or has looked itself.
         return Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, data, mask) }));
     }
     with_offsets(offsets, data, mask, data_type)

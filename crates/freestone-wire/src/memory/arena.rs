@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ring::{Ring, UNITS_MAX};
-use super::{Access, Mapping, sealed_file};
+use super::{Access, Mapping, past_caches, sealed_file};
 use crate::message::PlacedChunk;
 
 /// Placed chunks begin at multiples of this.
@@ -162,8 +162,8 @@ impl Arena {
     }
 
     /// Frees what clients have given back, and gives memory that is free, and was not used since this was last called, back to
-    /// the system.
-    pub fn trim(&self) {
+    /// the system. Whether there is any left.
+    pub fn trim(&self) -> bool {
         self.lock().take_back(usize::MAX);
         let mut at = 0;
         // The lock is not held while memory is given back.
@@ -171,7 +171,9 @@ impl Arena {
             at = units.end;
             self.give_back(units);
         }
-        self.lock().units.iter_mut().for_each(|unit| unit.was_used = false);
+        let mut state = self.lock();
+        state.units.iter_mut().for_each(|unit| unit.was_used = false);
+        state.resident(..) > 0
     }
 
     /// Gives the memory of units that only the caller has back to the system, and frees them.
@@ -268,7 +270,7 @@ impl Region {
         self.units.len() * UNIT_BYTES
     }
 
-    /// Copies bytes to a place in the region.
+    /// Copies bytes to a place in the region, past the caches.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(
             at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes()),
@@ -277,10 +279,7 @@ impl Region {
         );
         // SAFETY: the arena's mapping has these units, of which the region has so many bytes left, as was just checked, and
         // which belong to it alone: no client holds them, and no other region has them. `bytes` is memory of this process.
-        unsafe {
-            let start = self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
-        }
+        unsafe { past_caches::copy(bytes, self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at)) };
     }
 
     /// Has the system give the region's memory at once, which is half as dear as one page after the other. False where it has

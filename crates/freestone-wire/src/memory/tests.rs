@@ -182,14 +182,17 @@ fn all_arenas_share_the_budget_and_trimming_gives_it_back() {
     assert!(second.region(2 * UNIT_BYTES).is_none(), "one unit is left");
     drop(high);
     assert!(second.region(2 * UNIT_BYTES).is_none(), "free, but the first arena's still");
-    one.trim();
+    assert!(one.trim());
     assert!(second.region(2 * UNIT_BYTES).is_none(), "used of late");
-    one.trim();
+    assert!(one.trim(), "one unit is held");
     let region = second.region(3 * UNIT_BYTES).unwrap();
     assert!(second.region(1).is_none());
     assert_eq!(low.as_slice(), [1; UNIT_BYTES]);
     drop((region, second, _client, two));
     assert_eq!(place(&first, 3 * UNIT_BYTES, 3).unwrap().unit, 1);
+    drop((low, client));
+    first.leave();
+    assert_eq!([one.trim(), one.trim()], [true, false], "all of it was used of late, and then not");
 }
 
 /// What happens to chunks, one after the other.
@@ -228,7 +231,7 @@ proptest! {
                 Step::Abandon(kib) => _ = server.region(kib << 10).map(|mut region| region.write(0, &[255])),
                 Step::Drop(at) if !held.is_empty() => _ = held.swap_remove(at.index(held.len())),
                 Step::Drop(_) => {}
-                Step::Trim => arena.trim(),
+                Step::Trim => _ = arena.trim(),
             }
             for (value, chunk) in &held {
                 prop_assert!(chunk.iter().all(|byte| byte == value));

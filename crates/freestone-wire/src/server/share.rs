@@ -114,16 +114,16 @@ fn hand_over(
     Ok((memory, socket))
 }
 
-/// Gives memory back to the system when it has not been used for a while, and the arena itself when nobody has it.
+/// Gives memory back to the system when it has not been used for a while, and then the arena itself when nobody has it.
 async fn look_after(arena: Arc<Arena>, acceptor: Weak<Acceptor>) {
     loop {
         tokio::time::sleep(IDLE).await;
         let trimmed = arena.clone();
-        _ = tokio::task::spawn_blocking(move || trimmed.trim()).await;
+        let is_left = tokio::task::spawn_blocking(move || trimmed.trim()).await.unwrap_or(false);
         let Some(acceptor) = acceptor.upgrade() else { return };
         // With the lock nobody can find it meanwhile.
         let arenas = lock(&acceptor.arenas);
-        if Arc::strong_count(&arena) == 1 {
+        if !is_left && Arc::strong_count(&arena) == 1 {
             drop(arena);
             drop(arenas);
             return;
