@@ -41,7 +41,7 @@ pub const DECODED_RATIO: usize = 64;
 pub(crate) const PARTS_MAX: usize = 32;
 pub(crate) const HEAD_BYTES: usize = 16;
 pub(crate) const PIECE_BYTES: usize = 32;
-const FLAG_CONTINUES: u8 = 1;
+pub(crate) const FLAG_CONTINUES: u8 = 1;
 
 /// How many rows of such columns a chunk may have.
 pub(crate) fn rows_max(schema: &Schema, chunk_bytes_max: usize) -> usize {
@@ -88,7 +88,7 @@ impl Piece {
     }
 
     /// The column and the rest of an entry.
-    fn parse(entry: &[u8; PIECE_BYTES]) -> Result<(usize, Self), String> {
+    pub fn parse(entry: &[u8; PIECE_BYTES]) -> Result<(usize, Self), String> {
         let number = |i: usize| u32::from_le_bytes(std::array::from_fn(|b| entry[8 + 4 * i + b]));
         let unknown = |what: &str, id: u8| format!("unknown {what} {id}");
         if entry[5] & !FLAG_CONTINUES != 0 || entry[7] != 0 {

@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use freestone_store::plain::Strings;
 
 use crate::auth::{ServerScram, UNBOUND, Verifier, user_of};
-use crate::chunk::decode;
-use crate::column::ALIGNMENT;
+use crate::chunk::{FLAG_CONTINUES, HEAD_BYTES, PIECE_BYTES, Piece, decode};
+use crate::column::{ALIGNMENT, Form};
 use crate::frame::{HEADER_BYTES, Header, Message};
 use crate::incoming::Incoming;
 use crate::message::*;
@@ -72,8 +72,8 @@ pub fn exercise(bytes: &[u8]) {
     let mut incoming = Incoming::default();
     _ = Shared::parse(bytes).map(|part| incoming.add_state(part));
     let schema = schema();
-    // The second goes on with what the first brought.
-    (0..2).for_each(|_| _ = exercise_chunk(bytes, &schema, &mut incoming));
+    _ = exercise_chunk(bytes, &schema, &mut incoming);
+    _ = exercise_chunk(&going_on(bytes), &schema, &mut incoming);
     _ = exercise_parts(bytes, bytes.len() / 2, &schema);
     if let Ok(text) = std::str::from_utf8(bytes) {
         _ = text.parse::<Verifier>();
@@ -104,12 +104,25 @@ fn exercise_parts(bytes: &[u8], cut: usize, schema: &SchemaRef) -> crate::Result
     exercise_chunk(last, schema, &mut incoming)
 }
 
+/// The same chunk with what is stored left out, as one behind it may be sent.
+fn going_on(bytes: &[u8]) -> Vec<u8> {
+    let mut again = bytes.to_vec();
+    let directory = again.get_mut(HEAD_BYTES..).unwrap_or_default().as_chunks_mut::<PIECE_BYTES>().0;
+    for entry in directory.iter_mut().take_while(|entry| Piece::parse(entry).is_ok()) {
+        if entry[2] == Form::Chunk as u8 {
+            entry[5] |= FLAG_CONTINUES;
+            entry[28..].fill(0);
+        }
+    }
+    again
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::batch::Batch;
-    use crate::chunk::{HEAD_BYTES, Job, PIECE_BYTES, Piece, Recipe, RowLimit, put_head};
-    use crate::column::{Body, ByteCodec, Choice, Form, Plan, Span};
+    use crate::chunk::{Job, Recipe, RowLimit, put_head};
+    use crate::column::{Body, ByteCodec, Choice, Plan, Span};
     use arrow::array::*;
     use freestone_codec::{ColumnPlan, Encoding, Transform};
 
@@ -179,8 +192,13 @@ mod tests {
         for plan in plans() {
             for codec in [ByteCodec::None, ByteCodec::Lz4, ByteCodec::Zstd, ByteCodec::Snappy] {
                 let bytes = payload(&batch, plan.clone(), codec);
-                let read = exercise_chunk(&bytes, &schema(), &mut Incoming::default());
-                assert_eq!(read.unwrap_or_else(|e| panic!("{plan:?} {codec:?}: {e}")), batch, "{plan:?} {codec:?}");
+                let mut incoming = Incoming::default();
+                for bytes in [&bytes, &going_on(&bytes)] {
+                    let read = exercise_chunk(bytes, &schema(), &mut incoming);
+                    assert_eq!(read.unwrap_or_else(|e| panic!("{plan:?} {codec:?}: {e}")), batch, "{plan:?} {codec:?}");
+                }
+                let is_stored = matches!(plan, Plan::Chunk { .. });
+                assert_eq!(going_on(&bytes) != bytes, is_stored, "{plan:?} goes on with stored chunks only");
                 let cut = |cut| exercise_parts(&bytes, cut, &schema());
                 let directory = HEAD_BYTES + batch.num_columns() * PIECE_BYTES;
                 assert_eq!(cut(directory).unwrap_or_else(|e| panic!("{plan:?} {codec:?}: {e}")), batch);

@@ -34,8 +34,8 @@ pub(crate) const SHARED_BYTES_MAX: usize = 256 << 20;
 const SMALL_BYTES: usize = 64 << 10;
 /// Forms are tried again after so many batches.
 const TRY_AGAIN: usize = 64;
-/// About as many bytes have placed chunks: the rows of a stored unit of a table that is not wide, few enough to be in caches
-/// while they are laid out.
+/// About as many bytes have placed chunks: the rows of a stored unit of a table that is not wide, few enough that stored pages
+/// and decoded texts stay in the caches until they are written.
 const PLACED_BYTES: usize = 8 << 20;
 /// How long small batches wait for others.
 const PATIENCE: Duration = Duration::from_millis(10);

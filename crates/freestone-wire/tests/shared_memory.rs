@@ -64,6 +64,25 @@ fn is_placed(batch: &RecordBatch) -> bool {
     })
 }
 
+/// Numbers are laid out some thousand rows at a time, unless one of them is NULL.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_every_type_and_a_late_null_are_laid_out_whole() {
+    const ROWS: usize = 40_000;
+    let late = |at: usize| Int64Array::from_iter((0..ROWS).map(|row| (row != at).then_some(row as i64 * 3)));
+    let late: Vec<(&str, ArrayRef)> = vec![("last", Arc::new(late(ROWS - 1))), ("none", Arc::new(late(ROWS)))];
+    let rows = [every_type(ROWS, 0, 1), every_type(ROWS, 7, 2), RecordBatch::try_from_iter(late).unwrap()];
+    let mut tables = Tables::default();
+    for (at, rows) in rows.iter().enumerate() {
+        tables.add(&at.to_string(), &rows.schema(), vec![stored(rows, 8192, at as u64)]);
+    }
+    let address = serve_tcp(acceptor(Limits::default()), Arc::new(tables), None).await;
+    let client = Client::connect(&format!("freestone://ann:secret@{address}")).await.unwrap();
+    for (at, rows) in rows.iter().enumerate() {
+        let found = collect(&client, &at.to_string(), Strings::Views).await;
+        assert!(whole(&found, &rows.schema()) == *rows, "table {at} is another");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn arrays_are_where_the_server_laid_them_out_and_stay_as_long_as_they_are_held() {
     let address = serve(Limits::default()).await;

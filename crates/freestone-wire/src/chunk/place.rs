@@ -17,7 +17,7 @@ use crate::frame::HEADER_BYTES;
 use crate::memory::arena::Region;
 use crate::types::{is_native, is_text};
 
-/// Numbers are decoded and written by so many bytes.
+/// Numbers are decoded and written by so many bytes, which a core's own caches hold.
 const CACHED_BYTES: usize = 128 << 10;
 
 /// A region with a chunk in it, and the bytes that it takes.
@@ -115,7 +115,7 @@ impl Job {
         })
     }
 
-    /// Writes numbers without NULLs, as many at a time as stay in the nearest cache in between. `None`: there may be NULLs,
+    /// Writes numbers without NULLs, as many at a time as stay in a core's own caches in between. `None`: there may be NULLs,
     /// whose mask comes first.
     fn write_numbers(&self, stored: &StoredColumn, out: &mut Writer) -> Result<Option<Body>, String> {
         let Some(width) = stored.data_type.primitive_width().filter(|_| !stored.may_be_null(&self.rows)) else {

@@ -2,7 +2,7 @@
 //! result's own memory, and nothing is copied or decoded behind it.
 //!
 //! All sessions of one user, from processes of one user of the system, share an arena. It is cut into units; a chunk takes a
-//! run of them, first fit, so that the same memory is used again while it is warm. A chunk is the client's from the message
+//! run of them, first fit, so that the same memory is used again while the system has given it. A chunk is the client's from the message
 //! that names it until the client takes back the mark of its first unit, or has gone.
 
 use std::collections::VecDeque;
@@ -27,6 +27,9 @@ const TRIM_UNITS: usize = 1024;
 /// So many regions are looked at whether they have come back before more memory is taken: all of a client that reads a result
 /// and does not keep it, and few of one that keeps thousands.
 const LOOKED_AT: usize = 32;
+
+/// Chunks of fewer bytes may be read while they are still in the caches.
+const CACHED_BYTES: usize = 2 << 20;
 
 /// Units that all arenas of a server may still take from the system.
 #[derive(Debug)]
@@ -162,7 +165,7 @@ impl Arena {
     }
 
     /// Frees what clients have given back, and gives memory that is free, and was not used since this was last called, back to
-    /// the system. Whether there is any left.
+    /// the system. Whether any is in use, or was of late.
     pub fn trim(&self) -> bool {
         self.lock().take_back(usize::MAX);
         let mut at = 0;
@@ -172,8 +175,9 @@ impl Arena {
             self.give_back(units);
         }
         let mut state = self.lock();
+        let is_used = state.units.iter().any(|unit| unit.is_taken || unit.was_used);
         state.units.iter_mut().for_each(|unit| unit.was_used = false);
-        state.resident(..) > 0
+        is_used
     }
 
     /// Gives the memory of units that only the caller has back to the system, and frees them.
@@ -270,7 +274,7 @@ impl Region {
         self.units.len() * UNIT_BYTES
     }
 
-    /// Copies bytes to a place in the region, past the caches.
+    /// Copies bytes to a place in the region: past the caches where the region is large.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(
             at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes()),
@@ -279,7 +283,13 @@ impl Region {
         );
         // SAFETY: the arena's mapping has these units, of which the region has so many bytes left, as was just checked, and
         // which belong to it alone: no client holds them, and no other region has them. `bytes` is memory of this process.
-        unsafe { past_caches::copy(bytes, self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at)) };
+        unsafe {
+            let to = self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at);
+            match self.bytes() < CACHED_BYTES {
+                true => std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()),
+                false => past_caches::copy(bytes, to),
+            }
+        }
     }
 
     /// Has the system give the region's memory at once, which is half as dear as one page after the other. False where it has

@@ -1,4 +1,4 @@
-//! Copies past the caches: for what another process reads, and much later.
+//! Copies past the caches: for what is so much that it would not stay there until another process reads it.
 //!
 //! A plain copy first reads the lines that it is about to overwrite, and keeps them in the caches, in the place of what is still
 //! needed there: of a large result that is a third of all that goes over the memory's bus.

@@ -119,11 +119,11 @@ async fn look_after(arena: Arc<Arena>, acceptor: Weak<Acceptor>) {
     loop {
         tokio::time::sleep(IDLE).await;
         let trimmed = arena.clone();
-        let is_left = tokio::task::spawn_blocking(move || trimmed.trim()).await.unwrap_or(false);
+        let is_used = tokio::task::spawn_blocking(move || trimmed.trim()).await.unwrap_or(false);
         let Some(acceptor) = acceptor.upgrade() else { return };
         // With the lock nobody can find it meanwhile.
         let arenas = lock(&acceptor.arenas);
-        if !is_left && Arc::strong_count(&arena) == 1 {
+        if !is_used && Arc::strong_count(&arena) == 1 {
             drop(arena);
             drop(arenas);
             return;
