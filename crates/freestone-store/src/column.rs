@@ -473,8 +473,8 @@ impl ColumnBuffer {
     /// types.
     pub fn finish_texts(self) -> Result<(Texts, Option<NullBuffer>), String> {
         let Decoded::Texts(texts) = self.decoded else { return Err(format!("no strings, but {}", self.data_type)) };
-        if self.data_type == DataType::Utf8 && !are_utf8(&texts) {
-            return Err("strings that are not UTF-8".into());
+        if self.data_type == DataType::Utf8 {
+            check_utf8(&texts)?;
         }
         let nulls = nulls_of(self.validity, texts.len());
         Ok((texts, nulls))
@@ -558,21 +558,31 @@ fn shared_buffer(bytes: Arc<Vec<u8>>) -> Buffer {
 }
 
 fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
-    let (is_ascii, len) = (texts.data.is_ascii(), texts.len());
-    let (offsets, data) = (OffsetBuffer::new(ScalarBuffer::from(texts.offsets)), Buffer::from_vec(texts.data));
-    let is_whole = offsets.last().is_some_and(|end| *end as usize <= data.len());
-    if is_ascii && is_whole && nulls.as_ref().is_none_or(|nulls| nulls.len() == len) {
-        // SAFETY: the offsets have just been found to rise up to the end of the data at most, whose bytes are all ASCII, which
-        // is UTF-8 wherever it is cut; there is a bit for each string in `nulls`.
-        return Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, data, nulls) }));
+    check_utf8(&texts)?;
+    if nulls.as_ref().is_some_and(|nulls| nulls.len() != texts.len()) {
+        return Err(format!("validity of other rows than {} strings", texts.len()));
     }
-    Ok(Arc::new(StringArray::try_new(offsets, data, nulls).map_err(|e| e.to_string())?))
+    let (offsets, data) = (OffsetBuffer::new(ScalarBuffer::from(texts.offsets)), Buffer::from_vec(texts.data));
+    // SAFETY: the offsets rise, as their buffer has just checked, up to the end of the data at most, and each string between them
+    // is UTF-8, as was checked before; there is a bit for each string in `nulls`.
+    Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, data, nulls) }))
 }
 
-/// Whether the strings are text, each by itself.
-fn are_utf8(texts: &Texts) -> bool {
-    let at_boundary = |text: &str| texts.offsets.iter().all(|at| text.is_char_boundary(*at as usize));
-    texts.data.is_ascii() || std::str::from_utf8(&texts.data).is_ok_and(at_boundary)
+/// Checks that the strings end within the data, and are UTF-8, each by itself. Arrow's own check goes string by string also where
+/// all are ASCII.
+fn check_utf8(texts: &Texts) -> Result<(), String> {
+    let (end, bytes) = (texts.offsets.last().map_or(0, |end| *end as usize), texts.data.len());
+    if end > bytes {
+        return Err(format!("strings that end at {end} of {bytes} bytes"));
+    }
+    if texts.data.is_ascii() {
+        return Ok(());
+    }
+    let text = std::str::from_utf8(&texts.data).map_err(|e| format!("strings that are not UTF-8: {e}"))?;
+    match texts.offsets.iter().find(|at| !text.is_char_boundary(**at as usize)) {
+        None => Ok(()),
+        Some(at) => Err(format!("strings that are not UTF-8: one is cut within a character, at byte {at}")),
+    }
 }
 
 fn string_views(views: Views, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {

@@ -41,7 +41,7 @@ pub const DECODED_RATIO: usize = 64;
 pub(crate) const PARTS_MAX: usize = 32;
 pub(crate) const HEAD_BYTES: usize = 16;
 pub(crate) const PIECE_BYTES: usize = 32;
-pub(crate) const FLAG_CONTINUES: u8 = 1;
+const FLAG_CONTINUES: u8 = 1;
 
 /// How many rows of such columns a chunk may have.
 pub(crate) fn rows_max(schema: &Schema, chunk_bytes_max: usize) -> usize {

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use freestone_store::plain::Strings;
 
 use crate::auth::{ServerScram, UNBOUND, Verifier, user_of};
-use crate::chunk::{FLAG_CONTINUES, HEAD_BYTES, PIECE_BYTES, Piece, decode};
+use crate::chunk::{HEAD_BYTES, PIECE_BYTES, Piece, decode};
 use crate::column::{ALIGNMENT, Form};
 use crate::frame::{HEADER_BYTES, Header, Message};
 use crate::incoming::Incoming;
@@ -106,15 +106,17 @@ fn exercise_parts(bytes: &[u8], cut: usize, schema: &SchemaRef) -> crate::Result
 
 /// The same chunk with what is stored left out, as one behind it may be sent.
 fn going_on(bytes: &[u8]) -> Vec<u8> {
-    let mut again = bytes.to_vec();
-    let directory = again.get_mut(HEAD_BYTES..).unwrap_or_default().as_chunks_mut::<PIECE_BYTES>().0;
-    for entry in directory.iter_mut().take_while(|entry| Piece::parse(entry).is_ok()) {
-        if entry[2] == Form::Chunk as u8 {
-            entry[5] |= FLAG_CONTINUES;
-            entry[28..].fill(0);
-        }
+    let mut again = [&[0; HEADER_BYTES], bytes].concat();
+    let directory = bytes.get(HEAD_BYTES..).unwrap_or_default().as_chunks::<PIECE_BYTES>().0;
+    let mut entry = 0;
+    for (column, piece) in directory.iter().map_while(|entry| Piece::parse(entry).ok()) {
+        let piece = match piece.body.form {
+            Form::Chunk => Piece { continues: true, length: 0, ..piece },
+            _ => piece,
+        };
+        piece.put(column, &mut entry, &mut again);
     }
-    again
+    again.split_off(HEADER_BYTES)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! result's own memory, and nothing is copied or decoded behind it.
 //!
 //! All sessions of one user, from processes of one user of the system, share an arena. It is cut into units; a chunk takes a
-//! run of them, first fit, so that the same memory is used again while the system has given it. A chunk is the client's from the message
-//! that names it until the client takes back the mark of its first unit, or has gone.
+//! run of them, first fit, so that memory is used again that the system has given already. A chunk is the client's from the
+//! message that names it until the client takes back the mark of its first unit, or has gone.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, Permissions};
@@ -29,7 +29,7 @@ const TRIM_UNITS: usize = 1024;
 const LOOKED_AT: usize = 32;
 
 /// Chunks of fewer bytes may be read while they are still in the caches.
-const CACHED_BYTES: usize = 2 << 20;
+const LARGE_BYTES: usize = 2 << 20;
 
 /// Units that all arenas of a server may still take from the system.
 #[derive(Debug)]
@@ -285,7 +285,7 @@ impl Region {
         // which belong to it alone: no client holds them, and no other region has them. `bytes` is memory of this process.
         unsafe {
             let to = self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at);
-            match self.bytes() < CACHED_BYTES {
+            match self.bytes() < LARGE_BYTES {
                 true => std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()),
                 false => past_caches::copy(bytes, to),
             }

@@ -3,28 +3,12 @@
 //! A plain copy first reads the lines that it is about to overwrite, and keeps them in the caches, in the place of what is still
 //! needed there: of a large result that is a third of all that goes over the memory's bus.
 
-/// Below this a line more or less does not count.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-const SMALL_BYTES: usize = 4 << 10;
-
 /// Copies `bytes` to `to`. They are there, for whoever is told of them with release, when this returns.
 ///
 /// # Safety
 /// `to` can be written to for so many bytes, which are not part of `bytes`, and which nobody else uses before this returns.
-pub unsafe fn copy(bytes: &[u8], to: *mut u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if bytes.len() >= SMALL_BYTES {
-        // SAFETY: that of this function.
-        return unsafe { stream(bytes, to) };
-    }
-    // SAFETY: that of this function.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-}
-
-/// # Safety
-/// That of [`copy`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn stream(bytes: &[u8], to: *mut u8) {
+pub unsafe fn copy(bytes: &[u8], to: *mut u8) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     const LINE: usize = 64;
     const WORDS: usize = LINE / size_of::<__m128i>();
@@ -45,6 +29,16 @@ unsafe fn stream(bytes: &[u8], to: *mut u8) {
         std::ptr::copy_nonoverlapping(last.as_ptr(), out.cast(), last.len());
         _mm_sfence();
     }
+}
+
+/// The same where there are no such stores: a plain copy.
+///
+/// # Safety
+/// As above.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub unsafe fn copy(bytes: &[u8], to: *mut u8) {
+    // SAFETY: that of this function.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
 }
 
 #[cfg(test)]
