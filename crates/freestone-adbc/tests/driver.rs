@@ -435,7 +435,7 @@ fn statements_are_cancelled() {
             let began = Instant::now();
             let error = statement.execute().err().expect("it is cancelled");
             assert_eq!((error.status, sqlstate(&error).as_str()), (Status::Cancelled, "57014"), "{error}");
-            assert!(began.elapsed() < Duration::from_secs(5), "after {:?}", began.elapsed());
+            assert!(began.elapsed() < Duration::from_secs(30), "after {:?}", began.elapsed());
             canceller.join().expect("the other thread");
             assert_eq!(number(connection, "SELECT count(*) FROM generate_series(1, 10)"), 10);
         }

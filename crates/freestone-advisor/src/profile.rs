@@ -40,7 +40,7 @@ pub struct Pace(f64);
 
 impl Pace {
     pub const SAME: Pace = Pace(1.0);
-    /// What a machine's pace can be: beyond, figures are of another one, or of a moment's hitch.
+    /// What of a pace counts for figures: beyond, they are of another machine, or of a moment's hitch.
     const LIMITS: (f64, f64) = (0.4, 2.5);
     /// Logarithms of what scans take longer over that of what the reference scan does, of scans in the caches and of those
     /// beyond them: medians of regressions over 80 kinds of scans, each some 120 times in a hundred seconds, on a machine on
@@ -53,7 +53,7 @@ impl Pace {
     /// The same where either is not known (0).
     pub fn of(reference_ns: f64, then_ns: f64) -> Pace {
         let known = reference_ns > 0.0 && then_ns > 0.0;
-        Pace(if known { (reference_ns / then_ns).clamp(Pace::LIMITS.0, Pace::LIMITS.1) } else { 1.0 })
+        Pace(if known { reference_ns / then_ns } else { 1.0 })
     }
 
     /// The logarithm of how much it changed.
@@ -77,11 +77,15 @@ impl Pace {
 
     /// How much longer a scan takes whose values are in the caches; and one that waits for memory.
     pub fn cached(self) -> f64 {
-        self.0.powf(Pace::SENSITIVITY)
+        self.within_limits().powf(Pace::SENSITIVITY)
     }
 
     pub fn beyond_caches(self) -> f64 {
-        self.0.powf(Pace::BEYOND_CACHES)
+        self.within_limits().powf(Pace::BEYOND_CACHES)
+    }
+
+    fn within_limits(self) -> f64 {
+        self.0.clamp(Pace::LIMITS.0, Pace::LIMITS.1)
     }
 }
 

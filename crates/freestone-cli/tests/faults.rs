@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// The longest that an answer of a living process may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// SplitMix64: enough to choose statements and moments.
 struct Random(u64);
 
@@ -89,7 +92,7 @@ impl Shell {
 
     fn run(&mut self, statement: &str, until: Instant) -> Reply {
         if let Err(error) = writeln!(self.input, "{statement};") {
-            let message = self.messages.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
+            let message = self.messages.recv_timeout(PATIENCE).unwrap_or_default();
             return Reply::Failed(format!("{error}: {message}"));
         }
         match self.messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -102,9 +105,9 @@ impl Shell {
 
     /// The one row of a query.
     fn query(&mut self, sql: &str) -> String {
-        let reply = self.run(sql, Instant::now() + Duration::from_secs(60));
+        let reply = self.run(sql, Instant::now() + PATIENCE);
         assert_eq!(reply, Reply::Acknowledged, "{sql}");
-        let next = || self.results.recv_timeout(Duration::from_secs(5)).expect("a line of the result");
+        let next = || self.results.recv_timeout(PATIENCE).expect("a line of the result");
         next();
         next()
     }

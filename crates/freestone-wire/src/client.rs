@@ -3,7 +3,7 @@
 mod given;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -110,8 +110,9 @@ struct Route {
     events: mpsc::UnboundedSender<Event>,
     schema: watch::Sender<Option<SchemaRef>>,
     strings: Strings,
-    /// Chunks that came and that the reader of the result has not had.
-    waiting: AtomicUsize,
+    /// Chunks that the server may send before the reader of the result takes some. Below nothing where it has sent the
+    /// chunks of a job for the credit of one.
+    ahead: watch::Sender<i64>,
     /// What an upload may send.
     credit: Arc<Semaphore>,
     cancel: watch::Sender<bool>,
@@ -383,16 +384,10 @@ impl Client {
     async fn start<M: Message>(&self, message: M, inputs: Vec<Input>, strings: Strings) -> Result<ResultStream> {
         let inner = &self.link.inner;
         let declarations = given::declarations(&inputs)?;
-        let permit = match inner.open.clone().try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let is_abandoned = || inner.route.borrow().as_ref().is_none_or(|route| route.events.is_closed());
-                if !is_abandoned() {
-                    return Err(WireError::Busy);
-                }
-                let opened = inner.open.clone().acquire_owned().await;
-                opened.map_err(|_| WireError::Closed("by an error"))?
-            }
+        let permit = tokio::select! {
+            biased;
+            permit = inner.open.clone().acquire_owned() => permit.map_err(|_| WireError::Closed("by an error"))?,
+            () = inner.stalled() => return Err(WireError::Busy),
         };
         if inner.is_broken.load(Ordering::Acquire) {
             return Err(WireError::Closed("by an error, which was reported then"));
@@ -403,7 +398,7 @@ impl Client {
             events,
             schema: watch::channel(None).0,
             strings,
-            waiting: AtomicUsize::new(0),
+            ahead: watch::channel(i64::from(inner.window)).0,
             credit: Arc::new(Semaphore::new(0)),
             cancel: watch::channel(false).0,
             inputs: inputs.iter().map(|_| given::InputRoute::new(inner.next_id())).collect(),
@@ -440,6 +435,24 @@ impl Inner {
     fn next_id(&self) -> u32 {
         let next = |id: u32| Some(id.wrapping_add(1).max(1));
         self.next_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_else(|id| id)
+    }
+
+    /// Waits until the open result is one that cannot end before its reader takes rows: the next statement would wait for
+    /// ever if both are the same. One that is still computed, or on its way, ends by itself, and so does one that was dropped.
+    async fn stalled(&self) {
+        let mut routes = self.route.subscribe();
+        loop {
+            let open = routes.borrow_and_update().clone();
+            tokio::select! {
+                _ = routes.changed() => {}
+                () = async {
+                    match open {
+                        Some(route) => route.stalled().await,
+                        None => std::future::pending().await,
+                    }
+                } => return,
+            }
+        }
     }
 
     async fn attach(&self) -> Result<(Reader, Outgoing)> {
@@ -583,7 +596,12 @@ impl Inner {
             Err(_) => None,
         };
         let Some(schema) = schema else { return Ok(()) };
-        if route.waiting.fetch_add(1, Ordering::Relaxed) > 4 * self.window as usize + 64 {
+        let mut ahead = 0;
+        route.ahead.send_modify(|chunks| {
+            *chunks -= 1;
+            ahead = *chunks;
+        });
+        if ahead < -i64::from(3 * self.window + 64) {
             return Err(WireError::malformed("chunk", "more chunks came than there was credit for"));
         }
         let chunk_bytes_max = self.address.chunk_bytes_max;
@@ -654,6 +672,17 @@ impl Route {
     fn cancel(&self) {
         self.cancel.send_replace(true);
         self.inputs.iter().for_each(|input| _ = input.cancel.send_replace(true));
+    }
+
+    async fn stalled(&self) {
+        let mut ahead = self.ahead.subscribe();
+        // The sender of the channel is here, so it does not end otherwise.
+        let is_out = async { _ = ahead.wait_for(|chunks| *chunks <= 0).await };
+        tokio::select! {
+            biased;
+            () = self.events.closed() => std::future::pending().await,
+            () = is_out => {}
+        }
     }
 
     fn input(&self, id: u32) -> Option<&given::InputRoute> {
@@ -758,12 +787,12 @@ impl ResultStream {
     }
 
     async fn give_credit(&mut self) -> Result<()> {
-        self.route.waiting.fetch_sub(1, Ordering::Relaxed);
         self.due += 1;
         if self.due * 2 < self.link.inner.window || self.summary.is_some() {
             return Ok(());
         }
         let chunks = std::mem::take(&mut self.due);
+        self.route.ahead.send_modify(|ahead| *ahead += i64::from(chunks));
         self.link.inner.main.send(self.route.id, &message::Credit { chunks }).await
     }
 

@@ -37,6 +37,20 @@ async fn connect(address: &str, options: &str) -> Client {
     Client::connect(&format!("freestone://ann:secret@{address}?shared_memory=false&{options}")).await.unwrap()
 }
 
+/// The rows that the server has sent, when it sends no more.
+async fn settled(tables: &Tables) -> u64 {
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut sent = tables.sent.load(Ordering::Relaxed);
+    loop {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        match tables.sent.load(Ordering::Relaxed) {
+            same if same == sent => return sent,
+            more => sent = more,
+        }
+        assert!(Instant::now() < end, "the server goes on: {sent} rows");
+    }
+}
+
 async fn still_works(client: &Client) {
     let batches = client.query("types", None).await.unwrap().collect().await.unwrap();
     assert_eq!(whole(&batches, &batches[0].schema()), every_type(5000, 3, 1));
@@ -103,9 +117,27 @@ async fn cancelling_in_three_ways() {
         }
         still_works(&client).await;
     }
-    let open = client.query("numbers", None).await.unwrap();
-    assert!(matches!(client.query("numbers", None).await.unwrap_err(), WireError::Busy));
+    let open = client.query("numbers forever", None).await.unwrap();
+    assert!(matches!(client.query("numbers forever", None).await.unwrap_err(), WireError::Busy));
     drop(open);
+    still_works(&client).await;
+    // One that takes long, or is on its way, ends by itself.
+    let handle = client.cancel_handle();
+    let mut first = client.query("wait", None).await.unwrap();
+    let mut second = tokio::spawn(async move { (client.query("types", None).await.unwrap().collect().await, client) });
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut second).await.is_err());
+    handle.cancel().await.unwrap();
+    assert!(second.await.unwrap().0.is_ok());
+    assert!(matches!(first.next().await.unwrap_err(), WireError::Sql(e) if e.sqlstate == "57014"));
+    let client = connect(&address, "").await;
+    for _ in 0..20 {
+        let mut first = client.query("types", None).await.unwrap();
+        let mut second = client.query("types", None).await.unwrap();
+        assert_eq!(first.collect().await.unwrap(), second.collect().await.unwrap());
+    }
+    // Those who wait for a result that waits for them as well are all told.
+    let (first, second) = tokio::join!(client.query("numbers forever", None), client.query("numbers forever", None));
+    assert!(matches!((first, second), (Ok(_), Err(WireError::Busy)) | (Err(WireError::Busy), Ok(_))));
     still_works(&client).await;
 }
 
@@ -126,11 +158,8 @@ async fn a_slow_reader_holds_the_server_up_but_costs_it_nothing() {
     let client = connect(&address, "chunk_size=65536&threads=1").await;
     let mut result = client.query("numbers forever", None).await.unwrap();
     result.next().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let sent = tables.sent.load(Ordering::Relaxed);
-    tokio::time::sleep(Duration::from_millis(300)).await;
     // Batches of 512 KiB: a few chunks in credit and in work, and not one more while nobody reads.
-    assert_eq!(tables.sent.load(Ordering::Relaxed), sent);
+    let sent = settled(&tables).await;
     assert!(sent <= 4 << 16, "{sent} rows were taken");
     for _ in 0..100 {
         result.next().await.unwrap();
@@ -152,9 +181,7 @@ async fn a_client_that_disappears_ends_its_statement() {
     let mut socket = TcpStream::connect(&address).await.unwrap();
     socket.write_all(&frame(0, &hello(Purpose::Session { client_first: "n,,n=ann,r=x".into() }))).await.unwrap();
     drop(socket);
-    let before = tables.sent.load(Ordering::Relaxed);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(tables.sent.load(Ordering::Relaxed), before);
+    settled(&tables).await;
     still_works(&connect(&address, "").await).await;
 }
 

@@ -143,7 +143,8 @@ async fn wrong_passwords_cost_more_and_more_and_nobody_else_waits() {
     assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     let began = Instant::now();
     assert!(connect_as(&server, "ann", PASSWORD).await.is_ok() && connect_as(&server, "rita", PASSWORD).await.is_ok());
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    // Less than any of them would wait now.
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(server.metric("logins_failed_total").await, 4.0);
     server.stop().await;
 }
