@@ -113,6 +113,8 @@ struct Route {
     /// Chunks that the server may send before the reader of the result takes some. Below nothing where it has sent the
     /// chunks of a job for the credit of one.
     ahead: watch::Sender<i64>,
+    /// Whether the server waits for rows of the caller, whose source may want this connection for them.
+    takes_rows: bool,
     /// What an upload may send.
     credit: Arc<Semaphore>,
     cancel: watch::Sender<bool>,
@@ -393,12 +395,14 @@ impl Client {
             return Err(WireError::Closed("by an error, which was reported then"));
         }
         let (events, receiver) = mpsc::unbounded_channel();
+        let sends_inputs = M::KIND != Kind::Prepare && !inputs.is_empty();
         let route = Arc::new(Route {
             id: inner.next_id(),
             events,
             schema: watch::channel(None).0,
             strings,
             ahead: watch::channel(i64::from(inner.window)).0,
+            takes_rows: sends_inputs || M::KIND == Kind::Upload,
             credit: Arc::new(Semaphore::new(0)),
             cancel: watch::channel(false).0,
             inputs: inputs.iter().map(|_| given::InputRoute::new(inner.next_id())).collect(),
@@ -424,7 +428,7 @@ impl Client {
             inner.main.send(input.id, declaration).await?;
         }
         inner.main.send(route.id, &message).await?;
-        if M::KIND != Kind::Prepare {
+        if sends_inputs {
             given::send(&self.link, &route, inputs);
         }
         Ok(stream)
@@ -437,8 +441,8 @@ impl Inner {
         self.next_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_else(|id| id)
     }
 
-    /// Waits until the open result is one that cannot end before its reader takes rows: the next statement would wait for
-    /// ever if both are the same. One that is still computed, or on its way, ends by itself, and so does one that was dropped.
+    /// Waits until the open result is one that cannot end before its caller takes rows, or gives them: the next statement would
+    /// wait for ever if both are the same. One that is still computed, or on its way, ends by itself, and so does one that was dropped.
     async fn stalled(&self) {
         let mut routes = self.route.subscribe();
         loop {
@@ -596,12 +600,8 @@ impl Inner {
             Err(_) => None,
         };
         let Some(schema) = schema else { return Ok(()) };
-        let mut ahead = 0;
-        route.ahead.send_modify(|chunks| {
-            *chunks -= 1;
-            ahead = *chunks;
-        });
-        if ahead < -i64::from(3 * self.window + 64) {
+        route.ahead.send_modify(|chunks| *chunks -= 1);
+        if *route.ahead.borrow() < -i64::from(3 * self.window + 64) {
             return Err(WireError::malformed("chunk", "more chunks came than there was credit for"));
         }
         let chunk_bytes_max = self.address.chunk_bytes_max;
@@ -677,7 +677,7 @@ impl Route {
     async fn stalled(&self) {
         let mut ahead = self.ahead.subscribe();
         // The sender of the channel is here, so it does not end otherwise.
-        let is_out = async { _ = ahead.wait_for(|chunks| *chunks <= 0).await };
+        let is_out = async { _ = ahead.wait_for(|chunks| self.takes_rows || *chunks <= 0).await };
         tokio::select! {
             biased;
             () = self.events.closed() => std::future::pending().await,

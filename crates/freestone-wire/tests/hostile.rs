@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow::array::*;
 use common::*;
 use freestone_wire::auth::Verifier;
-use freestone_wire::client::Client;
+use freestone_wire::client::{Client, Given, Input};
 use freestone_wire::frame::{Blob, HEADER_BYTES, frame};
 use freestone_wire::message::{self, MAGIC, Purpose, VERSION};
 use freestone_wire::server::Limits;
@@ -43,10 +43,11 @@ async fn settled(tables: &Tables) -> u64 {
     let mut sent = tables.sent.load(Ordering::Relaxed);
     loop {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        match tables.sent.load(Ordering::Relaxed) {
-            same if same == sent => return sent,
-            more => sent = more,
+        let now = tables.sent.load(Ordering::Relaxed);
+        if now == sent {
+            return sent;
         }
+        sent = now;
         assert!(Instant::now() < end, "the server goes on: {sent} rows");
     }
 }
@@ -138,6 +139,33 @@ async fn cancelling_in_three_ways() {
     // Those who wait for a result that waits for them as well are all told.
     let (first, second) = tokio::join!(client.query("numbers forever", None), client.query("numbers forever", None));
     assert!(matches!((first, second), (Ok(_), Err(WireError::Busy)) | (Err(WireError::Busy), Ok(_))));
+    still_works(&client).await;
+}
+
+/// Whoever sends rows may ask this connection for them: to wait for such a statement would be for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_does_not_wait_for_one_that_waits_for_rows() {
+    let (address, _) = server(Limits::default()).await;
+    let client = connect(&address, "").await;
+    let is_busy = async || {
+        let begun = tokio::time::timeout(Duration::from_secs(20), client.query("types", None)).await;
+        assert!(matches!(begun.expect("an answer"), Err(WireError::Busy)));
+    };
+    let schema = every_type(1, 0, 1).schema();
+    let upload = client.upload("t", &schema).await.unwrap();
+    is_busy().await;
+    drop(upload);
+    still_works(&client).await;
+    let (more, batches) = std::sync::mpsc::channel();
+    let input = Input { name: "a".into(), schema, whole: false, batches: Box::new(batches.into_iter()) };
+    let given = Given { inputs: vec![input], ..Given::default() };
+    let mut result = client.query_given("all", given).await.unwrap();
+    is_busy().await;
+    more.send(Ok(every_type(10, 0, 1))).unwrap();
+    drop(more);
+    assert!(result.next().await.unwrap().is_none());
+    assert_eq!(result.summary().unwrap().rows, 10);
+    drop(result);
     still_works(&client).await;
 }
 
