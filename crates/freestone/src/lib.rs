@@ -44,6 +44,7 @@ mod once_per_text;
 mod options;
 mod plans;
 mod provider;
+mod real_operands;
 mod session;
 mod session_advise;
 mod settings;

@@ -39,7 +39,9 @@ use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::workload::{Watch, Watched};
-use crate::{cap, catalog, check, copy, ddl, dml, functions, names, plans, settings, statement, workload};
+use crate::{
+    cap, catalog, check, copy, ddl, dml, functions, names, plans, real_operands, settings, statement, workload,
+};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -113,6 +115,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
+            .with_analyzer_rules(real_operands::analyzer_rules())
             .with_optimizer_rule(Arc::new(UnneededJoins))
             .with_optimizer_rule(Arc::new(DateSteps))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
