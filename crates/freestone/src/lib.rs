@@ -28,6 +28,7 @@ mod describe;
 mod dml;
 mod error;
 mod error_sqlstate;
+mod expressions;
 mod files;
 mod from_first;
 mod functions;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
+
+use crate::expressions;
 
 /// Functions whose arguments have one type.
 const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
@@ -39,16 +39,7 @@ impl AnalyzerRule for RealOperands {
 }
 
 fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&plan);
-    let changed = plan.map_expressions(|expression| {
-        let name = names.save(&expression);
-        let changed = expression.transform_up(|e| Ok(in_expression(e, &schema)))?;
-        Ok(changed.update_data(|e| name.restore(e)))
-    })?;
+    let changed = expressions::changed(plan, in_expression)?;
     if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
 }
 

@@ -2,13 +2,13 @@
 //! each row, which takes some thirty times as long.
 
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::expressions;
 
 /// Steps of more days may lead out of the calendar, which is an error of the calendar's.
 const DAYS_MAX: i64 = 100_000;
@@ -28,13 +28,7 @@ impl OptimizerRule for DateSteps {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let schema = merge_schema(&plan.inputs());
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expression| {
-            let name = names.save(&expression);
-            let changed = expression.transform_up(|e| Ok(as_integers(e, &schema)))?;
-            Ok(changed.update_data(|e| name.restore(e)))
-        })
+        expressions::changed(plan, as_integers)
     }
 }
 
