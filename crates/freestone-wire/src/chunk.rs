@@ -29,7 +29,7 @@ use crate::frame::HEADER_BYTES;
 
 pub(crate) use decode::{LastPieces, Payload, Received, decode, decode_one, receive};
 pub(crate) use encode::{ChunkFrames, Job, Recipe, RowLimit, encode_one};
-pub(crate) use place::{Placed, Placing};
+pub(crate) use place::Placing;
 
 /// Chunks have at most so many rows.
 pub const ROWS_MAX: usize = 1 << 16;

@@ -56,6 +56,7 @@ pub mod fuzz;
 mod incoming;
 mod memory;
 pub mod message;
+mod origin;
 mod outgoing;
 mod pool;
 mod sample;

@@ -25,7 +25,8 @@ use arrow::buffer::Buffer;
 
 use crate::error::{Result, WireError};
 use crate::message::{MappedChunk, PlacedChunk};
-use arena::{Arena, Peer, Region, UNIT_BYTES};
+use crate::origin::Origin;
+use arena::{Arena, Filled, Peer, Region, UNIT_BYTES};
 use ring::Ring;
 
 /// How long either side waits for the other when the descriptors are handed over.
@@ -129,6 +130,11 @@ impl ServerMemory {
     /// Room for a chunk; `None` where there is none.
     pub fn region(&self, bytes: usize) -> Option<Region> {
         self.arena.as_ref()?.take(bytes, &self.peer)
+    }
+
+    /// A chunk that was made of the same rows before.
+    pub fn find(&self, origin: &Origin) -> Option<Filled> {
+        self.arena.as_ref()?.find(origin, &self.peer)
     }
 
     /// Makes a ring for chunks of that size, and hands it over with the arena, of which the client may want to know nothing.

@@ -16,12 +16,13 @@ use tokio::task::JoinHandle;
 
 use crate::adapt::{self, Link};
 use crate::batch::{Batch, BatchBytes, Column, STORED_ROWS, StoredShared};
-use crate::chunk::{ChunkFrames, DECODED_RATIO, Job, Placed, Placing, Recipe, RowLimit, rows_max};
+use crate::chunk::{ChunkFrames, DECODED_RATIO, Job, Placing, Recipe, RowLimit, rows_max};
 use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
 use crate::frame::{Blob, Kind, frame, seal};
 use crate::memory::ServerMemory;
+use crate::memory::arena::Filled;
 use crate::memory::ring::Ring;
 use crate::message;
 use crate::outgoing::Outgoing;
@@ -120,7 +121,7 @@ enum Chunks {
 /// A chunk that can be sent.
 enum Encoded {
     Frames(ChunkFrames),
-    Placed(Placed),
+    Placed(Filled),
 }
 
 /// Small batches that wait to become one.
@@ -397,8 +398,8 @@ impl Drop for ChunkSender {
     }
 }
 
-/// Lays a job's rows out in memory that the client maps, in several chunks where they have more bytes than was thought; or
-/// encodes them, where that cannot be.
+/// Lays a job's rows out in memory that the client maps, in several chunks where they have more bytes than was thought, or finds
+/// them there from an earlier result; or encodes them, where that cannot be.
 fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Encoded>) -> Result<()> {
     let bytes_max = (4 * PLACED_BYTES).min(context.chunk_bytes_max.saturating_mul(DECODED_RATIO));
     let region = |bytes: usize| {
@@ -408,7 +409,12 @@ fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Enco
         }
         region
     };
-    let placing = if places.load(Ordering::Relaxed) { job.place(bytes_max, region) } else { Ok(Placing::Not) };
+    let origin = job.origin(bytes_max);
+    if let Some(found) = context.memory.as_ref().zip(origin.as_ref()).and_then(|(memory, origin)| memory.find(origin)) {
+        chunks.push(Encoded::Placed(found));
+        return Ok(());
+    }
+    let placing = if places.load(Ordering::Relaxed) { job.place(bytes_max, origin, region) } else { Ok(Placing::Not) };
     let parts = match placing {
         Ok(Placing::Done(placed)) => {
             chunks.push(Encoded::Placed(placed));
@@ -605,9 +611,9 @@ impl Carrier {
             }
             match chunk {
                 Encoded::Frames(frames) => self.send_frames(frames).await?,
-                Encoded::Placed(Placed { region, length }) => {
+                Encoded::Placed(filled) => {
                     let mut writer = self.stream.lock().await;
-                    writer.put(&frame(self.context.id, &region.send(length))).await?;
+                    writer.put(&frame(self.context.id, &filled.send())).await?;
                 }
             }
         }

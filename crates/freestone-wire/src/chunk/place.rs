@@ -14,22 +14,16 @@ use crate::batch::{Column, StoredColumn};
 use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Nulls, Plan, Span, raw};
 use crate::error::Result;
 use crate::frame::HEADER_BYTES;
-use crate::memory::arena::Region;
+use crate::memory::arena::{Filled, Region};
+use crate::origin::Origin;
 use crate::types::{is_native, is_text};
 
 /// Numbers are decoded and written by so many bytes, which a core's own caches hold.
 const CACHED_BYTES: usize = 128 << 10;
 
-/// A region with a chunk in it, and the bytes that it takes.
-#[derive(Debug)]
-pub(crate) struct Placed {
-    pub region: Region,
-    pub length: usize,
-}
-
 /// What became of a job's rows.
 pub(crate) enum Placing {
-    Done(Placed),
+    Done(Filled),
     /// They are too many bytes for a chunk, but not in so many parts.
     Large {
         parts: usize,
@@ -51,8 +45,18 @@ enum Laid<'a> {
 }
 
 impl Job {
+    /// What a chunk of at most `bytes_max` of the job's rows is made of; `None` where that is not all stored.
+    pub fn origin(&self, bytes_max: usize) -> Option<Origin> {
+        Origin::of(&self.batch, &self.rows, self.first_row + self.rows.start as u64, [bytes_max, self.row.bytes_max])
+    }
+
     /// Writes the job's rows, where they take at most `bytes_max`, to a region that `take` gives for so many bytes.
-    pub fn place(&self, bytes_max: usize, take: impl FnOnce(usize) -> Option<Region>) -> Result<Placing> {
+    pub fn place(
+        &self,
+        bytes_max: usize,
+        origin: Option<Origin>,
+        take: impl FnOnce(usize) -> Option<Region>,
+    ) -> Result<Placing> {
         let columns = self.batch.columns();
         let laid = columns.iter().enumerate().map(|(at, column)| self.lay_out(column).map_err(encode_error(at)));
         let laid = laid.collect::<Result<Vec<_>>>()?;
@@ -83,7 +87,7 @@ impl Job {
             piece.put(at, &mut entry, &mut directory);
         }
         out.region.write(0, &directory[HEADER_BYTES..]);
-        Ok(Placing::Done(Placed { region: out.region, length: out.at }))
+        Ok(Placing::Done(out.region.fill(out.at, origin)))
     }
 
     /// The same job with its rows as arrays.

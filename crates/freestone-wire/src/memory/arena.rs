@@ -4,8 +4,11 @@
 //! All sessions of one user, from processes of one user of the system, share an arena. It is cut into units; a chunk takes a
 //! run of them, first fit, so that memory is used again that the system has given already. A chunk is the client's from the
 //! message that names it until the client takes back the mark of its first unit, or has gone.
+//!
+//! Chunks of rows as they are stored are kept behind that, as long as there is other memory: who asks for the same rows next is
+//! given the same chunk, also while others have it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::ops::Range;
@@ -18,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::ring::{Ring, UNITS_MAX};
 use super::{Access, Mapping, past_caches, sealed_file};
 use crate::message::PlacedChunk;
+use crate::origin::Origin;
 
 /// Placed chunks begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
@@ -81,6 +85,11 @@ struct State {
     end: usize,
     /// Those that were looked at last come last.
     lent: VecDeque<Lent>,
+    /// How many have the region that begins at a unit: who fills or sends it, clients, and `kept`.
+    holders: HashMap<usize, usize>,
+    kept: HashMap<Origin, Kept>,
+    /// How often a chunk was kept or found again.
+    uses: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -97,6 +106,14 @@ struct Unit {
 struct Lent {
     units: Range<usize>,
     to: Arc<Peer>,
+}
+
+/// A chunk that is kept for those who ask for it again.
+#[derive(Debug)]
+struct Kept {
+    units: Range<usize>,
+    length: usize,
+    last_use: u64,
 }
 
 impl Drop for Arena {
@@ -142,8 +159,12 @@ impl Arena {
                 units = state.find_resident(wanted).or_else(|| self.find_new(&state, wanted));
             }
         }
+        while units.is_none() && state.forget_oldest() {
+            units = state.find_resident(wanted).or_else(|| self.find_new(&state, wanted));
+        }
         let units = units?;
         let new = wanted - state.resident(units.clone());
+        state.holders.insert(units.start, 1);
         state.units[units.clone()].fill(Unit { is_taken: true, is_resident: true, was_used: true });
         state.end = state.end.max(units.end);
         if units.start == state.free_from {
@@ -158,16 +179,34 @@ impl Arena {
         Some(region)
     }
 
+    /// The chunk that was made of the same rows, unless that client has it already, or nobody does.
+    pub fn find(self: &Arc<Self>, origin: &Origin, to: &Arc<Peer>) -> Option<Filled> {
+        let mut state = self.lock();
+        let State { kept, uses, units: all, holders, .. } = &mut *state;
+        let found = kept.get_mut(origin).filter(|kept| !to.ring.is_held(kept.units.start))?;
+        *uses += 1;
+        found.last_use = *uses;
+        let (units, length) = (found.units.clone(), found.length);
+        all[units.clone()].iter_mut().for_each(|unit| unit.was_used = true);
+        *holders.entry(units.start).or_default() += 1;
+        to.ring.hold(units.start, true);
+        Some(Filled { arena: self.clone(), to: to.clone(), units, length })
+    }
+
     /// Units that are free, and within the budget.
     fn find_new(&self, state: &State, wanted: usize) -> Option<Range<usize>> {
         let units = state.find(wanted, state.units.len(), |unit| !unit.is_taken)?;
         self.budget.take(wanted - state.resident(units.clone())).then_some(units)
     }
 
-    /// Frees what clients have given back, and gives memory that is free, and was not used since this was last called, back to
-    /// the system. Whether any is in use, or was of late.
+    /// Frees what clients have given back, and kept chunks that nobody asked for since this was last called; gives memory that is
+    /// free, and was not used since then, back to the system. Whether any is in use, or was of late.
     pub fn trim(&self) -> bool {
-        self.lock().take_back(usize::MAX);
+        {
+            let mut state = self.lock();
+            state.take_back(usize::MAX);
+            state.forget_idle();
+        }
         let mut at = 0;
         // The lock is not held while memory is given back.
         while let Some(units) = { self.lock().take_idle(at) } {
@@ -194,11 +233,41 @@ impl Arena {
             self.budget.give(state.resident(units.clone()));
             state.units[units.clone()].iter_mut().for_each(|unit| unit.is_resident = false);
         }
-        state.free(&units);
+        state.release(&units);
     }
 }
 
 impl State {
+    /// One holder less; the last one frees the region.
+    fn release(&mut self, units: &Range<usize>) {
+        match self.holders.get_mut(&units.start) {
+            Some(holders) if *holders > 1 => *holders -= 1,
+            _ => {
+                self.holders.remove(&units.start);
+                self.free(units);
+            }
+        }
+    }
+
+    /// Frees the kept chunk that was not asked for for the longest time; false where clients have all that are kept.
+    fn forget_oldest(&mut self) -> bool {
+        let idle = self.kept.values().filter(|kept| self.holders.get(&kept.units.start) == Some(&1));
+        let Some(oldest) = idle.map(|kept| kept.last_use).min() else { return false };
+        self.forget(|_, kept| kept.last_use == oldest);
+        true
+    }
+
+    /// Frees kept chunks that nobody has asked for of late, or can ask for any more.
+    fn forget_idle(&mut self) {
+        let used: Vec<bool> = self.units.iter().map(|unit| unit.was_used).collect();
+        self.forget(|origin, kept| !used[kept.units.start] || !origin.is_alive());
+    }
+
+    fn forget(&mut self, mut is_meant: impl FnMut(&Origin, &Kept) -> bool) {
+        let forgotten: Vec<Kept> = self.kept.extract_if(|origin, kept| is_meant(origin, kept)).map(|(_, kept)| kept).collect();
+        forgotten.iter().for_each(|kept| self.release(&kept.units));
+    }
+
     /// The first run of units before `end` that fit.
     fn find(&self, wanted: usize, end: usize, fits: impl Fn(&Unit) -> bool) -> Option<Range<usize>> {
         let mut run = 0;
@@ -241,7 +310,7 @@ impl State {
             if lent.is_held() {
                 self.lent.push_back(lent);
             } else {
-                self.free(&lent.units);
+                self.release(&lent.units);
             }
         }
     }
@@ -264,7 +333,7 @@ pub(crate) struct Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if !self.units.is_empty() {
-            self.arena.lock().free(&self.units);
+            self.arena.lock().release(&self.units);
         }
     }
 }
@@ -304,11 +373,47 @@ impl Region {
         result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
     }
 
-    /// Makes the first `length` bytes the client's; the message that says so must follow.
-    pub fn send(mut self, length: usize) -> PlacedChunk {
+    /// A chunk of the first `length` bytes, that is kept for those who ask for rows of the same origin.
+    pub fn fill(mut self, length: usize, origin: Option<Origin>) -> Filled {
         let units = std::mem::take(&mut self.units);
-        let placed = PlacedChunk { unit: units.start as u32, length: length as u32 };
         self.to.ring.hold(units.start, true);
+        if let Some(origin) = origin {
+            let mut state = self.arena.lock();
+            state.uses += 1;
+            let kept = Kept { units: units.clone(), length, last_use: state.uses };
+            *state.holders.entry(units.start).or_default() += 1;
+            // Where two made the same, the later one is kept.
+            if let Some(before) = state.kept.insert(origin, kept) {
+                state.release(&before.units);
+            }
+        }
+        Filled { arena: self.arena.clone(), to: self.to.clone(), units, length }
+    }
+}
+
+/// A chunk for a client, to which nobody writes any more; the client's no more when it is dropped without having been sent.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    arena: Arc<Arena>,
+    to: Arc<Peer>,
+    units: Range<usize>,
+    length: usize,
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        if !self.units.is_empty() {
+            self.to.ring.hold(self.units.start, false);
+            self.arena.lock().release(&self.units);
+        }
+    }
+}
+
+impl Filled {
+    /// Makes the chunk the client's; the message that says so must follow.
+    pub fn send(mut self) -> PlacedChunk {
+        let units = std::mem::take(&mut self.units);
+        let placed = PlacedChunk { unit: units.start as u32, length: self.length as u32 };
         self.arena.lock().lent.push_back(Lent { units, to: self.to.clone() });
         placed
     }

@@ -1,8 +1,11 @@
 use proptest::prelude::*;
 
+use arrow::datatypes::DataType;
+
 use super::arena::Budget;
 use super::ring::SLOTS;
 use super::*;
+use crate::batch::{Batch, Column, StoredColumn, StoredPiece};
 
 const CHUNK_BYTES: usize = 5000;
 
@@ -27,7 +30,34 @@ fn pair(units: usize) -> (ServerMemory, Arc<ClientMemory>, UnixStream) {
 fn place(server: &ServerMemory, bytes: usize, value: u8) -> Option<PlacedChunk> {
     let mut region = server.region(bytes)?;
     region.write(0, &vec![value; bytes]);
-    Some(region.send(bytes))
+    Some(region.fill(bytes, None).send())
+}
+
+/// A page, and what says that a chunk was made of three rows of it, as often as it is asked.
+struct Page(Arc<Vec<u8>>);
+
+impl Page {
+    fn new() -> Self {
+        Self(Arc::new(vec![0; 24]))
+    }
+
+    fn origin(&self) -> Origin {
+        let piece = StoredPiece { owner: self.0.clone(), range: 0..24, skip: 0, rows: 3 };
+        let column = StoredColumn { data_type: DataType::Int64, shared: None, pieces: vec![piece] };
+        let batch = Batch::new(3, vec![Column::Stored(column)]).unwrap();
+        Origin::of(&batch, &(0..3), 0, [CHUNK_BYTES; 2]).unwrap()
+    }
+
+    /// A chunk of so many bytes of a value, kept.
+    fn place(&self, server: &ServerMemory, bytes: usize, value: u8) -> Option<PlacedChunk> {
+        let mut region = server.region(bytes)?;
+        region.write(0, &vec![value; bytes]);
+        Some(region.fill(bytes, Some(self.origin())).send())
+    }
+
+    fn find(&self, server: &ServerMemory) -> Option<PlacedChunk> {
+        Some(server.find(&self.origin())?.send())
+    }
 }
 
 #[test]
@@ -91,7 +121,7 @@ fn regions_that_are_not_sent_and_chunks_that_are_not_looked_at_come_back() {
     drop(server.region(2 * UNIT_BYTES).unwrap());
     let region = server.region(2 * UNIT_BYTES).unwrap();
     assert!(server.region(1).is_none(), "all is taken");
-    let chunk = region.send(100);
+    let chunk = region.fill(100, None).send();
     assert!(server.region(1).is_none(), "the client has not heard of it yet");
     drop(client.placed(&chunk).unwrap());
     assert!(server.region(1).is_some());
@@ -195,11 +225,73 @@ fn all_arenas_share_the_budget_and_trimming_gives_it_back() {
     assert_eq!([one.trim(), one.trim()], [true, false], "all of it was used of late, and then not");
 }
 
+#[test]
+fn kept_chunks_are_for_all_clients_and_each_of_them_has_one_once() {
+    let arena = arena(2);
+    let (one, first, _first_socket) = pair_with(Some(arena.clone()));
+    let (two, second, _second_socket) = pair_with(Some(arena.clone()));
+    let page = Page::new();
+    assert!(page.find(&one).is_none());
+    let held = first.placed(&page.place(&one, UNIT_BYTES, 7).unwrap()).unwrap();
+    assert!(page.find(&one).is_none(), "it has it already");
+    drop(two.find(&page.origin()).unwrap());
+    let shared = second.placed(&page.find(&two).unwrap()).unwrap();
+    assert_eq!([held.as_slice(), shared.as_slice()], [[7; UNIT_BYTES]; 2]);
+    drop(held);
+    assert!(one.region(2 * UNIT_BYTES).is_none(), "the other client has it still");
+    let again = first.placed(&page.find(&one).unwrap()).unwrap();
+    drop((shared, again));
+    assert!(Page::new().find(&one).is_none(), "another page");
+    let region = one.region(2 * UNIT_BYTES).unwrap();
+    assert!(page.find(&one).is_none(), "what is kept makes room");
+    drop(region);
+}
+
+#[test]
+fn kept_chunks_go_oldest_first_and_when_nobody_asks_for_them_or_can() {
+    let (server, client, _socket) = pair(3);
+    let pages: Vec<Page> = (0..3).map(|_| Page::new()).collect();
+    for (value, page) in pages.iter().enumerate() {
+        drop(client.placed(&page.place(&server, UNIT_BYTES, value as u8).unwrap()).unwrap());
+    }
+    drop(client.placed(&pages[0].find(&server).unwrap()).unwrap());
+    drop(client.placed(&place(&server, UNIT_BYTES, 9).unwrap()).unwrap());
+    let found: Vec<bool> = pages.iter().map(|page| page.find(&server).map(|c| client.placed(&c).unwrap()).is_some()).collect();
+    assert_eq!(found, [true, false, true]);
+    // Of a page that has gone nobody can ask again.
+    let [first, _, last] = <[Page; 3]>::try_from(pages).ok().unwrap();
+    drop(last);
+    let arena = server.arena.as_ref().unwrap();
+    assert!(arena.trim(), "asked for of late");
+    assert!(first.find(&server).map(|c| client.placed(&c).unwrap()).is_some());
+    assert!(arena.trim(), "and again");
+    assert!(!arena.trim(), "but not since");
+    assert!(first.find(&server).is_none());
+    assert!(server.region(3 * UNIT_BYTES).is_some());
+}
+
+#[test]
+fn the_same_made_twice_is_kept_once() {
+    let arena = arena(2);
+    let (one, first, _first_socket) = pair_with(Some(arena.clone()));
+    let (two, second, _second_socket) = pair_with(Some(arena.clone()));
+    let page = Page::new();
+    let [earlier, later] = [&one, &two].map(|server| page.place(server, 10, 1).unwrap());
+    let buffers = (first.placed(&earlier).unwrap(), second.placed(&later).unwrap());
+    let found = page.find(&one).unwrap();
+    assert_eq!(found, later);
+    drop((buffers, first.placed(&found).unwrap()));
+    assert!(one.region(2 * UNIT_BYTES).is_some());
+}
+
 /// What happens to chunks, one after the other.
 #[derive(Debug, Clone)]
 enum Step {
     Place(usize),
     Abandon(usize),
+    /// Places a chunk of one of some pages, or looks for it.
+    Keep(usize, usize),
+    Find(usize),
     Drop(prop::sample::Index),
     Trim,
 }
@@ -208,6 +300,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1usize..300).prop_map(Step::Place),
         1 => (1usize..300).prop_map(Step::Abandon),
+        3 => (0usize..4, 1usize..300).prop_map(|(page, kib)| Step::Keep(page, kib)),
+        3 => (0usize..4).prop_map(Step::Find),
         3 => any::<prop::sample::Index>().prop_map(Step::Drop),
         1 => Just(Step::Trim),
     ]
@@ -222,11 +316,19 @@ proptest! {
         let arena = arena(12);
         let (server, client, _socket) = pair_with(Some(arena.clone()));
         let mut held: Vec<(u8, Buffer)> = vec![];
+        let (pages, mut kept) = ([(); 4].map(|()| Page::new()), [None; 4]);
         for (value, step) in steps.into_iter().enumerate() {
             let value = value as u8;
             match step {
                 Step::Place(kib) => if let Some(chunk) = place(&server, kib << 10, value) {
                     held.push((value, client.placed(&chunk).unwrap()));
+                },
+                Step::Keep(page, kib) => if let Some(chunk) = pages[page].place(&server, kib << 10, value) {
+                    kept[page] = Some(value);
+                    held.push((value, client.placed(&chunk).unwrap()));
+                },
+                Step::Find(page) => if let Some(chunk) = pages[page].find(&server) {
+                    held.push((kept[page].unwrap(), client.placed(&chunk).unwrap()));
                 },
                 Step::Abandon(kib) => _ = server.region(kib << 10).map(|mut region| region.write(0, &[255])),
                 Step::Drop(at) if !held.is_empty() => _ = held.swap_remove(at.index(held.len())),
