@@ -128,14 +128,16 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def query(dataset: Dataset, form: str, dialect: str, rows: int | None = None) -> str:
-    """The query of a form in an engine's SQL; at most `rows` rows."""
+def query(dataset: Dataset, form: str, dialect: str, rows: int | None = None, first: int = 0) -> str:
+    """The query of a form in an engine's SQL; at most `rows` rows; the columns from number `first` on, then the others."""
     table = dataset.name
     limit = "" if rows is None else f" LIMIT {rows}"
-    if form == "stored":
+    if form == "stored" and first == 0:
         return f"SELECT * FROM {table}{limit}"
-    columns = ", ".join(f"{expression(field, dialect)} AS {field.name}" for field in dataset.schema)
-    return f"SELECT {columns} FROM {table}{limit}"
+    at = first % len(dataset.schema)
+    fields = [*dataset.schema][at:] + [*dataset.schema][:at]
+    words = [field.name if form == "stored" else f"{expression(field, dialect)} AS {field.name}" for field in fields]
+    return f"SELECT {', '.join(words)} FROM {table}{limit}"
 
 
 def expression(field: pa.Field, dialect: str) -> str:
@@ -256,7 +258,9 @@ def differences(expected: dict[str, list[int]], found: dict[str, list[int]]) -> 
 
 def recover(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Decimals with another scale as those of `schema`; doubles that stand for decimals as whole numbers of the last
-    place, which have the decimals' hashes."""
+    place, which have the decimals' hashes. Columns in the schema's order, where they have its names."""
+    if {*table.column_names} == {*schema.names}:
+        table = table.select(schema.names)
     columns = []
     for field, column in zip(schema, table.columns, strict=True):
         if pa.types.is_decimal(field.type) and pa.types.is_floating(column.type):

@@ -32,6 +32,8 @@ pub use prune::Pruned;
 /// Rows of a unit: what a thread takes at a time.
 const UNIT_ROWS: f64 = 65536.0;
 const GRANULE: f64 = GRANULE_ROWS as f64;
+/// Rows of a zone, of segments and of indexes: what aggregates are kept of.
+const ZONE: f64 = 2048.0;
 
 /// Under which circumstances queries run.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -37,7 +37,9 @@ impl Origin {
             span,
         };
         let columns = batch.columns().iter().map(|column| match column {
-            Column::Stored(stored) => Some((stored.data_type.clone(), stored.pieces_in(rows.clone()).map(part).collect())),
+            Column::Stored(stored) => {
+                Some((stored.data_type.clone(), stored.pieces_in(rows.clone()).map(part).collect()))
+            }
             Column::Arrow(_) => None,
         });
         Some(Self { first_row, rows: rows.len(), limits, columns: columns.collect::<Option<_>>()? })

@@ -126,8 +126,8 @@ impl Stored {
         Ok(self.open()?.1)
     }
 
-    /// Measures a query: the quickest of several samples, as what disturbs them only adds; cold ones each by a store that
-    /// was just opened.
+    /// Measures a query: the middle one of several samples, each held against the machine's pace meanwhile (the quickest would be
+    /// that of which the pace was seen too slow); cold ones each by a store that was just opened.
     pub fn measure(&self, query: &RandomQuery, threads: usize, reference: &Reference) -> Result<Measured, Failure> {
         let mut samples = vec![];
         let mut request = ScanRequest::columns(query.query.columns.clone());
@@ -154,11 +154,15 @@ impl Stored {
             }
         }
         // Those in which the machine's pace changed count if there are no others.
-        let order = |a: &Measured, b: &Measured| b.is_steady.cmp(&a.is_steady).then(a.ms.total_cmp(&b.ms));
-        Ok(samples.into_iter().min_by(order).ok_or("no sample was taken")?)
+        if samples.iter().any(|sample| sample.is_steady) {
+            samples.retain(|sample| sample.is_steady);
+        }
+        samples.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+        let middle = (samples.len() - 1) / 2;
+        Ok(samples.swap_remove(middle))
     }
 
-    /// The quickest of some runs, between two of the reference scan.
+    /// The middle one of some runs, between two of the reference scan.
     fn sample(
         &self,
         reference: &Reference,
@@ -167,11 +171,9 @@ impl Stored {
         run: impl Fn() -> Result<(f64, u64), StoreError>,
     ) -> Result<Measured, Failure> {
         let before = reference.ns(threads)?;
-        let (mut ms, mut rows) = (f64::INFINITY, 0);
-        for _ in 0..runs {
-            let (taken, found) = run()?;
-            (ms, rows) = (ms.min(taken), found);
-        }
+        let mut taken = (0..runs).map(|_| run()).collect::<Result<Vec<_>, _>>()?;
+        taken.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (ms, rows) = taken[(runs - 1) / 2];
         let after = reference.ns(threads)?;
         let (reference_ns, is_steady) = ((before + after) / 2.0, Pace::of(before, after).is_near(Pace::SAME));
         Ok(Measured { ms, rows, bytes: self.bytes as f64, reference_ns, is_steady })

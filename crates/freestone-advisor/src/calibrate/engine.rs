@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, surviving_units, units,
+    ColumnPredicate, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, surviving_units,
 };
 
 use super::beside;
@@ -97,7 +97,7 @@ fn tuples(known: EngineCosts, form: Form, page: &str, timing: &Timing) -> Result
 }
 
 /// What a second thread adds to work that both share: it has to be woken, and to be waited for. Now and then the system takes
-/// milliseconds for that; the quicker half is what counts.
+/// milliseconds for that, which the middle does not see.
 fn beginning(timing: &Timing) -> Measured {
     const STEPS: u64 = 100_000;
     let most = if timing.is_quick() { timing.most } else { 200 };
@@ -469,19 +469,4 @@ fn writing(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let ns = (of_texts - unsorted / columns.len() as f64).max(bytes * 0.1) / bytes;
     costs.encode_byte = spread(ns);
     Ok(())
-}
-
-/// Nanoseconds of a scan whose pages are all checked again.
-pub fn unchecked(bench: &Bench, columns: &[usize], timing: &Timing) -> Result<Measured> {
-    let request = Arc::new(ScanRequest::columns(columns.to_vec()));
-    let all = units(&bench.table, 65536);
-    timing.measure_each(|| {
-        let mut cursor = Cursor::new(bench.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
-        for unit in &all {
-            cursor.scan(unit, None)?;
-            while cursor.next_ready().is_some() {}
-        }
-        drop(cursor.finish()?);
-        Ok(1.0)
-    })
 }

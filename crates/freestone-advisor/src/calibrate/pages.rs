@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, StringViewArray};
 use freestone_store::scan::ColumnPredicate;
 
-use super::engine::unchecked;
 use super::passes;
 use super::scans::{Bench, GRANULE, Named, between};
 use super::tables::Random;
@@ -16,6 +15,9 @@ use crate::profile::{Curve, EngineCosts, Form, Measured, PageCost};
 
 const COLUMNS: usize = 16;
 const BITS: u32 = 28;
+/// Bits of a value that takes 8 bytes wherever it lies, and the column of tuples that is read.
+const LONG_BITS: u32 = 60;
+const FIELD: usize = 5;
 const SIZES: [&str; 6] = ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB"];
 /// Sizes of pages of tuples: on larger ones tuples cost so much more than visits that these cannot be told.
 const TUPLE_SIZES: usize = 4;
@@ -73,7 +75,7 @@ fn checks(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result
     let cost = |options: &[(&str, &str)]| -> Result<(Measured, f64, f64, f64)> {
         let (hot, cold) = (Bench::new(columns, options, true)?, Bench::new(columns, options, false)?);
         let (pages, bytes) = cold.pages(0)?;
-        let ns = passes::several(timing, || Ok(unchecked(&cold, &[0], timing)?.minus(unchecked(&hot, &[0], timing)?)))?;
+        let ns = passes::several(timing, || Ok(cold.scan(&[0], &[], timing)?.minus(hot.scan(&[0], &[], timing)?)))?;
         Ok((ns, pages, bytes, cold.rows))
     };
     let (small, small_pages, small_bytes, _) = cost(&[("design", "pax"), ("page_size", "4KiB")])?;
@@ -123,11 +125,12 @@ pub fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let sizes: Vec<usize> = sizes.iter().map(|log| 1 << log).collect();
     let mut plain = columns(sizes[sizes.len() - 1], 1, 63);
     plain[0].2 = "plain";
-    costs.stream = by_size(&plain, &sizes, "column", timing, |bench| {
+    let benches = by_size(&plain, &sizes, "column")?;
+    costs.stream = beyond_first(timing, &benches, |bench| {
         let bytes = bench.rows * 8.0;
         Ok((bytes, bench.scan(&[0], &[], timing)?.scaled(1.0 / bytes)))
     })?;
-    drop(plain);
+    drop((plain, benches));
     // A tuple is two lines long, or four, and one field of it is read.
     costs.line = tuples_beyond_caches(COLUMNS, timing)?;
     costs.line_apart = tuples_beyond_caches(2 * COLUMNS, timing)?;
@@ -136,35 +139,37 @@ pub fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     Ok(())
 }
 
-/// Rows of the tables that are scanned, of so many bytes each.
+/// Rows of the tables that are scanned, of so many bytes each; fewer would stay in the log, which has no tuples.
 fn sizes_beyond(row_bytes: usize, timing: &Timing) -> Vec<usize> {
-    let bytes: &[usize] = if timing.is_quick() { &[20, 21] } else { &[19, 21, 23, 24, 25, 26, 27] };
+    let bytes: &[usize] = if timing.is_quick() { &[21, 22] } else { &[21, 23, 24, 25, 26, 27] };
     bytes.iter().map(|log| (1 << log) / row_bytes).collect()
 }
 
 /// Nanoseconds of a tuple of so many fields of some 8 bytes, of which one is read, beyond what it takes in a near cache.
 fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
     let sizes = sizes_beyond(8 * fields, timing);
-    by_size(&columns(sizes[sizes.len() - 1], fields, 60), &sizes, "row", timing, |bench| field(bench, timing))
+    let benches = by_size(&columns(sizes[sizes.len() - 1], fields, LONG_BITS), &sizes, "row")?;
+    beyond_first(timing, &benches, |bench| field(bench, timing))
 }
 
-/// Nanoseconds of a line of slotted tuples, of which the header's and a field's are read.
+/// Nanoseconds of a line of slotted tuples, of which a field's is read.
 fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
     const TEXT_BYTES: u64 = 60;
     let sizes = sizes_beyond(16 * COLUMNS, timing);
     let (rows, mut random) = (sizes[sizes.len() - 1], Random(37));
-    let mut all = columns(rows, COLUMNS, 60);
+    let mut all = columns(rows, COLUMNS, LONG_BITS);
     for at in 0..4 {
         let texts = (0..rows).map(|_| "x".repeat(random.below(TEXT_BYTES) as usize));
         all.push((format!("t{at}"), Arc::new(StringViewArray::from_iter_values(texts)), ""));
     }
-    by_size(&all, &sizes, "slotted", timing, |bench| field(bench, timing).map(|(bytes, ns)| (bytes, ns.scaled(0.5))))
+    let benches = by_size(&all, &sizes, "slotted")?;
+    beyond_first(timing, &benches, |bench| field(bench, timing))
 }
 
 /// Bytes of a table of tuples, and nanoseconds a row to read a field.
 fn field(bench: &Bench, timing: &Timing) -> Result<(f64, Measured)> {
     // What a scan costs whatever it reads would be much of the few rows that fit a near cache.
-    let read = bench.scan(&[5], &[], timing)?.minus(bench.scan(&[], &[], timing)?);
+    let read = bench.scan(&[FIELD], &[], timing)?.minus(bench.scan(&[], &[], timing)?);
     Ok((bench.pages(0)?.1, read.scaled(1.0 / bench.rows)))
 }
 
@@ -180,29 +185,22 @@ fn decoded_beyond_caches(timing: &Timing) -> Result<Curve> {
         let ns = bench.scan(&(0..*count).collect::<Vec<_>>(), &[], timing)?.scaled(1.0 / (values * VALUE));
         Ok((GRANULE * *count as f64 * VALUE, ns))
     };
-    beyond_first(timing, || counts.iter().map(point).collect())
+    beyond_first(timing, counts, point)
 }
 
-/// What `point` measures of tables of the first so many rows, beyond what it measures of the first table.
-fn by_size(
-    all: &[Named],
-    sizes: &[usize],
-    design: &str,
-    timing: &Timing,
-    point: impl Fn(&Bench) -> Result<(f64, Measured)>,
-) -> Result<Curve> {
+/// Tables of the first so many rows.
+fn by_size(all: &[Named], sizes: &[usize], design: &str) -> Result<Vec<Bench>> {
     let part = |rows: &usize| {
         let part: Vec<Named> = all.iter().map(|(n, a, encoding)| (n.clone(), a.slice(0, *rows), *encoding)).collect();
         Bench::new(&part, &[("design", design)], true)
     };
-    let benches: Vec<Bench> = sizes.iter().map(part).collect::<Result<_>>()?;
-    beyond_first(timing, || benches.iter().map(&point).collect())
+    sizes.iter().map(part).collect()
 }
 
-/// What points are beyond the first of them.
-fn beyond_first(timing: &Timing, points: impl Fn() -> Result<Vec<(f64, Measured)>>) -> Result<Curve> {
+/// What `point` measures of each, beyond what it measures of the first.
+fn beyond_first<T>(timing: &Timing, of: &[T], point: impl Fn(&T) -> Result<(f64, Measured)>) -> Result<Curve> {
     passes::several(timing, || {
-        let points = points()?;
+        let points: Vec<(f64, Measured)> = of.iter().map(&point).collect::<Result<_>>()?;
         let first = points.first().map_or(Measured::default(), |p| p.1);
         Ok(Curve::new(points.into_iter().map(|(x, m)| (x, m.minus(first))).collect()))
     })

@@ -79,7 +79,8 @@ impl Timing {
             let done = work()?;
             samples.push(start.elapsed().as_nanos() as f64 / done.max(1e-9));
         }
-        Ok(quicker_half(samples))
+        // The middle, as it is what users see: of scans, as of the reference scan beside them.
+        Ok(Measured::of(&samples))
     }
 
     fn factor(&self, pace: Pace) -> f64 {
@@ -106,13 +107,6 @@ fn steadiest<E>(
     }
     let (_, found, pace) = least.expect("one attempt at least");
     Ok((found, pace))
-}
-
-/// The median and spread of the quicker half: what else runs on the machine only adds, and would be taken for what is measured.
-fn quicker_half(mut samples: Vec<f64>) -> Measured {
-    samples.sort_by(f64::total_cmp);
-    samples.truncate(samples.len().div_ceil(2));
-    Measured::of(&samples)
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@ use freestone_store::design::Design;
 use super::geometry::Layout;
 use super::processor::Wanted;
 use super::prune::Pruned;
-use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
+use super::{GRANULE, Parts, ScanModel, UNIT_ROWS, ZONE};
 use crate::profile::{Family, Form};
 use crate::statistics::{Order, TableStatistics};
 use crate::workload::{PredicateForm, Query, QueryPredicate};
 
-/// Entries of a zone of an index, as of a segment.
-const ZONE: f64 = 2048.0;
 /// The store asks an index where it names one row or fewer of so many that the zones leave; of fewer where their test is dear, or
 /// where an entry is only tested.
 const NAMED_ROWS: f64 = 64.0;

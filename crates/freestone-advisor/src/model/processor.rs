@@ -3,8 +3,8 @@
 use super::classify::instead;
 use super::geometry::{GroupGeometry, Layout, StoredColumn};
 use super::prune::Pruned;
-use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
-use crate::profile::{Family, Form, Operation};
+use super::{GRANULE, Parts, ScanModel, UNIT_ROWS, ZONE};
+use crate::profile::{Family, Form, Operation, Pace};
 use crate::statistics::ColumnStatistics;
 use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 
@@ -16,9 +16,12 @@ const VECTOR: f64 = 1024.0;
 const VIEW_BYTES: f64 = 16.0;
 /// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
 const MOST_LISTED: f64 = 0.9;
-/// Nanoseconds of a scan beside its parts: those are measured over and over, and a scan meets each for a first time. What the
-/// validation found of scans that take less than 40 µs.
-const SETUP_NS: f64 = 7000.0;
+/// Nanoseconds of a scan of which zones leave nothing, beside their tests; and of its first unit beside its parts: those are
+/// measured over and over, and a scan meets each for a first time. What the validation found of scans that take less than 50 µs,
+/// where the reference scan took about so long.
+const SETUP_NS: f64 = 1000.0;
+const FIRST_UNIT_NS: f64 = 18_000.0;
+const SETUP_REFERENCE_NS: f64 = 0.7e6;
 /// Nanoseconds a row of a test that the caller makes of decoded values.
 const OTHER_TEST_NS: f64 = 1.0;
 /// Nanoseconds to unpack a byte of a page's dictionary.
@@ -125,9 +128,11 @@ impl Count<'_> {
         let engine = &self.model.profile.engine;
         let rows = self.model.statistics.rows as f64;
         let (units, granules) = ((rows / UNIT_ROWS).ceil(), (rows / GRANULE).ceil());
-        self.parts.units = (units * pruned.units).max(1.0);
-        let entered = (granules * pruned.units).max(1.0);
-        let left = (granules * pruned.granules).max(1.0);
+        // Of tests that hardly any row passes it is likely that zones leave nothing.
+        let any = (rows / ZONE * pruned.zones).min(1.0);
+        self.parts.units = (units * pruned.units).max(any);
+        let entered = (granules * pruned.units).max(any);
+        let left = (granules * pruned.granules).max(any);
         // A unit is looked at until a zone of it is left; the first predicate that rules one out is enough.
         let tests = query.predicates.len() as f64;
         let ruled_out = (granules - entered) * (0.5 + 0.5 * tests).min(tests) * engine.rule_out.value;
@@ -135,7 +140,9 @@ impl Count<'_> {
         // Whole threads: the likelier number of them.
         let others = (self.model.setting.threads as f64).min(self.parts.units.round()) - 1.0;
         self.parts.begin_ns += engine.scan.value * others.max(0.0);
-        self.parts.frame_ns += SETUP_NS + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
+        let machine = Pace::of(engine.reference.value, SETUP_REFERENCE_NS).cached();
+        let begin = (SETUP_NS + FIRST_UNIT_NS * any) * machine;
+        self.parts.frame_ns += begin + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
     }
 
     /// Predicates in the order that their observed cost and selectivity give them.
@@ -290,13 +297,14 @@ impl Count<'_> {
         let met = self.met.contains(&at);
         let region = if met { (GRANULE * row_bytes).min(self.working_set) } else { self.working_set };
         let near = engine.line.at(region);
-        // Slotted tuples have their NULLs in the header, on a line that is not the field's.
+        // Slotted tuples have their NULLs in the header, on a line that is not the field's, and that is looked at where there are any.
+        let has_nulls = columns.iter().any(|c| self.model.statistics.columns[*c].nulls > 0.0);
         let (apart, headers) = match group.form {
-            Form::Slotted => (engine.line_slotted.at(region), 1.0),
-            _ => (engine.line_apart.at(region), 0.0),
+            Form::Slotted => (&engine.line_slotted, f64::from(u8::from(has_nulls))),
+            _ => (&engine.line_apart, 0.0),
         };
         let lines = (columns.len() as f64 + headers).min(row_bytes / LINE);
-        let picked = lines * wanted.touched((LINE / row_bytes).max(1.0)) * apart;
+        let picked = lines * wanted.touched((LINE / row_bytes).max(1.0)) * apart.at(region);
         // Where most lines are met in their order, the processor fetches all of them ahead: measured by tuples of two lines.
         // Long slotted tuples are not: their lengths differ.
         let is_foreseen = group.form != Form::Slotted || row_bytes <= 2.0 * LINE;

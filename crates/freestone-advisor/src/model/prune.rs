@@ -1,5 +1,6 @@
 //! What the zones of a layout leave of a query: rows that are looked at, and predicates that are still open there.
 
+use super::ZONE;
 use super::geometry::Layout;
 use super::processor::Wanted;
 use crate::statistics::TableStatistics;
@@ -31,19 +32,20 @@ const UNIT_ZONES: f64 = 32.0;
 
 impl Pruned {
     pub fn of(layout: &Layout, query: &Query, statistics: &TableStatistics) -> Pruned {
-        let all_zones = (statistics.rows as f64 / 2048.0).max(1.0);
+        let all_zones = (statistics.rows as f64 / ZONE).max(1.0);
         let (mut zones, mut open) = (1.0, vec![]);
         let mut clustered: f64 = 1.0;
         for predicate in &query.predicates {
             let share = predicate.selectivity.clamp(0.0, 1.0);
             let span = statistics.zone_span(predicate.column, &layout.order);
-            let runs = runs(predicate.form, share * statistics.columns[predicate.column].distinct);
-            // A run of values is met by the zones that span its ends, and by those between.
-            let left = (share + runs * span).clamp(1.0 / all_zones, 1.0);
-            let ends = (2.0 * runs * span).min(left);
+            // A run of values is met by the zones that span its ends, and by those between. Of other tests zones say nothing.
+            let values = share * statistics.columns[predicate.column].distinct;
+            let (left, ends) = runs(predicate.form, values).map_or((1.0, 1.0), |runs| {
+                let left = (share + runs * span).clamp(1.0 / all_zones, 1.0);
+                (left, (2.0 * runs * span).min(left))
+            });
             let has_nulls = statistics.columns[predicate.column].nulls > 0.0;
-            let of_left =
-                if has_nulls || predicate.form == PredicateForm::Other { 1.0 } else { (ends / left).min(1.0) };
+            let of_left = if has_nulls { 1.0 } else { ends / left };
             // A predicate is evaluated on all zones of a granule of which one is open.
             let evaluated = if left < 0.999 { (of_left * 1.5).min(1.0) } else { of_left };
             open.push((evaluated, (share / left).min(1.0)));
@@ -63,12 +65,12 @@ impl Pruned {
     }
 }
 
-/// Runs of values that a test's values are, of which there are about so many.
-fn runs(form: PredicateForm, values: f64) -> f64 {
+/// Runs of values that a test's values are, of which there are about so many; `None` where they may be any.
+fn runs(form: PredicateForm, values: f64) -> Option<f64> {
     match form {
-        PredicateForm::Equal | PredicateForm::Range => 1.0,
-        PredicateForm::In => values.clamp(1.0, LIST_RUNS),
-        PredicateForm::Other => f64::INFINITY,
+        PredicateForm::Equal | PredicateForm::Range => Some(1.0),
+        PredicateForm::In => Some(values.clamp(1.0, LIST_RUNS)),
+        PredicateForm::Other => None,
     }
 }
 

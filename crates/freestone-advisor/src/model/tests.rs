@@ -89,6 +89,20 @@ fn what_is_pruned_costs_less() {
     assert!(model.query(&sorted, &unprunable).ms > 0.5 * model.query(&arrival, &unprunable).ms);
 }
 
+/// All zones of a column of one value span nothing, and a test that zones cannot answer is met by all of them.
+#[test]
+fn tests_that_zones_cannot_answer_leave_all_of_a_constant() {
+    let constant: ArrayRef = Arc::new(Int64Array::from_iter_values((0..8192).map(|_| 7)));
+    let batch = RecordBatch::try_from_iter([("c", constant)]).expect("one column");
+    let schema = TableSchema::from_arrow(&batch.schema()).expect("types");
+    let statistics = TableStatistics::new(schema, 8192, Design::default(), &[batch]).expect("statistics");
+    let model = ScanModel::new(Arc::new(statistics), Arc::new(Profile::assumed()), Setting::hot(1));
+    let other = QueryPredicate { column: 0, selectivity: 0.5, form: PredicateForm::Other };
+    let asked = Query { predicates: vec![other], ..query(1, &[]) };
+    let cost = |query: &Query| model.query(&design(&[("design", "column")], &model), query).ms;
+    assert!(cost(&asked) > cost(&query(1, &[])), "{} {}", cost(&asked), cost(&query(1, &[])));
+}
+
 #[test]
 fn fewer_rows_never_cost_more() {
     let model = model(Setting::hot(1));

@@ -174,7 +174,7 @@ fn engine() -> EngineCosts {
         stream: Curve::of(&[(1e6, 0.0), (16e6, 0.02), (64e6, 0.05)]),
         line: Curve::of(&[(8e6, 0.0), (32e6, 5.0), (64e6, 5.3)]),
         line_apart: Curve::of(&[(8e6, 1.0), (32e6, 10.0), (64e6, 12.0)]),
-        line_slotted: Curve::of(&[(8e6, 2.0), (32e6, 20.0), (64e6, 25.0)]),
+        line_slotted: Curve::of(&[(8e6, 1.0), (32e6, 10.0), (64e6, 12.0)]),
         spill: Curve::of(&[(256e3, 0.0), (1e6, 0.05), (4e6, 0.1)]),
         admit_byte: exact(0.02),
         admit_page: exact(200.0),

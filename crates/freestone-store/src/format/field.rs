@@ -7,10 +7,29 @@ use crate::bitmap;
 
 /// Calls `f(index, row)` for each of `rows`.
 #[inline]
-pub fn for_rows(rows: Rows<'_>, mut f: impl FnMut(usize, usize)) {
+pub fn for_rows(rows: Rows<'_>, f: impl FnMut(usize, usize)) {
+    for_rows_ahead(rows, |_| {}, f);
+}
+
+/// Rows that lines are asked for ahead of: about as many as memory hands over meanwhile.
+const AHEAD: usize = 16;
+
+/// [`for_rows`], each time behind a call of `ahead` with a row that comes soon.
+#[inline]
+pub fn for_rows_ahead(rows: Rows<'_>, ahead: impl Fn(usize), mut f: impl FnMut(usize, usize)) {
     match rows {
-        Rows::Range { start, len } => (0..len).for_each(|i| f(i, start + i)),
-        Rows::Positions(positions) => positions.iter().enumerate().for_each(|(i, row)| f(i, *row as usize)),
+        Rows::Range { start, len } => (0..len).for_each(|i| {
+            if i + AHEAD < len {
+                ahead(start + i + AHEAD);
+            }
+            f(i, start + i);
+        }),
+        Rows::Positions(positions) => positions.iter().enumerate().for_each(|(i, row)| {
+            if let Some(row) = positions.get(i + AHEAD) {
+                ahead(*row as usize);
+            }
+            f(i, *row as usize);
+        }),
     }
 }
 
@@ -55,14 +74,25 @@ pub fn prefetch(bytes: &[u8], at: usize) {
 
 /// Clears the selected bits of which `keep` is false.
 pub fn retain(selection: &mut [u64], len: usize, keep: impl Fn(usize) -> bool) {
-    for (at, word) in selection[..bitmap::words(len)].iter_mut().enumerate() {
-        let (mut rest, mut kept) = (*word, 0);
+    retain_ahead(selection, len, |_| {}, keep);
+}
+
+/// [`retain`], each time behind a call of `ahead` with a bit that comes soon, if that is selected.
+pub fn retain_ahead(selection: &mut [u64], len: usize, ahead: impl Fn(usize), keep: impl Fn(usize) -> bool) {
+    let words = &mut selection[..bitmap::words(len)];
+    for at in 0..words.len() {
+        let next = words.get(at + 1).copied().unwrap_or(0);
+        let coming = words[at] >> AHEAD | next << (64 - AHEAD);
+        let (mut rest, mut kept) = (words[at], 0);
         while rest != 0 {
             let bit = rest.trailing_zeros() as usize;
+            if coming >> bit & 1 == 1 {
+                ahead(at * 64 + bit + AHEAD);
+            }
             kept |= u64::from(keep(at * 64 + bit)) << bit;
             rest &= rest - 1;
         }
-        *word = kept;
+        words[at] = kept;
     }
 }
 
@@ -124,6 +154,51 @@ fn codes_predicate(test: &IntTest, shared: &Shared) -> IntPredicate {
         IntTest::Set(_) | IntTest::Keys { .. } => {
             let all = 0..shared.dictionary_len() as u64;
             IntPredicate::In(all.filter(|c| test.test(*c)).map(i128::from).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn rows_come_in_order_and_are_asked_for_ahead() {
+        let positions: Vec<u32> = (0..40).map(|i| i * 3).collect();
+        for (rows, expected) in [
+            (Rows::Range { start: 5, len: 30 }, (5..35).collect::<Vec<usize>>()),
+            (Rows::Positions(&positions), (0..40).map(|i| i * 3).collect()),
+            (Rows::Range { start: 5, len: AHEAD }, (5..5 + AHEAD).collect()),
+        ] {
+            let (asked, mut met) = (RefCell::new(vec![]), vec![]);
+            for_rows_ahead(rows, |row| asked.borrow_mut().push(row), |i, row| met.push((i, row)));
+            assert_eq!(met, expected.iter().copied().enumerate().collect::<Vec<_>>());
+            assert_eq!(asked.into_inner(), expected[AHEAD..], "no row that does not come");
+        }
+    }
+
+    #[test]
+    fn bits_are_kept_and_only_selected_ones_are_asked_for_ahead() {
+        let all = [0xfff0_ff0f_0000_ffff, u64::MAX, 0, 0x8000_0000_0001_ffff];
+        let is_set = |words: &[u64], at: usize| words[at / 64] >> (at % 64) & 1 == 1;
+        for len in [64, 150, 256] {
+            let mut selection = all;
+            let asked = RefCell::new(vec![]);
+            retain_ahead(&mut selection, len, |at| asked.borrow_mut().push(at), |at| at % 3 != 0);
+            for at in 0..all.len() * 64 {
+                // What lies behind the last word that is looked at stays as it is.
+                let looked_at = at < len.next_multiple_of(64);
+                assert_eq!(
+                    is_set(&selection, at),
+                    is_set(&all, at) && (at % 3 != 0 || !looked_at),
+                    "bit {at} of {len}"
+                );
+            }
+            let expected = (0..len.next_multiple_of(64)).filter(|at| is_set(&all, *at));
+            let expected: Vec<usize> = expected.filter(|at| *at >= AHEAD && is_set(&all, at - AHEAD)).collect();
+            assert_eq!(asked.into_inner(), expected);
         }
     }
 }

@@ -119,7 +119,7 @@ impl<'a> PageView<'a> {
                 }
                 Layout::Slotted(page) => {
                     let fill = |words: &mut [u64], at| page.validity(self.payload, *column, rows, words, at);
-                    let nulls = page.has_nulls(self.payload, *column).then_some(fill);
+                    let nulls = page.has_nulls(*column).then_some(fill);
                     let decode = |out: &mut ColumnBuffer| decode_slotted(page, self.payload, *column, rows, out);
                     append(&mut buffers[*at], rows.len(), nulls, decode)?;
                 }

@@ -117,11 +117,13 @@ pub struct SlottedLayout {
     fixed_bytes: usize,
     /// Start and end of each tuple.
     tuples: Vec<(u32, u32)>,
+    /// The NULL bitmaps of all tuples over each other: columns without a bit here have no NULLs on this page.
+    nulls: Vec<u8>,
 }
 
 impl SlottedLayout {
     pub fn heap_bytes(&self) -> usize {
-        size_of_val(&self.fields[..]) + size_of_val(&self.tuples[..])
+        size_of_val(&self.fields[..]) + size_of_val(&self.tuples[..]) + self.nulls.len()
     }
 
     pub fn parse(payload: &[u8], rows: usize, schema: &SlottedSchema) -> Result<Self, String> {
@@ -135,7 +137,7 @@ impl SlottedLayout {
         }
         let word =
             |at: usize| u32::from_le_bytes([payload[at], payload[at + 1], payload[at + 2], payload[at + 3]]) as usize;
-        let mut tuples = Vec::with_capacity(rows);
+        let (mut tuples, mut nulls) = (Vec::with_capacity(rows), vec![0; bitmap_bytes]);
         for row in 0..rows {
             let start = word(payload.len() - 4 * (row + 1));
             let fits = start >= 4 && start + least <= slots_at;
@@ -144,13 +146,25 @@ impl SlottedLayout {
                 return Err(format!("tuple {row} does not lie within the page"));
             }
             tuples.push((start as u32, end as u32));
+            let bitmap = &payload[start + TUPLE_HEADER..][..bitmap_bytes];
+            nulls.iter_mut().zip(bitmap).for_each(|(all, one)| *all |= one);
         }
         let (fields, fixed_bytes) = (schema.fields.clone(), schema.fixed_bytes);
-        Ok(SlottedLayout { fields, bitmap_bytes, fixed_bytes, tuples })
+        Ok(SlottedLayout { fields, bitmap_bytes, fixed_bytes, tuples, nulls })
     }
 
     pub fn rows(&self) -> usize {
         self.tuples.len()
+    }
+
+    /// Asks for what is fixed of a value, and for its NULL bit where one has to be looked at, without waiting for them.
+    #[inline]
+    fn ahead(&self, payload: &[u8], column: usize, row: usize) {
+        let tuple = self.tuples[row].0 as usize + TUPLE_HEADER;
+        field::prefetch(payload, tuple + self.bitmap_bytes + self.fields[column].at);
+        if self.has_nulls(column) {
+            field::prefetch(payload, tuple + column / 8);
+        }
     }
 
     fn is_null(&self, payload: &[u8], column: usize, row: usize) -> bool {
@@ -204,12 +218,14 @@ impl SlottedLayout {
     }
 
     pub fn ints<T: IntTarget>(&self, payload: &[u8], column: usize, rows: Rows<'_>, out: &mut Vec<T>) {
-        field::for_rows(rows, |_, row| out.push(T::from_i128(self.number(payload, column, row))));
+        let ahead = |row| self.ahead(payload, column, row);
+        field::for_rows_ahead(rows, ahead, |_, row| out.push(T::from_i128(self.number(payload, column, row))));
     }
 
     /// Calls `f(bits)` with the stored bits of a float.
     pub fn for_float_bits(&self, payload: &[u8], column: usize, rows: Rows<'_>, mut f: impl FnMut(u64)) {
-        field::for_rows(rows, |_, row| f(self.number(payload, column, row) as u64));
+        let ahead = |row| self.ahead(payload, column, row);
+        field::for_rows_ahead(rows, ahead, |_, row| f(self.number(payload, column, row) as u64));
     }
 
     pub fn for_bytes<'a>(
@@ -219,8 +235,8 @@ impl SlottedLayout {
         rows: Rows<'_>,
         mut f: impl FnMut(usize, &'a [u8]) -> Result<(), String>,
     ) -> Result<(), String> {
-        let mut result = Ok(());
-        field::for_rows(rows, |i, row| {
+        let (mut result, ahead) = (Ok(()), |row| self.ahead(payload, column, row));
+        field::for_rows_ahead(rows, ahead, |i, row| {
             if result.is_ok() {
                 result = self.string(payload, column, row).and_then(|bytes| f(i, bytes));
             }
@@ -228,8 +244,9 @@ impl SlottedLayout {
         result
     }
 
-    pub fn has_nulls(&self, payload: &[u8], column: usize) -> bool {
-        (0..self.rows()).any(|row| self.is_null(payload, column, row))
+    #[inline]
+    pub fn has_nulls(&self, column: usize) -> bool {
+        self.nulls[column / 8] >> (column % 8) & 1 == 1
     }
 
     pub fn validity(&self, payload: &[u8], column: usize, rows: Rows<'_>, out: &mut [u64], at: usize) {
@@ -249,13 +266,15 @@ impl SlottedLayout {
         (start, len): (usize, usize),
         selection: &mut [u64],
     ) -> Result<(), String> {
-        let is_null = |i: usize| self.is_null(payload, column, start + i);
+        let has_nulls = self.has_nulls(column);
+        let is_null = |i: usize| has_nulls && self.is_null(payload, column, start + i);
+        let ahead = |i: usize| self.ahead(payload, column, start + i);
         match predicate {
-            Predicate::IsNull => field::retain(selection, len, is_null),
-            Predicate::IsNotNull => field::retain(selection, len, |i| !is_null(i)),
-            // Without a branch between them, the lines of a tuple's header and of its field are fetched at once.
+            Predicate::IsNull => field::retain_ahead(selection, len, ahead, is_null),
+            Predicate::IsNotNull => field::retain_ahead(selection, len, ahead, |i| !is_null(i)),
             Predicate::Int(int) => {
-                field::retain(selection, len, |i| !is_null(i) & int.test(self.key(payload, column, start + i)));
+                let test = |i: usize| int.test(self.key(payload, column, start + i));
+                field::retain_ahead(selection, len, ahead, |i| !is_null(i) && test(i));
             }
             Predicate::Bytes(_) => {
                 let mut error = None;
@@ -267,7 +286,7 @@ impl SlottedLayout {
                         false
                     }
                 };
-                field::retain(selection, len, |i| !is_null(i) && test(i));
+                field::retain_ahead(selection, len, ahead, |i| !is_null(i) && test(i));
                 if let Some(error) = error {
                     return Err(error);
                 }

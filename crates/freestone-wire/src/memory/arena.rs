@@ -264,7 +264,8 @@ impl State {
     }
 
     fn forget(&mut self, mut is_meant: impl FnMut(&Origin, &Kept) -> bool) {
-        let forgotten: Vec<Kept> = self.kept.extract_if(|origin, kept| is_meant(origin, kept)).map(|(_, kept)| kept).collect();
+        let forgotten: Vec<Kept> =
+            self.kept.extract_if(|origin, kept| is_meant(origin, kept)).map(|(_, kept)| kept).collect();
         forgotten.iter().for_each(|kept| self.release(&kept.units));
     }
 

@@ -256,7 +256,8 @@ fn kept_chunks_go_oldest_first_and_when_nobody_asks_for_them_or_can() {
     }
     drop(client.placed(&pages[0].find(&server).unwrap()).unwrap());
     drop(client.placed(&place(&server, UNIT_BYTES, 9).unwrap()).unwrap());
-    let found: Vec<bool> = pages.iter().map(|page| page.find(&server).map(|c| client.placed(&c).unwrap()).is_some()).collect();
+    let found: Vec<bool> =
+        pages.iter().map(|page| page.find(&server).map(|c| client.placed(&c).unwrap()).is_some()).collect();
     assert_eq!(found, [true, false, true]);
     // Of a page that has gone nobody can ask again.
     let [first, _, last] = <[Page; 3]>::try_from(pages).ok().unwrap();
