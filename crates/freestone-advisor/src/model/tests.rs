@@ -172,8 +172,8 @@ fn star() -> ScanModel {
         ("region", numbers(1000, &|row| mixed(row + 7) as i64 % 50)),
     ]);
     let sale = RecordBatch::try_from_iter([
-        ("shop", numbers(81_920, &|row| mixed(row) as i64 % 1000)),
-        ("amount", numbers(81_920, &|row| mixed(row + 99) as i64)),
+        ("shop", numbers(327_680, &|row| mixed(row) as i64 % 1000)),
+        ("amount", numbers(327_680, &|row| mixed(row + 99) as i64)),
     ]);
     let mut transaction = store.write().expect("a transaction");
     for (name, batch) in [("shop", shop.expect("columns")), ("sale", sale.expect("columns"))] {
