@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use freestone_store::design::{Design, MediumKind};
 use freestone_store::scan::GRANULE_ROWS;
+use freestone_store::segment::ZONE_ROWS;
 
 use crate::cost::{Cost, CostModel};
 use crate::profile::{Pace, Profile};
@@ -33,7 +34,7 @@ pub use prune::Pruned;
 const UNIT_ROWS: f64 = 65536.0;
 const GRANULE: f64 = GRANULE_ROWS as f64;
 /// Rows of a zone, of segments and of indexes: what aggregates are kept of.
-const ZONE: f64 = 2048.0;
+const ZONE: f64 = ZONE_ROWS as f64;
 
 /// Under which circumstances queries run.
 #[derive(Debug, Clone, Copy, PartialEq)]

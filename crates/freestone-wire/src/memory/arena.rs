@@ -253,19 +253,20 @@ impl State {
     fn forget_oldest(&mut self) -> bool {
         let idle = self.kept.values().filter(|kept| self.holders.get(&kept.units.start) == Some(&1));
         let Some(oldest) = idle.map(|kept| kept.last_use).min() else { return false };
-        self.forget(|_, kept| kept.last_use == oldest);
+        self.forget(|_, kept, _| kept.last_use == oldest);
         true
     }
 
     /// Frees kept chunks that nobody has asked for of late, or can ask for any more.
     fn forget_idle(&mut self) {
-        let used: Vec<bool> = self.units.iter().map(|unit| unit.was_used).collect();
-        self.forget(|origin, kept| !used[kept.units.start] || !origin.is_alive());
+        self.forget(|origin, _, unit| !unit.was_used || !origin.is_alive());
     }
 
-    fn forget(&mut self, mut is_meant: impl FnMut(&Origin, &Kept) -> bool) {
-        let forgotten: Vec<Kept> =
-            self.kept.extract_if(|origin, kept| is_meant(origin, kept)).map(|(_, kept)| kept).collect();
+    /// Frees those kept chunks that are meant, by their origin and first unit.
+    fn forget(&mut self, is_meant: impl Fn(&Origin, &Kept, &Unit) -> bool) {
+        let State { kept, units, .. } = self;
+        let meant = kept.extract_if(|origin, kept| is_meant(origin, kept, &units[kept.units.start]));
+        let forgotten: Vec<Kept> = meant.map(|(_, kept)| kept).collect();
         forgotten.iter().for_each(|kept| self.release(&kept.units));
     }
 
