@@ -74,8 +74,28 @@ pub enum Output {
     Rows,
     /// Aggregates: values are decoded and folded, none leaves.
     Aggregate,
+    /// The same, of which the aggregates of zones say enough: values are decoded only where not all rows of a zone qualify.
+    ZoneAggregate,
     /// Columns as they are stored, for a client.
     Shipped,
+}
+
+impl Output {
+    /// As it is written in workloads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Output::Columns => "columns",
+            Output::Rows => "rows",
+            Output::Aggregate => "aggregate",
+            Output::ZoneAggregate => "zone_aggregate",
+            Output::Shipped => "shipped",
+        }
+    }
+
+    /// Whether values are folded where they are decoded.
+    pub fn is_aggregate(self) -> bool {
+        matches!(self, Output::Aggregate | Output::ZoneAggregate)
+    }
 }
 
 impl Query {

@@ -140,8 +140,10 @@ fn block_that_pays(weighed: &[(Option<Shared>, Candidate)]) -> Option<usize> {
 
 /// Contiguous pieces, evenly spread; each starts at a multiple of 64 rows, so that its bitmap is a slice too.
 struct Sample<'a> {
-    pieces: Vec<(Values<'a>, Option<&'a [u64]>)>,
+    pieces: Vec<Piece<'a>>,
 }
+
+type Piece<'a> = (Values<'a>, Option<&'a [u64]>);
 
 impl<'a> Sample<'a> {
     fn of(values: &Values<'a>, validity: Option<&'a [u64]>) -> Self {
@@ -296,10 +298,28 @@ impl Weigh<'_> {
         Some(bytes)
     }
 
+    /// Measures a dictionary in each page. A page may hold more rows than a piece of the sample, and each further row bring
+    /// values of its own, as of a column that another's order has mixed: then as many rows are measured.
+    fn add_page_dictionary(&mut self, values: &Values<'_>, validity: Option<&[u64]>) {
+        let plan = plan(Transform::None, Encoding::Dictionary);
+        let Some(of_pieces) = self.measure(plan, None) else { return };
+        let page_rows = ((self.options.chunk_bytes as f64 / of_pieces.max(0.1)) as usize).min(self.rows);
+        let start = (self.rows - page_rows) / 2 / 64 * 64;
+        let words = validity.map(|v| &v[start / 64..(start + page_rows).div_ceil(64).min(v.len())]);
+        let page = (slice(values, start, page_rows), words);
+        let of_page = if page_rows > PIECE_ROWS { self.measure_pieces(&[page], plan, None) } else { None };
+        let bytes_per_value = of_page.unwrap_or(of_pieces);
+        self.weighed.push((None, Candidate { plan, bytes_per_value, decode_ns_per_value: cost::PAGE_DICTIONARY }));
+    }
+
     fn measure(&self, plan: ColumnPlan, shared: Option<&Shared>) -> Option<f64> {
+        self.measure_pieces(&self.sample.pieces, plan, shared)
+    }
+
+    fn measure_pieces(&self, pieces: &[Piece<'_>], plan: ColumnPlan, shared: Option<&Shared>) -> Option<f64> {
         let (mut rows, mut bytes) = (0, 0);
         let mut chunk = Vec::new();
-        for (values, validity) in &self.sample.pieces {
+        for (values, validity) in pieces {
             let column = prepare(*values, *validity, plan, shared).ok()?;
             let n = fit(&column, 0, values.len(), self.options.chunk_bytes);
             if n == 0 {
@@ -373,7 +393,7 @@ fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
     }
     // What the segment's dictionary must beat; a dictionary in each page is not in that race.
     let limit = weigh.least() * DICTIONARY_GAIN;
-    weigh.add(none, Encoding::Dictionary, None, cost::PAGE_DICTIONARY);
+    weigh.add_page_dictionary(values, validity);
     let codes = f64::from(crate::bits::width(stats.distinct as u64)) / 8.0;
     if codes > limit && run < 2 {
         return;
@@ -412,7 +432,7 @@ fn weigh_strings(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
                 weigh.add(Transform::Dictionary, Encoding::Rle, Some(&shared), cost::RLE);
             }
         }
-        weigh.add(none, Encoding::Dictionary, None, cost::PAGE_DICTIONARY);
+        weigh.add_page_dictionary(values, validity);
     }
     // A dictionary that makes strings this small leaves nothing to gain by compressing them.
     if length < 2.0 || weigh.least() < length / 8.0 || weigh.least() <= 1.0 {

@@ -449,6 +449,28 @@ fn fit_fills_pages() {
     }
 }
 
+/// In the order of another column each thousand rows have few values, and a page has all: of that a dictionary makes nothing.
+#[test]
+fn a_dictionary_is_held_against_whole_pages() {
+    let values: Vec<i64> = (0..400_000).map(|row: i64| row / 1333 % 100 + row * 7919 % 50 * 100).collect();
+    let chosen = |chunk_bytes| {
+        let options = ChooseOptions { chunk_bytes, bytes_per_ns: 0.05, allow_block: true, wanted: None };
+        choose(&Values::Int(&values), None, &options).unwrap().plan.encoding
+    };
+    assert_eq!(chosen(500_000), Encoding::BitPack);
+    assert_eq!(chosen(4_000), Encoding::Dictionary);
+}
+
+/// Entries of one, two, four and eight bytes, each more of them than are read one by one.
+#[test]
+fn dictionaries_of_all_sizes_of_entries() {
+    let plan = ColumnPlan { transform: Transform::None, encoding: Encoding::Dictionary };
+    for step in [1i64, 100, 10_000, 1 << 20, 1 << 50] {
+        let values: Vec<i64> = (0..4000).map(|row| (row * 7 % 64 - 5) * step).collect();
+        check(&Column::Int(values), &vec![true; 4000], plan, 32_000);
+    }
+}
+
 #[test]
 fn wrong_plans_name_the_right_ones() {
     let values = Values::Int(&[1, 2]);

@@ -182,7 +182,7 @@ fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
         ("predicates", false, texts_of(|scan| scan.predicates.iter().map(predicate).collect::<Vec<_>>().join(", "))),
         ("paths", false, texts_of(|scan| scan.paths.iter().map(path).collect::<Vec<_>>().join(", "))),
         ("selectivity", false, floats(|scan| scan.predicates.iter().map(|p| p.selectivity).product())),
-        ("output", false, texts_of(|scan| format!("{:?}", scan.output).to_lowercase())),
+        ("output", false, texts_of(|scan| scan.output.name().to_owned())),
         ("last_run", false, Arc::new(scans.iter().map(|s| Some(s.last_run as i64)).collect::<TimestampSecondArray>())),
     ])
 }

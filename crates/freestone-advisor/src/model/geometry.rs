@@ -1,6 +1,7 @@
 //! How a table lies in a design: pages of its groups, and how each column is stored there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use freestone_codec::{ColumnPlan, Encoding, Transform};
@@ -12,7 +13,7 @@ use super::GRANULE;
 use super::classify::{of_chunk, of_dense, of_slotted};
 use super::index::IndexGeometry;
 use crate::profile::{Family, Form};
-use crate::statistics::{Order, TableStatistics};
+use crate::statistics::{ChunkForm, DenseForm, Order, TableStatistics};
 
 /// A table in a design.
 #[derive(Debug, Clone)]
@@ -75,9 +76,15 @@ const DICTIONARY_VISITS: f64 = 1.4;
 /// Part of a page's room that rows fill: encoders that can only be tried stop at 96 % or a little above.
 const FILL: f64 = 0.975;
 
-/// Groups that were laid out before: a search meets the same ones again and again.
+/// Groups that were laid out before, and how columns were encoded for them: a search meets the same ones again and again.
 #[derive(Debug, Default)]
-pub struct KnownGroups(Mutex<HashMap<GroupKey, Arc<KnownGroup>>>);
+pub struct KnownGroups {
+    groups: Mutex<HashMap<GroupKey, Arc<KnownGroup>>>,
+    ways: Mutex<HashSet<(Way, Order)>>,
+}
+
+/// How the columns of a group are encoded: by its page format, and whether it has only one.
+type Way = (PageFormat, bool);
 
 /// Columns, page format, page size and order: all that decides how a group lies where nothing is pinned or abstracted.
 type GroupKey = (Vec<usize>, u8, u32, Order);
@@ -85,16 +92,24 @@ type KnownGroup = (GroupGeometry, Vec<StoredColumn>);
 
 impl KnownGroups {
     fn find(&self, key: &GroupKey) -> Option<Arc<KnownGroup>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     fn keep(&self, key: GroupKey, known: KnownGroup) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(known));
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(known));
+    }
+
+    /// The ways of encoding some groups' columns that were not met before in an order.
+    fn new_ways<'g>(&self, groups: impl Iterator<Item = &'g Group>, order: &Order) -> Vec<Way> {
+        let mut known = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        let way = |group: &'g Group| (group.format, group.columns.len() == 1);
+        groups.map(way).filter(|way| known.insert((*way, order.clone()))).collect()
     }
 }
 
 impl Layout {
-    pub fn of(design: &Design, statistics: &TableStatistics, known: &KnownGroups) -> Layout {
+    /// The layout of a design. `threads`: how many encode the sample where it was not seen so before.
+    pub fn of(design: &Design, statistics: &TableStatistics, known: &KnownGroups, threads: usize) -> Layout {
         let order = Order::of(design, statistics);
         let groups = design.groups(&statistics.schema);
         let unknown = StoredColumn {
@@ -116,26 +131,33 @@ impl Layout {
             bytes: 0.0,
         };
         let is_plain = design.encode.is_empty() && design.levels == 0;
+        // The prefix of dense tuples depends on the sort columns beside the order.
+        let is_known = |group: &Group| is_plain && (group.format != PageFormat::Dense || design.sort.is_empty());
+        let order = layout.order.clone();
+        let key = |group: &Group| (group.columns.clone(), group.format as u8, design.page_size, order.clone());
+        let find = |group: &Group| known.find(&key(group)).filter(|_| is_known(group));
+        let forms = Forms { design, statistics, order: &order };
+        if is_plain && threads > 1 {
+            let ways = known.new_ways(groups.iter().filter(|group| find(group).is_none()), &order);
+            ways.into_iter().for_each(|way| forms.encode_ahead(way, threads));
+        }
         for (at, group) in groups.iter().enumerate() {
-            // The prefix of dense tuples depends on the sort columns beside the order.
-            let is_known = is_plain && (group.format != PageFormat::Dense || design.sort.is_empty());
-            let key = (group.columns.clone(), group.format as u8, design.page_size, layout.order.clone());
-            if let Some(found) = known.find(&key).filter(|_| is_known) {
+            if let Some(found) = find(group) {
                 for (column, stored) in group.columns.iter().zip(&found.1) {
                     layout.columns[*column] = StoredColumn { group: at, ..stored.clone() };
                 }
                 layout.groups.push(found.0.clone());
                 continue;
             }
-            let mut place = Place { design, statistics, group, at, layout: &mut layout };
+            let mut place = Place { design, statistics, group, at, forms, layout: &mut layout };
             let geometry = match group.format {
                 PageFormat::Pax => place.pax(),
                 PageFormat::Dense => place.dense(),
                 PageFormat::Slotted => place.slotted(),
             };
-            if is_known {
+            if is_known(group) {
                 let stored = group.columns.iter().map(|c| layout.columns[*c].clone()).collect();
-                known.keep(key, (geometry.clone(), stored));
+                known.keep(key(group), (geometry.clone(), stored));
             }
             layout.groups.push(geometry);
         }
@@ -169,20 +191,18 @@ fn page_of(bytes: f64, page_size: f64) -> f64 {
     if bytes <= 0.0 { 0.0 } else { ((bytes + HEADER as f64) / page_size).ceil() * page_size }
 }
 
-/// One group while its place is found.
-struct Place<'a> {
+/// Columns that a thread is worth being begun for.
+const COLUMNS_A_THREAD: usize = 4;
+
+/// Columns as the design has the statistics encode them.
+#[derive(Clone, Copy)]
+struct Forms<'a> {
     design: &'a Design,
     statistics: &'a TableStatistics,
-    group: &'a Group,
-    at: usize,
-    layout: &'a mut Layout,
+    order: &'a Order,
 }
 
-impl Place<'_> {
-    fn room(&self) -> f64 {
-        self.layout.page_size - HEADER as f64
-    }
-
+impl Forms<'_> {
     fn pinned(&self, column: usize) -> Option<ColumnPlan> {
         self.design.encode.get(&self.statistics.columns[column].name).map(|e| e.0)
     }
@@ -190,6 +210,61 @@ impl Place<'_> {
     fn levels(&self) -> Vec<usize> {
         let sorted = self.design.sort_columns(&self.statistics.schema);
         sorted.into_iter().take(self.design.levels as usize).collect()
+    }
+
+    fn chunk(&self, column: usize, alone: bool) -> Arc<ChunkForm> {
+        let run_lengths = ColumnPlan { transform: Transform::None, encoding: Encoding::Rle };
+        let level = self.levels().contains(&column) && !self.statistics.columns[column].is_text();
+        let pinned = self.pinned(column).or(level.then_some(run_lengths));
+        self.statistics.chunk_form(column, self.order, alone, pinned)
+    }
+
+    fn dense(&self, column: usize) -> Arc<DenseForm> {
+        self.statistics.dense_form(column, self.order, self.pinned(column))
+    }
+
+    /// Encodes all columns of the table in one way, on several threads. A search that asks for some will ask for others, and
+    /// the statistics keep what they find.
+    fn encode_ahead(&self, (format, alone): Way, threads: usize) {
+        let columns = self.statistics.columns.len();
+        let threads = threads.min(columns / COLUMNS_A_THREAD);
+        if threads < 2 {
+            return;
+        }
+        let encode = |column: usize| match format {
+            PageFormat::Pax => drop(self.chunk(column, alone)),
+            PageFormat::Dense => drop(self.dense(column)),
+            PageFormat::Slotted => {}
+        };
+        // The first one finds the order for all.
+        encode(0);
+        let next = AtomicUsize::new(1);
+        let work = || {
+            let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|column| *column < columns);
+            while let Some(column) = take() {
+                encode(column);
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| _ = scope.spawn(work));
+            work();
+        });
+    }
+}
+
+/// One group while its place is found.
+struct Place<'a> {
+    design: &'a Design,
+    statistics: &'a TableStatistics,
+    group: &'a Group,
+    at: usize,
+    forms: Forms<'a>,
+    layout: &'a mut Layout,
+}
+
+impl Place<'_> {
+    fn room(&self) -> f64 {
+        self.layout.page_size - HEADER as f64
     }
 
     fn geometry(&self, form: Form, row_bytes: f64, page_bytes: f64, fill: f64) -> GroupGeometry {
@@ -216,14 +291,7 @@ impl Place<'_> {
     fn pax(&mut self) -> GroupGeometry {
         let columns = self.group.columns.clone();
         let alone = columns.len() == 1;
-        let levels = self.levels();
-        let run_lengths = ColumnPlan { transform: Transform::None, encoding: Encoding::Rle };
-        let form = |column: &usize| {
-            let level = levels.contains(column) && !self.statistics.columns[*column].is_text();
-            let pinned = self.pinned(*column).or(level.then_some(run_lengths));
-            self.statistics.chunk_form(*column, &self.layout.order, alone, pinned)
-        };
-        let forms: Vec<_> = columns.iter().map(form).collect();
+        let forms: Vec<_> = columns.iter().map(|column| self.forms.chunk(*column, alone)).collect();
         let header = pax::header_bytes(columns.len()) as f64;
         let fill = if alone { 0.995 } else { FILL };
         let mut page_rows = 512.0;
@@ -271,7 +339,7 @@ impl Place<'_> {
     fn dense(&mut self) -> GroupGeometry {
         let columns = self.group.columns.clone();
         let order = self.layout.order.clone();
-        let forms: Vec<_> = columns.iter().map(|c| self.statistics.dense_form(*c, &order, self.pinned(*c))).collect();
+        let forms: Vec<_> = columns.iter().map(|column| self.forms.dense(*column)).collect();
         let sorted = self.design.sort_columns(&self.statistics.schema);
         let leading: Vec<usize> = sorted.into_iter().take_while(|c| columns.contains(c)).collect();
         let level_count =
@@ -328,7 +396,7 @@ impl Place<'_> {
 
     /// Runs and prefixes hold integer codes of columns without NULLs.
     fn can_abstract(&self, column: usize) -> bool {
-        let form = self.statistics.dense_form(column, &self.layout.order, self.pinned(column));
+        let form = self.forms.dense(column);
         let statistics = &self.statistics.columns[column];
         let codes = form.plan.transform == Transform::Dictionary;
         statistics.nulls == 0.0 && (statistics.kind == freestone_codec::Kind::Int || codes)

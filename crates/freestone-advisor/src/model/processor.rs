@@ -228,7 +228,7 @@ impl Count<'_> {
             self.decode(group, query, wanted);
         }
         let rows = self.parts.rows_left;
-        if query.output == Output::Aggregate || rows < 0.5 {
+        if query.output.is_aggregate() || rows < 0.5 {
             return;
         }
         let columns = query.columns.len() as f64;

@@ -18,6 +18,8 @@ pub struct Pruned {
     pub open: Vec<(f64, f64)>,
     /// Share of the rows of the zones left that qualify.
     pub density: f64,
+    /// Share of the zones left of which all rows qualify for sure.
+    pub whole: f64,
     /// Where an index names the rows to look at: which those are of the zones left, and the predicates that it answers.
     pub named: Option<(Wanted, Vec<usize>)>,
 }
@@ -34,6 +36,7 @@ impl Pruned {
     pub fn of(layout: &Layout, query: &Query, statistics: &TableStatistics) -> Pruned {
         let all_zones = (statistics.rows as f64 / ZONE).max(1.0);
         let (mut zones, mut open) = (1.0, vec![]);
+        let mut whole = f64::from(u8::from(query.paths.is_empty()));
         let mut clustered: f64 = 1.0;
         for predicate in &query.predicates {
             let share = predicate.selectivity.clamp(0.0, 1.0);
@@ -46,6 +49,7 @@ impl Pruned {
             });
             let has_nulls = statistics.columns[predicate.column].nulls > 0.0;
             let of_left = if has_nulls { 1.0 } else { ends / left };
+            whole *= 1.0 - of_left;
             // A predicate is evaluated on all zones of a granule of which one is open.
             let evaluated = if left < 0.999 { (of_left * 1.5).min(1.0) } else { of_left };
             open.push((evaluated, (share / left).min(1.0)));
@@ -61,7 +65,26 @@ impl Pruned {
             let boundary = if clustered < 0.999 { (count - 1.0) / all_zones } else { 0.0 };
             (zones + boundary).min(1.0 - (1.0 - zones).powf(count)).clamp(zones, 1.0)
         };
-        Pruned { zones, units: of_run(UNIT_ZONES), granules: of_run(GRANULE_ZONES), open, density, named: None }
+        let (units, granules) = (of_run(UNIT_ZONES), of_run(GRANULE_ZONES));
+        Pruned { zones, units, granules, open, density, whole, named: None }
+    }
+
+    /// Leaves only zones that are not answered from their aggregates: those of which not all rows qualify.
+    pub fn take_whole(&mut self) {
+        let rest = 1.0 - self.whole;
+        let (zones, whole) = (self.zones, self.whole);
+        // Of the zones left of a granule, or a unit, one at least has to be scanned.
+        let scanned = |share: f64, count: f64| share * (1.0 - whole.powf(count * (zones / share).min(1.0)));
+        self.units = scanned(self.units, UNIT_ZONES);
+        self.granules = scanned(self.granules, GRANULE_ZONES);
+        self.zones *= rest;
+        for (evaluated, passing) in &mut self.open {
+            // Rows that fail are all in the zones that stay.
+            *passing = (1.0 - (1.0 - *passing) / rest.max(1e-9)).clamp(0.0, 1.0);
+            *evaluated = (*evaluated / rest.max(1e-9)).min(1.0);
+        }
+        self.density = self.open.iter().map(|(_, passing)| passing).product();
+        self.whole = 0.0;
     }
 }
 

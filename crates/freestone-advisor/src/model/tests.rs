@@ -266,3 +266,17 @@ fn lookups_by_many_columns_are_advised_indexes() {
     let found = search(&mut evaluator, &Design::default(), &SearchOptions::default());
     assert!(found[0].layout.base.index.is_empty(), "{}", evaluator.names.design(&found[0].layout));
 }
+
+#[test]
+fn zones_answer_aggregates_of_rows_that_all_qualify() {
+    let model = model(Setting::hot(1));
+    let design = design(&[("design", "column")], &model);
+    let of = |predicates: &[(usize, f64)], output| model.query(&design, &Query { output, ..query(4, predicates) }).ms;
+    let (scanned, by_zones) = (Output::Aggregate, Output::ZoneAggregate);
+    let times = |predicates: &[(usize, f64)]| of(predicates, by_zones) / of(predicates, scanned);
+    // All rows; the first half in their order; half of them from all over; both.
+    assert!(times(&[]) < 0.1, "{}", times(&[]));
+    assert!(times(&[(0, 0.5)]) < 0.4, "{}", times(&[(0, 0.5)]));
+    assert_eq!(times(&[(5, 0.5)]), 1.0);
+    assert!((0.9..=1.0).contains(&times(&[(0, 0.5), (5, 0.5)])), "{}", times(&[(0, 0.5), (5, 0.5)]));
+}

@@ -12,7 +12,7 @@ use super::ints::{Test, decode_packed, filter_packed};
 use crate::bitpack::{Number, Packed, packed_bytes};
 use crate::hash::{Distinct, Key};
 use crate::layout::{Reader, byte_width, uint_at};
-use crate::{CodecError, IntTarget, IntTest, Rows, bits};
+use crate::{CodecError, IntPredicate, IntTarget, IntTest, Rows, bits};
 
 /// Sorted integers, each a distance from a reference.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,18 @@ impl<'a> IntEntries<'a> {
             i128::from_le_bytes(self.bytes[code * 16..code * 16 + 16].try_into().expect("a slice of 16 bytes"))
         } else {
             self.reference.wrapping_add(i128::from(uint_at(self.bytes, self.size, code)))
+        }
+    }
+
+    /// All entries, none of which is wide.
+    fn table<T: IntTarget>(&self) -> Vec<T> {
+        let reference = self.reference as i64;
+        let value = |offset: u64| T::from_i64(reference.wrapping_add(offset as i64));
+        match self.size {
+            1 => self.bytes.iter().map(|byte| value(u64::from(*byte))).collect(),
+            2 => self.bytes.as_chunks().0.iter().map(|bytes| value(u16::from_le_bytes(*bytes).into())).collect(),
+            4 => self.bytes.as_chunks().0.iter().map(|bytes| value(u32::from_le_bytes(*bytes).into())).collect(),
+            _ => (0..self.len).map(|code| value(self.get(code).wrapping_sub(self.reference) as u64)).collect(),
         }
     }
 
@@ -89,7 +101,7 @@ impl<'a> IntDictionary<'a> {
         if codes.len() < self.entries.len / 4 {
             out.extend(codes.iter().map(|code| value(*code as usize)));
         } else {
-            let table: Vec<T> = (0..self.entries.len).map(value).collect();
+            let table = if self.wide { (0..self.entries.len).map(value).collect() } else { self.entries.table() };
             out.extend(codes.iter().map(|code| table[*code as usize]));
         }
         Ok(())
@@ -99,8 +111,12 @@ impl<'a> IntDictionary<'a> {
         // Entries ascend: those that may pass lie together.
         let (low, high) = test.bounds();
         let (from, to) = (self.first_where(|entry| entry >= low), self.first_where(|entry| entry > high));
-        let passes = |code: usize| (from..to).contains(&code) && test.test(self.entry(code));
-        let test = codes_test(self.entries.len, passes);
+        let test = match test {
+            Test::Values(IntPredicate::Range { .. }) if from >= to => IntTest::Never,
+            Test::Values(IntPredicate::Range { .. }) if (from, to) == (0, self.entries.len) => IntTest::Always,
+            Test::Values(IntPredicate::Range { .. }) => IntTest::Range { low: from as u64, high: to as u64 - 1 },
+            _ => codes_test(self.entries.len, |code| (from..to).contains(&code) && test.test(self.entry(code))),
+        };
         filter_packed(&self.codes, &test, start, len, selection);
     }
 

@@ -18,13 +18,13 @@ use super::trial::{self, Time, Trial};
 use super::{Judged, literals};
 use crate::error::Result;
 
-/// Designs beside the current one that are tried, and queries that they are tried with.
+/// Designs beside the current one that are tried, and a plain one; and queries that they are tried with.
 const DESIGNS: usize = 3;
 const QUERIES: usize = 24;
 
 /// Measures the current design and the best predicted ones, and ranks the advice by that.
 pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workload) -> Result<()> {
-    let others = unlike(advice.designs.iter().map(|p| &p.design));
+    let others = tried(advice.designs.iter().map(|p| &p.design));
     if others.is_empty() {
         // Nothing is advised that was not measured beside a design.
         advice.copies = None;
@@ -48,13 +48,22 @@ pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workl
     Ok(())
 }
 
-/// The best designs, of which the last is in another order, or has other indexes, than those before it, if there is such a one.
-fn unlike<'a>(designs: impl Iterator<Item = &'a Design>) -> Vec<Design> {
+/// The best designs, of which the last is in another order, or has other indexes, than those before it, if there is such a one;
+/// and the best of the plain designs: what is advised has to beat that, too.
+fn tried<'a>(designs: impl Iterator<Item = &'a Design>) -> Vec<Design> {
     let (best, mut rest): (Vec<_>, Vec<_>) = designs.cloned().enumerate().partition(|(at, _)| at + 1 < DESIGNS);
     let is_like = |a: &Design, b: &Design| (&a.sort, &a.cluster, &a.index) == (&b.sort, &b.cluster, &b.index);
     let other = rest.iter().position(|(_, design)| !best.iter().any(|(_, known)| is_like(known, design)));
-    let last = (!rest.is_empty()).then(|| rest.swap_remove(other.unwrap_or(0)));
-    best.into_iter().chain(last).map(|(_, design)| design).collect()
+    let last = (!rest.is_empty()).then(|| rest.remove(other.unwrap_or(0)));
+    let mut tried: Vec<Design> = best.into_iter().chain(last).map(|(_, design)| design).collect();
+    if !tried.iter().any(is_plain) {
+        tried.extend(rest.into_iter().map(|(_, design)| design).find(is_plain));
+    }
+    tried
+}
+
+fn is_plain(design: &Design) -> bool {
+    design.groups.is_empty() && design.sort.is_empty() && design.cluster.is_empty() && design.index.is_empty()
 }
 
 /// A query goes to a copy that there is where that is faster.
@@ -110,7 +119,7 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
         // What is predicted is held against trials of this moment.
         let pace = reference.as_ref().map(|reference| profile.pace_now(reference, judged.threads)).transpose()?;
         let model = judged.sample_model.clone().at_pace(pace.unwrap_or(Pace::SAME));
-        let times = trial::times(&trials, &requests)?;
+        let times = trial::times(&trials, &requests, query.output)?;
         for ((design, measurement), Time { ms, noise_ms }) in designs.iter().zip(&mut measurements).zip(times) {
             let predicted_ms = Some(model.query(design, query).ms);
             measurement.queries.push(Some(MeasuredQuery { ms, noise_ms, predicted_ms }));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use freestone_advisor::advice::Existing;
 use freestone_advisor::{Advice, AdvisorError, ScanModel, Setting, Workload, advice};
-use freestone_store::design::Design;
+use freestone_store::design::{Design, Preset};
 use freestone_store::{Snapshot, StoreError, Table};
 
 pub use profile::{Calibration, calibrate, profile_path};
@@ -135,12 +135,19 @@ impl<'a> Judged<'a> {
         Ok(advice)
     }
 
+    /// A preset as it is, but for what the current design pins.
+    fn plain(&self, preset: Preset) -> Design {
+        let Design { encode, medium, .. } = self.table.design.clone();
+        Design { encode, medium, ..Design::preset(preset) }
+    }
+
     fn advisor_options(&self, options: &AdviseOptions) -> advice::Options {
         advice::Options {
             table: self.table.name.clone(),
             budget: options.budget.map(|bytes| bytes as f64),
             max_copies: options.max_copies.max(1),
             existing: self.copies.clone(),
+            consider: [Preset::Column, Preset::Row, Preset::Pax].map(|preset| self.plain(preset)).to_vec(),
             ..advice::Options::default()
         }
     }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use freestone_advisor::Output;
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::cluster::CodeFilter;
+use freestone_store::column::ColumnBuffer;
 use freestone_store::design::Design;
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, UnitQueue, Units, surviving_units};
+use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, Sink, UnitQueue, Units, surviving_units};
 use freestone_store::schema::TableSchema;
-use freestone_store::{Store, StoreOptions, Table};
+use freestone_store::segment::Segment;
+use freestone_store::{Store, StoreError, StoreOptions, Table};
 
 use super::sample::Sample;
 use crate::error::{Error, ErrorKind, Result};
@@ -104,8 +107,8 @@ impl Trial {
         Ok(None)
     }
 
-    /// Rows that pass.
-    pub fn scan(&self, request: &Arc<ScanRequest>) -> Result<usize> {
+    /// Rows that pass, of which becomes what becomes of a query's.
+    pub fn scan(&self, request: &Arc<ScanRequest>, output: Output) -> Result<usize> {
         let metrics = Arc::new(ScanMetrics::default());
         let units = surviving_units(&self.table, request, UNIT_ROWS, &metrics)?;
         let threads = self.threads.clamp(1, units.len().max(1));
@@ -113,13 +116,18 @@ impl Trial {
         let work = || -> Result<usize> {
             let mut cursor = Cursor::new(self.table.clone(), request.clone(), metrics.clone());
             let (mut units, mut rows) = (Units::new(queue.clone()), 0);
+            let mut counter = Counter { rows: 0, takes_zones: output == Output::ZoneAggregate };
             while let Some((unit, next)) = units.take() {
+                if output.is_aggregate() {
+                    cursor.scan_into(&unit, next.as_ref(), &mut counter)?;
+                    continue;
+                }
                 cursor.scan(&unit, next.as_ref())?;
                 while let Some(batch) = cursor.next_ready() {
                     rows += batch.num_rows();
                 }
             }
-            Ok(rows + cursor.finish()?.map_or(0, |batch| batch.num_rows()))
+            Ok(counter.rows + rows + cursor.finish()?.map_or(0, |batch| batch.num_rows()))
         };
         let counts: Vec<Result<usize>> =
             std::thread::scope(|scope| {
@@ -134,13 +142,36 @@ impl Trial {
     }
 }
 
+/// Stands for an aggregation: values are decoded for it, and those of whole zones need not be.
+struct Counter {
+    rows: usize,
+    takes_zones: bool,
+}
+
+impl Sink for Counter {
+    fn take_zone(&mut self, segment: &Segment, zone: usize, rows: usize) -> bool {
+        let takes = self.would_take(segment, zone, rows);
+        self.rows += if takes { rows } else { 0 };
+        takes
+    }
+
+    fn would_take(&self, _: &Segment, _: usize, _: usize) -> bool {
+        self.takes_zones
+    }
+
+    fn take_rows(&mut self, _: usize, _: &[ColumnBuffer], rows: usize) -> Result<(), StoreError> {
+        self.rows += rows;
+        Ok(())
+    }
+}
+
 /// What a scan takes in each trial, by the request that each has for it, of a few runs after a first. They take turns, so that
 /// what else the machine does meets all alike.
-pub(crate) fn times(trials: &[Trial], requests: &[Arc<ScanRequest>]) -> Result<Vec<Time>> {
+pub(crate) fn times(trials: &[Trial], requests: &[Arc<ScanRequest>], output: Output) -> Result<Vec<Time>> {
     let mut times = vec![vec![]; trials.len()];
     let begin = Instant::now();
     for (trial, request) in trials.iter().zip(requests) {
-        trial.scan(request)?;
+        trial.scan(request, output)?;
     }
     for run in 0..RUNS {
         if run >= RUNS_MIN && begin.elapsed() > BUDGET * trials.len() as u32 {
@@ -148,7 +179,7 @@ pub(crate) fn times(trials: &[Trial], requests: &[Arc<ScanRequest>]) -> Result<V
         }
         for ((trial, request), times) in trials.iter().zip(requests).zip(&mut times) {
             let start = Instant::now();
-            trial.scan(request)?;
+            trial.scan(request, output)?;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
     }
@@ -198,9 +229,13 @@ mod tests {
         for (preset, is_cold) in [(Preset::Row, false), (Preset::Column, true)] {
             let design = Design::preset(preset);
             let trial = Trial::build(&sample, &schema, &design, 2, is_cold).expect("the sample is stored");
-            assert_eq!(trial.scan(&request).expect("it is scanned"), 10);
+            let all = Arc::new(ScanRequest::columns(vec![1]));
+            for output in [Output::Columns, Output::Aggregate, Output::ZoneAggregate] {
+                assert_eq!(trial.scan(&request, output).expect("it is scanned"), 10);
+                assert_eq!(trial.scan(&all, output).expect("it is scanned"), 100_000);
+            }
             let trials = [trial];
-            let time = times(&trials, std::slice::from_ref(&request)).expect("it is timed")[0];
+            let time = times(&trials, std::slice::from_ref(&request), Output::Columns).expect("it is timed")[0];
             assert!(time.ms > 0.0 && time.noise_ms >= 0.0);
             let [trial] = trials;
             let folder = trial._folder.as_ref().map(|folder| folder.0.clone());

@@ -69,7 +69,7 @@ fn collect(node: &Arc<dyn ExecutionPlan>, output: Output, all: &mut Vec<Asked>) 
     if let Some(source) = FreestoneSource::of(node) {
         all.push(source.asked(output));
     }
-    let output = if node.is::<ScanAggregateExec>() { Output::Aggregate } else { Output::Columns };
+    let output = node.downcast_ref::<ScanAggregateExec>().map_or(Output::Columns, ScanAggregateExec::output);
     for child in node.children() {
         collect(child, output, all);
     }

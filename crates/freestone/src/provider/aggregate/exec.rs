@@ -18,6 +18,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, Repla
 use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use freestone_advisor::Output;
 use freestone_store::Snapshot;
 use freestone_store::scan::{Cursor, UnitQueue, Units};
 use futures::Stream;
@@ -54,6 +55,11 @@ impl ScanAggregateExec {
             queue: OnceLock::new(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// What becomes of the scan's rows, for the workload log.
+    pub fn output(&self) -> Output {
+        if self.aggregation.is_of_zones() { Output::ZoneAggregate } else { Output::Aggregate }
     }
 
     fn queue(&self) -> Result<Arc<UnitQueue>> {

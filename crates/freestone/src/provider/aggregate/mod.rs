@@ -172,6 +172,12 @@ impl AggregateInScan {
 }
 
 impl Aggregation {
+    /// Whether the aggregates of any zone say enough, in whatever order rows lie: all rows are one group, and values are
+    /// columns. Sums that a zone does not know, for being too large, and zones of one group are left to the scan to find.
+    fn is_of_zones(&self) -> bool {
+        self.groups.is_one() && self.values.iter().all(|value| value.column.is_some())
+    }
+
     /// Adds what a function needs; `field` is the place of its first state in the schema, and moves behind its last.
     fn function(
         &mut self,
