@@ -276,10 +276,9 @@ fn advised_copies_are_read_and_kept() {
     let csv = |query: &str| run(&["db", "--format", "csv", "-c", query]);
     let copies = csv("SELECT name, current, rows FROM freestone_copies() ORDER BY name");
     assert!(copies.starts_with("name,current,rows\ncopy_1,true,400000\n"), "{copies}");
-    assert!(
-        csv(&format!("EXPLAIN {}", queries[1])).contains("copy=copy_"),
-        "a key of a copy's order is looked up there"
-    );
+    // The table is in one of the orders itself, and copies in the others.
+    let on_copies = queries.iter().filter(|query| csv(&format!("EXPLAIN {query}")).contains("copy=copy_"));
+    assert_eq!(on_copies.count(), 2, "a key of a copy's order is looked up there");
     assert_eq!(answers(), before);
     let again: serde_json::Value = serde_json::from_str(&advise(&["--json"])).expect("JSON");
     assert!(again[0]["unused"].is_null(), "what was advised is used: {again}");
