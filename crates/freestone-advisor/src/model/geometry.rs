@@ -1,17 +1,17 @@
 //! How a table lies in a design: pages of its groups, and how each column is stored there.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use freestone_codec::{ColumnPlan, Encoding, Transform};
 use freestone_store::design::{Design, Group, MediumKind, PageFormat};
 use freestone_store::format::pax;
 use freestone_store::page::HEADER;
+use freestone_store::segment::parallel;
 
-use super::GRANULE;
 use super::classify::{of_chunk, of_dense, of_slotted};
 use super::index::IndexGeometry;
+use super::{GRANULE, ZONE};
 use crate::profile::{Family, Form};
 use crate::statistics::{ChunkForm, DenseForm, Order, TableStatistics};
 
@@ -99,11 +99,11 @@ impl KnownGroups {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(known));
     }
 
-    /// The ways of encoding some groups' columns that were not met before in an order.
-    fn new_ways<'g>(&self, groups: impl Iterator<Item = &'g Group>, order: &Order) -> Vec<Way> {
+    /// The ways of encoding the groups' columns that were not met before in an order.
+    fn new_ways(&self, groups: &[Group], order: &Order) -> Vec<Way> {
+        let ways: HashSet<Way> = groups.iter().map(|group| (group.format, group.columns.len() == 1)).collect();
         let mut known = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        let way = |group: &'g Group| (group.format, group.columns.len() == 1);
-        groups.map(way).filter(|way| known.insert((*way, order.clone()))).collect()
+        ways.into_iter().filter(|way| known.insert((*way, order.clone()))).collect()
     }
 }
 
@@ -131,39 +131,38 @@ impl Layout {
             bytes: 0.0,
         };
         let is_plain = design.encode.is_empty() && design.levels == 0;
-        // The prefix of dense tuples depends on the sort columns beside the order.
-        let is_known = |group: &Group| is_plain && (group.format != PageFormat::Dense || design.sort.is_empty());
         let order = layout.order.clone();
-        let key = |group: &Group| (group.columns.clone(), group.format as u8, design.page_size, order.clone());
-        let find = |group: &Group| known.find(&key(group)).filter(|_| is_known(group));
-        let forms = Forms { design, statistics, order: &order };
+        let forms = Forms::new(design, statistics, &order);
         if is_plain && threads > 1 {
-            let ways = known.new_ways(groups.iter().filter(|group| find(group).is_none()), &order);
+            let ways = known.new_ways(&groups, &order);
             ways.into_iter().for_each(|way| forms.encode_ahead(way, threads));
         }
         for (at, group) in groups.iter().enumerate() {
-            if let Some(found) = find(group) {
+            // The prefix of dense tuples depends on the sort columns beside the order.
+            let is_known = is_plain && (group.format != PageFormat::Dense || design.sort.is_empty());
+            let key = (group.columns.clone(), group.format as u8, design.page_size, order.clone());
+            if let Some(found) = known.find(&key).filter(|_| is_known) {
                 for (column, stored) in group.columns.iter().zip(&found.1) {
                     layout.columns[*column] = StoredColumn { group: at, ..stored.clone() };
                 }
                 layout.groups.push(found.0.clone());
                 continue;
             }
-            let mut place = Place { design, statistics, group, at, forms, layout: &mut layout };
+            let mut place = Place { design, statistics, group, at, forms: &forms, layout: &mut layout };
             let geometry = match group.format {
                 PageFormat::Pax => place.pax(),
                 PageFormat::Dense => place.dense(),
                 PageFormat::Slotted => place.slotted(),
             };
-            if is_known(group) {
+            if is_known {
                 let stored = group.columns.iter().map(|c| layout.columns[*c].clone()).collect();
-                known.keep(key(group), (geometry.clone(), stored));
+                known.keep(key, (geometry.clone(), stored));
             }
             layout.groups.push(geometry);
         }
         let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
         let shared: f64 = layout.columns.iter().map(|c| page_of(c.shared_bytes, layout.page_size)).sum();
-        let zones = statistics.segment_rows() / 2048.0 * layout.columns.len() as f64 * 12.0;
+        let zones = statistics.segment_rows() / ZONE * layout.columns.len() as f64 * 12.0;
         let pages: f64 = layout.groups.iter().map(|g| g.pages / segments * 8.0).sum();
         let footer = page_of(zones + pages + 200.0 * layout.columns.len() as f64 + 1000.0, layout.page_size) + 4096.0;
         let groups: f64 = layout.groups.iter().map(|g| g.bytes).sum();
@@ -195,26 +194,27 @@ fn page_of(bytes: f64, page_size: f64) -> f64 {
 const COLUMNS_A_THREAD: usize = 4;
 
 /// Columns as the design has the statistics encode them.
-#[derive(Clone, Copy)]
 struct Forms<'a> {
     design: &'a Design,
     statistics: &'a TableStatistics,
     order: &'a Order,
+    /// Columns that the design abstracts.
+    levels: Vec<usize>,
 }
 
-impl Forms<'_> {
+impl<'a> Forms<'a> {
+    fn new(design: &'a Design, statistics: &'a TableStatistics, order: &'a Order) -> Self {
+        let sorted = design.sort_columns(&statistics.schema);
+        Forms { design, statistics, order, levels: sorted.into_iter().take(design.levels as usize).collect() }
+    }
+
     fn pinned(&self, column: usize) -> Option<ColumnPlan> {
         self.design.encode.get(&self.statistics.columns[column].name).map(|e| e.0)
     }
 
-    fn levels(&self) -> Vec<usize> {
-        let sorted = self.design.sort_columns(&self.statistics.schema);
-        sorted.into_iter().take(self.design.levels as usize).collect()
-    }
-
     fn chunk(&self, column: usize, alone: bool) -> Arc<ChunkForm> {
         let run_lengths = ColumnPlan { transform: Transform::None, encoding: Encoding::Rle };
-        let level = self.levels().contains(&column) && !self.statistics.columns[column].is_text();
+        let level = self.levels.contains(&column) && !self.statistics.columns[column].is_text();
         let pinned = self.pinned(column).or(level.then_some(run_lengths));
         self.statistics.chunk_form(column, self.order, alone, pinned)
     }
@@ -226,29 +226,24 @@ impl Forms<'_> {
     /// Encodes all columns of the table in one way, on several threads. A search that asks for some will ask for others, and
     /// the statistics keep what they find.
     fn encode_ahead(&self, (format, alone): Way, threads: usize) {
-        let columns = self.statistics.columns.len();
-        let threads = threads.min(columns / COLUMNS_A_THREAD);
+        let columns: Vec<usize> = (0..self.statistics.columns.len()).collect();
+        let threads = threads.min(columns.len() / COLUMNS_A_THREAD);
+        let [first, rest @ ..] = &columns[..] else { return };
         if threads < 2 {
             return;
         }
-        let encode = |column: usize| match format {
-            PageFormat::Pax => drop(self.chunk(column, alone)),
-            PageFormat::Dense => drop(self.dense(column)),
+        let encode = |column: &usize| match format {
+            PageFormat::Pax => drop(self.chunk(*column, alone)),
+            PageFormat::Dense => drop(self.dense(*column)),
             PageFormat::Slotted => {}
         };
         // The first one finds the order for all.
-        encode(0);
-        let next = AtomicUsize::new(1);
-        let work = || {
-            let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|column| *column < columns);
-            while let Some(column) = take() {
-                encode(column);
-            }
-        };
-        std::thread::scope(|scope| {
-            (1..threads).for_each(|_| _ = scope.spawn(work));
-            work();
-        });
+        encode(first);
+        parallel(rest, threads, |column| {
+            encode(column);
+            Ok(())
+        })
+        .expect("no column refuses");
     }
 }
 
@@ -258,7 +253,7 @@ struct Place<'a> {
     statistics: &'a TableStatistics,
     group: &'a Group,
     at: usize,
-    forms: Forms<'a>,
+    forms: &'a Forms<'a>,
     layout: &'a mut Layout,
 }
 
@@ -338,7 +333,7 @@ impl Place<'_> {
 
     fn dense(&mut self) -> GroupGeometry {
         let columns = self.group.columns.clone();
-        let order = self.layout.order.clone();
+        let order = self.forms.order;
         let forms: Vec<_> = columns.iter().map(|column| self.forms.dense(*column)).collect();
         let sorted = self.design.sort_columns(&self.statistics.schema);
         let leading: Vec<usize> = sorted.into_iter().take_while(|c| columns.contains(c)).collect();
@@ -348,7 +343,7 @@ impl Place<'_> {
         let prefix_columns: Vec<usize> = behind.iter().copied().take_while(|c| self.can_abstract(*c)).take(8).collect();
         let prefix = match prefix_columns.is_empty() {
             true => Arc::default(),
-            false => self.statistics.dense_prefix(&order, &prefix_columns),
+            false => self.statistics.dense_prefix(order, &prefix_columns),
         };
         // A page's rows decide how wide its fields are, and these how many rows it has.
         let mut page_rows = 512.0;
@@ -361,7 +356,7 @@ impl Place<'_> {
             for (column, form) in columns.iter().zip(&forms) {
                 let page = form.page(page_rows);
                 if levels.contains(column) {
-                    let runs = (page_rows / self.statistics.run_rows(*column, &order)).max(1.0);
+                    let runs = (page_rows / self.statistics.run_rows(*column, order)).max(1.0);
                     page_bytes += 5.0 + 3.0 + runs * (page.bits + 8.0) / 8.0;
                 } else if !in_prefix(column) {
                     bits += page.bits + page.heap_bytes * 8.0;

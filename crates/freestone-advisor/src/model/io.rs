@@ -3,7 +3,7 @@
 use super::geometry::{GroupGeometry, Layout};
 use super::processor::Wanted;
 use super::prune::Pruned;
-use super::{GRANULE, Parts, ScanModel, UNIT_ROWS};
+use super::{GRANULE, Parts, ScanModel, UNIT_ROWS, ZONE};
 use crate::profile::{DiskCosts, Form};
 use crate::workload::Query;
 
@@ -12,8 +12,6 @@ const IO_UNIT: f64 = 131_072.0;
 const IO_DEPTH: f64 = 48.0;
 /// Batches in which a unit's first pages are read, by bytes: the last two have most of them.
 const FIRST_BATCHES: f64 = 3.0;
-/// Zones are contiguous runs of rows; what is read of a group in one of them.
-const ZONE: f64 = 2048.0;
 
 impl ScanModel {
     /// Adds reading, and checking what was read.

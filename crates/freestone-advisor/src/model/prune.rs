@@ -1,8 +1,8 @@
 //! What the zones of a layout leave of a query: rows that are looked at, and predicates that are still open there.
 
-use super::ZONE;
 use super::geometry::Layout;
 use super::processor::Wanted;
+use super::{GRANULE, UNIT_ROWS, ZONE};
 use crate::statistics::TableStatistics;
 use crate::workload::{PredicateForm, Query};
 
@@ -29,8 +29,8 @@ const LIST_RUNS: f64 = 8.0;
 /// The same for attributes of other tables, of which one has few values.
 const PATH_RUNS: f64 = 2.0;
 /// Zones of a granule, and of a unit.
-const GRANULE_ZONES: f64 = 4.0;
-const UNIT_ZONES: f64 = 32.0;
+const GRANULE_ZONES: f64 = GRANULE / ZONE;
+const UNIT_ZONES: f64 = UNIT_ROWS / ZONE;
 
 impl Pruned {
     pub fn of(layout: &Layout, query: &Query, statistics: &TableStatistics) -> Pruned {
