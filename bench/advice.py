@@ -2,6 +2,7 @@
 
 python bench/advice.py --workloads 10 --rows 1000000 --columns 8 --random 20 --json advice.json
 python bench/advice.py --shape mixed --copies 4 --columns 16 --rows 2000000 --workloads 1
+python bench/advice.py --shape crossover --columns 50 --rows 1000000 --random 4 --workloads 5
 
 Each workload is a synthetic table of its own, seeded, with queries of random columns, predicates and outputs. They run on it,
 stored as rows, as often as their weights say, and advice is by the log of that. The advised design is made as a table, and so
@@ -26,6 +27,8 @@ from typing import Any
 from environment import CACHE, default_freestone, hardware
 
 PRESETS = ("row", "column", "pax", "auto")
+#: Designs that advice always has a prediction of.
+PLAIN = {f"design = '{preset}'" for preset in PRESETS}
 OURS = ("advised", "copies")
 PAGES = ("32KiB", "128KiB", "512KiB")
 #: So many of the advised design's rivals are measured once more.
@@ -84,6 +87,26 @@ def mixed(chance: random.Random, columns: int, rows: int) -> Workload:
     return Workload(names, [*rows_by_key, *ranges, *reports])
 
 
+def crossover(chance: random.Random, columns: int, queries: int) -> Workload:
+    """Holloway and DeWitt's queries: k random columns of the rows that one predicate leaves."""
+    names = {f"c{at}": f"(v * {7919 + 2 * at} % 1000003)::int" for at in range(columns)}
+    made = []
+    for _ in range(queries):
+        wanted = chance.sample([*names], chance.choice((2, columns // 4, columns // 2, columns)))
+        share = chance.choice((0.001, 0.01, 0.1))
+        text = f"SELECT {', '.join(wanted)} FROM {{table}} WHERE c0 < {int(share * 1000003)}"
+        made.append((chance.choice((1, 3, 10)), text))
+    return Workload(names, made)
+
+
+def drawn(chance: random.Random, options: argparse.Namespace) -> Workload:
+    if options.shape == "mixed":
+        return mixed(chance, options.columns, options.rows)
+    if options.shape == "crossover":
+        return crossover(chance, options.columns, options.queries)
+    return workload(chance, options.columns, options.queries, options.rows)
+
+
 def random_design(chance: random.Random, names: list[str]) -> str:
     """Options of a design with random groups, order and pages."""
     left, groups = chance.sample(names, len(names)), []
@@ -105,8 +128,23 @@ def advised(binary: Path, database: Path, copies: int) -> dict[str, Any]:
         sys.exit(done.stderr)
     advice = json.loads(done.stdout)[0]
     best = advice["current"] if advice["keep"] else next(d for d in advice["designs"] if d["measured_ms"] is not None)
-    options = best["apply"].partition("SET DESIGN (")[2].rpartition(")")[0]
-    return {"options": options, "advice": advice, "best": best, "seconds": time.perf_counter() - started}
+    return {"options": options_of(best), "advice": advice, "best": best, "seconds": time.perf_counter() - started}
+
+
+def options_of(proposal: dict[str, Any]) -> str:
+    return proposal["apply"].partition("SET DESIGN (")[2].rpartition(")")[0]
+
+
+def then_ms(proposal: dict[str, Any], advice: dict[str, Any]) -> float:
+    """What the logged statements are predicted to take in a design."""
+    statements = proposal.get("statements")
+    return statements["then_ms"] if statements else advice["designs"][0]["statements"]["now_ms"]
+
+
+def predicted_over_preset(found: dict[str, Any]) -> float:
+    advice = found["advice"]
+    plain = [then_ms(p, advice) for p in [advice["current"], *advice["designs"]] if options_of(p) in PLAIN]
+    return min(plain) / then_ms(found["best"], advice)
 
 
 def copied(advice: dict[str, Any]) -> tuple[str, list[str]]:
@@ -158,11 +196,7 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
     import freestone
 
     chance = random.Random(options.seed * 1000 + number)
-    made = (
-        mixed(chance, options.columns, options.rows)
-        if options.shape == "mixed"
-        else workload(chance, options.columns, options.queries, options.rows)
-    )
+    made = drawn(chance, options)
     folder = options.work / f"advice-{number}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -188,7 +222,6 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
     best = min((name for name in finals if name not in OURS), key=lambda name: times[name])
     preset = min((name for name in finals if name in PRESETS), key=lambda name: times[name])
     current, proposed = found["advice"]["current"], found["best"]
-    statements = proposed["statements"]
     return {
         "workload": number,
         "seconds": found["seconds"],
@@ -200,9 +233,10 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
         "copies_over_advised": times["advised"] / times["copies"] if added else None,
         "predicted_copies": found["best"]["measured_ms"] / found["advice"]["copies"]["measured_ms"] if added else None,
         "over_preset": times[preset] / times["advised"],
+        "predicted_over_preset": predicted_over_preset(found),
         "over_row": times["row"] / times["advised"],
         "scans_over_row": current["total"]["ms"] / proposed["total"]["ms"],
-        "predicted_over_row": statements["now_ms"] / statements["then_ms"],
+        "predicted_over_row": then_ms(current, found["advice"]) / then_ms(proposed, found["advice"]),
         "sample_over_row": current["measured_ms"] / proposed["measured_ms"] if current.get("measured_ms") else None,
         "ms": times,
     }
@@ -215,7 +249,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--queries", type=int, default=10)
     parser.add_argument("--random", type=int, default=20, help="random designs beside the presets")
-    parser.add_argument("--shape", choices=("random", "mixed"), default="random", help="which queries")
+    parser.add_argument("--shape", choices=("random", "mixed", "crossover"), default="random", help="which queries")
     parser.add_argument("--copies", type=int, default=1, help="copies that may be advised, the table included")
     parser.add_argument("--rounds", type=int, default=5, help="measured runs of each query, behind one that warms up")
     parser.add_argument("--finals", type=int, default=11, help="the same of those that are measured once more")
@@ -227,15 +261,16 @@ def main() -> None:
     options = parser.parse_args()
     found = []
     print(f"{options.rows:,} rows, {options.columns} columns, {options.queries} queries, one thread; {hardware()}", flush=True)
-    print("| workload | advised in, s | regret | × best preset | | × row | predicted | its scans | on the sample | copies × advised | on the sample | design |")
-    print("| ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |", flush=True)
+    print("| workload | advised in, s | regret | × best preset | | predicted | × row | predicted | its scans | on the sample | copies × advised | on the sample | design |")
+    print("| ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |", flush=True)
     for number in range(options.first, options.first + options.workloads):
         f = one(number, options)
         found.append(f)
         sample, copies = f["sample_over_row"], f["copies_over_advised"]
         gains = "– | –" if copies is None else f"{copies:.2f} | {f['predicted_copies']:.2f}"
         print(
-            f"| {number} | {f['seconds']:.1f} | {100 * f['regret']:.0f} % | {f['over_preset']:.2f} | {f['preset']} | {f['over_row']:.2f} | "
+            f"| {number} | {f['seconds']:.1f} | {100 * f['regret']:.0f} % | {f['over_preset']:.2f} | {f['preset']} | "
+            f"{f['predicted_over_preset']:.2f} | {f['over_row']:.2f} | "
             f"{f['predicted_over_row']:.2f} | {f['scans_over_row']:.2f} | {'–' if sample is None else f'{sample:.2f}'} | {gains} | {'; '.join([f['design'], *f['copies']])} |",
             flush=True,
         )
@@ -243,8 +278,9 @@ def main() -> None:
     print(f"\nregret: median {100 * statistics.median(regrets):.0f} %, at most 10 % in {sum(r <= 0.1 for r in regrets)} of {len(regrets)}")
     worse = sum(f["over_preset"] < 0.95 for f in found)
     print(f"slower than the best preset by more than 5 %: {worse} of {len(found)}")
-    errors = [abs(f["predicted_over_row"] / f["over_row"] - 1) for f in found]
-    print(f"gain over rows, predicted against measured: median error {100 * statistics.median(errors):.0f} %")
+    for what, name in (("rows", "over_row"), ("the best preset", "over_preset")):
+        errors = [abs(f[f"predicted_{name}"] / f[name] - 1) for f in found]
+        print(f"gain over {what}, predicted against measured: median error {100 * statistics.median(errors):.0f} %")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 

@@ -97,8 +97,8 @@ pub struct Parts {
     pub output_ns: f64,
     /// Checking pages that were read.
     pub admit_ns: f64,
-    /// Memory that they are read into, which the system gives to the thread that reads.
-    pub fresh_ns: f64,
+    /// What processors do for reads, on the thread that reads.
+    pub reading_ns: f64,
     /// What each thread waits for the first pages of its first unit, what threads wait for reads that nothing overlaps, and what
     /// the disk is busy in all.
     pub first_ns: f64,
@@ -125,12 +125,14 @@ impl Parts {
 }
 
 /// Part of the shorter of processor and disk that does not overlap with the longer: the begin and the end of a scan, and of
-/// each unit, whose output is read behind its filters. What the validation found for tables of 1 to 11 units.
-const OVERLAP_LOSS: f64 = 0.5;
+/// each unit, whose output is read behind its filters; and a virtual machine's disk is its host's processor and memory at work. What
+/// the validation found for tables of 1 to 11 units.
+const OVERLAP_LOSS: f64 = 0.8;
 /// Share of a unit's first pages that a thread waits for before it begins.
 const FIRST_BATCH: f64 = 0.15;
-/// Nanoseconds to open a file around the system's cache and to wake the thread that reads, once a scan.
-const FIRST_READ_NS: f64 = 150_000.0;
+/// Nanoseconds of the first read of a scan beyond what later ones take: a file is opened around the system's cache, threads are
+/// woken that sleep, and nothing of what they do is in the processor's caches. What the validation found.
+const FIRST_READ_NS: f64 = 250_000.0;
 /// What is expected to be fewer bytes than these is read by some scans only.
 const FIRST_READ_BYTES: f64 = 32768.0;
 /// Nanoseconds to take a column's aggregates of a zone in place of its rows.
@@ -195,7 +197,7 @@ impl ScanModel {
         let near = parts.processor_ns() - parts.memory_ns;
         let processor = near * self.pace.cached() + parts.memory_ns * self.pace.beyond_caches();
         let begin = parts.begin_ns * self.pace.cached() + parts.begin_read_ns;
-        let cpu = begin + processor * share * self.crowd() + parts.fresh_ns * self.fresh_share();
+        let cpu = begin + processor * share * self.crowd() + parts.reading_ns * self.reading_share();
         // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
         let waits = (parts.first_ns * FIRST_BATCH + parts.wait_ns * share) * scans;
         let (thread, busy) = (cpu + waits, parts.ahead_ns * scans);
@@ -238,9 +240,8 @@ impl ScanModel {
         (self.setting.threads.max(1) * self.setting.concurrent.max(1)) as f64
     }
 
-    /// Part of the time in which the system gives memory to read into that threads lose by it: that is done on the thread that
-    /// reads, which needs a core too.
-    fn fresh_share(&self) -> f64 {
+    /// Part of the time that the reading thread works which threads lose by it: it needs a core too.
+    fn reading_share(&self) -> f64 {
         let threads = self.all_threads();
         let beyond = threads + 1.0 - self.profile.host.cores.max(1) as f64;
         beyond.clamp(0.0, 1.0) / threads

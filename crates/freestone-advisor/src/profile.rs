@@ -205,8 +205,6 @@ pub struct Hardware {
     pub bandwidth: Curve,
     /// Nanoseconds a byte that one thread reads in order, by bytes of the region.
     pub stream: Curve,
-    /// Nanoseconds a byte of writing into memory that the system has to give first.
-    pub fresh: Measured,
     pub disk: Option<DiskCosts>,
     /// Bytes a nanosecond over TCP to this machine itself.
     pub loopback: Measured,
@@ -258,27 +256,38 @@ pub struct DiskPoint {
     pub depth: u32,
     /// Nanoseconds from one read's end to the next one's.
     pub ns: Measured,
+    /// Nanoseconds that this machine's processors work for it; 0 of a profile that has none.
+    #[serde(default)]
+    pub cpu_ns: f64,
 }
 
 impl DiskCosts {
     /// Nanoseconds a read of `bytes` takes where `depth` are in flight, between the measured points by size and depth: of a
     /// place far from the last one.
     pub fn read_ns(&self, bytes: f64, depth: f64) -> f64 {
-        Self::between(if self.random.is_empty() { &self.sequential } else { &self.random }, bytes, depth)
+        Self::between(if self.random.is_empty() { &self.sequential } else { &self.random }, bytes, depth, |p| {
+            p.ns.value
+        })
+    }
+
+    /// What processors do for it.
+    pub fn cpu_ns(&self, bytes: f64, depth: f64) -> f64 {
+        Self::between(&self.random, bytes, depth, |p| p.cpu_ns)
     }
 
     /// The same, of what lies behind the last read.
     pub fn next_ns(&self, bytes: f64, depth: f64) -> f64 {
-        Self::between(if self.sequential.is_empty() { &self.random } else { &self.sequential }, bytes, depth)
+        let points = if self.sequential.is_empty() { &self.random } else { &self.sequential };
+        Self::between(points, bytes, depth, |p| p.ns.value)
     }
 
-    fn between(points: &[DiskPoint], bytes: f64, depth: f64) -> f64 {
+    fn between(points: &[DiskPoint], bytes: f64, depth: f64, of: fn(&DiskPoint) -> f64) -> f64 {
         let mut depths: Vec<u32> = points.iter().map(|p| p.depth).collect();
         depths.sort_unstable();
         depths.dedup();
         let of_depth = |depth: u32| {
             let own = points.iter().filter(|p| p.depth == depth);
-            let mut own: Vec<(f64, f64)> = own.map(|p| (p.unit as f64, p.ns.value)).collect();
+            let mut own: Vec<(f64, f64)> = own.map(|p| (p.unit as f64, of(p))).collect();
             own.sort_by(|a, b| a.0.total_cmp(&b.0));
             affine(&own, bytes)
         };

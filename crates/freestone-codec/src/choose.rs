@@ -5,7 +5,7 @@
 //! `bytes_per_value + decode_ns_per_value * bytes_per_ns`, and the least wins, but for two rules: a segment's dictionary of
 //! integers must save a fifth of the size, and Zstandard 15 %, which it then wins with whatever it costs.
 
-use crate::hash::{distinct_bytes, distinct_ints};
+use crate::hash::{Distinct, distinct_bytes, distinct_ints};
 use crate::{
     BytesSlice, CodecError, ColumnPlan, Encoding, Kind, Shared, Transform, Values, encode, f32_key, f64_key, fit,
     prepare, select,
@@ -28,6 +28,24 @@ pub struct Stats {
     pub max: Option<i128>,
     /// Bytes of the values as they come.
     pub bytes_total: usize,
+}
+
+impl Stats {
+    /// Adds the values of a piece; how many runs of equal ones it has.
+    fn look_at<T: Copy + Ord + Into<i128>>(&mut self, mut values: impl Iterator<Item = T>) -> usize {
+        let Some(first) = values.next() else { return 0 };
+        let (mut runs, mut last, mut min, mut max) = (1, first, first, first);
+        for value in values {
+            runs += usize::from(value != last);
+            self.sorted &= last <= value;
+            (min, max) = (min.min(value), max.max(value));
+            last = value;
+        }
+        let (min, max) = (min.into(), max.into());
+        self.min = Some(self.min.map_or(min, |known| known.min(min)));
+        self.max = Some(self.max.map_or(max, |known| known.max(max)));
+        runs
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -196,14 +214,8 @@ impl<'a> Sample<'a> {
                     runs += rows.chunk_by(|a, b| a == b).count();
                     stats.sorted &= rows.is_sorted();
                 }
-                numbers => {
-                    let rows: Vec<i128> =
-                        valid_rows(numbers.len(), *validity).map(|row| number(numbers, row)).collect();
-                    runs += rows.chunk_by(|a, b| a == b).count();
-                    stats.sorted &= rows.is_sorted();
-                    stats.min = stats.min.into_iter().chain(rows.iter().copied()).min();
-                    stats.max = stats.max.into_iter().chain(rows.iter().copied()).max();
-                }
+                Values::Int(v) => runs += stats.look_at(valid_rows(v.len(), *validity).map(|row| v[row])),
+                numbers => runs += stats.look_at(valid_rows(numbers.len(), *validity).map(|row| number(numbers, row))),
             }
         }
         stats.runs = (runs as f64 * rows as f64 / self.rows().max(1) as f64) as usize;
@@ -212,15 +224,15 @@ impl<'a> Sample<'a> {
     }
 
     fn distinct(&self) -> usize {
-        let mut strings = crate::hash::Distinct::new();
-        let mut numbers = crate::hash::Distinct::new();
+        let (mut strings, mut ints, mut others) = (Distinct::new(), Distinct::new(), Distinct::new());
         for (piece, validity) in &self.pieces {
             match piece {
                 Values::Bytes(v) => valid_rows(v.len(), *validity).for_each(|row| _ = strings.insert(v.get(row))),
-                other => valid_rows(other.len(), *validity).for_each(|row| _ = numbers.insert(number(other, row))),
+                Values::Int(v) => valid_rows(v.len(), *validity).for_each(|row| _ = ints.insert(v[row])),
+                other => valid_rows(other.len(), *validity).for_each(|row| _ = others.insert(number(other, row))),
             }
         }
-        strings.values.len() + numbers.values.len()
+        strings.values.len() + ints.values.len() + others.values.len()
     }
 }
 

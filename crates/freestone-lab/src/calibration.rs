@@ -8,8 +8,6 @@ use crate::findings::{Cell, Findings, Lines, Part, Series, Table};
 
 /// The profile of a machine as findings.
 pub fn findings(profile: &Profile, versions: &str) -> Findings {
-    let mut parts = vec![Part::Table(table(profile))];
-    parts.extend(charts(profile).into_iter().map(Part::Lines));
     Findings {
         name: "calibration".into(),
         title: "What this machine costs".into(),
@@ -18,8 +16,14 @@ pub fn findings(profile: &Profile, versions: &str) -> Findings {
         command: "freestone calibrate".into(),
         host: Host::here(versions),
         seconds: profile.seconds,
-        parts,
+        parts: parts(profile),
     }
+}
+
+/// The profile's table, and its plots.
+pub(crate) fn parts(profile: &Profile) -> Vec<Part> {
+    let plots = charts(profile).into_iter().map(Part::Lines);
+    std::iter::once(Part::Table(table(profile))).chain(plots).collect()
 }
 
 fn table(profile: &Profile) -> Table {

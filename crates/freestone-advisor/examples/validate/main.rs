@@ -7,8 +7,9 @@
 //! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. The machine's
 //! pace, by calibration's reference scan before and after each query, is part of the prediction; `--no-pace` leaves it out. The
 //! parts are at the pace at which the profile was measured. With `--cold` pages are read from a disk around the system's cache by
-//! a store that was just opened. With `--measured` times are those that an earlier run with the same seed, tables, threads and
-//! medium printed by `--csv`: two models are held against the same measurements.
+//! a store that was just opened, into memory that the process has, as a full cache has it. With `--measured` times are those that
+//! an earlier run with the same seed, tables, threads and medium printed by `--csv`: two models are held against the same
+//! measurements.
 
 mod cases;
 mod measure;
@@ -77,6 +78,7 @@ fn arguments() -> Result<Arguments, Failure> {
 
 fn main() -> Result<(), Failure> {
     let arguments = arguments()?;
+    measure::keep_memory();
     let profile = Arc::new(if arguments.profile.as_os_str().is_empty() {
         Profile::assumed()
     } else {

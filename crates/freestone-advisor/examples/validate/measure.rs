@@ -1,5 +1,6 @@
 //! Stored tables, and the time of queries on them.
 
+use std::ffi::{c_int, c_long};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,11 +20,13 @@ use crate::Failure;
 use crate::cases::{RandomQuery, RandomTable};
 
 const UNIT_ROWS: usize = 65536;
-/// Samples of a hot query: at least, at most, and the time after which no further one begins; and runs of each.
+/// Samples of a query: at least, at most, and the time after which no further one begins; and runs of each hot one.
 const LEAST: usize = 3;
 const MOST: usize = 9;
 const BUDGET: Duration = Duration::from_millis(40);
 const RUNS: usize = 8;
+/// Of cold ones, each with a store to open.
+const COLD_BUDGET: Duration = Duration::from_millis(150);
 
 /// A table in one design: in memory, or in a folder on a disk.
 pub struct Stored {
@@ -74,14 +77,17 @@ fn options() -> StoreOptions {
     StoreOptions { cache_bytes: 2 << 30, disk, ..StoreOptions::default() }
 }
 
+/// mimalloc's `mi_option_purge_delay`, in milliseconds; -1 is never.
+const PURGE_DELAY: c_int = 15;
+
 unsafe extern "C" {
-    fn mi_collect(force: bool);
+    fn mi_option_set(option: c_int, value: c_long);
 }
 
-/// Gives free memory back to the system.
-fn forget_memory() {
-    // SAFETY: mimalloc is linked, being the allocator; it takes back only what nobody has.
-    unsafe { mi_collect(true) };
+/// Memory that is free stays with the process, as pages that a full cache gives up do.
+pub fn keep_memory() {
+    // SAFETY: mimalloc is linked, being the allocator, and the call sets a number in a table of options.
+    unsafe { mi_option_set(PURGE_DELAY, -1) };
 }
 
 impl Stored {
@@ -142,15 +148,17 @@ impl Stored {
                 samples.push(self.sample(reference, threads, RUNS, || run(&table))?);
             }
         } else {
-            forget_memory();
-            // A store keeps what it read, and the next one reads into memory that is new to the process.
-            let mut opened = vec![];
-            for _ in 0..4 {
-                let (store, table) = self.open()?;
+            let begin = Instant::now();
+            // The first finds memory that is new to the process.
+            for round in 0..=MOST {
+                let (_store, table) = self.open()?;
                 // Footers are read when a table is opened, whatever is asked of it.
                 (0..table.segments.len()).try_for_each(|at| table.open_segment(at).map(|_| ()))?;
-                samples.push(self.sample(reference, threads, 1, || run(&table))?);
-                opened.push((store, table));
+                let sample = self.sample(reference, threads, 1, || run(&table))?;
+                samples.extend((round > 0).then_some(sample));
+                if samples.len() >= LEAST && begin.elapsed() >= COLD_BUDGET {
+                    break;
+                }
             }
         }
         // Those in which the machine's pace changed count if there are no others.

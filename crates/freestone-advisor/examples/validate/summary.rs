@@ -31,7 +31,7 @@ impl Case {
 pub fn print_csv(cases: &[Case]) {
     println!(
         "table,query,threads,measured_ms,predicted_ms,low_ms,high_ms,io_ms,cpu_ms,bytes_predicted,bytes_stored,begin_ms,\
-         frame_ms,filter_ms,select_ms,decode_ms,page_ms,memory_ms,output_ms,admit_ms,fresh_ms,first_ms,wait_ms,ahead_ms,\
+         frame_ms,filter_ms,select_ms,decode_ms,page_ms,memory_ms,output_ms,admit_ms,reading_ms,first_ms,wait_ms,ahead_ms,\
          bytes_read,pages,rows_left,units,rows,reference_ns,design,text"
     );
     for c in cases {
@@ -46,7 +46,7 @@ pub fn print_csv(cases: &[Case]) {
             p.memory_ns,
             p.output_ns,
             p.admit_ns,
-            p.fresh_ns,
+            p.reading_ns,
             p.first_ns,
             p.wait_ns,
             p.ahead_ns,

@@ -46,13 +46,13 @@ fn write(disk: &Disk, bytes: usize) -> Result<Measured> {
 
 fn read(disk: &Disk, bytes: usize, direct: bool, folder: &Path, write: Measured, timing: &Timing) -> Result<DiskCosts> {
     let file = disk.open(NAME).map_err(StoreError::from)?;
-    let mut costs =
-        DiskCosts { folder: folder.display().to_string(), direct, sequential: vec![], random: vec![], write };
+    let folder = folder.display().to_string();
+    let mut costs = DiskCosts { folder, direct, sequential: vec![], random: vec![], write };
     for unit in UNITS {
         for depth in DEPTHS {
             let point = |random| -> Result<DiskPoint> {
-                let ns = reads(&file, bytes, unit, depth, random, timing)?;
-                Ok(DiskPoint { unit: unit as u64, depth: depth as u32, ns })
+                let (ns, cpu_ns) = reads(&file, bytes, unit, depth, random, timing)?;
+                Ok(DiskPoint { unit: unit as u64, depth: depth as u32, ns, cpu_ns })
             };
             costs.random.push(point(true)?);
             costs.sequential.push(point(false)?);
@@ -61,7 +61,8 @@ fn read(disk: &Disk, bytes: usize, direct: bool, folder: &Path, write: Measured,
     Ok(costs)
 }
 
-/// Nanoseconds from one read's end to the next one's: batches of `depth` reads are asked for at once, as a unit's are.
+/// Nanoseconds from one read's end to the next one's, and those of processors: batches of `depth` reads are asked for at once,
+/// as a unit's are.
 fn reads(
     file: &Arc<dyn ReadFile>,
     bytes: usize,
@@ -69,14 +70,14 @@ fn reads(
     depth: usize,
     random: bool,
     timing: &Timing,
-) -> Result<Measured> {
+) -> Result<(Measured, f64)> {
     let places = bytes / unit;
     let mut state = Random(unit as u64 * 31 + depth as u64);
     let mut next = 0;
     // Long enough to be seen, short enough that 32 points take some seconds.
     let (rounds, time) = if timing.is_quick() { (2, 1_000_000) } else { (60, 100_000_000) };
-    let begin = Instant::now();
-    let mut samples = vec![];
+    let (begin, worked) = (Instant::now(), processor_ns());
+    let (mut samples, mut done) = (vec![], 0);
     while samples.len() < rounds && (samples.len() < 2 || begin.elapsed().as_nanos() < time) {
         let mut requests: Vec<ReadRequest> = (0..depth)
             .map(|_| {
@@ -94,8 +95,17 @@ fn reads(
             result.map_err(StoreError::from)?;
         }
         samples.push(start.elapsed().as_nanos() as f64 / requests.len() as f64);
+        done += requests.len();
     }
-    Ok(Measured::of(&samples))
+    Ok((Measured::of(&samples), (processor_ns() - worked) / done.max(1) as f64))
+}
+
+/// What all threads of the process worked so far.
+fn processor_ns() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes a time to where it is told, which is a variable of this function.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 /// xorshift64*.

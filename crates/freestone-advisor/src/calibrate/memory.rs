@@ -35,7 +35,6 @@ pub fn measure(hardware: &mut Hardware, options: &CalibrateOptions, timing: &Tim
     hardware.stream = stream(&region, largest, timing);
     hardware.bandwidth = bandwidth(&region, options.threads, timing);
     drop(region);
-    hardware.fresh = fresh(timing);
 }
 
 /// Dependent additions between loads, where the miss itself is to be seen and not how many the processor overlaps.
@@ -363,20 +362,4 @@ fn bandwidth(region: &Region, threads: usize, timing: &Timing) -> Curve {
         points.push((count as f64, Measured::of(&samples)));
     }
     Curve::new(points)
-}
-
-/// Nanoseconds a byte of writing into pages that the system has to give first: more than the caches hold, since what was
-/// given back a moment ago is still in them.
-fn fresh(timing: &Timing) -> Measured {
-    let bytes = if timing.is_quick() { 1 << 20 } else { 128 << 20 };
-    let rounds = if timing.is_quick() { 2 } else { 5 };
-    let samples: Vec<f64> = (0..rounds)
-        .filter_map(|_| {
-            let start = Instant::now();
-            let mapped = Mapped::new(bytes, SMALL_PAGE)?;
-            black_box(mapped.slots().len());
-            Some(start.elapsed().as_nanos() as f64 / bytes as f64)
-        })
-        .collect();
-    Measured::of(&samples)
 }

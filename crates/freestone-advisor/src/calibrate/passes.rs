@@ -7,13 +7,17 @@ use serde_json::{Map, Value};
 use super::timing::Timing;
 use crate::error::{AdvisorError, Result};
 
-/// How often.
+/// How often; and how often where there is little time left.
 const PASSES: usize = 4;
+const LATE_PASSES: usize = 2;
 
 /// What several passes of the same measurements find.
-pub fn several<T: Serialize + DeserializeOwned>(timing: &Timing, pass: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn several<T: Serialize + DeserializeOwned>(timing: &Timing, mut pass: impl FnMut() -> Result<T>) -> Result<T> {
     let count = if timing.is_quick() { 1 } else { PASSES };
-    let passes: Vec<T> = std::iter::repeat_with(pass).take(count).collect::<Result<_>>()?;
+    let mut passes = vec![];
+    while passes.len() < count && !(passes.len() >= LATE_PASSES && timing.is_late()) {
+        passes.push(pass()?);
+    }
     middle(&passes)
         .map_err(|error| AdvisorError::Invalid(format!("a measured cost is no number ({error}): calibrate again")))
 }

@@ -11,10 +11,15 @@ use crate::profile::{Measured, Pace};
 /// Times that something is measured before the result counts during which the machine's pace changed least.
 const ATTEMPTS: usize = 3;
 
+/// From then on measurements take what they need at least: a calibration is to end within a minute, on a noisy machine too.
+const LATE: Duration = Duration::from_secs(45);
+
 /// How often, and how long.
 #[derive(Clone)]
 pub struct Timing {
     pub effort: Effort,
+    /// When the calibration began.
+    pub begin: Instant,
     /// Repeats of a measurement: at least, and at most.
     pub least: usize,
     pub most: usize,
@@ -32,7 +37,11 @@ impl Timing {
             Effort::Quick => (2, 3, Duration::from_micros(300)),
             Effort::Normal => (7, 25, Duration::from_millis(25)),
         };
-        Timing { effort, least, most, budget, steady: None, beyond_caches: false }
+        Timing { effort, begin: Instant::now(), least, most, budget, steady: None, beyond_caches: false }
+    }
+
+    pub fn is_late(&self) -> bool {
+        self.begin.elapsed() > LATE
     }
 
     /// The same for times held against the machine's pace, and in passes, each of which may be short.
@@ -67,7 +76,8 @@ impl Timing {
     pub fn measure_each<E>(&self, mut work: impl FnMut() -> Result<f64, E>) -> Result<Measured, E> {
         work()?;
         let Some(steady) = &self.steady else { return self.once(&mut work) };
-        let (found, pace) = steadiest(|| steady.pace(), || self.once(&mut work))?;
+        let attempts = if self.is_late() { 1 } else { ATTEMPTS };
+        let (found, pace) = steadiest(attempts, || steady.pace(), || self.once(&mut work))?;
         Ok(found.scaled(1.0 / self.factor(pace)))
     }
 
@@ -91,11 +101,12 @@ impl Timing {
 /// What was found while the machine's pace changed least, and the pace: of a few attempts, none behind one in which it stayed
 /// as good as the same.
 fn steadiest<E>(
+    attempts: usize,
     mut pace: impl FnMut() -> Pace,
     mut work: impl FnMut() -> Result<Measured, E>,
 ) -> Result<(Measured, Pace), E> {
     let mut least: Option<(f64, Measured, Pace)> = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..attempts {
         let (before, found, after) = (pace(), work()?, pace());
         let change = before.change(after);
         if least.is_none_or(|(least, ..)| change < least) {
@@ -122,7 +133,7 @@ mod tests {
             attempts += 1.0;
             Ok::<_, Infallible>(Measured::exact(attempts))
         };
-        let Ok((found, pace)) = steadiest(pace, work);
+        let Ok((found, pace)) = steadiest(ATTEMPTS, pace, work);
         assert_eq!(looks.next(), None, "all attempts were needed");
         (found.value, pace.ratio())
     }
@@ -133,7 +144,7 @@ mod tests {
         assert_eq!(attempt(&[(1.0, 2.0), (2.0, 2.0)]), (2.0, 2.0));
         assert_eq!(attempt(&[(1.0, 2.0), (2.0, 3.0), (3.0, 1.0)]), (2.0, 2.5));
         assert_eq!(attempt(&[(1.0, 2.0), (3.0, 9.0), (9.0, 3.0)]), (1.0, 1.5));
-        let error: Result<(Measured, Pace), &str> = steadiest(|| Pace::SAME, || Err("no table"));
+        let error: Result<(Measured, Pace), &str> = steadiest(1, || Pace::SAME, || Err("no table"));
         assert_eq!(error.err(), Some("no table"));
     }
 }

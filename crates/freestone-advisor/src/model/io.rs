@@ -35,20 +35,19 @@ impl ScanModel {
                     list.push((group, pages));
                     parts.bytes_read += pages * group.page_bytes;
                     parts.admit_ns += self.admit(group, pages);
-                    parts.fresh_ns += pages * group.page_bytes * self.profile.hardware.fresh.value;
                 }
             }
         }
         let Some(disk) = &self.profile.hardware.disk else { return };
         let threads = self.setting.threads;
-        let (busy, waited) = read_time(disk, &now, units, FIRST_BATCHES, threads);
-        parts.ahead_ns += busy;
-        // Nobody read ahead for the first unit of a thread.
-        parts.first_ns += waited / units;
+        let now = Reading::of(disk, &now, units, FIRST_BATCHES, threads);
         // What a unit's output needs is asked for while the unit is filtered, and waited for behind that.
-        let (busy, waited) = read_time(disk, &then, units, UNIT_ROWS / GRANULE, threads);
-        parts.ahead_ns += busy;
-        parts.wait_ns += waited;
+        let then = Reading::of(disk, &then, units, UNIT_ROWS / GRANULE, threads);
+        // Nobody read ahead for the first unit of a thread.
+        parts.first_ns += now.waited_ns / units;
+        parts.wait_ns += then.waited_ns;
+        parts.ahead_ns += now.busy_ns + then.busy_ns;
+        parts.reading_ns += now.cpu_ns + then.cpu_ns;
     }
 
     /// Of each group, the share of the granules left whose pages are read first, ahead of their unit: where its filters are open,
@@ -95,34 +94,40 @@ impl ScanModel {
     }
 }
 
-/// Nanoseconds that the disk is busy with reads of `units` units, each asked for in so many batches without waiting, and that a
-/// thread waits which asks for all of a unit's at once.
-fn read_time(
-    disk: &DiskCosts,
-    pages: &[(&GroupGeometry, f64)],
-    units: f64,
-    batches: f64,
-    threads: usize,
-) -> (f64, f64) {
-    let (mut runs, mut bytes, mut following) = (0.0, 0.0, 0.0);
-    for (group, count) in pages {
-        // Neighbouring pages of a batch are read together, up to the longest read.
-        let own = count * group.page_bytes;
-        bytes += own;
-        let in_batch = (own / units / batches).max(group.page_bytes.min(own));
-        let run = in_batch.clamp(1.0, IO_UNIT);
-        runs += own / run;
-        following += own / run * (1.0 - run / in_batch.max(run));
+/// What reads of some pages take.
+#[derive(Default)]
+struct Reading {
+    /// Nanoseconds that the disk is busy.
+    busy_ns: f64,
+    /// Nanoseconds that a thread waits which asks for all of a unit's at once.
+    waited_ns: f64,
+    /// Nanoseconds of the processors.
+    cpu_ns: f64,
+}
+
+impl Reading {
+    /// Of `units` units, each asked for in so many batches without waiting.
+    fn of(disk: &DiskCosts, pages: &[(&GroupGeometry, f64)], units: f64, batches: f64, threads: usize) -> Reading {
+        let (mut runs, mut bytes, mut following) = (0.0, 0.0, 0.0);
+        for (group, count) in pages {
+            // Neighbouring pages of a batch are read together, up to the longest read.
+            let own = count * group.page_bytes;
+            bytes += own;
+            let in_batch = (own / units / batches).max(group.page_bytes.min(own));
+            let run = in_batch.clamp(1.0, IO_UNIT);
+            runs += own / run;
+            following += own / run * (1.0 - run / in_batch.max(run));
+        }
+        if bytes < 1.0 {
+            return Reading::default();
+        }
+        let run_bytes = bytes / runs;
+        let runs_a_unit = (runs / units).max(1.0);
+        let depth = (runs_a_unit * threads as f64).clamp(1.0, IO_DEPTH);
+        let busy_ns = following * disk.next_ns(run_bytes, depth) + (runs - following) * disk.read_ns(run_bytes, depth);
+        let waits = runs / runs_a_unit;
+        let alone = disk.read_ns(run_bytes, 1.0);
+        let rest = (runs_a_unit - 1.0) * disk.read_ns(run_bytes, runs_a_unit.clamp(1.0, IO_DEPTH));
+        Reading { busy_ns, waited_ns: waits * (alone + rest), cpu_ns: runs * disk.cpu_ns(run_bytes, depth) }
     }
-    if bytes < 1.0 {
-        return (0.0, 0.0);
-    }
-    let run_bytes = bytes / runs;
-    let runs_a_unit = (runs / units).max(1.0);
-    let depth = (runs_a_unit * threads as f64).clamp(1.0, IO_DEPTH);
-    let busy = following * disk.next_ns(run_bytes, depth) + (runs - following) * disk.read_ns(run_bytes, depth);
-    let waits = runs / runs_a_unit;
-    let alone = disk.read_ns(run_bytes, 1.0);
-    let rest = (runs_a_unit - 1.0) * disk.read_ns(run_bytes, runs_a_unit.clamp(1.0, IO_DEPTH));
-    (busy, waits * (alone + rest))
 }

@@ -107,7 +107,6 @@ fn hardware() -> Hardware {
         parallelism: Curve::of(&[(1.0, 110.0), (4.0, 30.0), (8.0, 16.0), (16.0, 12.0)]),
         bandwidth: Curve::of(&[(1.0, 10.0), (2.0, 18.0)]),
         stream: Curve::of(&[(256e3, 0.02), (1e6, 0.03), (16e6, 0.05), (128e6, 0.1)]),
-        fresh: Measured::exact(0.4),
         disk: Some(disk()),
         loopback: Measured::exact(2.0),
         spread: Measured::exact(0.05),
@@ -115,7 +114,7 @@ fn hardware() -> Hardware {
 }
 
 fn disk() -> DiskCosts {
-    let point = |unit: u64, depth: u32, ns: f64| DiskPoint { unit, depth, ns: Measured::exact(ns) };
+    let point = |unit: u64, depth: u32, ns: f64| DiskPoint { unit, depth, ns: Measured::exact(ns), cpu_ns: 0.0 };
     let points = vec![
         point(4 << 10, 1, 120e3),
         point(4 << 10, 8, 18e3),

@@ -77,7 +77,6 @@ impl Rows {
         self.curve("memory", "load, chains at once", &hardware.parallelism, "ns");
         self.curve("memory", "read bandwidth, threads", &hardware.bandwidth, "GB/s");
         self.curve("memory", "read in order, region bytes", &hardware.stream, "ns/byte");
-        self.put("memory", "write into fresh pages", hardware.fresh, "ns/byte");
         if let Some(disk) = &hardware.disk {
             for (name, points) in [("sequential", &disk.sequential), ("random", &disk.random)] {
                 for p in points {

@@ -1,5 +1,7 @@
 //! The papers' experiments and the engine's own measurements: each a name, a run that gives findings, and a page of all.
 
+mod advice;
+mod calibrator;
 mod codecs;
 mod crossover;
 mod halverson;
@@ -33,15 +35,17 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 14] = [
+pub const EXPERIMENTS: [Experiment; 16] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
     holloway::VIEWS,
     holloway::JOINS,
     halverson::SCANS,
+    calibrator::EXPERIMENT,
     memory_layouts::EXPERIMENT,
     crossover::EXPERIMENT,
+    advice::EXPERIMENT,
     tpch::EXPERIMENT,
     ssb::EXPERIMENT,
     scaling::EXPERIMENT,

@@ -1,8 +1,11 @@
-//! Vertical groups in memory: how many attributes are read, and how many tuples, from rows, columns and groups between.
+//! Vertical groups in memory: how many attributes are read, and how many tuples, from rows, columns and groups between; and
+//! whose memory results are kept in.
+
+mod allocators;
 
 use freestone::Options;
 
-use super::scanner::{Pick, Point, Query, Scanner};
+use super::scanner::{Pick, Query, Scanner};
 use super::{Experiment, RunOptions, Workspace, quoted};
 use crate::Notify;
 use crate::engine::Engine;
@@ -13,8 +16,8 @@ use crate::generate::{self, wide};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "memory-layouts",
     title: "Rows, columns and groups in memory",
-    shows: "Projectivity: k of 100 attributes of every tuple. Selectivity: all 16 attributes of random tuples.",
-    source: "Grund et al. 2010, section 3.3, Figure 1",
+    shows: "Projectivity: k of 100 attributes of every tuple. Selectivity: all 16 attributes of random tuples. Allocators.",
+    source: "Grund et al. 2010, section 3.3, Figures 1 and 3",
     size: "--rows 500000 of 16 attributes, a fifth of 100 attributes; --queries 5 a point",
     run,
 };
@@ -28,8 +31,8 @@ const DESIGNS: [&str; 3] = ["row", "column", "groups"];
 const COUNTS: [usize; 8] = [1, 2, 5, 10, 25, 50, 75, 100];
 const SHARES: [f64; 9] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
 
-/// What was measured: by what varies, then by design in the order of [`DESIGNS`].
-type Times = Vec<Vec<Point>>;
+/// Milliseconds: by what varies, then by design in the order of [`DESIGNS`], or by allocator.
+type Times = Vec<Vec<f64>>;
 
 fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let rows = options.rows.unwrap_or(ROWS);
@@ -56,7 +59,9 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         }),
         queries,
     )?;
-    Ok(parts(&projectivity, &selectivity, rows))
+    let threads = options.engine_options().threads;
+    let of_allocators = allocators::parts(&scanner, few, threads, queries, notify)?;
+    Ok(parts(&projectivity, &selectivity, rows).into_iter().chain(of_allocators).collect())
 }
 
 /// Stores a table of `columns` random numbers as rows, as columns, and in groups of `width`.
@@ -95,11 +100,14 @@ fn table_name(columns: usize, design: &str) -> String {
 fn measure<const N: usize>(scanner: &Scanner, columns: usize, of: [Query; N], queries: usize) -> Result<Times> {
     let tables = DESIGNS.map(|design| table_name(columns, design));
     let tables = tables.each_ref().map(String::as_str);
-    of.into_iter().map(|query| scanner.measure(&tables, &vec![query; queries])).collect()
+    let hot_ms = |query| -> Result<Vec<f64>> {
+        Ok(scanner.measure(&tables, &vec![query; queries])?.iter().map(|point| point.hot_ms).collect())
+    };
+    of.into_iter().map(hot_ms).collect()
 }
 
-fn line(times: &Times, design: usize) -> Vec<f64> {
-    times.iter().map(|of_design| of_design[design].hot_ms).collect()
+fn line(times: &Times, at: usize) -> Vec<f64> {
+    times.iter().map(|point| point[at]).collect()
 }
 
 fn parts(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Part> {
@@ -107,39 +115,40 @@ fn parts(projectivity: &Times, selectivity: &Times, rows: usize) -> Vec<Part> {
         "{} tuples of 100 and {} of 16 attributes of 20 bits, medium = 'memory': segments stay in memory as a whole. One thread; \
          blocks of 100 un-encoded tuples that nobody keeps; averages of the better of two runs. Positions are random and known \
          before. Values are bit-packed, where HYRISE has 4 bytes each: a tuple of 16 attributes takes 40 bytes, not a cache \
-         line of 64. What virtualization changes (Figure 1's second lines) and allocators (Figure 3) are not measured here.",
+         line of 64. What virtualization changes (Figure 1's second lines) is not measured here.",
         thousands((rows / 5) as i64),
         thousands(rows as i64)
     );
-    let chart = |title: &str, x_label: &str, x: &[f64], times: &Times| {
-        let series = DESIGNS.iter().enumerate();
-        let series = series.map(|(at, design)| Series { label: (*design).into(), values: line(times, at) });
-        Part::Lines(Lines {
-            title: title.into(),
-            x_label: x_label.into(),
-            y_label: "ms".into(),
-            x: x.to_vec(),
-            series: series.collect(),
-            mark: None,
-        })
-    };
     let counts = COUNTS.map(|count| count as f64);
+    let (names, shares) = (COUNTS.map(|count| count.to_string()), SHARES.map(|share| share.to_string()));
     vec![
         Part::section("Groups in memory", text),
         Part::checks(judge(projectivity, selectivity, rows)),
-        chart("Projectivity: every tuple", "attributes read, of 100", &counts, projectivity),
-        chart("Selectivity: all 16 attributes", "share of the tuples", &SHARES, selectivity),
-        in_numbers("Projectivity: milliseconds", "attributes", &COUNTS.map(|count| count.to_string()), projectivity),
-        in_numbers("Selectivity: milliseconds", "share", &SHARES.map(|share| share.to_string()), selectivity),
+        lines("Projectivity: every tuple", "attributes read, of 100", &counts, &DESIGNS, projectivity),
+        lines("Selectivity: all 16 attributes", "share of the tuples", &SHARES, &DESIGNS, selectivity),
+        in_numbers("Projectivity: milliseconds", "attributes", &names, &DESIGNS, projectivity),
+        in_numbers("Selectivity: milliseconds", "share", &shares, &DESIGNS, selectivity),
     ]
 }
 
-fn in_numbers(title: &str, what: &str, names: &[String], times: &Times) -> Part {
-    let header: Vec<&str> = std::iter::once(what).chain(DESIGNS).collect();
+fn lines(title: &str, x_label: &str, x: &[f64], names: &[&str], times: &Times) -> Part {
+    let series = names.iter().enumerate();
+    let series = series.map(|(at, name)| Series { label: (*name).into(), values: line(times, at) });
+    Part::Lines(Lines {
+        title: title.into(),
+        x_label: x_label.into(),
+        y_label: "ms".into(),
+        x: x.to_vec(),
+        series: series.collect(),
+        mark: None,
+    })
+}
+
+fn in_numbers(title: &str, what: &str, points: &[String], names: &[&str], times: &Times) -> Part {
+    let header: Vec<&str> = std::iter::once(what).chain(names.iter().copied()).collect();
     let mut table = Table::new(title, 1, &header);
-    for (name, of_design) in names.iter().zip(times) {
-        let hot: Vec<f64> = of_design.iter().map(|point| point.hot_ms).collect();
-        table.push(std::iter::once(Cell::from(name.clone())).chain(milliseconds(&hot)));
+    for (point, ms) in points.iter().zip(times) {
+        table.push(std::iter::once(Cell::from(point.clone())).chain(milliseconds(ms)));
     }
     Part::Table(table)
 }
@@ -241,12 +250,12 @@ mod tests {
     use crate::experiments;
 
     #[test]
-    fn a_tiny_run_has_both_charts() {
+    fn a_tiny_run_has_all_charts() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let output = folder.path().to_owned();
         let options = experiments::RunOptions { rows: Some(5_000), queries: Some(1), output, ..Default::default() };
         let findings = experiments::run("memory-layouts", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
-        assert_eq!((charts, findings.checks().count()), (2, 6));
+        assert_eq!((charts, findings.checks().count()), (4, 7));
     }
 }

@@ -1,0 +1,242 @@
+//! Where layout pays: what advice promises over the best preset, and what converting brings.
+
+use std::path::Path;
+use std::time::Duration;
+
+use freestone::Advice;
+use freestone_advisor::advice::Proposal;
+use freestone_store::design::{Design, Preset};
+
+use super::{Experiment, RunOptions, Workspace, quoted, ssb};
+use crate::Notify;
+use crate::engine::{Answer, Engine, Repeat};
+use crate::error::{LabError, Result};
+use crate::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant};
+use crate::generate::{self, wide};
+use crate::queries::ssb_queries;
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "advice",
+    title: "Where layout pays",
+    shows: "Fetches of few and many columns, whole rows beside narrow scans, a star schema: what advice promises over the best \
+            preset, and what it brings.",
+    source: "this project's; after Holloway and DeWitt 2008, section 6, and the storage selection wizard of Halverson et al. 2006",
+    size: "--rows 1000000, --scale 0.5 of SSB",
+    run,
+};
+
+const ROWS: usize = 1_000_000;
+const SCALE: f64 = 0.5;
+const REPEAT: Repeat = Repeat { least: 3, most: 9, budget: Duration::from_millis(300) };
+/// Conversions to each design: designs take turns, so that what else the machine does meets all alike.
+const ROUNDS: usize = 2;
+const PRESETS: [(&str, Preset); 4] =
+    [("auto", Preset::Auto), ("row", Preset::Row), ("column", Preset::Column), ("pax", Preset::Pax)];
+/// What a margin may be off by, of what was promised.
+const TOLERANCE: f64 = 0.25;
+
+/// Weighted queries of one table.
+struct Work {
+    title: &'static str,
+    table: &'static str,
+    queries: Vec<(usize, String)>,
+}
+
+type Made = fn(&RunOptions, &Workspace, Notify<'_>) -> Result<(Work, Engine)>;
+
+/// A design that was tried on the whole table.
+struct Tried<'a> {
+    name: &'static str,
+    proposal: &'a Proposal,
+    /// Milliseconds of the workload: promised, and of each round.
+    promised: f64,
+    measured: Vec<f64>,
+    bytes: u64,
+}
+
+fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
+    let workspace = options.workspace("advice")?;
+    let mut parts = vec![Part::section(
+        "What is promised, and what comes",
+        "Each workload runs on a table as `auto` stores it, once before that counts, and advice is asked for by its log. Then the whole table is \
+         converted to each preset and to what is advised, twice in turns, and every query runs in each: medians from text to last \
+         batch, weighted. What is promised is the time of whole statements that the advice predicts of each design.",
+    )];
+    for made in [crossover as Made, mixed, star] {
+        let (work, engine) = made(options, &workspace, notify)?;
+        parts.extend(judge(&engine, &work, notify)?);
+    }
+    Ok(parts)
+}
+
+/// Holloway and DeWitt's queries: some columns, few and many, of the rows that a predicate leaves.
+fn crossover(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Result<(Work, Engine)> {
+    let engine = wide_table(options, workspace, "crossover", wide::COLUMNS, notify)?;
+    let list = |first: usize, count: usize| {
+        (0..count).map(|at| format!("c{}", (first + at) % wide::COLUMNS + 1)).collect::<Vec<_>>().join(", ")
+    };
+    let query = |(weight, count, percent): (usize, usize, u32)| {
+        let columns = list(count * 7 + percent as usize, count);
+        (weight, format!("SELECT {columns} FROM t WHERE c1 < {}", wide::VALUES / 1000 * percent))
+    };
+    // In thousandths of the rows.
+    let queries = [(10, 2, 100), (3, 10, 10), (3, 25, 10), (10, 50, 1), (3, 50, 10), (1, 50, 100)].map(query).to_vec();
+    Ok((Work { title: "Few and many columns of the rows of one predicate", table: "t", queries }, engine))
+}
+
+/// Whole rows by a key, ranges of another, and reports on few columns.
+fn mixed(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Result<(Work, Engine)> {
+    let engine = wide_table(options, workspace, "mixed", 16, notify)?;
+    let queries = [
+        (20, "SELECT * FROM t WHERE c1 BETWEEN 5000 AND 5100"),
+        (20, "SELECT * FROM t WHERE c1 BETWEEN 700000 AND 700100"),
+        (5, "SELECT c2, c3, c1 FROM t WHERE c1 BETWEEN 100000 AND 120000"),
+        (2, "SELECT c7 % 10, count(*), sum(c2) FROM t GROUP BY 1"),
+        (2, "SELECT sum(c5 + c6) FROM t WHERE c8 < 500000"),
+    ];
+    let queries = queries.map(|(weight, sql)| (weight, sql.to_owned())).to_vec();
+    Ok((Work { title: "Whole rows beside narrow scans", table: "t", queries }, engine))
+}
+
+/// The 13 queries of the Star Schema Benchmark; its fact table may be clustered over foreign keys.
+fn star(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Result<(Work, Engine)> {
+    let data = ssb::data(options, options.scale.unwrap_or(SCALE), notify)?;
+    let engine = Engine::open(&workspace.path("star"), options.engine_options())?;
+    notify("loading a star schema");
+    ssb::load(&engine, &data)?;
+    let queries = ssb_queries().map(|(_, sql)| (1, sql.to_owned())).to_vec();
+    Ok((Work { title: "The Star Schema Benchmark", table: "lineorder", queries }, engine))
+}
+
+/// A database with a table `t` of random integers.
+fn wide_table(
+    options: &RunOptions,
+    workspace: &Workspace,
+    name: &str,
+    columns: usize,
+    notify: Notify<'_>,
+) -> Result<Engine> {
+    notify(&format!("storing a table of {columns} columns"));
+    let file = workspace.path(&format!("{name}.parquet"));
+    let rows = options.rows.unwrap_or(ROWS);
+    generate::write_parquet(&file, wide::schema_of(columns), wide::table_of(columns, rows, 1))?;
+    let engine = Engine::open(&workspace.path(name), options.engine_options())?;
+    engine.run(&format!("CREATE TABLE t AS SELECT * FROM '{}'", quoted(Path::new(&file))))?;
+    Ok(engine)
+}
+
+/// Runs the workload, asks for advice, and tries it beside the presets.
+fn judge(engine: &Engine, work: &Work, notify: Notify<'_>) -> Result<Vec<Part>> {
+    notify(&format!("{}: running the workload", work.title));
+    // The first time a query is planned, and its pages are read: that is no part of what is compared.
+    engine.run("SET workload = 'off'")?;
+    work.queries.iter().try_for_each(|(_, sql)| engine.run(sql).map(drop))?;
+    engine.run("SET workload = 'on'")?;
+    for (weight, sql) in &work.queries {
+        (0..*weight).try_for_each(|_| engine.run(sql).map(drop))?;
+    }
+    notify(&format!("{}: asking for advice", work.title));
+    let advice = engine.advice(work.table)?;
+    let mut tried = designs(&advice);
+    let mut expected = vec![];
+    for round in 0..ROUNDS {
+        for design in &mut tried {
+            notify(&format!("{}: {}, round {}", work.title, design.name, round + 1));
+            engine.run(&design.proposal.apply)?;
+            design.bytes = engine.table_bytes(work.table)?;
+            if round == 0 {
+                compare(engine, work, design.name, &mut expected)?;
+            }
+            let times = work.queries.iter().map(|(weight, sql)| Ok(*weight as f64 * engine.median_ms(sql, REPEAT)?));
+            design.measured.push(times.sum::<Result<f64>>()?);
+        }
+    }
+    Ok(report(work, &advice, &tried))
+}
+
+/// The presets, and what is advised, last.
+fn designs(advice: &Advice) -> Vec<Tried<'_>> {
+    let now_ms = advice.designs.first().and_then(|p| p.statements).map_or(0.0, |statements| statements.now_ms);
+    let all = || std::iter::once(&advice.current).chain(&advice.designs);
+    let preset = |(name, preset): (&'static str, Preset)| {
+        let plain = Design::preset(preset);
+        all().find(|proposal| proposal.design == plain).map(|proposal| Tried::new(name, proposal, now_ms))
+    };
+    let mut found: Vec<Tried<'_>> = PRESETS.into_iter().filter_map(preset).collect();
+    let best = if advice.keep { &advice.current } else { advice.designs.first().unwrap_or(&advice.current) };
+    found.push(Tried::new("advised", best, now_ms));
+    found
+}
+
+/// The first design's answers are what the others must give.
+fn compare(engine: &Engine, work: &Work, name: &str, expected: &mut Vec<Answer>) -> Result<()> {
+    let answers: Vec<Answer> = work.queries.iter().map(|(_, sql)| engine.answer(sql)).collect::<Result<_>>()?;
+    if expected.is_empty() {
+        *expected = answers;
+    } else if *expected != answers {
+        return Err(LabError::Answers(format!("{} answers otherwise as {name} than before", work.table)));
+    }
+    Ok(())
+}
+
+impl<'a> Tried<'a> {
+    /// `now_ms`: what the statements take as the table is stored.
+    fn new(name: &'static str, proposal: &'a Proposal, now_ms: f64) -> Tried<'a> {
+        let promised = proposal.statements.map_or(now_ms, |statements| statements.then_ms);
+        Tried { name, proposal, promised, measured: vec![], bytes: 0 }
+    }
+
+    fn measured_ms(&self) -> f64 {
+        self.measured.iter().sum::<f64>() / self.measured.len().max(1) as f64
+    }
+}
+
+fn report(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Part> {
+    let mut table = Table::new(work.title, 1, &["design", "size", "promised, ms", "measured, ms"]);
+    let measured: Vec<f64> = tried.iter().map(Tried::measured_ms).collect();
+    for (design, time) in tried.iter().zip(milliseconds(&measured)) {
+        let cells = [design.name.to_owned(), megabytes(design.bytes), significant(design.promised)];
+        table.push(cells.map(Cell::from).into_iter().chain([time]));
+    }
+    let advised = tried.last().map_or("", |advised| &advised.proposal.apply);
+    vec![Part::Table(table), Part::code("what is advised", advised), Part::checks(verdicts(work, advice, tried))]
+}
+
+fn verdicts(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Check> {
+    let Some((advised, presets)) = tried.split_last() else { return vec![] };
+    let least = |times: Vec<f64>| times.into_iter().fold(f64::INFINITY, f64::min);
+    let promised = least(presets.iter().map(|preset| preset.promised).collect()) / advised.promised;
+    let brought = least(presets.iter().map(Tried::measured_ms).collect()) / advised.measured_ms();
+    let figures = format!("promised {promised:.2} times as fast, measured {brought:.2} times");
+    let because = format!("the advice was: {}", advice.reason);
+    vec![
+        Check::new(format!("{}: what is advised beats the best preset", work.title), brought > 1.0, figures.clone())
+            .or_because(because.clone()),
+        Check::new(
+            format!("{}: by the margin that was promised, within a quarter", work.title),
+            (promised / brought - 1.0).abs() <= TOLERANCE,
+            figures,
+        )
+        .or_because(because),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments;
+
+    #[test]
+    fn every_workload_is_advised_on_and_tried() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = folder.path().to_owned();
+        let options = experiments::RunOptions { rows: Some(20_000), scale: Some(0.01), output, ..Default::default() };
+        let findings = experiments::run("advice", &options, &|_| {}).expect("the run succeeds");
+        assert_eq!(findings.checks().count(), 6);
+        for part in &findings.parts {
+            let Part::Table(table) = part else { continue };
+            assert!(table.rows.len() >= 4, "presets and what is advised: {table:?}");
+            assert!(table.rows.iter().all(|row| row[2].text != "0"), "{table:?}");
+        }
+    }
+}
