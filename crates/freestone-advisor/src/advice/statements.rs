@@ -31,13 +31,13 @@ impl Statements {
                 (Some(then), Some(now)) => then / now,
                 _ => 1.0 / query.ratio.max(f64::MIN_POSITIVE),
             };
+            let planning_ms = PLANNING_MS.min(statement_ms);
             // A prediction above the whole statement's time is wrong, but not in which part of it is the scan.
-            let scan_ms = query.current.ms.min(statement_ms);
+            let scan_ms = query.current.ms.min(statement_ms - planning_ms);
             sum.now_ms += query.weight * statement_ms;
             sum.scans_ms += query.weight * scan_ms;
-            let rest_ms = statement_ms - scan_ms;
-            let joins_ms = (rest_ms - PLANNING_MS).max(0.0);
-            let then_ms = rest_ms - joins_ms + joins_ms * query.joined + scan_ms * share;
+            let joins_ms = statement_ms - planning_ms - scan_ms;
+            let then_ms = planning_ms + joins_ms * query.joined + scan_ms * share;
             sum.then_ms += query.weight * then_ms;
         }
         (sum.now_ms > 0.0).then_some(sum)

@@ -1,7 +1,7 @@
 //! Where layout pays: what advice promises over the best preset, and what converting brings.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::Instant;
 
 use freestone::Advice;
 use freestone_advisor::advice::Proposal;
@@ -9,7 +9,7 @@ use freestone_store::design::{Design, Preset};
 
 use super::{Experiment, RunOptions, Workspace, quoted, ssb};
 use crate::Notify;
-use crate::engine::{Answer, Engine, Repeat};
+use crate::engine::{Answer, Engine, median};
 use crate::error::{LabError, Result};
 use crate::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant};
 use crate::generate::{self, wide};
@@ -27,9 +27,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const ROWS: usize = 1_000_000;
 const SCALE: f64 = 0.5;
-const REPEAT: Repeat = Repeat { least: 3, most: 9, budget: Duration::from_millis(300) };
-/// Conversions to each design: designs take turns, so that what else the machine does meets all alike.
-const ROUNDS: usize = 2;
+/// Runs of the workload that are logged, and of its queries in each design, behind one that warms up.
+const RUNS: usize = 7;
 const PRESETS: [(&str, Preset); 4] =
     [("auto", Preset::Auto), ("row", Preset::Row), ("column", Preset::Column), ("pax", Preset::Pax)];
 /// What a margin may be off by, of what was promised.
@@ -48,9 +47,9 @@ type Made = fn(&RunOptions, &Workspace, Notify<'_>) -> Result<(Work, Engine)>;
 struct Tried<'a> {
     name: &'static str,
     proposal: &'a Proposal,
-    /// Milliseconds of the workload: promised, and of each round.
-    promised: f64,
-    measured: Vec<f64>,
+    /// Milliseconds of the workload.
+    promised_ms: f64,
+    measured_ms: f64,
     bytes: u64,
 }
 
@@ -58,9 +57,9 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let workspace = options.workspace("advice")?;
     let mut parts = vec![Part::section(
         "What is promised, and what comes",
-        "Each workload runs on a table as `auto` stores it, once before that counts, and advice is asked for by its log. Then the whole table is \
-         converted to each preset and to what is advised, twice in turns, and every query runs in each: medians from text to last \
-         batch, weighted. What is promised is the time of whole statements that the advice predicts of each design.",
+        "Each workload runs on a table as `auto` stores it, once that does not count and seven times that are logged; advice is by \
+         the log. Then the whole table is converted to each preset and at last to what is advised, as conversions keep the order of \
+         rows that they find, and queries run in turns in each: medians from text to last batch, weighted. What is promised is the time of whole statements that the advice predicts of each design.",
     )];
     for made in [crossover as Made, mixed, star] {
         let (work, engine) = made(options, &workspace, notify)?;
@@ -132,26 +131,38 @@ fn judge(engine: &Engine, work: &Work, notify: Notify<'_>) -> Result<Vec<Part>> 
     engine.run("SET workload = 'off'")?;
     work.queries.iter().try_for_each(|(_, sql)| engine.run(sql).map(drop))?;
     engine.run("SET workload = 'on'")?;
-    for (weight, sql) in &work.queries {
-        (0..*weight).try_for_each(|_| engine.run(sql).map(drop))?;
+    // In turns: a query of twice the weight comes twice as often.
+    let most = work.queries.iter().map(|(weight, _)| *weight).max().unwrap_or(0);
+    for turn in (0..RUNS).flat_map(|_| 0..most) {
+        let due = work.queries.iter().filter(|(weight, _)| turn < *weight);
+        due.map(|(_, sql)| engine.run(sql)).try_for_each(|rows| rows.map(drop))?;
     }
     notify(&format!("{}: asking for advice", work.title));
     let advice = engine.advice(work.table)?;
     let mut tried = designs(&advice);
     let mut expected = vec![];
-    for round in 0..ROUNDS {
-        for design in &mut tried {
-            notify(&format!("{}: {}, round {}", work.title, design.name, round + 1));
-            engine.run(&design.proposal.apply)?;
-            design.bytes = engine.table_bytes(work.table)?;
-            if round == 0 {
-                compare(engine, work, design.name, &mut expected)?;
-            }
-            let times = work.queries.iter().map(|(weight, sql)| Ok(*weight as f64 * engine.median_ms(sql, REPEAT)?));
-            design.measured.push(times.sum::<Result<f64>>()?);
-        }
+    for design in &mut tried {
+        notify(&format!("{}: {}", work.title, design.name));
+        engine.run(&design.proposal.apply)?;
+        design.bytes = engine.table_bytes(work.table)?;
+        compare(engine, work, design.name, &mut expected)?;
+        design.measured_ms = time(engine, work)?;
     }
     Ok(report(work, &advice, &tried))
+}
+
+/// Milliseconds of the workload: the median of each query by its weight. Queries take turns, as those of users do: one that runs
+/// over and over finds its data in the processor's caches.
+fn time(engine: &Engine, work: &Work) -> Result<f64> {
+    let mut times = vec![vec![]; work.queries.len()];
+    for run in 0..=RUNS {
+        for ((_, sql), times) in work.queries.iter().zip(&mut times) {
+            let start = Instant::now();
+            engine.run(sql)?;
+            times.extend((run > 0).then(|| start.elapsed().as_secs_f64() * 1e3));
+        }
+    }
+    Ok(work.queries.iter().zip(times).map(|((weight, _), times)| *weight as f64 * median(times)).sum())
 }
 
 /// The presets, and what is advised, last.
@@ -180,22 +191,18 @@ fn compare(engine: &Engine, work: &Work, name: &str, expected: &mut Vec<Answer>)
 }
 
 impl<'a> Tried<'a> {
-    /// `now_ms`: what the statements take as the table is stored.
+    /// `now_ms`: what the logged statements take as the table is stored.
     fn new(name: &'static str, proposal: &'a Proposal, now_ms: f64) -> Tried<'a> {
-        let promised = proposal.statements.map_or(now_ms, |statements| statements.then_ms);
-        Tried { name, proposal, promised, measured: vec![], bytes: 0 }
-    }
-
-    fn measured_ms(&self) -> f64 {
-        self.measured.iter().sum::<f64>() / self.measured.len().max(1) as f64
+        let promised_ms = proposal.statements.map_or(now_ms, |statements| statements.then_ms) / RUNS as f64;
+        Tried { name, proposal, promised_ms, measured_ms: 0.0, bytes: 0 }
     }
 }
 
 fn report(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Part> {
     let mut table = Table::new(work.title, 1, &["design", "size", "promised, ms", "measured, ms"]);
-    let measured: Vec<f64> = tried.iter().map(Tried::measured_ms).collect();
+    let measured: Vec<f64> = tried.iter().map(|design| design.measured_ms).collect();
     for (design, time) in tried.iter().zip(milliseconds(&measured)) {
-        let cells = [design.name.to_owned(), megabytes(design.bytes), significant(design.promised)];
+        let cells = [design.name.to_owned(), megabytes(design.bytes), significant(design.promised_ms)];
         table.push(cells.map(Cell::from).into_iter().chain([time]));
     }
     let advised = tried.last().map_or("", |advised| &advised.proposal.apply);
@@ -205,8 +212,8 @@ fn report(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Part> {
 fn verdicts(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Check> {
     let Some((advised, presets)) = tried.split_last() else { return vec![] };
     let least = |times: Vec<f64>| times.into_iter().fold(f64::INFINITY, f64::min);
-    let promised = least(presets.iter().map(|preset| preset.promised).collect()) / advised.promised;
-    let brought = least(presets.iter().map(Tried::measured_ms).collect()) / advised.measured_ms();
+    let promised = least(presets.iter().map(|preset| preset.promised_ms).collect()) / advised.promised_ms;
+    let brought = least(presets.iter().map(|preset| preset.measured_ms).collect()) / advised.measured_ms;
     let figures = format!("promised {promised:.2} times as fast, measured {brought:.2} times");
     let because = format!("the advice was: {}", advice.reason);
     vec![
