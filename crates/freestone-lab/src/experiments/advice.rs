@@ -59,7 +59,8 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         "What is promised, and what comes",
         "Each workload runs on a table as `auto` stores it, once that does not count and seven times that are logged; advice is by \
          the log. Then the whole table is converted to each preset and at last to what is advised, as conversions keep the order of \
-         rows that they find, and queries run in turns in each: medians from text to last batch, weighted. What is promised is the time of whole statements that the advice predicts of each design.",
+         rows that they find, and queries run in turns in each: medians from text to last batch, weighted. \
+         What is promised is the time of whole statements that the advice predicts of each design.",
     )];
     for made in [crossover as Made, mixed, star] {
         let (work, engine) = made(options, &workspace, notify)?;
@@ -74,11 +75,10 @@ fn crossover(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) ->
     let list = |first: usize, count: usize| {
         (0..count).map(|at| format!("c{}", (first + at) % wide::COLUMNS + 1)).collect::<Vec<_>>().join(", ")
     };
-    let query = |(weight, count, percent): (usize, usize, u32)| {
-        let columns = list(count * 7 + percent as usize, count);
-        (weight, format!("SELECT {columns} FROM t WHERE c1 < {}", wide::VALUES / 1000 * percent))
+    let query = |(weight, count, thousandths): (usize, usize, u32)| {
+        let columns = list(count * 7 + thousandths as usize, count);
+        (weight, format!("SELECT {columns} FROM t WHERE c1 < {}", wide::VALUES / 1000 * thousandths))
     };
-    // In thousandths of the rows.
     let queries = [(10, 2, 100), (3, 10, 10), (3, 25, 10), (10, 50, 1), (3, 50, 10), (1, 50, 100)].map(query).to_vec();
     Ok((Work { title: "Few and many columns of the rows of one predicate", table: "t", queries }, engine))
 }
