@@ -16,7 +16,7 @@ mod timing;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::Result;
 use crate::profile::{Hardware, Measured, Profile, Source, VERSION};
@@ -55,7 +55,6 @@ const NOISY_SPREAD: f64 = 0.3;
 /// Measures the machine. `progress` hears what is measured next, and the share of the work that is done. Errors where the
 /// folder cannot be written, or an in-memory table cannot be made.
 pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)) -> Result<Profile> {
-    let begin = Instant::now();
     let timing = Timing::new(options.effort);
     let host = host::host();
     let mut warnings = vec![];
@@ -84,7 +83,7 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
         warnings.push(format!("a virtual machine ({name}): what its neighbours do changes its figures"));
     }
     let measured_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = timing.begin.elapsed().as_secs_f64();
     let (version, source) = (VERSION, Source::Measured);
     Ok(Profile { version, source, host, measured_at, seconds, hardware, engine, warnings })
 }

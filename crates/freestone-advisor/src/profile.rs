@@ -265,20 +265,19 @@ impl DiskCosts {
     /// Nanoseconds a read of `bytes` takes where `depth` are in flight, between the measured points by size and depth: of a
     /// place far from the last one.
     pub fn read_ns(&self, bytes: f64, depth: f64) -> f64 {
-        Self::between(if self.random.is_empty() { &self.sequential } else { &self.random }, bytes, depth, |p| {
-            p.ns.value
-        })
-    }
-
-    /// What processors do for it.
-    pub fn cpu_ns(&self, bytes: f64, depth: f64) -> f64 {
-        Self::between(&self.random, bytes, depth, |p| p.cpu_ns)
+        let points = if self.random.is_empty() { &self.sequential } else { &self.random };
+        Self::between(points, bytes, depth, |p| p.ns.value)
     }
 
     /// The same, of what lies behind the last read.
     pub fn next_ns(&self, bytes: f64, depth: f64) -> f64 {
         let points = if self.sequential.is_empty() { &self.random } else { &self.sequential };
         Self::between(points, bytes, depth, |p| p.ns.value)
+    }
+
+    /// What processors do for either.
+    pub fn cpu_ns(&self, bytes: f64, depth: f64) -> f64 {
+        Self::between(&self.random, bytes, depth, |p| p.cpu_ns)
     }
 
     fn between(points: &[DiskPoint], bytes: f64, depth: f64, of: fn(&DiskPoint) -> f64) -> f64 {

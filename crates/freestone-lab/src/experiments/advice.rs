@@ -1,6 +1,5 @@
 //! Where layout pays: what advice promises over the best preset, and what converting brings.
 
-use std::path::Path;
 use std::time::Instant;
 
 use freestone::Advice;
@@ -120,7 +119,7 @@ fn wide_table(
     let rows = options.rows.unwrap_or(ROWS);
     generate::write_parquet(&file, wide::schema_of(columns), wide::table_of(columns, rows, 1))?;
     let engine = Engine::open(&workspace.path(name), options.engine_options())?;
-    engine.run(&format!("CREATE TABLE t AS SELECT * FROM '{}'", quoted(Path::new(&file))))?;
+    engine.run(&format!("CREATE TABLE t AS SELECT * FROM '{}'", quoted(&file)))?;
     Ok(engine)
 }
 
