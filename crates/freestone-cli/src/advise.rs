@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use freestone::{Advice, AdviseOptions, Calibration, Progress as _};
-use freestone_lab::terminal;
+use freestone_report::terminal;
 
 use crate::args::{AdviseArgs, CalibrateArgs, EngineArgs};
 use crate::failure::{Failure, note};
@@ -32,14 +32,14 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     }
     drop(progress);
     let profile = worker.join().map_err(|_| Failure::error("calibration ended early".to_owned()))??;
-    let findings = freestone_lab::calibration::findings(&profile, &crate::task::versions());
+    let findings = freestone_report::calibration::findings(&profile, &crate::task::versions());
     if args.json {
         print(&written(serde_json::to_string_pretty(&profile))?)?;
     } else {
         print(terminal::text(&findings).trim_end())?;
     }
     if let Some(path) = &args.output {
-        let page = freestone_lab::page::html("Calibration", "What this machine costs a scan.", &[findings]);
+        let page = freestone_report::page::html("Calibration", "What this machine costs a scan.", &[findings]);
         std::fs::write(path, page).map_err(|error| Failure::error(format!("{}: {error}", path.display())))?;
         note(format_args!("plots: {}", path.display()));
     }

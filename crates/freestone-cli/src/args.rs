@@ -97,8 +97,6 @@ pub enum Command {
     Demo(DemoArgs),
     /// Verifies every checksum and invariant of a database
     Check(CheckArgs),
-    /// Experiments, peer benchmarks and their data
-    Lab(LabArgs),
     /// Measures this machine, for predictions of what scans cost
     Calibrate(CalibrateArgs),
     /// Recommends designs for the tables of a database, by what queries ask of them
@@ -270,130 +268,6 @@ pub enum UserCommand {
     },
 }
 
-#[derive(Debug, Args)]
-pub struct LabArgs {
-    #[command(subcommand)]
-    pub command: LabCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum LabCommand {
-    /// Lists the experiments
-    List,
-    /// Runs experiments
-    #[command(after_help = "Example:\n  freestone lab run crossover --rows 2000000\n  freestone lab report")]
-    Run {
-        /// Names that `lab list` shows, or `all`
-        #[arg(required = true)]
-        names: Vec<String>,
-
-        /// Rows of generated tables; each experiment has a default
-        #[arg(long)]
-        rows: Option<usize>,
-
-        /// The scale factor of TPC-H or SSB; each experiment has a default
-        #[arg(long, value_parser = parse_scale)]
-        scale: Option<f64>,
-
-        /// Random queries at each point of the papers' figures; each experiment has a default
-        #[arg(long)]
-        queries: Option<usize>,
-
-        /// A further design of SSB's fact table, as ALTER TABLE … SET DESIGN takes it; may be repeated
-        #[arg(long = "design", value_name = "OPTIONS")]
-        designs: Vec<String>,
-
-        /// The folder for results
-        #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
-        output: PathBuf,
-    },
-    /// Writes the report of the experiments that have run
-    Report {
-        /// The folder with the results
-        #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
-        output: PathBuf,
-    },
-    /// Generates data as Parquet files
-    #[command(after_help = "Example:\n  freestone lab generate tpch --scale 1 --output data/tpch1")]
-    Generate {
-        /// What to generate
-        #[arg(value_parser = ["tpch", "ssb", "acs", "ontime"])]
-        name: String,
-
-        /// The scale factor; TPC-H has about 1 GB of text at 1, SSB 600 MB, acs and ontime a million rows
-        #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
-        scale: f64,
-
-        /// The folder for the files, created when missing
-        #[arg(long, value_name = "DIR")]
-        output: PathBuf,
-    },
-    /// Runs a command on one end of a slow network, in a network namespace; needs the rights of root
-    #[command(after_help = LINK_HELP)]
-    Link(LinkArgs),
-    /// Serves Arrow stream files over Arrow Flight, for bench/export.py
-    #[command(hide = true)]
-    FlightServer {
-        #[arg(long, value_name = "ADDRESS")]
-        listen: String,
-
-        /// NAME=FILE
-        #[arg(required = true, value_parser = parse_named_file)]
-        files: Vec<(String, PathBuf)>,
-    },
-}
-
-const LINK_HELP: &str = "\
-The command finds the server's end in its environment: FREESTONE_LINK_SERVER is its address, and
-`nsenter --net=$FREESTONE_LINK_NAMESPACE PROGRAM` runs a program there. Round trip, rate, loss and the throughput
-of one TCP stream are measured first and printed. Everything is gone when the command has ended.
-
-Example:
-  freestone lab link --rate 100mbit --delay 25ms --loss 1% -- ping -c 3 10.77.0.2";
-
-/// Each direction of the link is alike.
-#[derive(Debug, Args)]
-pub struct LinkArgs {
-    /// Bits in a second, as 100mbit or 1gbit
-    #[arg(long, value_parser = parse_rate)]
-    pub rate: u64,
-
-    /// From one end to the other, as 25ms or 300us; a round trip takes it twice
-    #[arg(long, value_parser = parse_delay, default_value = "0ms")]
-    pub delay: std::time::Duration,
-
-    /// Share of packets that get lost, as 1%
-    #[arg(long, value_parser = parse_share, default_value = "0%")]
-    pub loss: f64,
-
-    /// What may wait to be sent, as 4MB; default: four times rate × round trip
-    #[arg(long, value_parser = parse_size)]
-    pub queue: Option<usize>,
-
-    /// Of the losses
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-
-    /// What TCP does about losses, on both ends; default: what the system does
-    #[arg(long, value_enum)]
-    pub congestion: Option<Control>,
-
-    /// The command, behind --
-    #[arg(last = true, required = true)]
-    pub command: Vec<std::ffi::OsString>,
-}
-
-/// TCP's congestion control.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum Control {
-    /// Halves its rate for a loss
-    Reno,
-    /// Linux's default, which slows down for each loss too
-    Cubic,
-    /// Goes by measured rates: losses by chance cost it little
-    Bbr,
-}
-
 const CALIBRATE_HELP: &str = "\
 Takes under a minute; do nothing else meanwhile. Predictions of ADVISE and WHATIF use what it finds.
 The profile is kept in ~/.local/state/freestone/profile.json, or where FREESTONE_PROFILE says.";
@@ -531,44 +405,6 @@ fn parse_scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number and the unit behind it.
-fn number_and_unit(text: &str) -> Option<(f64, &str)> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let number = text[..digits].parse().ok()?;
-    Some((number, text[digits..].trim()))
-}
-
-fn parse_rate(text: &str) -> Result<u64, String> {
-    let wrong = || "a rate is a number and kbit, mbit or gbit, as 100mbit".to_owned();
-    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
-    let bits = match unit {
-        "kbit" => 1e3,
-        "mbit" => 1e6,
-        "gbit" => 1e9,
-        _ => return Err(wrong()),
-    };
-    Ok((number * bits) as u64)
-}
-
-fn parse_delay(text: &str) -> Result<std::time::Duration, String> {
-    let wrong = || "a delay is a number and us, ms or s, as 25ms".to_owned();
-    let (number, unit) = number_and_unit(text).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        _ => return Err(wrong()),
-    };
-    std::time::Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    match number_and_unit(text) {
-        Some((percent, "%")) if percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("a share is a percentage, as 1%".into()),
-    }
-}
-
 fn parse_forms(text: &str) -> Result<Preference, String> {
     let (form, codec) = text.split_once('-').unwrap_or((text, "none"));
     let codec = match codec {
@@ -586,11 +422,6 @@ fn parse_forms(text: &str) -> Result<Preference, String> {
     }
 }
 
-fn parse_named_file(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, file) = text.split_once('=').ok_or("a name, = and a file")?;
-    Ok((name.into(), file.into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -601,16 +432,6 @@ mod tests {
         assert_eq!(parse_forms("plain-zstd"), Ok(Preference::Plain(ByteCodec::Zstd)));
         assert_eq!(parse_forms("encoded"), Ok(Preference::Encoded(ByteCodec::None)));
         assert!(["", "measured-lz4", "plain-gzip", "stored"].iter().all(|text| parse_forms(text).is_err()));
-    }
-
-    #[test]
-    fn links_have_units() {
-        assert_eq!((parse_rate("100mbit"), parse_rate("1.5gbit")), (Ok(100_000_000), Ok(1_500_000_000)));
-        assert_eq!(parse_delay("0.3ms"), Ok(std::time::Duration::from_micros(300)));
-        assert_eq!((parse_share("1%"), parse_share("0.5 %")), (Ok(0.01), Ok(0.005)));
-        assert!(["100", "mbit", "1mb", "-1mbit"].iter().all(|text| parse_rate(text).is_err()));
-        assert!(["5", "5m", "1e400s"].iter().all(|text| parse_delay(text).is_err()));
-        assert!(["1", "101%", "%"].iter().all(|text| parse_share(text).is_err()));
     }
 
     #[test]

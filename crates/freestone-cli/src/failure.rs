@@ -75,10 +75,10 @@ impl From<freestone_wire::WireError> for Failure {
     }
 }
 
-impl From<freestone_lab::LabError> for Failure {
-    fn from(error: freestone_lab::LabError) -> Self {
+impl From<freestone_demo::DemoError> for Failure {
+    fn from(error: freestone_demo::DemoError) -> Self {
         match error {
-            freestone_lab::LabError::Engine(error) => Failure::from(error),
+            freestone_demo::DemoError::Engine(error) => Failure::from(error),
             other => Failure::error(other.to_string()),
         }
     }

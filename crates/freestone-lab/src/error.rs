@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 /// Why a demonstration or an experiment ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The engine's own words.
+    /// The engine's own message.
     #[error("{0}")]
     Engine(#[from] freestone::Error),
     /// Generated data could not be written.
     #[error("{0}")]
-    Generate(#[from] crate::generate::WriteError),
+    Data(#[from] freestone_data::WriteError),
     /// A folder, a result or a report could not be read or written.
     #[error("cannot use {}: {source}; check that the folder exists, is writable and has room", path.display())]
     File { path: PathBuf, source: std::io::Error },
@@ -26,8 +26,8 @@ pub enum LabError {
     /// No experiment has this name.
     #[error("there is no experiment {name}; there are {known}")]
     Unknown { name: String, known: String },
-    /// `lab report` found nothing to report.
-    #[error("{} holds no results; run `freestone lab run` first", path.display())]
+    /// `report` found nothing to report.
+    #[error("{} holds no results; run `freestone-lab run` first", path.display())]
     NoResults { path: PathBuf },
     /// A network, or a program on it, is not what an experiment needs.
     #[error("{0}")]

@@ -8,11 +8,11 @@ use freestone_store::design::{Design, Preset};
 
 use super::{Experiment, RunOptions, Workspace, quoted, ssb};
 use crate::Notify;
-use crate::engine::{Answer, Engine, median};
+use freestone_demo::engine::{Answer, Engine, median};
 use crate::error::{LabError, Result};
-use crate::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant};
-use crate::generate::{self, wide};
-use crate::queries::ssb_queries;
+use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant};
+use freestone_data::wide;
+use freestone_data::queries::ssb_queries;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "advice",
@@ -117,7 +117,7 @@ fn wide_table(
     notify(&format!("storing a table of {columns} columns"));
     let file = workspace.path(&format!("{name}.parquet"));
     let rows = options.rows.unwrap_or(ROWS);
-    generate::write_parquet(&file, wide::schema_of(columns), wide::table_of(columns, rows, 1))?;
+    freestone_data::write_parquet(&file, wide::schema_of(columns), wide::table_of(columns, rows, 1))?;
     let engine = Engine::open(&workspace.path(name), options.engine_options())?;
     engine.run(&format!("CREATE TABLE t AS SELECT * FROM '{}'", quoted(&file)))?;
     Ok(engine)

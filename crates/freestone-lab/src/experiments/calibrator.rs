@@ -5,9 +5,9 @@ use freestone_advisor::profile::{CacheLevel, Profile};
 
 use super::{Experiment, RunOptions};
 use crate::Notify;
-use crate::calibration;
+use freestone_report::calibration;
 use crate::error::{LabError, Result};
-use crate::findings::{Check, Part, significant};
+use freestone_report::findings::{Check, Part, significant};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "calibrator",

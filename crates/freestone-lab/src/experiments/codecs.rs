@@ -8,7 +8,7 @@ use freestone_codec::*;
 use super::{Experiment, RunOptions};
 use crate::Notify;
 use crate::error::{LabError, Result};
-use crate::findings::{Cell, Check, Part, Table, significant, thousands};
+use freestone_report::findings::{Cell, Check, Part, Table, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "codecs",

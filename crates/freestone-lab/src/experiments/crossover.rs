@@ -7,10 +7,10 @@ use freestone::Options;
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
-use crate::engine::{Answer, Engine, Repeat, median};
+use freestone_demo::engine::{Answer, Engine, Repeat, median};
 use crate::error::{LabError, Result};
-use crate::findings::{Cell, Check, Lines, Part, Series, Table, megabytes, milliseconds, thousands};
-use crate::generate::{self, wide};
+use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, megabytes, milliseconds, thousands};
+use freestone_data::wide;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "crossover",
@@ -78,7 +78,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let engine = Engine::open(&database, options.engine_options())?;
         let file = workspace.path("wide.parquet");
         notify("generating the table");
-        generate::write_parquet(&file, wide::schema(), wide::table(rows, 1))?;
+        freestone_data::write_parquet(&file, wide::schema(), wide::table(rows, 1))?;
         parts.push(sizes(&engine, &quoted(&file), rows, notify)?);
     }
     let (mut charts, mut tables, mut checks) = (vec![], vec![], vec![]);

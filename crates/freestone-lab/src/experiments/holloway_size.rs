@@ -2,11 +2,10 @@
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
-use crate::engine::Engine;
+use freestone_demo::engine::Engine;
 use crate::error::{LabError, Result};
-use crate::findings::{Cell, Check, Part, Table, thousands};
-use crate::generate;
-use crate::generate::holloway::Table as Generated;
+use freestone_report::findings::{Cell, Check, Part, Table, thousands};
+use freestone_data::holloway::Table as Generated;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "holloway-size",
@@ -42,7 +41,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let name = generated.name();
         notify(&format!("generating {name}"));
         let file = workspace.path("table.parquet");
-        generate::write_parquet(&file, generated.schema(), generated.batches(rows, 1))?;
+        freestone_data::write_parquet(&file, generated.schema(), generated.batches(rows, 1))?;
         let stored = |design: &str| {
             notify(&format!("storing {name} as {design}"));
             store(&engine, generated, design, &quoted(&file), rows)
@@ -118,7 +117,7 @@ mod tests {
         let engine = Engine::open(&folder.path().join("db"), freestone::Options::default()).expect("a new database");
         let file = folder.path().join("t.parquet");
         for generated in [Generated::NarrowE, Generated::WideE, Generated::NarrowU] {
-            generate::write_parquet(&file, generated.schema(), generated.batches(rows, 1)).expect("writable");
+            freestone_data::write_parquet(&file, generated.schema(), generated.batches(rows, 1)).expect("writable");
             let least = entropy(generated, rows).expect("uniform");
             for design in ["row", "column"] {
                 let bytes = store(&engine, generated, design, &quoted(&file), rows).expect("it stores");

@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::error::{LabError, Result};
-use crate::findings::{Findings, Part};
-use crate::{Host, Notify, page};
+use freestone_report::findings::{Findings, Part};
+use crate::Notify;
+use freestone_report::{Host, page};
 
 /// Something that can be run by name.
 pub struct Experiment {
@@ -142,7 +143,7 @@ impl RunOptions {
         let scale = self.scale.map_or(String::new(), |scale| format!(" --scale {scale}"));
         let queries = self.queries.map_or(String::new(), |queries| format!(" --queries {queries}"));
         let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
-        format!("freestone lab run {name}{rows}{scale}{queries}{}", designs.collect::<String>())
+        format!("freestone-lab run {name}{rows}{scale}{queries}{}", designs.collect::<String>())
     }
 
     fn engine_options(&self) -> freestone::Options {

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{Experiment, RunOptions};
 use crate::Notify;
 use crate::error::{LabError, Result};
-use crate::findings::Part;
+use freestone_report::findings::Part;
 
 pub const SURVEY: Experiment = Experiment {
     name: "protocol-survey",

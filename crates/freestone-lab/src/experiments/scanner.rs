@@ -13,9 +13,9 @@ use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadRequest}
 use freestone_store::scan::{Cursor, RowFilter, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, units};
 use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table};
 
-use crate::engine::{Answer, hash};
+use freestone_demo::engine::{Answer, hash};
 use crate::error::{LabError, Result};
-use crate::generate::Random;
+use freestone_data::Random;
 
 /// Tuples in a block of output (Holloway and DeWitt 2008, section 5.3).
 const BLOCK_ROWS: usize = 100;
@@ -388,7 +388,7 @@ pub fn ahead_up_to(x: &[f64], first: &[f64], second: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Engine;
+    use freestone_demo::engine::Engine;
 
     #[test]
     fn a_share_of_the_calls_passes_evenly() {

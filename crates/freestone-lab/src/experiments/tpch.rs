@@ -8,11 +8,11 @@ use rand::{RngExt, SeedableRng};
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
-use crate::engine::{Answer, Engine, Repeat};
+use freestone_demo::engine::{Answer, Engine, Repeat};
 use crate::error::{LabError, Result};
-use crate::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant, thousands};
-use crate::generate::{self, tpch_schema};
-use crate::queries::{TPCH_SCHEMA, tpch_queries};
+use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant, thousands};
+use freestone_data::tpch_schema;
+use freestone_data::queries::{TPCH_SCHEMA, tpch_queries};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "tpch",
@@ -41,7 +41,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let workspace = options.workspace("tpch")?;
     let data = workspace.path("data");
     notify(&format!("generating data, scale factor {scale}"));
-    generate::tpch::write_parquet(&data, scale)?;
+    freestone_data::tpch::write_parquet(&data, scale)?;
     let mut results = vec![];
     for design in DESIGNS {
         notify(&format!("loading and querying {design}"));
@@ -82,7 +82,7 @@ fn measure(engine: &Engine, design: &str, data: &Path) -> Result<OfDesign> {
     let start = Instant::now();
     load(engine, design, data)?;
     let load_seconds = start.elapsed().as_secs_f64();
-    let bytes: Result<Vec<u64>> = generate::tables().iter().map(|table| engine.table_bytes(table)).collect();
+    let bytes: Result<Vec<u64>> = freestone_data::tables().iter().map(|table| engine.table_bytes(table)).collect();
     let answers = answers(engine)?;
     let times: Result<Vec<f64>> = tpch_queries().iter().map(|(_, sql)| engine.median_ms(sql, REPEAT)).collect();
     Ok(OfDesign { bytes: bytes?.iter().sum(), load_seconds, answers, times: times? })
@@ -96,7 +96,7 @@ fn load(engine: &Engine, design: &str, data: &Path) -> Result<()> {
         let body = statement[head.len()..].trim_end().trim_end_matches(';');
         engine.run(&format!("{body} WITH ({})", form(table, design)))?;
     }
-    for table in generate::tables() {
+    for table in freestone_data::tables() {
         let file = quoted(&data.join(format!("{table}.parquet")));
         engine.run(&format!("COPY {table} FROM '{file}' (FORMAT parquet)"))?;
     }
@@ -138,7 +138,7 @@ fn answers(engine: &Engine) -> Result<Vec<Answer>> {
 /// Gives every table another design; says which lineitem has now.
 fn convert(engine: &Engine, random: &mut StdRng) -> Result<String> {
     let mut last = String::new();
-    for table in generate::tables() {
+    for table in freestone_data::tables() {
         let design = DESIGNS[random.random_range(0..DESIGNS.len())];
         engine.run(&format!("ALTER TABLE {table} SET DESIGN ({})", form(table, design)))?;
         last = format!("lineitem is {design}");

@@ -82,7 +82,7 @@ impl Link {
     }
 
     fn validate(&self) -> Result<()> {
-        let wrong = |what: &str| Err(LabError::Usage(format!("{what}; see `freestone lab link --help`")));
+        let wrong = |what: &str| Err(LabError::Usage(format!("{what}; see `freestone-lab link --help`")));
         match self {
             link if !(10_000..=10_000_000_000).contains(&link.bits_per_second) => {
                 wrong("a link's rate is between 10 kbit and 10 gbit")

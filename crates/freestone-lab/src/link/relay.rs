@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::tun::MTU;
 use super::{Link, Traffic};
-use crate::generate::Random;
+use freestone_data::Random;
 
 /// What happened to packets so far.
 #[derive(Debug, Default)]

@@ -12,9 +12,9 @@ pub use scans::EXPERIMENT as SCANS;
 
 use super::scanner::{Pick, Point, Query, Scanner};
 use super::{RunOptions, Workspace, quoted};
-use crate::engine::Engine;
+use freestone_demo::engine::Engine;
 use crate::error::Result;
-use crate::generate::{self, halverson};
+use freestone_data::halverson;
 
 const PAPER: &str = "Halverson et al. 2006";
 
@@ -74,7 +74,7 @@ fn store(workspace: &Workspace, options: &RunOptions, layouts: &[Stored]) -> Res
     let Some(first) = layouts.first() else { return Ok(()) };
     let file = workspace.path("gen.parquet");
     let schema = halverson::schema(first.columns);
-    generate::write_parquet(&file, schema, halverson::table(&first.levels, first.columns))?;
+    freestone_data::write_parquet(&file, schema, halverson::table(&first.levels, first.columns))?;
     let engine = Engine::open(&workspace.path("database"), options.engine_options())?;
     for stored in layouts {
         let (name, form) = (stored.name(), stored.form());

@@ -6,8 +6,8 @@ use freestone_advisor::halverson::{
 };
 
 use super::{Case, PAPER, Stored};
-use crate::engine::median;
-use crate::findings::{Cell, Check, Lines, Part, Series, Table, significant};
+use freestone_demo::engine::median;
+use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, significant};
 
 /// Bytes of a page that hold tuples.
 const PAGE_BYTES: f64 = 32_700.0;

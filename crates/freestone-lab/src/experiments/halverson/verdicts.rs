@@ -4,7 +4,7 @@ use super::scans::Measured;
 use super::view::D4;
 use super::{Case, PAPER};
 use crate::experiments::scanner::ahead_up_to;
-use crate::findings::{Check, significant};
+use freestone_report::findings::{Check, significant};
 
 /// The places of the layouts in a list of cases.
 const SLOTTED: usize = 0;

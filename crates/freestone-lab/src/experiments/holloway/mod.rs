@@ -16,10 +16,10 @@ pub use views::EXPERIMENT as VIEWS;
 use super::scanner::{Pick, Query};
 use super::{RunOptions, Workspace, quoted};
 use crate::Notify;
-use crate::engine::Engine;
+use freestone_demo::engine::Engine;
 use crate::error::Result;
-use crate::generate::holloway::Table as Generated;
-use crate::generate::{self, Random};
+use freestone_data::holloway::Table as Generated;
+use freestone_data::Random;
 
 /// Of the narrow tables; Wide-E and Strings have a fifth, as in the paper.
 const ROWS: usize = 1_000_000;
@@ -49,7 +49,7 @@ fn store(
     let rows = rows_of(generated, options.rows.unwrap_or(ROWS));
     notify(&format!("generating {}", generated.name()));
     let file = workspace.path("table.parquet");
-    generate::write_parquet(&file, generated.schema(), generated.batches(rows, 1))?;
+    freestone_data::write_parquet(&file, generated.schema(), generated.batches(rows, 1))?;
     let memory = Options { ..options.engine_options() };
     let engine = Engine::open(&workspace.path("database"), memory)?;
     let columns: Vec<String> = generated.schema().fields().iter().map(|field| field.name().clone()).collect();

@@ -7,7 +7,7 @@ use crate::Notify;
 use crate::error::Result;
 use crate::experiments::scanner::Scanner;
 use crate::experiments::{Experiment, RunOptions};
-use crate::findings::{Lines, Part, Series, Table, significant, thousands};
+use freestone_report::findings::{Lines, Part, Series, Table, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "holloway-scans",

@@ -4,7 +4,7 @@ use super::{Generated, Generator, PAPER_DISK, rows_of, table_name};
 use crate::Notify;
 use crate::error::Result;
 use crate::experiments::scanner::{Point, Query, Scanner, ahead_up_to};
-use crate::findings::{Cell, Lines, Part, Series, Table, milliseconds};
+use freestone_report::findings::{Cell, Lines, Part, Series, Table, milliseconds};
 
 /// What is swept over.
 pub struct Plan {

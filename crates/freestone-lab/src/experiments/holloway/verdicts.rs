@@ -3,7 +3,7 @@
 use super::PAPER_DISK;
 use super::scans::Measured;
 use super::sweep::{Clock, Sweep};
-use crate::findings::{Check, significant};
+use freestone_report::findings::{Check, significant};
 
 const PAPER: &str = "Holloway and DeWitt 2008";
 

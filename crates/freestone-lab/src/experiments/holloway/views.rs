@@ -6,7 +6,7 @@ use crate::Notify;
 use crate::error::Result;
 use crate::experiments::scanner::{Pick, Point, Query, Scanner, ahead_up_to};
 use crate::experiments::{Experiment, RunOptions};
-use crate::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant};
+use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "holloway-views",

@@ -10,10 +10,10 @@ use tikv_jemallocator::Jemalloc;
 
 use super::{COUNTS, PLACE, PROJECTED, in_numbers, lines, table_name};
 use crate::Notify;
-use crate::engine::median;
+use freestone_demo::engine::median;
 use crate::error::{LabError, Result};
 use crate::experiments::scanner::{Pick, Query, Scanner, Source};
-use crate::findings::{Check, Part, significant};
+use freestone_report::findings::{Check, Part, significant};
 
 /// What gives a block its memory.
 type Allocator = dyn GlobalAlloc + Sync;

@@ -8,10 +8,10 @@ use freestone::Options;
 use super::scanner::{Pick, Query, Scanner};
 use super::{Experiment, RunOptions, Workspace, quoted};
 use crate::Notify;
-use crate::engine::Engine;
+use freestone_demo::engine::Engine;
 use crate::error::Result;
-use crate::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant, thousands};
-use crate::generate::{self, wide};
+use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant, thousands};
+use freestone_data::wide;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "memory-layouts",
@@ -74,7 +74,7 @@ fn store(
     notify: Notify<'_>,
 ) -> Result<()> {
     let file = workspace.path("table.parquet");
-    generate::write_parquet(&file, wide::schema_of(columns), wide::table_of(columns, rows, 1))?;
+    freestone_data::write_parquet(&file, wide::schema_of(columns), wide::table_of(columns, rows, 1))?;
     let engine = Engine::open(&workspace.path("database"), Options { ..options.engine_options() })?;
     let group = |first: usize| {
         let names: Vec<String> = (first..first + width).map(|number| format!("c{number}")).collect();

@@ -11,7 +11,7 @@ use freestone::{Advice, AdviseOptions, Database, Options, Outcome, Session};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::error::{LabError, Result};
+use crate::error::{DemoError, Result};
 
 /// An open database with one session.
 pub struct Engine {
@@ -47,7 +47,7 @@ impl Engine {
     pub fn open(path: &Path, options: Options) -> Result<Engine> {
         let threads = options.threads.max(1);
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-        let runtime = runtime.map_err(LabError::file(path))?;
+        let runtime = runtime.map_err(DemoError::file(path))?;
         let database = {
             let _entered = runtime.enter();
             Database::open(path, options)?
@@ -117,7 +117,7 @@ impl Engine {
     pub fn advice(&self, table: &str) -> Result<Advice> {
         let options = AdviseOptions { table: Some(table.to_owned()), ..AdviseOptions::default() };
         let mut all = self.runtime.block_on(self.session.advise(options))?;
-        all.pop().ok_or_else(|| LabError::Answers(format!("there is no advice on {table}")))
+        all.pop().ok_or_else(|| DemoError::Answers(format!("there is no advice on {table}")))
     }
 
     /// The text of an answer's last column, one line a row.
@@ -152,8 +152,8 @@ impl Engine {
     }
 }
 
-fn wrong(error: arrow::error::ArrowError) -> LabError {
-    LabError::Answers(format!("an answer's rows cannot be compared: {error}"))
+fn wrong(error: arrow::error::ArrowError) -> DemoError {
+    DemoError::Answers(format!("an answer's rows cannot be compared: {error}"))
 }
 
 /// The median; 0 of nothing.
@@ -168,7 +168,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// A hash of a row's bytes: multiply and rotate by words, then SplitMix64's finalizer, so that sums of hashes of similar
 /// rows do not cancel out.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
+pub fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

@@ -178,7 +178,7 @@ mod tests {
             title: "A & B".into(),
             question: "Is 1 < 2?".into(),
             source: "none".into(),
-            command: "freestone lab run x".into(),
+            command: "freestone-lab run x".into(),
             host: Host::default(),
             seconds: 1.0,
             parts: vec![Part::checks(vec![Check::new("1 < 2", true, "by 1")])],

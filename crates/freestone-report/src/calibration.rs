@@ -21,7 +21,7 @@ pub fn findings(profile: &Profile, versions: &str) -> Findings {
 }
 
 /// The profile's table, and its plots.
-pub(crate) fn parts(profile: &Profile) -> Vec<Part> {
+pub fn parts(profile: &Profile) -> Vec<Part> {
     let plots = charts(profile).into_iter().map(Part::Lines);
     std::iter::once(Part::Table(table(profile))).chain(plots).collect()
 }

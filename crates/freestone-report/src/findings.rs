@@ -193,7 +193,7 @@ impl Check {
 }
 
 /// `values` as cells of milliseconds, the least of them marked.
-pub(crate) fn milliseconds(values: &[f64]) -> impl Iterator<Item = Cell> + '_ {
+pub fn milliseconds(values: &[f64]) -> impl Iterator<Item = Cell> + '_ {
     let best = values.iter().copied().fold(f64::INFINITY, f64::min);
     values.iter().map(move |value| Cell { text: significant(*value), best: *value == best })
 }

@@ -5,11 +5,18 @@ use std::time::{Duration, Instant};
 
 use freestone::{Advice, Options};
 
-use crate::engine::{Answer, Engine, Repeat};
-use crate::error::{LabError, Result};
-use crate::findings::*;
-use crate::queries::{TPCH_SCHEMA, tpch_queries};
-use crate::{Host, Notify, generate, page};
+use freestone_data::queries::{TPCH_SCHEMA, tpch_queries};
+use freestone_report::findings::*;
+use freestone_report::{Host, page};
+
+pub mod engine;
+mod error;
+
+use engine::{Answer, Engine, Repeat};
+pub use error::{DemoError, Result};
+
+/// Told in a few words what is being done.
+pub type Notify<'a> = &'a dyn Fn(&str);
 
 /// What the demo runs on.
 #[derive(Debug, Clone)]
@@ -81,14 +88,14 @@ const REPEAT: Repeat = Repeat { least: 3, most: 9, budget: Duration::from_millis
 pub fn run(options: &DemoOptions, notify: Notify<'_>) -> Result<Demo> {
     let began = Instant::now();
     if !(0.001..=100.0).contains(&options.scale) {
-        return Err(LabError::Usage(format!("the demo's scale {} is not between 0.001 and 100", options.scale)));
+        return Err(DemoError::Usage(format!("the demo's scale {} is not between 0.001 and 100", options.scale)));
     }
     let (data, database) = (options.directory.join("data"), options.directory.join("database"));
     for folder in [&data, &database] {
         clear(folder)?;
     }
     notify(&format!("generating synthetic TPC-H data, scale factor {}", options.scale));
-    generate::tpch::write_parquet(&data, options.scale)?;
+    freestone_data::tpch::write_parquet(&data, options.scale)?;
     let defaults = Options::default();
     let threads = if options.threads == 0 { defaults.threads } else { options.threads };
     let engine = Engine::open(&database, Options { threads, ..defaults })?;
@@ -104,7 +111,7 @@ pub fn run(options: &DemoOptions, notify: Notify<'_>) -> Result<Demo> {
     drop(engine);
     // Opened afresh, so that what the two scans read is read from disk.
     let pruning = pruning(&Engine::open(&database, Options { threads, read_only: true, ..Options::default() })?)?;
-    let input = std::fs::metadata(data.join("lineitem.parquet")).map_err(LabError::file(&data))?.len();
+    let input = std::fs::metadata(data.join("lineitem.parquet")).map_err(DemoError::file(&data))?.len();
     let results =
         Results { scale: options.scale, loaded, forms, input, same, queries, times, advice, changes, pruning };
     let findings = Findings {
@@ -119,14 +126,14 @@ pub fn run(options: &DemoOptions, notify: Notify<'_>) -> Result<Demo> {
     };
     let report = options.directory.join("report.html");
     let html = page::html(&findings.title, &findings.question, std::slice::from_ref(&findings));
-    std::fs::write(&report, html).map_err(LabError::file(&report))?;
+    std::fs::write(&report, html).map_err(DemoError::file(&report))?;
     Ok(Demo { findings, report })
 }
 
 fn clear(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LabError::file(folder)(error)),
-        _ => std::fs::create_dir_all(folder).map_err(LabError::file(folder)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(DemoError::file(folder)(error)),
+        _ => std::fs::create_dir_all(folder).map_err(DemoError::file(folder)),
     }
 }
 
@@ -138,7 +145,7 @@ struct Loaded {
 fn load(engine: &Engine, data: &Path) -> Result<Loaded> {
     engine.run_script(TPCH_SCHEMA)?;
     let (start, mut rows) = (Instant::now(), 0);
-    for table in generate::tables() {
+    for table in freestone_data::tables() {
         rows += engine.run(&format!("COPY {table} FROM '{}' (FORMAT parquet)", quoted(data, table)))?;
     }
     Ok(Loaded { rows, seconds: start.elapsed().as_secs_f64() })
@@ -185,7 +192,7 @@ fn must_equal(what: &str, answer: Answer, expected: Answer) -> Result<()> {
     if answer == expected {
         return Ok(());
     }
-    Err(LabError::Answers(format!("{what} have checksum {answer}, not {expected}")))
+    Err(DemoError::Answers(format!("{what} have checksum {answer}, not {expected}")))
 }
 
 fn queries(scale: f64) -> Vec<Query> {
@@ -498,7 +505,7 @@ pub fn summary(demo: &Demo) -> String {
     let mut out = String::new();
     for part in &demo.findings.parts {
         if matches!(part, Part::Tiles(_) | Part::Table(_) | Part::Checks(_)) {
-            out.push_str(&crate::terminal::part_text(part));
+            out.push_str(&freestone_report::terminal::part_text(part));
         }
         if let Part::Section(section) = part
             && section.title.starts_with("Which design")

@@ -34,7 +34,7 @@ pub fn ssb_queries() -> [(&'static str, &'static str); 13] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::{self, ssb};
+    use crate::ssb;
     use arrow::datatypes::SchemaRef;
 
     #[test]
@@ -64,8 +64,8 @@ mod tests {
             assert_eq!(columns[..expected.len()], expected[..], "{name}");
             assert!(columns[expected.len()..].iter().all(|word| matches!(*word, "PRIMARY" | "FOREIGN")), "{name}");
         };
-        for name in generate::tables() {
-            check(TPCH_SCHEMA, name, generate::tpch_schema(name));
+        for name in crate::tables() {
+            check(TPCH_SCHEMA, name, crate::tpch_schema(name));
         }
         for name in ssb::tables() {
             check(SSB_SCHEMA, name, ssb::schema(name));

@@ -29,13 +29,14 @@ pub mod halverson;
 pub mod holloway;
 pub mod ontime;
 mod parallel;
+pub mod queries;
 mod random;
 mod shaped;
 pub mod ssb;
 pub mod tpch;
 pub mod wide;
 
-pub(crate) use random::Random;
+pub use random::Random;
 pub use shaped::Shaped;
 pub use tpch::{tables, tpch_schema, tpch_table};
 

@@ -1,0 +1,33 @@
+//! What stops the demo: an engine that refuses, a file that cannot be written, or answers that differ.
+
+use std::path::{Path, PathBuf};
+
+/// Why a demonstration, or an experiment's query, ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The engine's own message.
+    #[error("{0}")]
+    Engine(#[from] freestone::Error),
+    /// Generated data could not be written.
+    #[error("{0}")]
+    Data(#[from] freestone_data::WriteError),
+    /// A folder or a report could not be read or written.
+    #[error("cannot use {}: {source}; check that the folder exists, is writable and has room", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    /// Two layouts of the same rows gave different answers: a defect of the engine.
+    #[error("{0}; this is a defect: please report it with the command that you ran")]
+    Answers(String),
+    /// An option's value makes no sense.
+    #[error("{0}")]
+    Usage(String),
+}
+
+/// The demo's results.
+pub type Result<T, E = DemoError> = std::result::Result<T, E>;
+
+impl DemoError {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> DemoError {
+        let path = path.to_owned();
+        move |source| DemoError::File { path, source }
+    }
+}

@@ -1,0 +1,192 @@
+//! `freestone-lab`: the papers' experiments, and the data, network and peers of the benchmarks. See `--help`.
+
+mod args;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use freestone_data::{acs, ontime, ssb};
+use freestone_lab::LabError;
+use freestone_lab::experiments::{self, RunOptions};
+
+use args::{Cli, Command, Control, LinkArgs};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What the user reads when a command fails.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    fn error(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), hint: None }
+    }
+
+    fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Failure { message: message.into(), hint: Some(hint.into()) }
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let hint = match &error {
+            LabError::Engine(error) | LabError::Query(freestone_demo::DemoError::Engine(error)) => error.hint(),
+            _ => None,
+        };
+        Failure { message: error.to_string(), hint: hint.map(str::to_owned) }
+    }
+}
+
+fn main() -> ExitCode {
+    let Err(failure) = run(&Cli::parse().command) else { return ExitCode::SUCCESS };
+    note(format_args!("error: {}", failure.message));
+    if let Some(hint) = failure.hint {
+        note(format_args!("hint: {hint}"));
+    }
+    ExitCode::FAILURE
+}
+
+/// A line on standard error. That nobody listens there is no reason to stop.
+fn note(line: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// A line on standard output.
+fn print(line: &str) -> Result<(), Failure> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::error(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::List => list(),
+        Command::Run { names, rows, scale, queries, designs, output } => {
+            let (rows, scale, queries) = (*rows, *scale, *queries);
+            let (designs, output) = (designs.clone(), output.clone());
+            run_experiments(names, &RunOptions { rows, scale, queries, designs, output, threads: 0, versions: versions() })
+        }
+        Command::Report { output } => print(&experiments::report(output)?.display().to_string()),
+        Command::Generate { name, scale, output } => generate(name, *scale, output),
+        Command::Link(args) => link(args),
+        Command::FlightServer { listen, files } => {
+            Ok(freestone_lab::flight::serve(listen, files, |address| println!("listening: flight://{address}"))?)
+        }
+    }
+}
+
+fn list() -> Result<(), Failure> {
+    for experiment in &experiments::EXPERIMENTS {
+        print(&format!("{}  ({})\n    {}", experiment.name, experiment.size, experiment.shows))?;
+        print(&format!("    {}", experiment.source))?;
+    }
+    Ok(())
+}
+
+/// Runs experiments one after the other, all of them, and fails if a check of any does not hold.
+fn run_experiments(names: &[String], options: &RunOptions) -> Result<(), Failure> {
+    let all = experiments::EXPERIMENTS.iter().map(|experiment| experiment.name.to_owned());
+    let names: Vec<String> = if names == ["all"] { all.collect() } else { names.to_vec() };
+    let mut refuted = vec![];
+    for name in names {
+        let findings = experiments::run(&name, options, &|step| note(step))?;
+        print(&freestone_report::terminal::text(&findings))?;
+        let failed = findings.checks().filter(|check| !check.holds);
+        refuted.extend(failed.map(|check| format!("{name}: {}", check.statement)));
+    }
+    refutation(&refuted)
+}
+
+/// The failure of a run with checks that do not hold.
+fn refutation(refuted: &[String]) -> Result<(), Failure> {
+    if refuted.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::with_hint(
+        format!("checks that do not hold: {}", refuted.join("; ")),
+        "the lines marked NO show the figures; a busy machine, or few rows, may be the reason",
+    ))
+}
+
+/// One line of what this program is made of.
+fn versions() -> String {
+    format!("freestone-lab {}", env!("CARGO_PKG_VERSION"))
+}
+
+fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
+    match name {
+        "tpch" => freestone_data::tpch::write_parquet(output, scale),
+        "ssb" => ssb::write_parquet(output, scale, ssb::SEED),
+        "acs" => acs::TABLE.write_parquet(output, scale, acs::SEED),
+        "ontime" => ontime::TABLE.write_parquet(output, scale, ontime::SEED),
+        other => return Err(Failure::error(format!("there is no generator {other}"))),
+    }
+    .map_err(|error| Failure::error(error.to_string()))?;
+    note(format_args!("{name} at scale {scale} is in {}", output.display()));
+    Ok(())
+}
+
+/// Ends the process with the status of the command.
+#[cfg(target_os = "linux")]
+fn link(args: &LinkArgs) -> Result<(), Failure> {
+    use freestone_lab::link::{self, Congestion, Link};
+    let link = Link {
+        bits_per_second: args.rate,
+        delay: args.delay,
+        loss: args.loss,
+        queue_bytes: args.queue,
+        seed: args.seed,
+        congestion: args.congestion.map(|control| match control {
+            Control::Reno => Congestion::Reno,
+            Control::Cubic => Congestion::Cubic,
+            Control::Bbr => Congestion::Bbr,
+        }),
+    };
+    let ended = link::run(&link, &args.command, |measured| {
+        let mbit = link.bits_per_second as f64 / 1e6;
+        let round_trip = 2000.0 * link.delay.as_secs_f64();
+        note(format_args!(
+            "link: round trip {:.2} ms (asked {round_trip:.2}), {:.1} Mbit/s (asked {mbit:.1}), {:.2} % lost (asked {:.2}), \
+             one TCP stream {:.1} Mbit/s",
+            measured.ping_ms,
+            measured.rate_mbit,
+            measured.loss_percent,
+            100.0 * link.loss,
+            measured.tcp_mbit
+        ));
+    })?;
+    for (way, traffic) in [("server", ended.to_server), ("client", ended.to_client)] {
+        let (delivered, lost, full) = (traffic.delivered, traffic.lost, traffic.overflowed);
+        note(format_args!("link: to the {way} {delivered} packets, {lost} lost, {full} dropped by a full queue"));
+    }
+    match ended.status.code() {
+        Some(0) => Ok(()),
+        code => std::process::exit(code.unwrap_or(1)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &LinkArgs) -> Result<(), Failure> {
+    Err(Failure::error("a link is made of Linux' network namespaces; this is another system"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_does_not_hold_fails_the_run() {
+        assert!(refutation(&[]).is_ok());
+        let failure = refutation(&["crossover: rows win".into(), "tpch: answers agree".into()]).expect_err("refuted");
+        assert_eq!(failure.message, "checks that do not hold: crossover: rows win; tpch: answers agree");
+    }
+}

@@ -1,0 +1,17 @@
+//! What was measured, as data, as text and as one HTML page. The command line's `calibrate` and `demo` use it, and the
+//! laboratory.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`findings`] | tables, charts and checks, as data that is written as JSON |
+//! | [`calibration`] | a machine's profile as findings |
+//! | [`page`], [`terminal`] | findings as HTML, and as text |
+
+pub mod calibration;
+mod chart;
+pub mod findings;
+mod host;
+pub mod page;
+pub mod terminal;
+
+pub use host::Host;

@@ -1,0 +1,56 @@
+//! Runs a file of SQL statements and prints the rows as CSV: the engine embedded in a program of one page.
+//!
+//! ```sh
+//! cargo run --release -p freestone --example script -- DB -f FILE
+//! ```
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freestone::{Database, Error, Options, Outcome};
+use futures::StreamExt;
+
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, folder, _, file, ..] = arguments.as_slice() else {
+        eprintln!("usage: script DB -f FILE");
+        return std::process::ExitCode::from(2);
+    };
+    match run(folder, file).await {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            if let Some(hint) = error.hint() {
+                eprintln!("hint: {hint}");
+            }
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(folder: &str, file: &str) -> Result<(), Error> {
+    let database = Database::open(std::path::Path::new(folder), Options::default())?;
+    let session = database.session();
+    let script = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    for statement in session.parse(&script)? {
+        let Outcome::Rows { mut stream, .. } = session.execute(&statement).await? else { continue };
+        let names: Vec<String> = stream.schema().fields().iter().map(|field| quoted(field.name())).collect();
+        println!("{}", names.join(","));
+        let options = FormatOptions::default().with_null("");
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            let columns: Result<Vec<_>, _> =
+                batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options)).collect();
+            let columns = columns.expect("columns of a result can be printed");
+            for row in 0..batch.num_rows() {
+                let cells: Vec<String> = columns.iter().map(|column| quoted(&column.value(row).to_string())).collect();
+                println!("{}", cells.join(","));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A cell as CSV has it.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
