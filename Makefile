@@ -10,39 +10,45 @@ PYTHON ?= python3
 DEMO_OUTPUT ?= freestone-demo
 BENCH_SCALE ?= 1
 FUZZ_ROUNDS ?= 10
+TEST = cargo test --release --config .config/test.toml --no-fail-fast
 
 # Tests of the Python package have an environment of their own, outside the tree as well.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
-.PHONY: help build demo test lint format-check clippy python-check test-store test-engine test-python conformance bench \
+.PHONY: help build lab demo test test-rust check-fast lint format-check clippy python-check test-python conformance bench \
 	fuzz tools clean
 
 help:
 	@echo 'make demo     builds, then shows the main job on generated data; the report is in $(DEMO_OUTPUT)/'
-	@echo 'make test     lints, unit tests, property tests, SQL tests and tests of the Python package'
+	@echo 'make test     unit tests, property tests, SQL tests and tests of the Python package'
+	@echo 'make check-fast  the tests of the engine alone, after a change there'
 	@echo 'make build    the command line: $(FREESTONE)'
+	@echo 'make lab      the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
 	@echo 'make bench    against DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     formatting, clippy, syntax of the Python files'
 	@echo 'make conformance  one file of queries by all clients of the server: psql, psycopg, JDBC, ADBC, ours'
 	@echo 'make fuzz     the tests of decoders, parsers and faults at length (FUZZ_ROUNDS=10)'
 	@echo 'make clean    removes what was built, and the demo'
 
-# All but the Python package: pip builds that, and the build scripts of its bindings run anew whenever another tool calls them.
+# The command line and what it runs; the laboratory and the ADBC library are built by what uses them.
 build:
-	cargo build --release --workspace --exclude freestone-python
+	cargo build --release -p freestone-cli
+
+lab:
+	cargo build --release -p freestone-lab
 
 demo: build
 	$(FREESTONE) demo --output $(DEMO_OUTPUT)
 
-test: lint test-store test-engine test-python
+test: test-rust test-python
 
-# Codecs and the store run with debug assertions and overflow checks on, and need no DataFusion.
-test-store:
-	cargo test --no-fail-fast -p freestone-codec -p freestone-store
+# Our crates with debug assertions and overflow checks, on the dependencies that ship (see .config/test.toml).
+test-rust:
+	$(TEST) --workspace --exclude freestone-python
 
-# Everything above them is tested as it ships, so that DataFusion is compiled once.
-test-engine:
-	cargo test --release --no-fail-fast --workspace --exclude freestone-codec --exclude freestone-store
+# One line changed in the engine: its own tests, without the crates above it.
+check-fast:
+	$(TEST) -p freestone
 
 # What is tested is what `pip install .` installs. Compiled is what `build` has not: the package's own crate.
 test-python: build
@@ -61,9 +67,9 @@ lint: format-check python-check clippy
 format-check: tools
 	cargo fmt --all --check
 
-# Linting needs only the types of the dependencies. A directory of its own keeps it from waiting for a build.
+# Linting needs only the types of the dependencies; build scripts and procedural macros are those of the build.
 clippy: tools
-	cargo clippy --workspace --all-targets --target-dir $(CARGO_TARGET_DIR)/lint -- -D warnings
+	cargo clippy --release --workspace --all-targets -- -D warnings
 
 python-check:
 	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' \
@@ -74,7 +80,7 @@ tools:
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
-bench: build
+bench: build lab
 	$(PYTHON) bench/peers.py --scale $(BENCH_SCALE) --threads 2 --runs 7 --freestone $(FREESTONE)
 
 # The tests of all decoders and parsers and of faults, at length: every place instead of samples, more random cases, new
@@ -83,13 +89,12 @@ fuzz:
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
 		echo "round $$round of $(FUZZ_ROUNDS)"; \
 		export FREESTONE_TEST_ALL=1 FREESTONE_TEST_ROUNDS=100000 FREESTONE_TEST_SECONDS=60 FREESTONE_TEST_SEED=$$round; \
-		cargo test --quiet -p freestone-codec -p freestone-store || exit 1; \
-		cargo test --quiet --release -p freestone --test suite fuzz || exit 1; \
-		cargo test --quiet --release --workspace --test fuzz --test faults || exit 1; \
-		cargo test --quiet --release --workspace --test suite -- fuzz || exit 1; \
+		$(TEST) --quiet -p freestone-codec -p freestone-store || exit 1; \
+		$(TEST) --quiet -p freestone --test suite fuzz || exit 1; \
+		$(TEST) --quiet --workspace --exclude freestone-python --test fuzz --test faults || exit 1; \
+		$(TEST) --quiet --workspace --exclude freestone-python --test suite -- fuzz || exit 1; \
 	done
 
 clean:
 	cargo clean
-	cargo clean --target-dir '$(CARGO_TARGET_DIR)/lint'
 	rm -rf '$(DEMO_OUTPUT)'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
 CACHE = Path.home() / ".cache" / "freestone"
-QUERIES = BENCH.parent / "crates" / "freestone-lab" / "queries"
+QUERIES = BENCH.parent / "crates" / "freestone-data" / "queries"
 DESIGNS = BENCH / "designs"
 TABLES = ("region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem")
 SSB_TABLES = ("date", "part", "supplier", "customer", "lineorder")
@@ -59,15 +59,20 @@ def generated(benchmark: str, tables: tuple[str, ...], folder: Path | None, scal
     folder = folder or CACHE / "bench" / f"{benchmark}-sf{scale:g}"
     if all((folder / f"{table}.parquet").exists() for table in tables):
         return folder
-    command = [freestone, "lab", "generate", benchmark, "--scale", f"{scale:g}", "--output", folder]
+    command = [laboratory(freestone), "generate", benchmark, "--scale", f"{scale:g}", "--output", folder]
     try:
         subprocess.run(command, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(
             f"error: no data of {benchmark} in {folder} and {freestone} cannot make it: {error}\n"
-            "hint: build freestone, name it by --freestone, or name a folder of Parquet files by --data"
+            "hint: build both by `make build lab`, name the first by --freestone, or name a folder of Parquet files by --data"
         )
     return folder
+
+
+def laboratory(freestone: Path | str) -> Path:
+    """The program of experiments and generators, which `make lab` builds beside the command line."""
+    return Path(freestone).with_name("freestone-lab")
 
 
 def tpch_queries() -> dict[str, str]:

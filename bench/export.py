@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from environment import BENCH, CACHE, default_freestone, environment_python, hardware
+from environment import BENCH, CACHE, default_freestone, environment_python, hardware, laboratory
 
 INSIDE = "FREESTONE_EXPORT_NAMESPACE"
-#: What the network of `freestone lab link` is like. Delays are one-way.
+#: What the network of `freestone-lab link` is like. Delays are one-way.
 NETWORKS = {
     "lan": ("1gbit", "0.3ms", "0%"),
     "wan": ("100mbit", "25ms", "0%"),
@@ -514,7 +514,7 @@ def enter_namespace(options: argparse.Namespace) -> None:
     os.environ[INSIDE] = "1"
     if options.network != "local":
         rate, delay, loss = NETWORKS.get(options.network) or options.network.split(":")
-        link = [str(options.freestone), "lab", "link", "--rate", rate, "--delay", delay, "--loss", loss]
+        link = [str(laboratory(options.freestone)), "link", "--rate", rate, "--delay", delay, "--loss", loss]
         link += ["--congestion", options.congestion, "--", *words]
         os.execvp(link[0], link)
     if os.geteuid() == 0 and shutil.which("unshare"):
@@ -534,7 +534,7 @@ def server_place() -> Any:
 
 
 def link_measured() -> dict[str, Any] | None:
-    """What `freestone lab link` measured of its link before it started this program."""
+    """What `freestone-lab link` measured of its link before it started this program."""
     text = os.environ.get("FREESTONE_LINK_MEASURED")
     return json.loads(text) if text else None
 

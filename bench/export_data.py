@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
+from environment import laboratory
+
 #: Rows in a record batch of the Arrow files: what servers that hold the result in memory start from.
 BATCH_ROWS = 65_536
 DAY_US = 86_400_000_000
@@ -66,12 +68,12 @@ def prepare(name: str, size: float, parquet_file: Path, work: Path) -> Dataset:
 
 
 def generate(name: str, size: float, freestone: Path, cache: Path) -> Path:
-    """The Parquet file of a data set, made by `freestone lab generate` when it is missing."""
+    """The Parquet file of a data set, made by `freestone-lab generate` when it is missing."""
     generator = "tpch" if name == "lineitem" else name
     folder = cache / f"{generator}-sf{size:g}"
     file = folder / f"{name}.parquet"
     if not file.exists():
-        command = [freestone, "lab", "generate", generator, "--scale", f"{size:g}", "--output", folder]
+        command = [laboratory(freestone), "generate", generator, "--scale", f"{size:g}", "--output", folder]
         try:
             subprocess.run(command, check=True)
         except (OSError, subprocess.CalledProcessError) as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import export_data as data
+from environment import laboratory
 from export_data import Dataset
 
 READY_SECONDS = 120
@@ -215,11 +216,11 @@ class Peers(Server):
 
 class FlightRust(Server):
     kind = "flight-rust"
-    note = "freestone lab flight-server: the crate arrow-flight's encoder over record batches in memory"
+    note = "freestone-lab flight-server: the crate arrow-flight's encoder over record batches in memory"
 
     def start(self) -> None:
         files = [f"{form}={self.dataset.path(form, 'arrow')}" for form in self.options["forms"]]
-        command = [self.options["freestone"], "lab", "flight-server", "--listen", f"{self.place.host}:0", *files]
+        command = [laboratory(self.options["freestone"]), "flight-server", "--listen", f"{self.place.host}:0", *files]
         process = self.spawn(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
         line = process.stdout.readline()

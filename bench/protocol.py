@@ -1,4 +1,4 @@
-"""The experiments of Raasveldt and Mühleisen (2017) as findings of the laboratory: what `freestone lab run protocol-…`
+"""The experiments of Raasveldt and Mühleisen (2017) as findings of the laboratory: what `freestone-lab run protocol-…`
 runs.
 
 python bench/protocol.py survey|design|networks --scale 0.05 --freestone BINARY --parts parts.json
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from environment import BENCH, CACHE, default_freestone, environment_python
+from environment import BENCH, CACHE, default_freestone, environment_python, laboratory
 
 Part = dict[str, Any]
 
@@ -111,7 +111,7 @@ class Laboratory:
             rate, delay, loss = {"lan": ("1gbit", "0.3ms", "0%"), "wan": ("100mbit", "25ms", "0%")}.get(
                 network, network.split(":")
             )
-            link = [self.options.freestone, "lab", "link", "--rate", rate, "--delay", delay, "--loss", loss, "--"]
+            link = [laboratory(self.options.freestone), "link", "--rate", rate, "--delay", delay, "--loss", loss, "--"]
             command = [*link, *command]
         subprocess.run([str(word) for word in command], check=True)
         found = json.loads(file.read_text())

@@ -1,8 +1,8 @@
-"""Writes DuckDB's answers to the 13 queries of the Star Schema Benchmark for `crates/freestone-lab/tests/suite/ssb.rs`.
+"""Writes DuckDB's answers to the 13 queries of the Star Schema Benchmark for `crates/freestone/tests/suite/ssb.rs`.
 
-    python bench/ssb_answers.py --data FOLDER [--output crates/freestone-lab/queries/ssb/answers-sf0.1]
+    python bench/ssb_answers.py --data FOLDER [--output crates/freestone-data/queries/ssb/answers-sf0.1]
 
-FOLDER holds the five tables as `freestone lab generate ssb --scale 0.1` makes them. One row a line, tabs between
+FOLDER holds the five tables as `freestone-lab generate ssb --scale 0.1` makes them. One row a line, tabs between
 values.
 """
 

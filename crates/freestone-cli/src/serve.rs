@@ -68,7 +68,11 @@ fn options(args: &ServeArgs) -> ServerOptions {
 }
 
 fn runtime(threads: usize) -> Result<Runtime, Failure> {
-    let built = Builder::new_multi_thread().worker_threads(threads.max(1)).enable_all().build();
+    let built = Builder::new_multi_thread()
+        .worker_threads(threads.max(1))
+        .thread_stack_size(freestone::THREAD_STACK_BYTES)
+        .enable_all()
+        .build();
     built.map_err(|error| Failure::error(format!("cannot start threads: {error}")))
 }
 

@@ -44,7 +44,11 @@ impl Threads {
 }
 
 fn workers(count: usize) -> io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(count).enable_all().build()
+    Builder::new_multi_thread()
+        .worker_threads(count)
+        .thread_stack_size(freestone::THREAD_STACK_BYTES)
+        .enable_all()
+        .build()
 }
 
 #[cfg(test)]

@@ -582,7 +582,7 @@ fn largest_file(folder: &Path) -> PathBuf {
 fn help_and_version_are_complete() {
     let help = text(&freestone(&["--help"]).stdout);
     for part in
-        ["Examples:", "--format", "--output", "--timing", "--memory-limit", "--threads", "--read-only", "check", "lab"]
+        ["Examples:", "--format", "--output", "--timing", "--memory-limit", "--threads", "--read-only", "check", "demo"]
     {
         assert!(help.contains(part), "{part}");
     }

@@ -6,17 +6,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which of our crates each crate may depend on: the flow of data, from left to right.
-const MAY_DEPEND_ON: [(&str, &[&str]); 10] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 13] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone-advisor", &["freestone-codec", "freestone-store"]),
     ("freestone", &["freestone-advisor", "freestone-codec", "freestone-store"]),
-    ("freestone-lab", &["freestone", "freestone-advisor", "freestone-codec", "freestone-store"]),
+    ("freestone-data", &[]),
+    ("freestone-report", &["freestone-advisor"]),
+    ("freestone-demo", &["freestone", "freestone-data", "freestone-report"]),
+    (
+        "freestone-lab",
+        &[
+            "freestone",
+            "freestone-advisor",
+            "freestone-codec",
+            "freestone-data",
+            "freestone-demo",
+            "freestone-report",
+            "freestone-store",
+        ],
+    ),
     ("freestone-wire", &["freestone-codec", "freestone-store"]),
     ("freestone-server", &["freestone", "freestone-wire"]),
     ("freestone-adbc", &["freestone", "freestone-wire"]),
     ("freestone-python", &["freestone", "freestone-adbc", "freestone-wire"]),
-    ("freestone-cli", &["freestone", "freestone-advisor", "freestone-lab", "freestone-server", "freestone-wire"]),
+    ("freestone-cli", &["freestone", "freestone-demo", "freestone-report", "freestone-server", "freestone-wire"]),
 ];
 
 #[test]

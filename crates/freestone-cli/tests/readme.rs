@@ -18,6 +18,9 @@ fn the_tour_of_the_readme_runs() {
     let steps = steps(&fs::read_to_string(readme).expect("the README is there"));
     assert!(steps.len() >= 8, "only {} commands were found", steps.len());
     let folder = tempfile::tempdir().expect("a temporary folder");
+    // What `make demo` leaves there.
+    let data = folder.path().join("freestone-demo/data");
+    freestone_data::tpch::write_parquet(&data, 0.1).expect("data is written");
     for step in steps {
         let printed = run(&step.command, folder.path());
         // What the README leaves out stands as an ellipsis.

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
 
+/// Bytes of a thread's stack, for plans of long statements. The system gives memory only for what is used of it.
+const STACK_BYTES: usize = 16 << 20;
+
 /// The threads of a client, a driver or a package, for callers without a runtime of their own.
 #[derive(Debug)]
 pub struct Threads {
@@ -19,7 +22,9 @@ pub struct Threads {
 impl Threads {
     /// As many threads for work, and what they need to wait for sockets and clocks.
     pub fn start(name: &str, threads: usize) -> io::Result<Arc<Threads>> {
-        Self::of(Builder::new_multi_thread().worker_threads(threads.max(1)).thread_name(name))
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads.max(1)).thread_stack_size(STACK_BYTES);
+        Self::of(builder.thread_name(name))
     }
 
     /// Those that a builder makes.

@@ -264,7 +264,7 @@ fn translate_store(error: &StoreError) -> Error {
 fn translate_parser(error: &ParserError) -> Error {
     let message = match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
-        ParserError::RecursionLimitExceeded => "the statement is nested too deeply",
+        ParserError::RecursionLimitExceeded => return crate::depth::too_deep(),
     };
     // "Expected: a table, found: WHERE at Line: 1, Column: 15": the position goes first, as in other messages.
     let position = message.rsplit_once(" at Line: ").and_then(|(what, at)| {

@@ -60,6 +60,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Unsupported => "0A000",
         ErrorKind::Io => "58030",
         ErrorKind::Corrupt => "XX001",
+        ErrorKind::Resource if says(&["too complex"]) => "54001",
         ErrorKind::Resource => "53200",
         ErrorKind::Cancelled => "57014",
         ErrorKind::ReadOnly => "25006",

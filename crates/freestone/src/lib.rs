@@ -24,6 +24,7 @@ mod check;
 mod copy;
 mod database;
 mod ddl;
+mod depth;
 mod describe;
 mod dml;
 mod error;
@@ -54,6 +55,7 @@ mod stoppable;
 mod stored;
 mod workload;
 
+pub use depth::THREAD_STACK_BYTES;
 pub use access::{Access, Extension};
 pub use advise::{AdviseOptions, Calibration, calibrate, profile_path};
 pub use database::Database;

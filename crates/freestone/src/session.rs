@@ -31,6 +31,7 @@ use crate::access::{Access, Extension};
 use crate::advise::{self, AdviseOptions};
 use crate::catalog::{Parameters, Planner, Scope};
 use crate::database::Database;
+use crate::depth::OnStack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::Inputs;
 use crate::memory::{self, Division};
@@ -40,7 +41,7 @@ use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::workload::{Watch, Watched};
 use crate::{
-    cap, catalog, check, copy, ddl, dml, functions, names, plans, real_operands, settings, statement, workload,
+    cap, catalog, check, copy, ddl, depth, dml, functions, names, plans, real_operands, settings, statement, workload,
 };
 
 /// What a statement gives back.
@@ -152,6 +153,10 @@ impl Session {
 
     /// Executes one statement with values for its parameters, and tables that it may name.
     pub async fn execute_given(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+        OnStack::new(statement.tokens(), self.execute_command(statement, inputs)).await
+    }
+
+    async fn execute_command(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         let parameters = parameters(statement, inputs)?;
         match statement.command()? {
             Command::Sql(sql) => self.execute_sql(*sql, parameters, statement.text_after_as()).await,
@@ -223,6 +228,10 @@ impl Session {
 
     /// The columns of a query's rows, as it is planned now; nothing where the statement is no query.
     pub async fn schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
+        OnStack::new(statement.tokens(), self.planned_schema(statement, inputs)).await
+    }
+
+    async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
         let Command::Sql(sql) = statement.command()? else { return Ok(None) };
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
@@ -371,6 +380,10 @@ impl Session {
 
     /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
     pub async fn execute_stored(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
+        OnStack::new(statement.tokens(), self.execute_stored_command(statement, inputs)).await
+    }
+
+    async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         if let Command::Sql(sql) = statement.command()?
             && matches!(*sql, ast::Statement::Query(_))
         {
@@ -620,7 +633,8 @@ impl Session {
         work: impl FnOnce(&Database) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let database = self.database.clone();
-        match tokio::task::spawn_blocking(move || work(&database)).await {
+        let tokens = depth::tokens_here();
+        match tokio::task::spawn_blocking(move || depth::with_stack(tokens, || work(&database))).await {
             Ok(result) => result,
             Err(error) if error.is_cancelled() => Err(Error::cancelled()),
             Err(error) => Err(Error::new(ErrorKind::Internal, format!("internal error: {error}"))),

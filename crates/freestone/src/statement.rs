@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{Error, Result};
-use crate::{from_first, like_escape, names};
+use crate::{depth, from_first, like_escape, names};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -194,6 +194,15 @@ impl ParameterNames {
 impl Statement {
     /// What the statement asks for.
     pub(crate) fn command(&self) -> Result<Command> {
+        depth::with_stack(self.tokens.len(), || self.parsed())
+    }
+
+    /// The number of the statement's tokens, which bounds how deeply it nests.
+    pub(crate) fn tokens(&self) -> usize {
+        self.tokens.len()
+    }
+
+    fn parsed(&self) -> Result<Command> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
@@ -327,7 +336,8 @@ pub(crate) fn without_literals(sql: &str) -> String {
 /// Parses one query, for views.
 pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
-    let mut query = parser(&tokens).parse_query()?;
+    let mut query = depth::with_stack(tokens.len(), || parser(&tokens).parse_query())?;
+    depth::with_stack(tokens.len(), || depth::bound(&mut *query))?;
     like_escape::rewrite(&mut query);
     Ok(query)
 }
@@ -347,7 +357,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
             _ => read.push(token),
         }
     }
-    Parser::new(&DIALECT).with_tokens_with_locations(read)
+    Parser::new(&DIALECT).with_recursion_limit(depth::LEVELS_MAX).with_tokens_with_locations(read)
 }
 
 fn advise(mut cursor: Cursor) -> Result<Command> {
@@ -561,6 +571,7 @@ impl<'a> Cursor<'a> {
     fn sql(&self) -> Result<ast::Statement> {
         let mut parser = parser(self.tokens);
         let mut statement = parser.parse_statement()?;
+        depth::bound(&mut statement)?;
         like_escape::rewrite(&mut statement);
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
@@ -580,6 +591,7 @@ impl<'a> Cursor<'a> {
             if depth == 0 {
                 let mut parser = parser(&self.tokens[1..i]);
                 let mut query = parser.parse_query()?;
+                depth::bound(&mut *query)?;
                 like_escape::rewrite(&mut query);
                 if parser.peek_token().token != Token::EOF {
                     return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));

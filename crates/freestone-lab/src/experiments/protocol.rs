@@ -73,7 +73,8 @@ fn script(experiment: &str, options: &RunOptions, notify: Notify<'_>) -> Result<
 }
 
 fn command(script: &Path, experiment: &str, options: &RunOptions, parts: &Path) -> Result<Command> {
-    let program = std::env::current_exe().map_err(LabError::file("this program".as_ref()))?;
+    let here = std::env::current_exe().map_err(LabError::file("this program".as_ref()))?;
+    let program = here.with_file_name("freestone");
     let scale = options.scale.unwrap_or(SCALE).to_string();
     let mut command = Command::new("python3");
     command.arg(script).arg(experiment).args(["--scale", &scale]).arg("--freestone").arg(program);

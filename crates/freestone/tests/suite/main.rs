@@ -2,9 +2,13 @@
 
 mod access;
 mod aggregate;
+mod answers;
 mod cluster;
+mod depth;
 mod fuzz;
 mod joins;
 mod rows;
 mod session;
 mod slt;
+mod ssb;
+mod tpch;

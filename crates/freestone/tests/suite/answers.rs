@@ -24,9 +24,9 @@ fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
     rows
 }
 
-/// DuckDB's answer to a query of a benchmark at scale factor 0.1: `queries/{benchmark}/answers-sf0.1/{query}.tsv`.
+/// DuckDB's answer to a query of a benchmark at scale factor 0.1: `crates/freestone-data/queries/{benchmark}/answers-sf0.1/{query}.tsv`.
 pub fn answer(benchmark: &str, query: &str) -> Vec<Vec<String>> {
-    let folder = Path::new("queries").join(benchmark).join("answers-sf0.1");
+    let folder = Path::new("../freestone-data/queries").join(benchmark).join("answers-sf0.1");
     let text = fs::read_to_string(folder.join(format!("{query}.tsv"))).unwrap();
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }

@@ -1,12 +1,12 @@
 //! The Star Schema Benchmark at scale factor 0.1: the 13 queries give DuckDB's answers under every design, and after
 //! conversions between them.
 //!
-//! The answers in `queries/ssb/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
+//! The answers in `crates/freestone-data/queries/ssb/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
 //! separated by tabs. `bench/ssb_answers.py` wrote them.
 
 use freestone::{Database, Options, Session};
-use freestone_lab::generate::ssb;
-use freestone_lab::queries::{SSB_SCHEMA, ssb_queries};
+use freestone_data::ssb;
+use freestone_data::queries::{SSB_SCHEMA, ssb_queries};
 
 use crate::answers::{answer, run};
 

@@ -1,14 +1,14 @@
 //! TPC-H at scale factor 0.1: the 22 queries give DuckDB's answers under every design, and after conversions between them.
 //!
-//! The answers in `queries/tpch/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
+//! The answers in `crates/freestone-data/queries/tpch/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
 //! separated by tabs, NULL as nothing.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use freestone::{Database, Options, Session};
-use freestone_lab::generate::tpch;
-use freestone_lab::queries::tpch_queries;
+use freestone_data::tpch;
+use freestone_data::queries::tpch_queries;
 
 use crate::answers::{answer, run};
 
