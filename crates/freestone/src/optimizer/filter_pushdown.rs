@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinSide, internal_err};
@@ -201,14 +201,15 @@ fn any(results: &[PushedDown]) -> PushedDown {
 struct Route {
     /// For each column of the output: an expression over the input, if there is one.
     columns: Vec<Option<PhysicalExprRef>>,
-    /// Whether rows of the input may be missing in the output, as what was evaluated for the output could fail for them.
-    loses_rows: bool,
+    /// The schema of the output, where rows of the input may be missing in it: what can fail could fail for them.
+    loses_rows: Option<SchemaRef>,
 }
 
 /// A filter on a node's output as one on its input; `None` where it does not pass.
 fn follow(route: &Option<Route>, filter: &Filter) -> Result<Option<Filter>> {
     let Some(route) = route else { return Ok(None) };
-    if is_volatile(filter) || (route.loses_rows && can_fail(filter)) {
+    let guarded = route.loses_rows.as_ref().is_some_and(|schema| can_fail(filter, schema));
+    if is_volatile(filter) || guarded {
         return Ok(None);
     }
     let (mut found, mut lost) = (false, false);
@@ -240,25 +241,25 @@ fn route(node: &Plan, at: usize) -> Result<Option<Route>> {
     }
     let input = child.schema();
     let mut route = if keeps_columns(node) {
-        Route { columns: (0..input.fields().len()).map(|at| Some(column(&input, at))).collect(), loses_rows: false }
+        Route { columns: (0..input.fields().len()).map(|at| Some(column(&input, at))).collect(), loses_rows: None }
     } else if let Some(filter) = node.downcast_ref::<FilterExec>() {
         let columns = match filter.projection() {
             Some(projection) => projection.iter().map(|at| Some(column(&input, *at))).collect(),
             None => (0..input.fields().len()).map(|at| Some(column(&input, at))).collect(),
         };
-        Route { columns, loses_rows: true }
+        Route { columns, loses_rows: Some(node.schema()) }
     } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-        let below = |expr: &PhysicalExprRef| (!can_fail(expr) && !is_volatile(expr)).then(|| expr.clone());
-        Route { columns: projection.expr().iter().map(|e| below(&e.expr)).collect(), loses_rows: false }
+        let below = |expr: &PhysicalExprRef| (!can_fail(expr, &input) && !is_volatile(expr)).then(|| expr.clone());
+        Route { columns: projection.expr().iter().map(|e| below(&e.expr)).collect(), loses_rows: None }
     } else if let Some(aggregate) = node.downcast_ref::<ScanAggregateExec>() {
-        Route { columns: aggregate.group_places().map(|at| Some(column(&input, at))).collect(), loses_rows: false }
+        Route { columns: aggregate.group_places().map(|at| Some(column(&input, at))).collect(), loses_rows: None }
     } else if let Some(windows) = node.downcast_ref::<WindowAggExec>() {
         through_windows(windows.window_expr().iter().map(|window| window.partition_by()), &input)
     } else if let Some(windows) = node.downcast_ref::<BoundedWindowAggExec>() {
         through_windows(windows.window_expr().iter().map(|window| window.partition_by()), &input)
     } else {
         match Join::of(node) {
-            Some(join) => join.route(at),
+            Some(join) => Route { loses_rows: Some(node.schema()), ..join.route(at) },
             None => return Ok(None),
         }
     };
@@ -304,7 +305,7 @@ fn through_aggregate(aggregate: &AggregateExec, child: &Plan) -> Option<Route> {
     let in_all_sets = |at: usize| group.groups().iter().all(|nulls| nulls.get(at) != Some(&true));
     let keys = group.expr().iter().enumerate();
     let below = keys.map(|(at, (expr, _))| (expr.is::<Column>() && in_all_sets(at)).then(|| expr.clone()));
-    let mut route = Route { columns: below.collect(), loses_rows: false };
+    let mut route = Route { columns: below.collect(), loses_rows: None };
     drop_other_types(&mut route, &aggregate.schema(), &child.schema());
     Some(route)
 }
@@ -317,7 +318,7 @@ fn through_windows<'a>(partitions: impl Iterator<Item = &'a [PhysicalExprRef]>, 
         !partitions.is_empty() && partitions.iter().all(|keys| keys.iter().any(is_it))
     };
     let columns = (0..input.fields().len()).map(|at| is_key(at).then(|| column(input, at)));
-    Route { columns: columns.collect(), loses_rows: false }
+    Route { columns: columns.collect(), loses_rows: None }
 }
 
 /// What is to be known of a join.
@@ -365,7 +366,7 @@ impl<'a> Join<'a> {
             Some(origin) if origin.side != side => self.matching_key(side, origin.index),
             _ => None,
         };
-        Route { columns: put_out.into_iter().map(below).collect(), loses_rows: true }
+        Route { columns: put_out.into_iter().map(below).collect(), loses_rows: None }
     }
 
     /// Whether a row of the output that a filter on columns of one side rules out is ruled out with its row of that side.
@@ -397,7 +398,7 @@ impl<'a> Join<'a> {
 }
 
 /// Whether an expression may be an error for some rows.
-fn can_fail(expr: &PhysicalExprRef) -> bool {
+fn can_fail(expr: &PhysicalExprRef, schema: &Schema) -> bool {
     let fails = |node: &PhysicalExprRef| -> bool {
         if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
             use Operator::*;
@@ -405,8 +406,7 @@ fn can_fail(expr: &PhysicalExprRef) -> bool {
             return !cannot.contains(binary.op());
         }
         if let Some(cast) = node.downcast_ref::<CastExpr>() {
-            // Every value has a text.
-            return !matches!(cast.cast_type(), DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8);
+            return !cast.expr().data_type(schema).is_ok_and(|from| widens(&from, cast.cast_type()));
         }
         !(node.is::<Column>()
             || node.is::<Literal>()
@@ -418,4 +418,20 @@ fn can_fail(expr: &PhysicalExprRef) -> bool {
             || node.is::<IsNotNullExpr>())
     };
     expr.exists(|node| Ok(fails(node))).unwrap_or(true)
+}
+
+/// Whether each value of one type is one of another.
+fn widens(from: &DataType, to: &DataType) -> bool {
+    use DataType::*;
+    match (from, to) {
+        (_, Utf8View | Utf8 | LargeUtf8) => true,
+        (Decimal128(digits, scale), Decimal128(to_digits, to_scale)) => {
+            to_scale >= scale && *to_digits as i16 - *to_scale as i16 >= *digits as i16 - *scale as i16
+        }
+        (from, Float64) => from.is_integer() || from.is_floating(),
+        (from, to) if from.is_signed_integer() && to.is_signed_integer() => {
+            to.primitive_width() >= from.primitive_width()
+        }
+        _ => from == to,
+    }
 }

@@ -6,5 +6,6 @@ mod cluster;
 mod fuzz;
 mod joins;
 mod rows;
+mod rules;
 mod session;
 mod slt;
