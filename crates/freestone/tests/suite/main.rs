@@ -3,6 +3,7 @@
 mod access;
 mod aggregate;
 mod cluster;
+mod equal_names;
 mod fuzz;
 mod joins;
 mod rows;
