@@ -43,6 +43,7 @@ mod memory;
 mod merger;
 mod names;
 mod once_per_text;
+mod optimizer;
 mod options;
 mod plans;
 mod provider;

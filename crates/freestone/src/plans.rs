@@ -19,6 +19,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use freestone_store::Snapshot;
 
 use crate::once_per_text::OncePerText;
+use crate::optimizer::corrected;
 use crate::provider::{AggregateInScan, ChooseCopies, FreestoneSource, PathPredicates, with_sources};
 use crate::session::Cancellation;
 use crate::stoppable::Stoppable;
@@ -130,7 +131,7 @@ pub(crate) async fn for_one_run(
 
 /// DataFusion's rules, with ours before those that each run applies: what they find is kept with the plan.
 pub(crate) fn physical_rules(memory_limit: Option<usize>) -> Vec<Rule> {
-    let mut rules = PhysicalOptimizer::default().rules;
+    let mut rules = corrected(PhysicalOptimizer::default().rules);
     // Scans are bare until that rule wraps them; and an aggregation inside a scan hides its columns from what is above.
     let wraps_scans = rules.iter().position(|rule| rule.name() == "EnsureCooperative");
     let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
@@ -15,7 +14,6 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
-use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use freestone_advisor::Output;
@@ -60,6 +58,11 @@ impl ScanAggregateExec {
     /// What becomes of the scan's rows, for the workload log.
     pub fn output(&self) -> Output {
         if self.aggregation.is_of_zones() { Output::ZoneAggregate } else { Output::Aggregate }
+    }
+
+    /// The scan's columns that the first columns of the output are: what is grouped by.
+    pub fn group_places(&self) -> impl Iterator<Item = usize> {
+        self.aggregation.groups.places()
     }
 
     fn queue(&self) -> Result<Arc<UnitQueue>> {
@@ -122,22 +125,6 @@ impl ExecutionPlan for ScanAggregateExec {
         let options =
             ReplaceChildrenOptions::new(datafusion::physical_plan::execution_plan::ChildrenPropertiesMode::Recompute);
         self.replace_children(children, options)
-    }
-
-    /// A filter on keys rules out groups as a whole, so that it may as well rule out their rows.
-    fn gather_filters_for_pushdown(
-        &self,
-        _: FilterPushdownPhase,
-        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
-        _: &ConfigOptions,
-    ) -> Result<FilterDescription> {
-        let allowed = self.aggregation.groups.places().enumerate().filter(|(at, place)| {
-            // Filters find their columns by name.
-            self.schema().field(*at).name() == self.scan.schema().field(*place).name()
-        });
-        let allowed = allowed.map(|(at, _)| at).collect();
-        let child = ChildFilterDescription::from_child_with_allowed_indices(&parent_filters, allowed, &self.scan)?;
-        Ok(FilterDescription::new().with_child(child))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -1,0 +1,178 @@
+"""Random joins of tables whose columns have equal names, against DuckDB.
+
+    python3 conformance/random_joins.py SCRIPT [QUERIES] [SEED]
+
+SCRIPT is the example `script` of the engine, as built by `cargo build --release -p freestone --example script`; the module
+`duckdb` must be there. Joins of 2 to 6 tables of all types, with NULLs and an empty table, filters in WHERE and ON, semi and
+anti joins, groups, derived tables and Top-N. Prints the seed, and each query whose answers differ; ends with 1 if one does.
+"""
+
+import csv
+import io
+import random
+import subprocess
+import sys
+import tempfile
+
+import duckdb
+
+BATCH = 250
+COLUMNS = ["id", "k", "v"]
+SIZES = [3, 7, 12, 40, 200, 0]
+
+
+def tables(r):
+    """Statements that make the tables, for both."""
+    made = []
+    for at, size in enumerate(SIZES):
+        made.append(f"CREATE TABLE t{at} (id INT, k INT, v INT)")
+        span = max(4, size // 3)
+        cell = lambda: "NULL" if r.random() < 0.15 else str(r.randrange(span))
+        rows = [f"({n}, {cell()}, {cell()})" for n in range(size)]
+        if rows:
+            made.append(f"INSERT INTO t{at} VALUES {', '.join(rows)}")
+    return made
+
+
+def condition(r, aliases):
+    """A condition on columns of some of the aliases."""
+    column = lambda: f"{r.choice(aliases)}.{r.choice(COLUMNS)}"
+    kind = r.randrange(8)
+    if kind == 0:
+        return f"{column()} IS NULL"
+    if kind == 1:
+        return f"{column()} IS NOT NULL"
+    if kind == 2:
+        return f"({column()} = {r.randrange(6)} OR {column()} > {r.randrange(6)})"
+    if kind == 3:
+        return f"{column()} IN ({r.randrange(6)}, {r.randrange(12)})"
+    if kind == 4:
+        return f"{column()} {r.choice(['<', '>=', '<>', '='])} {column()}"
+    if kind == 5:
+        return f"({column()} IS NOT DISTINCT FROM {r.randrange(6)})"
+    return f"{column()} {r.choice(['<', '<=', '>', '>=', '=', '<>'])} {r.randrange(10)}"
+
+
+def source(r):
+    """A table, or a derived one with the same names of columns, some of them exchanged."""
+    table = f"t{r.randrange(len(SIZES))}"
+    kind = r.randrange(8)
+    if kind == 0:
+        return f"(SELECT k AS id, id AS k, v FROM {table})"
+    if kind == 1:
+        return f"(SELECT k AS id, max(id) AS k, count(*) AS v FROM {table} GROUP BY k)"
+    if kind == 2:
+        return f"(SELECT id, k, v FROM {table} UNION ALL SELECT v, id, k FROM t{r.randrange(len(SIZES))})"
+    if kind == 3:
+        return f"(SELECT id, k, v FROM {table} ORDER BY v NULLS LAST, id NULLS LAST LIMIT {r.randrange(1, 9)})"
+    return table
+
+
+def query(r):
+    aliases, text = ["a"], f"{source(r)} AS a"
+    for alias in "bcdef"[: r.randrange(1, 6)]:
+        kind = r.choice(["JOIN"] * 4 + ["LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"])
+        if kind == "CROSS JOIN" and len(aliases) > 1:
+            kind = "JOIN"
+        text += f" {kind} {source(r)} AS {alias}"
+        if kind != "CROSS JOIN":
+            on = [f"{r.choice(aliases)}.{r.choice(COLUMNS)} = {alias}.{r.choice(COLUMNS)}"]
+            if r.random() < 0.6:
+                on.append(f"{r.choice(aliases)}.id = {alias}.{r.choice(COLUMNS)}")
+            if r.random() < 0.3 and kind != "FULL JOIN":
+                on.append(condition(r, aliases + [alias]))
+            text += " ON " + " AND ".join(on)
+        aliases.append(alias)
+    where = [condition(r, aliases) for _ in range(r.choice([0, 0, 1, 1, 2]))]
+    if r.random() < 0.3:
+        inner = f"SELECT {r.choice(COLUMNS)} FROM t{r.randrange(len(SIZES))} AS q"
+        if r.random() < 0.5:
+            inner += f" WHERE {condition(r, ['q'])}"
+        where.append(f"{r.choice(aliases)}.{r.choice(COLUMNS)} IN ({inner})")
+    elif r.random() < 0.2:
+        no, key = r.choice(["", "NOT "]), f"{r.choice(aliases)}.{r.choice(COLUMNS)}"
+        where.append(f"{no}EXISTS (SELECT 1 FROM t{r.randrange(len(SIZES))} AS q WHERE q.{r.choice(COLUMNS)} = {key})")
+    filtered = f" WHERE {' AND '.join(where)}" if where else ""
+    wanted = [f"{r.choice(aliases)}.{r.choice(COLUMNS)}" for _ in range(r.randrange(1, 5))]
+    named = [f"{column} AS c{at}" for at, column in enumerate(wanted)]
+    kind = r.randrange(5)
+    if kind == 0:
+        return f"SELECT count(*), {', '.join(f'sum({c})' for c in wanted)} FROM {text}{filtered}"
+    if kind == 1:
+        return f"SELECT {', '.join(named)}, count(*) AS n FROM {text}{filtered} GROUP BY {', '.join(sorted(set(wanted)))}"
+    if kind == 2:
+        order = ", ".join(f"c{at} {r.choice(['ASC', 'DESC'])} NULLS {r.choice(['FIRST', 'LAST'])}" for at in range(len(wanted)))
+        return f"SELECT {', '.join(named)} FROM {text}{filtered} ORDER BY {order} LIMIT {r.randrange(1, 12)}"
+    rows = f"SELECT {', '.join(named)} FROM {text}{filtered}"
+    return f"SELECT count(*), {', '.join(f'sum(c{at}), count(c{at}), sum((c{at} + 1) * (c0 + 7))' for at in range(len(wanted)))} FROM ({rows}) AS w"
+
+
+def ours(script, folder, queries):
+    """Rows of each query, or the error as a text."""
+    answers, start = [None] * len(queries), 0
+    while start < len(queries):
+        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+            file.write("".join(f"SELECT '@@{n}' AS mark;\n{queries[n]};\n" for n in range(start, len(queries))))
+            file.flush()
+            done = subprocess.run([script, folder, "-f", file.name], capture_output=True, text=True)
+        at = None
+        lines = list(csv.reader(io.StringIO(done.stdout)))
+        for n, line in enumerate(lines):
+            if len(line) == 1 and line[0].startswith("@@"):
+                at, answers[int(line[0][2:])] = int(line[0][2:]), []
+            elif at is not None and not (n + 1 < len(lines) and line == ["mark"] and lines[n + 1][:1][0:1] and lines[n + 1][0].startswith("@@")):
+                answers[at].append(line)
+        for n in range(start, len(queries)):
+            if isinstance(answers[n], list):
+                answers[n] = sorted(tuple(row) or ("",) for row in answers[n][1:])
+        if done.returncode == 0:
+            break
+        at = start if at is None else at
+        answers[at] = "error: " + done.stderr.strip()[-300:]
+        start = at + 1
+    return answers
+
+
+def theirs(database, sql):
+    try:
+        rows = database.execute(sql).fetchall()
+    except duckdb.Error as error:
+        return "error: " + str(error)[:200]
+    return sorted(tuple("" if cell is None else str(cell) for cell in row) for row in rows)
+
+
+def main():
+    script = sys.argv[1]
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    print(f"seed {seed}, {count} queries", flush=True)
+    r = random.Random(seed)
+    wrong = refused = 0
+    with tempfile.TemporaryDirectory() as folder:
+        database = duckdb.connect()
+        made = tables(r)
+        for sql in made:
+            database.execute(sql)
+        made = ours(script, folder, ["SELECT 1"]) and made
+        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+            file.write(";\n".join(made) + ";\n")
+            file.flush()
+            subprocess.run([script, folder, "-f", file.name], check=True, capture_output=True)
+        for first in range(0, count, BATCH):
+            queries = [query(r) for _ in range(min(BATCH, count - first))]
+            for sql, mine in zip(queries, ours(script, folder, queries)):
+                expected = theirs(database, sql)
+                if isinstance(expected, str):
+                    continue
+                if isinstance(mine, str):
+                    refused += 1
+                    print(f"REFUSED {sql}\n  {mine}", flush=True)
+                elif mine != expected:
+                    wrong += 1
+                    print(f"WRONG {sql}\n  here {mine[:4]}\n  there {expected[:4]}", flush=True)
+    print(f"seed {seed}: {count} queries, {wrong} wrong, {refused} refused")
+    return 1 if wrong or refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

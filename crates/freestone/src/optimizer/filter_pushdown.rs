@@ -1,0 +1,437 @@
+//! Filters move towards the scans by the position of their columns, never by name.
+//!
+//! A filter is pushed down so that a scan skips what does not pass: filters of the query (first pass), and the dynamic
+//! filters that hash joins, Top-N sorts and MIN and MAX make while they run (last pass). DataFusion asks each operator which
+//! of its parent's filters its inputs can take, and the operators look for the columns by name. Two columns of one name, as
+//! after a join of tables that both have an `id`, are then taken for each other, and rows are lost.
+//!
+//! So operators are asked for their own filters only, and told what became of filters; which column of an input a column
+//! of the output is, [`route`] says. An operator that is not listed there lets no filter pass: that costs speed, never rows.
+//!
+//! Two more things hold here. No filter passes a limit: below it, it would choose other rows. And a filter that can fail
+//! (a division, a cast, a function) does not pass an operator that leaves out rows, which may be there to guard it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinSide, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::{JoinType, Operator};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
+    NotExpr,
+};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef, conjunction};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterPushdownResult, ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+    PushedDownPredicate,
+};
+use datafusion::physical_plan::joins::utils::build_join_schema;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+
+use crate::provider::ScanAggregateExec;
+
+type Filter = Arc<dyn PhysicalExpr>;
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// The rule, once for filters of the query, and once, as one of the last, for dynamic filters.
+#[derive(Debug)]
+pub(crate) struct FilterPushdown {
+    phase: FilterPushdownPhase,
+}
+
+impl FilterPushdown {
+    /// Before most rules: filters of the query; operators may be replaced.
+    pub fn first() -> Self {
+        Self { phase: FilterPushdownPhase::Pre }
+    }
+
+    /// After all rules that change the shape of the plan: filters that one operator changes and another reads.
+    pub fn last() -> Self {
+        Self { phase: FilterPushdownPhase::Post }
+    }
+}
+
+impl PhysicalOptimizerRule for FilterPushdown {
+    /// The name of DataFusion's rule, in whose place it is.
+    fn name(&self) -> &str {
+        match self.phase {
+            FilterPushdownPhase::Pre => "FilterPushdown",
+            FilterPushdownPhase::Post => "FilterPushdown(Post)",
+        }
+    }
+
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        let pass = Pass { phase: self.phase, config };
+        Ok(pass.into_node(&plan, &[])?.updated_node.unwrap_or(plan))
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// One run of the rule over a plan.
+struct Pass<'a> {
+    phase: FilterPushdownPhase,
+    config: &'a ConfigOptions,
+}
+
+impl Pass<'_> {
+    /// Pushes filters on a node's output, and those of the node, as far as they go.
+    fn into_node(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
+        match node.downcast_ref::<FilterExec>() {
+            Some(filter) if self.phase == FilterPushdownPhase::Pre && !filters.is_empty() => {
+                self.into_filter(node, filter, filters)
+            }
+            _ => self.into_children(node, filters),
+        }
+    }
+
+    /// A filter takes those of its parent as its own: what its input does not take, it tests.
+    fn into_filter(
+        &self,
+        node: &Plan,
+        filter: &FilterExec,
+        filters: &[Filter],
+    ) -> Result<FilterPushdownPropagation<Plan>> {
+        let route = route(node, 0)?;
+        let taken: Vec<Option<Filter>> = filters.iter().map(|f| follow(&route, f)).collect::<Result<_>>()?;
+        // Its own first: they may be there to guard the others.
+        let all: Vec<Filter> =
+            std::iter::once(filter.predicate().clone()).chain(taken.iter().flatten().cloned()).collect();
+        let merged: Plan = match all.len() {
+            1 => node.clone(),
+            _ => Arc::new(FilterExecBuilder::from(filter).with_predicate(conjunction(all)).build()?),
+        };
+        let done = self.into_children(&merged, &[])?;
+        let results = taken.iter().map(|taken| if taken.is_some() { PushedDown::Yes } else { PushedDown::No });
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(results.collect())
+            .with_updated_node(done.updated_node.unwrap_or(merged)))
+    }
+
+    fn into_children(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
+        let children = node.children();
+        let own = node.gather_filters_for_pushdown(self.phase, vec![], self.config)?.self_filters();
+        if own.len() != children.len() {
+            return internal_err!("{} has filters for {} of {} inputs", node.name(), own.len(), children.len());
+        }
+        let mut of_parent: Vec<Vec<PushedDown>> = vec![vec![]; filters.len()];
+        let mut of_node = vec![];
+        let mut new_children = vec![];
+        for (at, own) in own.into_iter().enumerate() {
+            let route = route(node, at)?;
+            let passed: Vec<Option<Filter>> = filters.iter().map(|f| follow(&route, f)).collect::<Result<_>>()?;
+            let mut own: Vec<Option<Filter>> = own.into_iter().map(Some).collect();
+            let all = own.clone();
+            own.iter_mut().filter(|f| f.as_ref().is_some_and(is_volatile)).for_each(|f| *f = None);
+            let (child, own_results, results) = self.into_child(children[at], &own, &passed)?;
+            let wrap = |(result, filter): (PushedDown, Option<Filter>)| Some(result.wrap_expression(filter?));
+            of_node.push(own_results.into_iter().zip(all).filter_map(wrap).collect::<Vec<PushedDownPredicate>>());
+            of_parent.iter_mut().zip(results).for_each(|(all, result)| all.push(result));
+            new_children.push(child);
+        }
+        let is_join = joins(node);
+        let answers: Vec<PushedDown> = of_parent.iter().map(|results| any(results)).collect();
+        let parent_filters = filters.iter().zip(of_parent);
+        let result = ChildPushdownResult {
+            parent_filters: parent_filters
+                .map(|(filter, child_results)| ChildFilterPushdownResult { filter: filter.clone(), child_results })
+                .collect(),
+            self_filters: of_node,
+        };
+        let changed = replace_children_if_necessary(node.clone(), new_children)?;
+        let mut done = changed.handle_child_pushdown_result(self.phase, result, self.config)?;
+        if done.filters.len() != filters.len() {
+            return internal_err!("{} answered {} of {} filters", node.name(), done.filters.len(), filters.len());
+        }
+        if is_join {
+            // What one side tests needs no test above.
+            done.filters = answers;
+        }
+        if done.updated_node.is_none() && !Arc::ptr_eq(&changed, node) {
+            done.updated_node = Some(changed);
+        }
+        Ok(done)
+    }
+
+    /// Pushes filters of a node and of its parent into an input; what is `None` does not go there.
+    fn into_child(
+        &self,
+        child: &Plan,
+        own: &[Option<Filter>],
+        passed: &[Option<Filter>],
+    ) -> Result<(Plan, Vec<PushedDown>, Vec<PushedDown>)> {
+        let given: Vec<Filter> = own.iter().chain(passed).flatten().cloned().collect();
+        let done = self.into_node(child, &given)?;
+        if done.filters.len() != given.len() {
+            return internal_err!("{} answered {} of {} filters", child.name(), done.filters.len(), given.len());
+        }
+        let mut answers = done.filters.into_iter();
+        let mut answer = |filter: &Option<Filter>| match filter {
+            Some(_) => answers.next().unwrap_or(PushedDown::No),
+            None => PushedDown::No,
+        };
+        let own = own.iter().map(&mut answer).collect();
+        let passed = passed.iter().map(&mut answer).collect();
+        Ok((done.updated_node.unwrap_or_else(|| child.clone()), own, passed))
+    }
+}
+
+fn any(results: &[PushedDown]) -> PushedDown {
+    results.iter().fold(PushedDown::No, |all, result| all.or(*result))
+}
+
+/// What the columns of a node's output are in one of its inputs.
+struct Route {
+    /// For each column of the output: an expression over the input, if there is one.
+    columns: Vec<Option<PhysicalExprRef>>,
+    /// The schema of the output, where rows of the input may be missing in it: what can fail could fail for them.
+    loses_rows: Option<SchemaRef>,
+}
+
+/// A filter on a node's output as one on its input; `None` where it does not pass.
+fn follow(route: &Option<Route>, filter: &Filter) -> Result<Option<Filter>> {
+    let Some(route) = route else { return Ok(None) };
+    let guarded = route.loses_rows.as_ref().is_some_and(|schema| can_fail(filter, schema));
+    if is_volatile(filter) || guarded {
+        return Ok(None);
+    }
+    let (mut found, mut lost) = (false, false);
+    let followed = filter.clone().transform_down(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+        match route.columns.get(column.index()).cloned().flatten() {
+            Some(below) => {
+                found = true;
+                // What is put there is not looked at again: its columns are the input's.
+                Ok(Transformed::new(below, true, TreeNodeRecursion::Jump))
+            }
+            None => {
+                lost = true;
+                Ok(Transformed::new(node, false, TreeNodeRecursion::Stop))
+            }
+        }
+    })?;
+    Ok((found && !lost).then_some(followed.data))
+}
+
+/// How filters on a node's output pass to one of its inputs; `None` where none does.
+fn route(node: &Plan, at: usize) -> Result<Option<Route>> {
+    let Some(&child) = node.children().get(at) else { return Ok(None) };
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return Ok(through_aggregate(aggregate, child));
+    }
+    if node.fetch().is_some() {
+        return Ok(None);
+    }
+    let input = child.schema();
+    let mut route = if keeps_columns(node) {
+        Route { columns: (0..input.fields().len()).map(|at| Some(column(&input, at))).collect(), loses_rows: None }
+    } else if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        let columns = match filter.projection() {
+            Some(projection) => projection.iter().map(|at| Some(column(&input, *at))).collect(),
+            None => (0..input.fields().len()).map(|at| Some(column(&input, at))).collect(),
+        };
+        Route { columns, loses_rows: Some(node.schema()) }
+    } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        let below = |expr: &PhysicalExprRef| (!can_fail(expr, &input) && !is_volatile(expr)).then(|| expr.clone());
+        Route { columns: projection.expr().iter().map(|e| below(&e.expr)).collect(), loses_rows: None }
+    } else if let Some(aggregate) = node.downcast_ref::<ScanAggregateExec>() {
+        Route { columns: aggregate.group_places().map(|at| Some(column(&input, at))).collect(), loses_rows: None }
+    } else if let Some(windows) = node.downcast_ref::<WindowAggExec>() {
+        through_windows(windows.window_expr().iter().map(|window| window.partition_by()), &input)
+    } else if let Some(windows) = node.downcast_ref::<BoundedWindowAggExec>() {
+        through_windows(windows.window_expr().iter().map(|window| window.partition_by()), &input)
+    } else {
+        match Join::of(node) {
+            Some(join) => Route { loses_rows: Some(node.schema()), ..join.route(at) },
+            None => return Ok(None),
+        }
+    };
+    drop_other_types(&mut route, &node.schema(), &input);
+    Ok(Some(route))
+}
+
+/// Whether a node gives the rows of each input with the same columns.
+fn keeps_columns(node: &Plan) -> bool {
+    node.is::<SortExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<RepartitionExec>()
+        || node.is::<CoalescePartitionsExec>()
+        || node.is::<CooperativeExec>()
+        || node.is::<UnionExec>()
+        || node.is::<InterleaveExec>()
+}
+
+fn column(schema: &Schema, at: usize) -> PhysicalExprRef {
+    Arc::new(Column::new(schema.field(at).name(), at))
+}
+
+/// A filter is made for the types of the columns above: where those below are others, it does not pass.
+fn drop_other_types(route: &mut Route, output: &Schema, input: &Schema) {
+    for (at, below) in route.columns.iter_mut().enumerate() {
+        let above = output.fields().get(at).map(|field| field.data_type().clone());
+        let found = below.as_ref().and_then(|expr| expr.data_type(input).ok());
+        if above.is_none() || above != found {
+            *below = None;
+        }
+    }
+}
+
+/// A filter on what is grouped by rules out groups as a whole. It does not pass where there is a group of no rows, nor on
+/// what some grouping sets leave out, nor below a limit on groups, except the one of the Top-N that made the filter.
+fn through_aggregate(aggregate: &AggregateExec, child: &Plan) -> Option<Route> {
+    let group = aggregate.group_expr();
+    let is_limited = aggregate.limit_options().is_some_and(|limit| limit.descending().is_none());
+    let has_empty_set = group.groups().iter().any(|nulls| nulls.iter().all(|is_null| *is_null));
+    if is_limited || group.is_true_no_grouping() || has_empty_set {
+        return None;
+    }
+    let in_all_sets = |at: usize| group.groups().iter().all(|nulls| nulls.get(at) != Some(&true));
+    let keys = group.expr().iter().enumerate();
+    let below = keys.map(|(at, (expr, _))| (expr.is::<Column>() && in_all_sets(at)).then(|| expr.clone()));
+    let mut route = Route { columns: below.collect(), loses_rows: None };
+    drop_other_types(&mut route, &aggregate.schema(), &child.schema());
+    Some(route)
+}
+
+/// A filter on what all windows are partitioned by rules out partitions as a whole.
+fn through_windows<'a>(partitions: impl Iterator<Item = &'a [PhysicalExprRef]>, input: &Schema) -> Route {
+    let partitions: Vec<_> = partitions.collect();
+    let is_key = |at: usize| {
+        let is_it = |key: &PhysicalExprRef| key.downcast_ref::<Column>().is_some_and(|key| key.index() == at);
+        !partitions.is_empty() && partitions.iter().all(|keys| keys.iter().any(is_it))
+    };
+    let columns = (0..input.fields().len()).map(|at| is_key(at).then(|| column(input, at)));
+    Route { columns: columns.collect(), loses_rows: None }
+}
+
+/// What is to be known of a join.
+struct Join<'a> {
+    left: &'a Plan,
+    right: &'a Plan,
+    join_type: JoinType,
+    /// The columns put out, of all that the join has.
+    projection: Option<&'a [usize]>,
+    /// Pairs of equal keys.
+    on: &'a [(PhysicalExprRef, PhysicalExprRef)],
+}
+
+fn joins(node: &Plan) -> bool {
+    Join::of(node).is_some()
+}
+
+impl<'a> Join<'a> {
+    fn of(node: &'a Plan) -> Option<Self> {
+        let [left, right] = node.children()[..] else { return None };
+        let join = |join_type, projection, on| Some(Join { left, right, join_type, projection, on });
+        if let Some(hash) = node.downcast_ref::<HashJoinExec>() {
+            join(*hash.join_type(), hash.projection.as_deref(), hash.on())
+        } else if let Some(merge) = node.downcast_ref::<SortMergeJoinExec>() {
+            join(merge.join_type(), None, merge.on())
+        } else if let Some(nested) = node.downcast_ref::<NestedLoopJoinExec>() {
+            join(*nested.join_type(), nested.projection().as_deref(), &[])
+        } else if node.is::<CrossJoinExec>() {
+            join(JoinType::Inner, None, &[])
+        } else {
+            None
+        }
+    }
+
+    fn route(&self, at: usize) -> Route {
+        let (side, child) = if at == 0 { (JoinSide::Left, self.left) } else { (JoinSide::Right, self.right) };
+        let (_, columns) = build_join_schema(&self.left.schema(), &self.right.schema(), &self.join_type);
+        let put_out: Vec<usize> = match self.projection {
+            Some(projection) => projection.to_vec(),
+            None => (0..columns.len()).collect(),
+        };
+        let schema = child.schema();
+        let below = |at: usize| match columns.get(at) {
+            Some(origin) if self.takes_filters(side) && origin.side == side => Some(column(&schema, origin.index)),
+            Some(origin) if origin.side != side => self.matching_key(side, origin.index),
+            _ => None,
+        };
+        Route { columns: put_out.into_iter().map(below).collect(), loses_rows: None }
+    }
+
+    /// Whether a row of the output that a filter on columns of one side rules out is ruled out with its row of that side.
+    fn takes_filters(&self, side: JoinSide) -> bool {
+        use JoinType::*;
+        match side {
+            JoinSide::Left => matches!(self.join_type, Inner | Left | LeftSemi | LeftAnti | LeftMark),
+            JoinSide::Right => matches!(self.join_type, Inner | Right | RightSemi | RightAnti | RightMark),
+            JoinSide::None => false,
+        }
+    }
+
+    /// The key of the side that a semi join does not put out, equal to a key of the side that it does. Reals are equal and
+    /// not the same where zeros differ in sign.
+    fn matching_key(&self, side: JoinSide, of_other: usize) -> Option<PhysicalExprRef> {
+        let is_column = |key: &PhysicalExprRef| key.downcast_ref::<Column>().is_some_and(|key| key.index() == of_other);
+        let (found, schema) = match (self.join_type, side) {
+            (JoinType::LeftSemi, JoinSide::Right) => {
+                (self.on.iter().find(|(left, _)| is_column(left)).map(|(_, right)| right), self.right.schema())
+            }
+            (JoinType::RightSemi, JoinSide::Left) => {
+                (self.on.iter().find(|(_, right)| is_column(right)).map(|(left, _)| left), self.left.schema())
+            }
+            _ => return None,
+        };
+        let is_exact = |key: &&PhysicalExprRef| key.data_type(&schema).is_ok_and(|found| !found.is_floating());
+        found.filter(|key| key.is::<Column>()).filter(is_exact).cloned()
+    }
+}
+
+/// Whether an expression may be an error for some rows.
+fn can_fail(expr: &PhysicalExprRef, schema: &Schema) -> bool {
+    let fails = |node: &PhysicalExprRef| -> bool {
+        if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+            use Operator::*;
+            let cannot = [Eq, NotEq, Lt, LtEq, Gt, GtEq, And, Or, IsDistinctFrom, IsNotDistinctFrom];
+            return !cannot.contains(binary.op());
+        }
+        if let Some(cast) = node.downcast_ref::<CastExpr>() {
+            return !cast.expr().data_type(schema).is_ok_and(|from| widens(&from, cast.cast_type()));
+        }
+        !(node.is::<Column>()
+            || node.is::<Literal>()
+            || node.is::<DynamicFilterPhysicalExpr>()
+            || node.is::<InListExpr>()
+            || node.is::<LikeExpr>()
+            || node.is::<NotExpr>()
+            || node.is::<IsNullExpr>()
+            || node.is::<IsNotNullExpr>())
+    };
+    expr.exists(|node| Ok(fails(node))).unwrap_or(true)
+}
+
+/// Whether each value of one type is one of another.
+fn widens(from: &DataType, to: &DataType) -> bool {
+    use DataType::*;
+    match (from, to) {
+        (_, Utf8View | Utf8 | LargeUtf8) => true,
+        (Decimal128(digits, scale), Decimal128(to_digits, to_scale)) => {
+            to_scale >= scale && *to_digits as i16 - *to_scale as i16 >= *digits as i16 - *scale as i16
+        }
+        (from, Float64) => from.is_integer() || from.is_floating(),
+        (from, to) if from.is_signed_integer() && to.is_signed_integer() => {
+            to.primitive_width() >= from.primitive_width()
+        }
+        _ => from == to,
+    }
+}

@@ -1,0 +1,98 @@
+//! Every rule that changes plans is there because somebody decided so: when an upgrade of DataFusion adds one, or another
+//! order, this test fails until it is in the list, with what it does or why it is not DataFusion's.
+
+use freestone::{Database, Options};
+
+/// What was decided about a rule.
+#[derive(Debug)]
+enum Decision {
+    /// DataFusion's, as it is: the differential tests cover it.
+    Kept,
+    /// Ours, of the same name, in the place of DataFusion's.
+    Replaced,
+    /// Ours.
+    Ours,
+}
+use Decision::{Kept, Ours, Replaced};
+
+/// The rules in the order in which they run first; physical ones that run twice come twice.
+const RULES: &[(&str, Decision, &str)] = &[
+    ("resolve_grouping_function", Kept, "GROUPING becomes bits of the grouping id"),
+    ("real_operands", Ours, ""),
+    ("type_coercion", Kept, "operands get one type; `sql-` cases of types"),
+    ("rewrite_set_comparison", Kept, "= ANY and < ALL become EXISTS"),
+    ("optimize_unions", Kept, "flattens unions"),
+    ("unions_to_filter", Kept, "unions of one table become one filter"),
+    ("simplify_expressions", Kept, "constants, IN lists"),
+    ("replace_distinct_aggregate", Kept, "DISTINCT becomes GROUP BY"),
+    ("eliminate_join", Kept, "joins on FALSE"),
+    ("decorrelate_predicate_subquery", Kept, "IN and EXISTS become semi joins"),
+    ("scalar_subquery_to_join", Kept, "correlated scalar subqueries"),
+    ("decorrelate_lateral_join", Kept, "LATERAL"),
+    ("extract_equijoin_predicate", Kept, "keys of hash joins"),
+    ("eliminate_duplicated_expr", Kept, "equal sort keys"),
+    ("eliminate_filter", Kept, "filters that are TRUE or FALSE"),
+    ("eliminate_cross_join", Kept, "comma joins get their keys"),
+    ("eliminate_limit", Kept, "LIMIT 0"),
+    ("propagate_empty_relation", Kept, "inputs without rows"),
+    ("filter_null_join_keys", Kept, "off unless set"),
+    ("eliminate_outer_join", Kept, "outer joins whose NULLs a filter drops"),
+    ("push_down_limit", Kept, "limits reach the scans"),
+    ("push_down_filter", Kept, "qualified names, tested by random joins"),
+    ("single_distinct_aggregation_to_group_by", Kept, "one DISTINCT argument"),
+    ("eliminate_group_by_constant", Kept, "constant keys"),
+    ("common_sub_expression_eliminate", Kept, "expressions that come twice"),
+    ("extract_leaf_expressions", Kept, "field accesses"),
+    ("push_down_leaf_projections", Kept, "field accesses"),
+    ("optimize_projections", Kept, "columns that nobody reads"),
+    ("unneeded_joins", Ours, ""),
+    ("date_steps", Ours, ""),
+    ("OutputRequirements", Kept, "keeps the order asked for"),
+    ("aggregate_statistics", Kept, "counts from statistics"),
+    ("join_selection", Kept, "sides and modes of joins"),
+    ("LimitedDistinctAggregation", Kept, "DISTINCT with LIMIT"),
+    ("FilterPushdown", Replaced, "by position instead of name"),
+    ("WindowTopN", Kept, "row_number() <= n"),
+    ("EnsureRequirements", Kept, "repartitions and sorts"),
+    ("CombinePartialFinalAggregate", Kept, "two aggregations in one"),
+    ("OptimizeAggregateOrder", Kept, "ordered aggregates"),
+    ("ProjectionPushdown", Kept, "compares names and positions both"),
+    ("OutputRequirements", Kept, "keeps the order asked for"),
+    ("LimitAggregation", Kept, "follows names: see docs/upstream"),
+    ("LimitPushPastWindows", Kept, "limits below windows"),
+    ("HashJoinBuffering", Kept, "off unless set"),
+    ("LimitPushdown", Kept, "limits reach the scans"),
+    ("TopKRepartition", Kept, "Top-N below repartitions"),
+    ("ProjectionPushdown", Kept, "compares names and positions both"),
+    ("ChooseCopies", Ours, ""),
+    ("PushdownSort", Kept, "orders that scans have"),
+    ("PathPredicates", Ours, ""),
+    ("AggregateInScan", Ours, ""),
+    ("EnsureCooperative", Kept, "lets others run"),
+    ("Stoppable", Ours, ""),
+    ("FilterPushdown(Post)", Replaced, "by position instead of name"),
+    ("SanityCheckPlan", Kept, "checks only"),
+    ("OncePerText", Ours, ""),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_rule_that_runs_is_listed() {
+    let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
+    let plans = database.session().sql("EXPLAIN VERBOSE SELECT 1").await.expect("EXPLAIN is there");
+    let mut found: Vec<String> = vec![];
+    for batch in plans.collect().await.expect("plans have texts") {
+        let types = arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::Utf8).expect("names are texts");
+        let types = arrow::array::AsArray::as_string::<i32>(&types);
+        for name in types.iter().flatten() {
+            let Some((phase, rule)) = name.split_once(" after ") else { continue };
+            // The logical rules run until nothing changes.
+            if phase != "logical_plan" || !found.iter().any(|known| known == rule) {
+                found.push(rule.to_owned());
+            }
+        }
+    }
+    let listed: Vec<&str> = RULES.iter().map(|(name, ..)| *name).collect();
+    let undecided: Vec<_> = found.iter().filter(|name| !listed.contains(&name.as_str())).collect();
+    assert!(undecided.is_empty(), "not decided: {undecided:?}; of those that are: {RULES:?}");
+    assert_eq!(found, listed, "the order, or rules that are gone");
+}
