@@ -92,6 +92,10 @@ impl OptimizerRule for GuardedScans {
 }
 
 fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    // The order that a window asks for is not recognized in a CASE, and the plan would be refused.
+    if matches!(plan, LogicalPlan::Window(_)) {
+        return Ok(Transformed::no(plan));
+    }
     let schema = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
     let is_condition = matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
