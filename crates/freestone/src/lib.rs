@@ -51,6 +51,7 @@ mod real_operands;
 mod session;
 mod session_advise;
 mod settings;
+mod sql_forms;
 mod statement;
 mod stoppable;
 mod stored;

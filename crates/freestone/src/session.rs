@@ -35,6 +35,7 @@ use crate::depth::OnStack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::Inputs;
 use crate::memory::{self, Division};
+use crate::optimizer::GuardedScans;
 use crate::plans::{KeptPlan, Plans};
 use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
@@ -119,6 +120,7 @@ impl Session {
             .with_analyzer_rules(real_operands::analyzer_rules())
             .with_optimizer_rule(Arc::new(UnneededJoins))
             .with_optimizer_rule(Arc::new(DateSteps))
+            .with_optimizer_rule(Arc::new(GuardedScans))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
         Session {

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{Error, Result};
-use crate::{depth, from_first, like_escape, names};
+use crate::{depth, from_first, like_escape, names, sql_forms};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -339,6 +339,7 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let mut query = depth::with_stack(tokens.len(), || parser(&tokens).parse_query())?;
     depth::with_stack(tokens.len(), || depth::bound(&mut *query))?;
     like_escape::rewrite(&mut query);
+    sql_forms::rewrite(&mut query);
     Ok(query)
 }
 
@@ -573,6 +574,7 @@ impl<'a> Cursor<'a> {
         let mut statement = parser.parse_statement()?;
         depth::bound(&mut statement)?;
         like_escape::rewrite(&mut statement);
+        sql_forms::rewrite(&mut statement);
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
@@ -593,6 +595,7 @@ impl<'a> Cursor<'a> {
                 let mut query = parser.parse_query()?;
                 depth::bound(&mut *query)?;
                 like_escape::rewrite(&mut query);
+                sql_forms::rewrite(&mut query);
                 if parser.peek_token().token != Token::EOF {
                     return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));
                 }

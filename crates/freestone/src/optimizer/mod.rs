@@ -1,12 +1,16 @@
 //! Rules of ours in the place of DataFusion's, where those can answer wrong: one file per rule.
 
 mod filter_pushdown;
+mod guards;
+mod in_lists;
 
 use std::sync::Arc;
 
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use filter_pushdown::FilterPushdown;
+pub(crate) use guards::{GuardedScans, Guards};
+pub(crate) use in_lists::InLists;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

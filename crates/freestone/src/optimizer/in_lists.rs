@@ -1,0 +1,213 @@
+//! IN lists joined by AND and OR, united and intersected in three-valued logic.
+//!
+//! DataFusion's simplifier does it too, but forgets that `x` may be NULL when nothing is left of two lists (`x NOT IN (1) OR
+//! x NOT IN (2)` became true), takes a NULL in a list for a value, and two columns of different names for two values. This
+//! rule runs before it, joins all lists of one expression below an AND or OR, and leaves nothing for it to join.
+
+use datafusion::common::ScalarValue;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, disjunction, split_binary_owned};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Joins IN lists before the simplifier does.
+#[derive(Debug)]
+pub(crate) struct InLists;
+
+impl AnalyzerRule for InLists {
+    fn name(&self) -> &str {
+        "in_lists"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(in_plan)?.data)
+    }
+}
+
+fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expression| {
+        // The simplifier makes lists of `x = 1 OR x = 2` as well.
+        if !expression.exists(|e| Ok(matches!(e, Expr::InList(_)) || is_binary(e, Operator::Or)))? {
+            return Ok(Transformed::no(expression));
+        }
+        let name = names.save(&expression);
+        Ok(Transformed::yes(name.restore(joined(expression)?)))
+    })
+}
+
+fn is_binary(expression: &Expr, wanted: Operator) -> bool {
+    matches!(expression, Expr::BinaryExpr(BinaryExpr { op, .. }) if *op == wanted)
+}
+
+/// The expression with its lists joined, and no NOT before a list, an AND or an OR.
+fn joined(expression: Expr) -> Result<Expr> {
+    match expression {
+        Expr::Not(inner) => not(*inner),
+        Expr::InList(list) if !list.expr.is_volatile() => Ok(as_values(list)),
+        Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => {
+            let mut parts = vec![];
+            for part in split_binary_owned(expression, op) {
+                parts.extend(split_binary_owned(joined(part)?, op));
+            }
+            Ok(all(join_lists(parts, op), op))
+        }
+        other => Ok(other.map_children(|child| joined(child).map(Transformed::yes))?.data),
+    }
+}
+
+fn not(inner: Expr) -> Result<Expr> {
+    match inner {
+        Expr::InList(list) => joined(Expr::InList(InList { negated: !list.negated, ..list })),
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let other = if op == Operator::And { Operator::Or } else { Operator::And };
+            let (left, right) = (Box::new(Expr::Not(left)), Box::new(Expr::Not(right)));
+            joined(Expr::BinaryExpr(BinaryExpr::new(left, other, right)))
+        }
+        Expr::Not(twice) => joined(*twice),
+        other => Ok(Expr::Not(Box::new(joined(other)?))),
+    }
+}
+
+fn all(parts: Vec<Expr>, op: Operator) -> Expr {
+    let joined = if op == Operator::And { conjunction(parts) } else { disjunction(parts) };
+    joined.unwrap_or_else(unknown)
+}
+
+fn unknown() -> Expr {
+    Expr::Literal(ScalarValue::Boolean(None), None)
+}
+
+/// A list of values alone: a NULL in it stands beside it, and columns are compared one by one.
+fn as_values(list: InList) -> Expr {
+    let InList { expr, list, negated } = list;
+    let list: Vec<Expr> = list.into_iter().map(folded).collect();
+    let op = if negated { Operator::And } else { Operator::Or };
+    if list.iter().any(|e| e.any_column_refs() || is_float_zero(e)) {
+        let compared = |e: Expr| if negated { (*expr).clone().not_eq(e) } else { (*expr).clone().eq(e) };
+        return all(list.into_iter().map(compared).collect(), op);
+    }
+    let before = list.len();
+    let values: Vec<Expr> = list.into_iter().filter(|e| !is_null(e)).collect();
+    let nulls = values.len() < before;
+    match (values.is_empty(), nulls) {
+        (true, true) => unknown(),
+        (_, false) => Expr::InList(InList::new(expr, values, negated)),
+        (false, true) => all(vec![Expr::InList(InList::new(expr, values, negated)), unknown()], op),
+    }
+}
+
+fn is_null(expression: &Expr) -> bool {
+    matches!(expression, Expr::Literal(value, _) if value.is_null())
+}
+
+/// Its two zeros are equal, and differ as literals.
+fn is_float_zero(expression: &Expr) -> bool {
+    match expression {
+        Expr::Literal(ScalarValue::Float64(Some(v)), _) => *v == 0.0,
+        Expr::Literal(ScalarValue::Float32(Some(v)), _) => *v == 0.0,
+        _ => false,
+    }
+}
+
+/// A literal in place of its cast.
+fn folded(expression: Expr) -> Expr {
+    if let Expr::Cast(Cast { expr, field }) = &expression
+        && let Expr::Literal(value, _) = expr.as_ref()
+        && let Ok(value) = value.cast_to(field.data_type())
+    {
+        return Expr::Literal(value, None);
+    }
+    expression
+}
+
+/// The lists over one expression, in an AND or OR.
+struct Lists {
+    of: Expr,
+    /// Where the first of them stood.
+    at: usize,
+    within: Option<Vec<Expr>>,
+    without: Option<Vec<Expr>>,
+}
+
+/// The parts of an AND or OR, with the lists over one expression joined into one, or one IN and one NOT IN.
+fn join_lists(parts: Vec<Expr>, op: Operator) -> Vec<Expr> {
+    let mut found: Vec<Lists> = vec![];
+    let mut kept: Vec<(usize, Expr)> = vec![];
+    for (at, part) in parts.into_iter().enumerate() {
+        let list = match as_list(part, op) {
+            Ok(list) => list,
+            Err(part) => {
+                kept.push((at, part));
+                continue;
+            }
+        };
+        let place = found.iter().position(|lists| lists.of == *list.expr).unwrap_or_else(|| {
+            found.push(Lists { of: (*list.expr).clone(), at, within: None, without: None });
+            found.len() - 1
+        });
+        let lists = &mut found[place];
+        let side = if list.negated { &mut lists.without } else { &mut lists.within };
+        // IN lists are intersected by AND, NOT IN lists by OR; the others are united.
+        let intersects = (op == Operator::And) != list.negated;
+        *side = Some(match side.take() {
+            None => list.list,
+            Some(old) if intersects => old.into_iter().filter(|e| list.list.contains(e)).collect(),
+            Some(old) => united(old, list.list),
+        });
+    }
+    kept.extend(found.into_iter().map(|lists| (lists.at, one(lists, op))));
+    kept.sort_by_key(|(at, _)| *at);
+    kept.into_iter().map(|(_, part)| part).collect()
+}
+
+fn united(mut old: Vec<Expr>, new: Vec<Expr>) -> Vec<Expr> {
+    let known: std::collections::HashSet<Expr> = old.iter().cloned().collect();
+    old.extend(new.into_iter().filter(|e| !known.contains(e)));
+    old
+}
+
+/// A part as a list of values; below an OR, `column = value` is one.
+fn as_list(part: Expr, op: Operator) -> std::result::Result<InList, Expr> {
+    match part {
+        Expr::InList(list) if !list.expr.is_volatile() && list.list.iter().all(|e| matches!(e, Expr::Literal(..))) => {
+            Ok(list)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right })
+            if op == Operator::Or
+                && matches!(*left, Expr::Column(_))
+                && matches!(*right, Expr::Literal(..))
+                && !is_null(&right)
+                && !is_float_zero(&right) =>
+        {
+            Ok(InList::new(left, vec![*right], false))
+        }
+        other => Err(other),
+    }
+}
+
+/// What the lists over one expression are together.
+fn one(lists: Lists, op: Operator) -> Expr {
+    let Lists { of, within, without, .. } = lists;
+    let list = |values: Vec<Expr>, negated: bool| match (values.len(), negated) {
+        // Nothing is in no list, and all is outside of it; of NULL neither is known.
+        (0, false) => of.clone().is_null().and(unknown()),
+        (0, true) => of.clone().is_not_null().or(unknown()),
+        (1, false) => of.clone().eq(values.into_iter().next().unwrap_or_else(unknown)),
+        (1, true) => of.clone().not_eq(values.into_iter().next().unwrap_or_else(unknown)),
+        _ => Expr::InList(InList::new(Box::new(of.clone()), values, negated)),
+    };
+    match (within, without) {
+        (Some(within), Some(without)) if op == Operator::And => {
+            list(within.into_iter().filter(|e| !without.contains(e)).collect(), false)
+        }
+        (within, without) => {
+            let parts = within.map(|values| list(values, false)).into_iter().chain(without.map(|v| list(v, true)));
+            all(parts.collect(), op)
+        }
+    }
+}
