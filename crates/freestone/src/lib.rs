@@ -52,6 +52,7 @@ mod settings;
 mod statement;
 mod stoppable;
 mod stored;
+mod using;
 mod workload;
 
 pub use access::{Access, Extension};

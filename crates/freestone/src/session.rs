@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
@@ -16,6 +16,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SQLOptions;
 use datafusion::scalar::ScalarValue;
@@ -64,7 +65,7 @@ impl Outcome {
     pub(crate) fn batch(batch: RecordBatch) -> Outcome {
         let schema = batch.schema();
         let stream = futures::stream::iter([Ok(batch)]);
-        let stream = datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(schema.clone(), stream);
+        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);
         Outcome::Rows { schema, stream: Box::pin(stream) }
     }
 
@@ -461,6 +462,10 @@ impl Session {
             return Err(Error::syntax("expected EXPLAIN"));
         };
         let mut scope = self.scope()?.with_tables(&parameters.tables);
+        let write = Some(statement.as_ref().clone()).filter(|sql| analyze && !matches!(sql, ast::Statement::Query(_)));
+        if write.is_some() {
+            self.access.check_write()?;
+        }
         let (target, query) = dml::row_query(*statement, &scope.snapshot)?;
         if let Some(target) = target {
             scope = scope.with_target_rows(&target);
@@ -476,7 +481,13 @@ impl Session {
             format,
             options,
         };
-        self.query_in(scope, explain, parameters).await
+        let Some(write) = write else { return self.query_in(scope, explain, parameters).await };
+        // ANALYZE executes: the plan with its times is that of finding the rows, which are then written.
+        let batches = self.query_in(scope, explain, parameters).await?.collect().await?;
+        let schema = batches.first().map(RecordBatch::schema).unwrap_or_else(|| Arc::new(Schema::empty()));
+        Box::pin(self.execute_sql(write, parameters.clone(), None)).await?;
+        let rows = futures::stream::iter(batches.into_iter().map(Ok));
+        Ok(Outcome::rows(Box::pin(RecordBatchStreamAdapter::new(schema, rows))))
     }
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {

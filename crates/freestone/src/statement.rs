@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{Error, Result};
-use crate::{from_first, like_escape, names};
+use crate::{from_first, like_escape, names, using};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -329,6 +329,8 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
     let mut query = parser(&tokens).parse_query()?;
     like_escape::rewrite(&mut query);
+    using::check(&query)?;
+    names::apart_in_lists(&mut query);
     Ok(query)
 }
 
@@ -562,6 +564,8 @@ impl<'a> Cursor<'a> {
         let mut parser = parser(self.tokens);
         let mut statement = parser.parse_statement()?;
         like_escape::rewrite(&mut statement);
+        using::check(&statement)?;
+        names::apart_in_lists(&mut statement);
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
@@ -581,6 +585,8 @@ impl<'a> Cursor<'a> {
                 let mut parser = parser(&self.tokens[1..i]);
                 let mut query = parser.parse_query()?;
                 like_escape::rewrite(&mut query);
+                using::check(&query)?;
+                names::apart_in_lists(&mut query);
                 if parser.peek_token().token != Token::EOF {
                     return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));
                 }
