@@ -73,7 +73,10 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Run { names, rows, scale, queries, designs, output } => {
             let (rows, scale, queries) = (*rows, *scale, *queries);
             let (designs, output) = (designs.clone(), output.clone());
-            run_experiments(names, &RunOptions { rows, scale, queries, designs, output, threads: 0, versions: versions() })
+            run_experiments(
+                names,
+                &RunOptions { rows, scale, queries, designs, output, threads: 0, versions: versions() },
+            )
         }
         Command::Report { output } => print(&experiments::report(output)?.display().to_string()),
         Command::Generate { name, scale, output } => generate(name, *scale, output),

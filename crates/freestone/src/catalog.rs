@@ -179,9 +179,9 @@ impl Planner {
         }
         let keeps_types = parameters.types.is_empty() && !inserts_values(&statement);
         let (plan, fields) = if keeps_types {
-            self.plan_typed(state, scope, statement, &parameters.values).await?
+            Box::pin(self.plan_typed(state, scope, statement, &parameters.values)).await?
         } else {
-            self.plan_prepare(state, scope, statement, parameters.types.clone()).await?
+            Box::pin(self.plan_prepare(state, scope, statement, parameters.types.clone())).await?
         };
         let values = if keeps_types { parameters.values.clone() } else { converted(&parameters.values, &fields)? };
         let values = if keeps_types { untyped_converted(values, &plan)? } else { values };

@@ -1,6 +1,8 @@
 //! A session: settings, prepared statements, and the execution of one statement after the other.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +25,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use freestone_advisor::Output;
 use freestone_store::{Snapshot, WriteTransaction};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -153,6 +155,12 @@ impl Session {
 
     /// Executes one statement with values for its parameters, and tables that it may name.
     pub async fn execute_given(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+        // A panic while planning ends its statement; what it leaves behind is dropped with the future.
+        let executed = AssertUnwindSafe(Box::pin(self.execute_unguarded(statement, inputs))).catch_unwind();
+        executed.await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+    }
+
+    async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         let parameters = parameters(statement, inputs)?;
         match statement.command()? {
             Command::Sql(sql) => self.execute_sql(*sql, parameters, statement.text_after_as()).await,
@@ -645,6 +653,14 @@ impl Session {
     }
 }
 
+/// The error of a statement that panicked, which is a defect of ours.
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let reason = text.unwrap_or("no reason given");
+    Error::new(ErrorKind::Internal, format!("internal error: {reason}"))
+        .with_hint("the statement ended and nothing of it is kept; please report it with its text")
+}
+
 /// What a statement is given; more values than it has parameters are a mistake.
 fn parameters(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
     if !inputs.values.is_empty() {
@@ -843,7 +859,8 @@ impl Stream for CancellableStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(inner) = self.inner.as_mut() else { return Poll::Ready(None) };
-        let polled = inner.poll_next_unpin(context);
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| inner.poll_next_unpin(context)));
+        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Some(Err(panicked(&*panic).into()))));
         let cancelled = self.cancellation.is_cancelled() || self.cancelled.as_mut().poll(context).is_ready();
         if cancelled && !matches!(polled, Poll::Ready(None)) {
             self.inner = None;

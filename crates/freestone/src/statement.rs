@@ -330,6 +330,7 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let mut query = parser(&tokens).parse_query()?;
     like_escape::rewrite(&mut query);
     using::check(&query)?;
+    names::rename_shadowing(&mut query);
     names::apart_in_lists(&mut query);
     Ok(query)
 }
@@ -565,6 +566,7 @@ impl<'a> Cursor<'a> {
         let mut statement = parser.parse_statement()?;
         like_escape::rewrite(&mut statement);
         using::check(&statement)?;
+        names::rename_shadowing(&mut statement);
         names::apart_in_lists(&mut statement);
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
@@ -586,6 +588,7 @@ impl<'a> Cursor<'a> {
                 let mut query = parser.parse_query()?;
                 like_escape::rewrite(&mut query);
                 using::check(&query)?;
+                names::rename_shadowing(&mut query);
                 names::apart_in_lists(&mut query);
                 if parser.peek_token().token != Token::EOF {
                     return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));

@@ -74,30 +74,46 @@ type Columns<'a> = dyn Fn(&ObjectName) -> Option<Vec<String>> + 'a;
 
 /// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right.
 pub(crate) fn rewrite(sql: &mut impl VisitMut, columns: &Columns) {
-    let _ = sql.visit(&mut Rewriter { columns });
+    // A WITH hides a table of its name, whose columns then say nothing.
+    let mut ctes = Ctes::default();
+    let _ = sql.visit(&mut ctes);
+    let _ = sql.visit(&mut Rewriter { columns, ctes: ctes.0 });
+}
+
+/// The names of all WITHs.
+#[derive(Default)]
+struct Ctes(Vec<String>);
+
+impl VisitorMut for Ctes {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.0.extend(query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| folded(&cte.alias.name)));
+        ControlFlow::Continue(())
+    }
 }
 
 struct Rewriter<'a> {
     columns: &'a Columns<'a>,
+    ctes: Vec<String>,
 }
 
 impl VisitorMut for Rewriter<'_> {
     type Break = ();
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let Query { body, order_by, with, .. } = query;
-        let ctes: Vec<String> = with.iter().flat_map(|with| &with.cte_tables).map(|c| folded(&c.alias.name)).collect();
-        self.body(body, order_by.as_mut(), &ctes);
+        let Query { body, order_by, .. } = query;
+        self.body(body, order_by.as_mut());
         ControlFlow::Continue(())
     }
 }
 
 impl Rewriter<'_> {
-    fn body(&self, body: &mut SetExpr, order: Option<&mut OrderBy>, ctes: &[String]) {
+    fn body(&self, body: &mut SetExpr, order: Option<&mut OrderBy>) {
         match body {
             SetExpr::Select(select) if select.from.iter().any(needs_rewrite) => {
                 let (mut changed, mut changed_order) = (select.clone(), order.as_ref().map(|order| (**order).clone()));
-                if self.select(&mut changed, changed_order.as_mut(), ctes).is_some() {
+                if self.select(&mut changed, changed_order.as_mut()).is_some() {
                     *select = changed;
                     if let (Some(order), Some(changed)) = (order, changed_order) {
                         *order = changed;
@@ -105,18 +121,18 @@ impl Rewriter<'_> {
                 }
             }
             SetExpr::SetOperation { left, right, .. } => {
-                self.body(left, None, ctes);
-                self.body(right, None, ctes);
+                self.body(left, None);
+                self.body(right, None);
             }
             _ => {}
         }
     }
 
     /// Nothing where a name cannot be resolved: then the SELECT stays as it was.
-    fn select(&self, select: &mut Select, order: Option<&mut OrderBy>, ctes: &[String]) -> Option<()> {
+    fn select(&self, select: &mut Select, order: Option<&mut OrderBy>) -> Option<()> {
         let mut from = Vec::new();
         for tables in &mut select.from {
-            from.push(self.tables(tables, ctes)?);
+            from.push(self.tables(tables)?);
         }
         let merged: Vec<&Merged> = from.iter().flat_map(|joined| &joined.merged).collect();
         let mut items = Vec::new();
@@ -167,10 +183,10 @@ impl Rewriter<'_> {
     }
 
     /// Writes the joins of one item of FROM with ON.
-    fn tables(&self, tables: &mut TableWithJoins, ctes: &[String]) -> Option<Joined> {
-        let mut joined = Joined { factors: vec![self.factor(&tables.relation, ctes)?], merged: vec![] };
+    fn tables(&self, tables: &mut TableWithJoins) -> Option<Joined> {
+        let mut joined = Joined { factors: vec![self.factor(&tables.relation)?], merged: vec![] };
         for join in &mut tables.joins {
-            let right = self.factor(&join.relation, ctes)?;
+            let right = self.factor(&join.relation)?;
             let (is_full, is_right) = (
                 matches!(join.join_operator, JoinOperator::FullOuter(_)),
                 matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_)),
@@ -222,12 +238,12 @@ impl Rewriter<'_> {
         Some(joined)
     }
 
-    fn factor(&self, factor: &TableFactor, ctes: &[String]) -> Option<Factor> {
+    fn factor(&self, factor: &TableFactor) -> Option<Factor> {
         match factor {
             TableFactor::Table { name, alias, .. } => {
                 let own = name.0.last()?.as_ident()?;
                 let renamed = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
-                let is_cte = name.0.len() == 1 && ctes.contains(&folded(own));
+                let is_cte = name.0.len() == 1 && self.ctes.contains(&folded(own));
                 let columns = if renamed || is_cte { None } else { (self.columns)(name) };
                 let alias = alias.as_ref().map_or_else(|| own.clone(), |alias| alias.name.clone());
                 Some(Factor { alias, columns })
@@ -311,9 +327,8 @@ impl Joined {
             if let Some(columns) = columns {
                 let hidden: Vec<&str> = hidden.map(|merged| merged.name.as_str()).collect();
                 let shown = columns.iter().filter(|column| !hidden.contains(&column.as_str()));
-                items.extend(
-                    shown.map(|name| SelectItem::UnnamedExpr(qualified(alias, &Ident::with_quote('"', name)))),
-                );
+                items
+                    .extend(shown.map(|name| SelectItem::UnnamedExpr(qualified(alias, &Ident::with_quote('"', name)))));
                 continue;
             }
             let mut options = ast::WildcardAdditionalOptions::default();
@@ -335,10 +350,8 @@ fn needs_rewrite(tables: &TableWithJoins) -> bool {
             join.join_operator,
             JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
         );
-        let merges = matches!(
-            constraint(&join.join_operator),
-            Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
-        );
+        let merges =
+            matches!(constraint(&join.join_operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural));
         outer && merges
     })
 }

@@ -8,11 +8,11 @@ use freestone_store::design::{Design, Preset};
 
 use super::{Experiment, RunOptions, Workspace, quoted, ssb};
 use crate::Notify;
-use freestone_demo::engine::{Answer, Engine, median};
 use crate::error::{LabError, Result};
-use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant};
-use freestone_data::wide;
 use freestone_data::queries::ssb_queries;
+use freestone_data::wide;
+use freestone_demo::engine::{Answer, Engine, median};
+use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "advice",

@@ -5,8 +5,8 @@ use freestone_advisor::profile::{CacheLevel, Profile};
 
 use super::{Experiment, RunOptions};
 use crate::Notify;
-use freestone_report::calibration;
 use crate::error::{LabError, Result};
+use freestone_report::calibration;
 use freestone_report::findings::{Check, Part, significant};
 
 pub const EXPERIMENT: Experiment = Experiment {

@@ -7,10 +7,10 @@ use freestone::Options;
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
-use freestone_demo::engine::{Answer, Engine, Repeat, median};
 use crate::error::{LabError, Result};
-use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, megabytes, milliseconds, thousands};
 use freestone_data::wide;
+use freestone_demo::engine::{Answer, Engine, Repeat, median};
+use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, megabytes, milliseconds, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "crossover",

@@ -2,10 +2,10 @@
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
-use freestone_demo::engine::Engine;
 use crate::error::{LabError, Result};
-use freestone_report::findings::{Cell, Check, Part, Table, thousands};
 use freestone_data::holloway::Table as Generated;
+use freestone_demo::engine::Engine;
+use freestone_report::findings::{Cell, Check, Part, Table, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "holloway-size",

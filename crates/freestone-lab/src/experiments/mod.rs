@@ -17,9 +17,9 @@ mod tpch;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use crate::Notify;
 use crate::error::{LabError, Result};
 use freestone_report::findings::{Findings, Part};
-use crate::Notify;
 use freestone_report::{Host, page};
 
 /// Something that can be run by name.

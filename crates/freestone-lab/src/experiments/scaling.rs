@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::ssb::{CLUSTERED, data, load};
 use super::{Experiment, RunOptions};
 use crate::Notify;
-use freestone_demo::engine::{Answer, Engine, Repeat};
 use crate::error::Result;
-use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds};
 use freestone_data::queries::ssb_queries;
+use freestone_demo::engine::{Answer, Engine, Repeat};
+use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "scaling",

@@ -13,9 +13,9 @@ use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadRequest}
 use freestone_store::scan::{Cursor, RowFilter, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, units};
 use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table};
 
-use freestone_demo::engine::{Answer, hash};
 use crate::error::{LabError, Result};
 use freestone_data::Random;
+use freestone_demo::engine::{Answer, hash};
 
 /// Tuples in a block of output (Holloway and DeWitt 2008, section 5.3).
 const BLOCK_ROWS: usize = 100;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
-use freestone_demo::engine::{Answer, Engine, Repeat};
 use crate::error::{LabError, Result};
-use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant, thousands};
-use freestone_data::ssb;
 use freestone_data::queries::{SSB_SCHEMA, ssb_queries};
+use freestone_data::ssb;
+use freestone_demo::engine::{Answer, Engine, Repeat};
+use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ssb",

@@ -8,11 +8,11 @@ use rand::{RngExt, SeedableRng};
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
-use freestone_demo::engine::{Answer, Engine, Repeat};
 use crate::error::{LabError, Result};
-use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant, thousands};
-use freestone_data::tpch_schema;
 use freestone_data::queries::{TPCH_SCHEMA, tpch_queries};
+use freestone_data::tpch_schema;
+use freestone_demo::engine::{Answer, Engine, Repeat};
+use freestone_report::findings::{Cell, Check, Part, Table, megabytes, milliseconds, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "tpch",

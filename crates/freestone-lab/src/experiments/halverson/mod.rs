@@ -12,9 +12,9 @@ pub use scans::EXPERIMENT as SCANS;
 
 use super::scanner::{Pick, Point, Query, Scanner};
 use super::{RunOptions, Workspace, quoted};
-use freestone_demo::engine::Engine;
 use crate::error::Result;
 use freestone_data::halverson;
+use freestone_demo::engine::Engine;
 
 const PAPER: &str = "Halverson et al. 2006";
 

@@ -7,7 +7,9 @@ use crate::Notify;
 use crate::error::Result;
 use crate::experiments::scanner::Scanner;
 use crate::experiments::{Experiment, RunOptions, Workspace};
-use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Lines, Part, Series, Table, milliseconds, significant, thousands};
+use freestone_report::findings::{
+    Bar, BarGroup, Bars, Cell, Lines, Part, Series, Table, milliseconds, significant, thousands,
+};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "halverson-scans",

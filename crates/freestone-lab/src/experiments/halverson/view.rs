@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use freestone::Options;
 
 use crate::Notify;
-use freestone_demo::engine::{Answer, Engine, Repeat, median};
 use crate::error::{LabError, Result};
 use crate::experiments::{RunOptions, Workspace, quoted};
-use freestone_report::findings::{Cell, Part, Table, milliseconds, significant};
 use freestone_data::tpch;
+use freestone_demo::engine::{Answer, Engine, Repeat, median};
+use freestone_report::findings::{Cell, Part, Table, milliseconds, significant};
 
 /// Of TPC-H.
 const SCALE: f64 = 0.2;
@@ -111,7 +111,8 @@ fn cold(database: &std::path::Path, options: &RunOptions, queries: &[String]) ->
 }
 
 pub(super) fn parts(d4: &D4) -> Vec<Part> {
-    let title = format!("Q7 at scale factor {}, {} rows in the view", d4.scale, freestone_report::findings::thousands(d4.rows));
+    let title =
+        format!("Q7 at scale factor {}, {} rows in the view", d4.scale, freestone_report::findings::thousands(d4.rows));
     let mut table = Table::new(title, 1, &["layout", "MB", "hot, ms", "cold, ms"]);
     let names = FORMS.iter().map(|(name, _)| *name).chain(["no view: a join of three tables"]);
     let sizes = d4.bytes.iter().map(|bytes| significant(*bytes as f64 / 1e6)).chain(["–".to_owned()]);

@@ -8,10 +8,10 @@ use freestone_store::scan::{TupleBlock, TupleLayout};
 
 use super::{Generated, ROWS, form, store, table_name};
 use crate::Notify;
-use freestone_demo::engine::{Engine, median};
 use crate::error::{LabError, Result};
 use crate::experiments::scanner::{Pick, Query, Scanner, Source};
 use crate::experiments::{Experiment, RunOptions};
+use freestone_demo::engine::{Engine, median};
 use freestone_report::findings::{Bar, BarGroup, Bars, Cell, Check, Part, Table, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {

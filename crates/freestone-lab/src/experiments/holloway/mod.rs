@@ -16,10 +16,10 @@ pub use views::EXPERIMENT as VIEWS;
 use super::scanner::{Pick, Query};
 use super::{RunOptions, Workspace, quoted};
 use crate::Notify;
-use freestone_demo::engine::Engine;
 use crate::error::Result;
-use freestone_data::holloway::Table as Generated;
 use freestone_data::Random;
+use freestone_data::holloway::Table as Generated;
+use freestone_demo::engine::Engine;
 
 /// Of the narrow tables; Wide-E and Strings have a fifth, as in the paper.
 const ROWS: usize = 1_000_000;

@@ -10,9 +10,9 @@ use tikv_jemallocator::Jemalloc;
 
 use super::{COUNTS, PLACE, PROJECTED, in_numbers, lines, table_name};
 use crate::Notify;
-use freestone_demo::engine::median;
 use crate::error::{LabError, Result};
 use crate::experiments::scanner::{Pick, Query, Scanner, Source};
+use freestone_demo::engine::median;
 use freestone_report::findings::{Check, Part, significant};
 
 /// What gives a block its memory.

@@ -8,10 +8,10 @@ use freestone::Options;
 use super::scanner::{Pick, Query, Scanner};
 use super::{Experiment, RunOptions, Workspace, quoted};
 use crate::Notify;
-use freestone_demo::engine::Engine;
 use crate::error::Result;
-use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant, thousands};
 use freestone_data::wide;
+use freestone_demo::engine::Engine;
+use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, milliseconds, significant, thousands};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "memory-layouts",
