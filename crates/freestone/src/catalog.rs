@@ -171,7 +171,7 @@ impl Planner {
         let mut statement = statement;
         using::rewrite(&mut statement, &|name| scope.columns(name));
         if parameters.values.is_empty() && parameters.types.is_empty() {
-            let plan = self.plan_prepared(state, scope, statement).await?;
+            let plan = Box::pin(self.plan_prepared(state, scope, statement)).await?;
             return match plan.get_parameter_names()?.len() {
                 0 => Ok(plan),
                 expected => Err(parameter_count(expected, 0)),

@@ -341,7 +341,7 @@ impl Session {
         match sql {
             Sql::Query(_) => self.query(sql, &parameters).await,
             Sql::ShowFunctions { .. } => self.query_in(self.scope()?, sql, &parameters).await,
-            Sql::Explain { .. } => self.explain(sql, &parameters).await,
+            Sql::Explain { .. } => Box::pin(self.explain(sql, &parameters)).await,
             Sql::Insert(insert) => {
                 self.write(move |transaction, context| dml::insert(transaction, context, insert, &parameters)).await
             }
