@@ -29,7 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::provider::FreestoneTable;
 use crate::workload::WorkloadLog;
-use crate::{files, functions, statement};
+use crate::{ddl, files, functions, names, statement, using};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
@@ -101,6 +101,13 @@ impl Scope {
         self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || files::is_path(name)
     }
 
+    /// The columns of a table of the database, by its name as it is written.
+    fn columns(&self, name: &ast::ObjectName) -> Option<Vec<String>> {
+        let [part] = name.0.as_slice() else { return None };
+        let table = self.snapshot.table(&names::folded(part.as_ident()?))?;
+        Some(table.schema.columns.iter().map(|column| column.name.clone()).collect())
+    }
+
     /// A table of the caller's. Views do not see them: they mean the same whoever reads them.
     fn given(&self, name: &str) -> Option<&ArrowTable> {
         self.tables.get(name).filter(|_| self.views.is_empty())
@@ -161,31 +168,80 @@ impl Planner {
         statement: ast::Statement,
         parameters: &Parameters,
     ) -> Result<LogicalPlan> {
-        let statement = if parameters.values.is_empty() && parameters.types.is_empty() {
-            statement
+        let mut statement = statement;
+        using::rewrite(&mut statement, &|name| scope.columns(name));
+        if parameters.values.is_empty() && parameters.types.is_empty() {
+            let plan = Box::pin(self.plan_prepared(state, scope, statement)).await?;
+            return match plan.get_parameter_names()?.len() {
+                0 => Ok(plan),
+                expected => Err(parameter_count(expected, 0)),
+            };
+        }
+        let keeps_types = parameters.types.is_empty() && !inserts_values(&statement);
+        let (plan, fields) = if keeps_types {
+            Box::pin(self.plan_typed(state, scope, statement, &parameters.values)).await?
         } else {
-            let (data_types, statement) = (parameters.types.clone(), Box::new(statement));
-            ast::Statement::Prepare { name: ast::Ident::new("statement"), data_types, statement }
+            Box::pin(self.plan_prepare(state, scope, statement, parameters.types.clone())).await?
         };
-        let plan = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await;
-        let plan = plan.map_err(|error| explain(error, scope, self.access))?;
-        match plan {
+        let values = if keeps_types { parameters.values.clone() } else { converted(&parameters.values, &fields)? };
+        let values = if keeps_types { untyped_converted(values, &plan)? } else { values };
+        let expected = plan.get_parameter_names()?.len();
+        if values.len() < expected {
+            return Err(parameter_count(expected, values.len()));
+        }
+        Ok(plan.with_param_values(ParamValues::from(values))?)
+    }
+
+    async fn plan_prepared(&self, state: &SessionState, scope: &Scope, sql: ast::Statement) -> Result<LogicalPlan> {
+        let plan = state.statement_to_plan(DfStatement::Statement(Box::new(sql))).await;
+        plan.map_err(|error| explain(error, scope, self.access))
+    }
+
+    /// Plans a statement whose parameters have these types, or those that their places suggest where there are none.
+    async fn plan_prepare(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        statement: ast::Statement,
+        data_types: Vec<ast::DataType>,
+    ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+        let (name, statement) = (ast::Ident::new("statement"), Box::new(statement));
+        match self.plan_prepared(state, scope, ast::Statement::Prepare { name, data_types, statement }).await? {
             LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
-                let values = converted(&parameters.values, &prepare.fields)?;
-                let plan = Arc::unwrap_or_clone(prepare.input);
-                let expected = plan.get_parameter_names()?.len();
-                if values.len() < expected {
-                    return Err(parameter_count(expected, values.len()));
-                }
-                Ok(plan.with_param_values(ParamValues::from(values))?)
+                Ok((Arc::unwrap_or_clone(prepare.input), prepare.fields))
             }
-            plan => {
-                let expected = plan.get_parameter_names()?.len();
-                if expected > 0 {
-                    return Err(parameter_count(expected, 0));
-                }
-                Ok(plan)
-            }
+            plan => Ok((plan, vec![])),
+        }
+    }
+
+    /// Plans a statement whose parameters have the types of their values. Texts and NULLs take those that their places
+    /// suggest, as in PostgreSQL, where a literal in quotes has no type of its own.
+    async fn plan_typed(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        statement: ast::Statement,
+        values: &[ScalarValue],
+    ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
+        let Some(types) = values.iter().map(typed).collect::<Option<Vec<_>>>() else {
+            return self.plan_prepare(state, scope, statement, vec![]).await;
+        };
+        if !values.iter().any(is_untyped) {
+            return self.plan_prepare(state, scope, statement, types).await;
+        }
+        let suggested = self.plan_prepare(state, scope, statement.clone(), vec![]).await?;
+        if values.iter().all(is_untyped) {
+            return Ok(suggested);
+        }
+        let fields = suggested.0.get_parameter_fields()?;
+        let place = |at: usize| fields.get(&format!("${}", at + 1)).and_then(|field| field.as_ref());
+        let all = values.iter().zip(types).enumerate().map(|(at, (value, own))| match place(at) {
+            Some(field) if is_untyped(value) => ddl::arrow_type(field.data_type()),
+            _ => Some(own),
+        });
+        match all.collect::<Option<Vec<_>>>() {
+            Some(types) => self.plan_prepare(state, scope, statement, types).await,
+            None => Ok(suggested),
         }
     }
 
@@ -212,6 +268,34 @@ pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<L
 
 pub(crate) fn parameter_count(expected: usize, given: usize) -> Error {
     Error::invalid(format!("the statement has {expected} parameters and was given {given}"))
+}
+
+/// Whether a value takes the type that its place suggests.
+fn is_untyped(value: &ScalarValue) -> bool {
+    let is_text = matches!(value, ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::LargeUtf8(_));
+    is_text || value.is_null()
+}
+
+fn typed(value: &ScalarValue) -> Option<ast::DataType> {
+    ddl::arrow_type(&value.data_type())
+}
+
+/// Whether a statement stores values as they are: they take the types of the columns.
+fn inserts_values(statement: &ast::Statement) -> bool {
+    let ast::Statement::Insert(insert) = statement else { return false };
+    insert.source.as_ref().is_some_and(|query| matches!(*query.body, ast::SetExpr::Values(_)))
+}
+
+/// Values with texts and NULLs in the types that their places suggest.
+fn untyped_converted(values: Vec<ScalarValue>, plan: &LogicalPlan) -> Result<Vec<ScalarValue>> {
+    let fields = plan.get_parameter_fields()?;
+    let convert = |(at, value): (usize, ScalarValue)| match fields.get(&format!("${}", at + 1)) {
+        Some(Some(field)) if is_untyped(&value) && *field.data_type() != DataType::Null => {
+            Ok(value.cast_to(field.data_type())?)
+        }
+        _ => Ok(value),
+    };
+    values.into_iter().enumerate().map(convert).collect()
 }
 
 fn converted(values: &[ScalarValue], fields: &[FieldRef]) -> Result<Vec<ScalarValue>> {

@@ -45,7 +45,12 @@ pub(crate) fn create_table(
         return Err(Error::unsupported("this form of CREATE TABLE is not available"));
     };
     let input = planned.input;
-    let schema = keys.apply(TableSchema::from_arrow(input.schema().as_arrow())?)?;
+    let mut columns = TableSchema::from_arrow(input.schema().as_arrow())?;
+    if has_query {
+        // Whether rows of a query happen to have no NULL says nothing of those to come.
+        columns.columns.iter_mut().for_each(|column| column.nullable = true);
+    }
+    let schema = keys.apply(columns)?;
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     if exists {
         transaction.drop_table(&name)?;
@@ -366,6 +371,17 @@ impl TypePlanner for SqlTypes {
     }
 }
 
+/// The name of a type that stands as Arrow writes it, for parameters that have one.
+const ARROW_TYPE: &str = "freestone$arrow";
+
+/// A type of SQL that is planned as this one; nothing where Arrow does not read what it writes.
+pub(crate) fn arrow_type(data_type: &DataType) -> Option<ast::DataType> {
+    let text = data_type.to_string();
+    let is_read = text.parse::<DataType>().is_ok_and(|read| read == *data_type);
+    let name = ast::ObjectName::from(vec![ast::Ident::new(ARROW_TYPE)]);
+    is_read.then(|| ast::DataType::Custom(name, vec![text]))
+}
+
 fn sql_type(sql: &ast::DataType) -> Option<DataType> {
     use ast::DataType as Sql;
     Some(match sql {
@@ -392,8 +408,9 @@ fn sql_type(sql: &ast::DataType) -> Option<DataType> {
             let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
             DataType::Timestamp(unit, zoned.then(|| "+00:00".into()))
         }
-        Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().as_str() {
+        Sql::Custom(name, modifiers) => match name.to_string().to_ascii_lowercase().as_str() {
             "uint" | "uinteger" => DataType::UInt32,
+            ARROW_TYPE => return modifiers.first()?.parse().ok(),
             "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
             "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
             "timestamp_us" => DataType::Timestamp(TimeUnit::Microsecond, None),

@@ -55,6 +55,7 @@ mod sql_forms;
 mod statement;
 mod stoppable;
 mod stored;
+mod using;
 mod workload;
 
 pub use depth::THREAD_STACK_BYTES;

@@ -1,6 +1,7 @@
 //! Columns of one name in a result, as in `SELECT 1, 1` and `SELECT a, a`: SQL allows them, DataFusion wants each name once.
 //! So what repeats a name gets one of its own while the query is planned, which the result's schema then takes back.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -8,12 +9,143 @@ use datafusion::arrow::datatypes::{Fields, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, Expr, Ident, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    TableAlias, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
+};
 use futures::StreamExt;
 
 /// Begins what tells names apart. What follows is the column's place in the SELECT, and behind a further mark that of the
 /// column whose name it has; what stands before the mark is the name where that place is not known.
 const MARK: char = '\u{1}';
+
+/// The expression without its casts.
+fn without_casts(expr: &Expr) -> Expr {
+    let mut bare = expr.clone();
+    let _ = visit_expressions_mut(&mut bare, |expr| {
+        while let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, .. } = expr {
+            let inner = (**inner).clone();
+            *expr = inner;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    bare
+}
+
+/// Queries whose columns a list renames (`WITH a(x, y) AS (SELECT 1, 1)`), with every column under a name of its own.
+pub(crate) fn apart_in_lists(sql: &mut impl VisitMut) {
+    struct Lists;
+    impl VisitorMut for Lists {
+        type Break = ();
+        fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+                if !cte.alias.columns.is_empty() {
+                    apart_in(&mut cte.query.body);
+                }
+            }
+            ControlFlow::Continue(())
+        }
+        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+            if let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor
+                && !alias.columns.is_empty()
+            {
+                apart_in(&mut subquery.body);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = sql.visit(&mut Lists);
+}
+
+/// Gives every WITH a name that no WITH around it has: DataFusion takes each name once, SQL the innermost.
+pub(crate) fn rename_shadowing(sql: &mut impl VisitMut) {
+    let _ = sql.visit(&mut Shadowing::default());
+}
+
+#[derive(Default)]
+struct Shadowing {
+    /// The names of the WITHs around, outermost query first.
+    open: Vec<Vec<String>>,
+    renamed: usize,
+}
+
+impl VisitorMut for Shadowing {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let own = defined(query);
+        for (at, name) in own.iter().enumerate() {
+            if self.open.iter().flatten().any(|outer| outer == name) {
+                self.renamed += 1;
+                let to = Ident::with_quote('"', format!("{name}{MARK}{}", self.renamed));
+                rename(query, at, name, to);
+            }
+        }
+        self.open.push(own);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.open.pop();
+        ControlFlow::Continue(())
+    }
+}
+
+/// The names that a query defines in its WITH.
+fn defined(query: &Query) -> Vec<String> {
+    query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| folded(&cte.alias.name)).collect()
+}
+
+/// Renames one table of a query's WITH where it is defined and wherever it is seen.
+fn rename(query: &mut Query, at: usize, from: &str, to: Ident) {
+    let mut renaming = Renaming { from, to: to.clone(), shadowed: 0 };
+    if let Some(with) = &mut query.with {
+        // A definition sees itself only where it is recursive.
+        let first = if with.recursive { at } else { at + 1 };
+        for cte in with.cte_tables.iter_mut().skip(first) {
+            let _ = cte.query.visit(&mut renaming);
+        }
+        if let Some(cte) = with.cte_tables.get_mut(at) {
+            cte.alias.name = to;
+        }
+    }
+    let _ = query.body.visit(&mut renaming);
+    let _ = query.order_by.visit(&mut renaming);
+}
+
+struct Renaming<'a> {
+    from: &'a str,
+    to: Ident,
+    /// How many queries around have a WITH of this name of their own.
+    shadowed: usize,
+}
+
+impl VisitorMut for Renaming<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.shadowed += usize::from(defined(query).iter().any(|name| name == self.from));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.shadowed -= usize::from(defined(query).iter().any(|name| name == self.from));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if self.shadowed == 0
+            && let TableFactor::Table { name, alias, args: None, .. } = factor
+            && let [part] = name.0.as_slice()
+            && let Some(ident) = part.as_ident().cloned()
+            && folded(&ident) == self.from
+        {
+            alias.get_or_insert(TableAlias { explicit: true, name: ident, columns: vec![], at: None });
+            *name = ObjectName::from(vec![self.to.clone()]);
+        }
+        ControlFlow::Continue(())
+    }
+}
 
 /// The statement, if it is a query, with every column of its result under a name of its own.
 pub(crate) fn apart(mut statement: Statement) -> Statement {
@@ -108,7 +240,12 @@ impl Name {
                 Some(Name::Column { name: folded(name), table: Some(folded(table)) })
             }
             SelectItem::UnnamedExpr(expr) => {
-                let text = expr.to_string();
+                // DataFusion names a cast as what it casts: `a` and `a::text` are one name.
+                let bare = without_casts(expr);
+                if let Expr::Identifier(_) | Expr::CompoundIdentifier(_) = &bare {
+                    return Name::of(&SelectItem::UnnamedExpr(bare));
+                }
+                let text = bare.to_string();
                 // Names of functions are the same in any case; texts and quoted names are not.
                 Some(Name::Other(if text.contains(['\'', '"']) { text } else { text.to_lowercase() }))
             }
@@ -133,7 +270,7 @@ impl Name {
     }
 }
 
-fn folded(name: &Ident) -> String {
+pub(crate) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 

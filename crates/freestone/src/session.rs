@@ -1,13 +1,15 @@
 //! A session: settings, prepared statements, and the execution of one statement after the other.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
@@ -16,13 +18,14 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SQLOptions;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use freestone_advisor::Output;
 use freestone_store::{Snapshot, WriteTransaction};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -66,7 +69,7 @@ impl Outcome {
     pub(crate) fn batch(batch: RecordBatch) -> Outcome {
         let schema = batch.schema();
         let stream = futures::stream::iter([Ok(batch)]);
-        let stream = datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(schema.clone(), stream);
+        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);
         Outcome::Rows { schema, stream: Box::pin(stream) }
     }
 
@@ -155,10 +158,12 @@ impl Session {
 
     /// Executes one statement with values for its parameters, and tables that it may name.
     pub async fn execute_given(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
-        OnStack::new(statement.tokens(), self.execute_command(statement, inputs)).await
+        // A panic while planning ends its statement; what it leaves behind is dropped with the future.
+        let executed = AssertUnwindSafe(self.execute_unguarded(statement, inputs)).catch_unwind();
+        OnStack::new(statement.tokens(), executed).await.unwrap_or_else(|panic| Err(panicked(&*panic)))
     }
 
-    async fn execute_command(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+    async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         let parameters = parameters(statement, inputs)?;
         match statement.command()? {
             Command::Sql(sql) => self.execute_sql(*sql, parameters, statement.text_after_as()).await,
@@ -343,7 +348,7 @@ impl Session {
         match sql {
             Sql::Query(_) => self.query(sql, &parameters).await,
             Sql::ShowFunctions { .. } => self.query_in(self.scope()?, sql, &parameters).await,
-            Sql::Explain { .. } => self.explain(sql, &parameters).await,
+            Sql::Explain { .. } => Box::pin(self.explain(sql, &parameters)).await,
             Sql::Insert(insert) => {
                 self.write(move |transaction, context| dml::insert(transaction, context, insert, &parameters)).await
             }
@@ -476,6 +481,10 @@ impl Session {
             return Err(Error::syntax("expected EXPLAIN"));
         };
         let mut scope = self.scope()?.with_tables(&parameters.tables);
+        let write = Some(statement.as_ref().clone()).filter(|sql| analyze && !matches!(sql, ast::Statement::Query(_)));
+        if write.is_some() {
+            self.access.check_write()?;
+        }
         let (target, query) = dml::row_query(*statement, &scope.snapshot)?;
         if let Some(target) = target {
             scope = scope.with_target_rows(&target);
@@ -491,7 +500,13 @@ impl Session {
             format,
             options,
         };
-        self.query_in(scope, explain, parameters).await
+        let Some(write) = write else { return self.query_in(scope, explain, parameters).await };
+        // ANALYZE executes: the plan with its times is that of finding the rows, which are then written.
+        let batches = self.query_in(scope, explain, parameters).await?.collect().await?;
+        let schema = batches.first().map(RecordBatch::schema).unwrap_or_else(|| Arc::new(Schema::empty()));
+        Box::pin(self.execute_sql(write, parameters.clone(), None)).await?;
+        let rows = futures::stream::iter(batches.into_iter().map(Ok));
+        Ok(Outcome::rows(Box::pin(RecordBatchStreamAdapter::new(schema, rows))))
     }
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -648,6 +663,14 @@ impl Session {
         let began = *receiver.borrow();
         Cancellation { receiver, began, abandoned: Arc::default() }
     }
+}
+
+/// The error of a statement that panicked, which is a defect of ours.
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let reason = text.unwrap_or("no reason given");
+    Error::new(ErrorKind::Internal, format!("internal error: {reason}"))
+        .with_hint("the statement ended and nothing of it is kept; please report it with its text")
 }
 
 /// What a statement is given; more values than it has parameters are a mistake.
@@ -848,7 +871,8 @@ impl Stream for CancellableStream {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(inner) = self.inner.as_mut() else { return Poll::Ready(None) };
-        let polled = inner.poll_next_unpin(context);
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| inner.poll_next_unpin(context)));
+        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Some(Err(panicked(&*panic).into()))));
         let cancelled = self.cancellation.is_cancelled() || self.cancelled.as_mut().poll(context).is_ready();
         if cancelled && !matches!(polled, Poll::Ready(None)) {
             self.inner = None;

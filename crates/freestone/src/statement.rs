@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{Error, Result};
-use crate::{depth, from_first, like_escape, names, sql_forms};
+use crate::{depth, from_first, like_escape, names, sql_forms, using};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -340,6 +340,9 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     depth::with_stack(tokens.len(), || depth::bound(&mut *query))?;
     like_escape::rewrite(&mut query);
     sql_forms::rewrite(&mut query);
+    using::check(&query)?;
+    names::rename_shadowing(&mut query);
+    names::apart_in_lists(&mut query);
     Ok(query)
 }
 
@@ -575,6 +578,9 @@ impl<'a> Cursor<'a> {
         depth::bound(&mut statement)?;
         like_escape::rewrite(&mut statement);
         sql_forms::rewrite(&mut statement);
+        using::check(&statement)?;
+        names::rename_shadowing(&mut statement);
+        names::apart_in_lists(&mut statement);
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
@@ -596,6 +602,9 @@ impl<'a> Cursor<'a> {
                 depth::bound(&mut *query)?;
                 like_escape::rewrite(&mut query);
                 sql_forms::rewrite(&mut query);
+                using::check(&query)?;
+                names::rename_shadowing(&mut query);
+                names::apart_in_lists(&mut query);
                 if parser.peek_token().token != Token::EOF {
                     return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));
                 }
