@@ -42,7 +42,7 @@ demo: build
 
 test: test-rust test-python
 
-# Our crates with debug assertions and overflow checks, on the dependencies that ship (see .config/test.toml).
+# Our crates as .config/test.toml compiles them, on the dependencies that ship.
 test-rust:
 	$(TEST) --workspace --exclude freestone-python
 

@@ -11,6 +11,9 @@ pub enum LabError {
     /// Generated data could not be written.
     #[error("{0}")]
     Data(#[from] freestone_data::WriteError),
+    /// A query of an experiment failed.
+    #[error("{0}")]
+    Query(#[from] freestone_demo::DemoError),
     /// A folder, a result or a report could not be read or written.
     #[error("cannot use {}: {source}; check that the folder exists, is writable and has room", path.display())]
     File { path: PathBuf, source: std::io::Error },

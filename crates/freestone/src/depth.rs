@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, Value, VisitMut, Visitor, VisitorMut, Visit,
+    BinaryOperator, Expr, Query, SetExpr, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use crate::error::{Error, ErrorKind, Result};

@@ -58,11 +58,11 @@ mod stored;
 mod using;
 mod workload;
 
-pub use depth::THREAD_STACK_BYTES;
 pub use access::{Access, Extension};
 pub use advise::{AdviseOptions, Calibration, calibrate, profile_path};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;
+pub use depth::THREAD_STACK_BYTES;
 pub use describe::{Description, Reference, Relation};
 pub use error::{Error, ErrorKind, Result};
 pub use freestone_advisor::{Advice, Profile};

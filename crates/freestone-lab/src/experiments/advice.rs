@@ -180,7 +180,7 @@ fn designs(advice: &Advice) -> Vec<Tried<'_>> {
 
 /// The first design's answers are what the others must give.
 fn compare(engine: &Engine, work: &Work, name: &str, expected: &mut Vec<Answer>) -> Result<()> {
-    let answers: Vec<Answer> = work.queries.iter().map(|(_, sql)| engine.answer(sql)).collect::<Result<_>>()?;
+    let answers: Vec<Answer> = work.queries.iter().map(|(_, sql)| Ok(engine.answer(sql)?)).collect::<Result<_>>()?;
     if expected.is_empty() {
         *expected = answers;
     } else if *expected != answers {

@@ -142,7 +142,7 @@ fn measure(database: &Path, case: &Case, options: &RunOptions) -> Result<Vec<Vec
     let one = |design: &str, columns: usize| {
         let sql = case.sql(design, columns);
         if !case.is_cold {
-            return hot.median_ms(&sql, REPEAT);
+            return Ok::<f64, LabError>(hot.median_ms(&sql, REPEAT)?);
         }
         let times: Result<Vec<f64>> = (0..COLD_RUNS).map(|_| cold_ms(database, &engine_options, &sql)).collect();
         Ok(median(times?))

@@ -77,11 +77,12 @@ fn measure(
         for threads in threads {
             let engine = open(*threads)?;
             let answers: Vec<Answer> =
-                ssb_queries().iter().map(|(_, sql)| engine.answer(sql)).collect::<Result<_>>()?;
+                ssb_queries().iter().map(|(_, sql)| Ok(engine.answer(sql)?)).collect::<Result<_>>()?;
             let equal = *expected.get_or_insert_with(|| answers.clone()) == answers;
             let title = format!("scale factor {scale}, {name}, {threads} threads: answers as the first");
             checks.push(Check::new(title, equal, if equal { "13 of 13 equal" } else { "they differ" }));
-            let times: Result<Vec<f64>> = ssb_queries().iter().map(|(_, sql)| engine.median_ms(sql, REPEAT)).collect();
+            let times: Result<Vec<f64>> =
+                ssb_queries().iter().map(|(_, sql)| Ok(engine.median_ms(sql, REPEAT)?)).collect();
             let logarithms: Vec<f64> = times?.iter().map(|time| time.ln()).collect();
             means.push((logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp());
         }

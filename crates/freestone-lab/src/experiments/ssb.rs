@@ -112,8 +112,8 @@ fn measure(engine: &Engine, name: String, options: String) -> Result<OfDesign> {
     engine.run(&format!("ALTER TABLE lineorder SET DESIGN ({options})"))?;
     let convert_seconds = start.elapsed().as_secs_f64();
     let queries = ssb_queries();
-    let answers: Result<_> = queries.iter().map(|(_, sql)| engine.answer(sql)).collect();
-    let times: Result<_> = queries.iter().map(|(_, sql)| engine.median_ms(sql, REPEAT)).collect();
+    let answers: Result<_> = queries.iter().map(|(_, sql)| Ok(engine.answer(sql)?)).collect();
+    let times: Result<_> = queries.iter().map(|(_, sql)| Ok(engine.median_ms(sql, REPEAT)?)).collect();
     let read: Result<_> = queries.iter().map(|(_, sql)| explain(engine, sql)).collect();
     let bytes = engine.table_bytes("lineorder")?;
     Ok(OfDesign { name, options, bytes, convert_seconds, answers: answers?, times: times?, read: read? })

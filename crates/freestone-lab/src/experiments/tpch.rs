@@ -82,9 +82,9 @@ fn measure(engine: &Engine, design: &str, data: &Path) -> Result<OfDesign> {
     let start = Instant::now();
     load(engine, design, data)?;
     let load_seconds = start.elapsed().as_secs_f64();
-    let bytes: Result<Vec<u64>> = freestone_data::tables().iter().map(|table| engine.table_bytes(table)).collect();
+    let bytes: Result<Vec<u64>> = freestone_data::tables().iter().map(|table| Ok(engine.table_bytes(table)?)).collect();
     let answers = answers(engine)?;
-    let times: Result<Vec<f64>> = tpch_queries().iter().map(|(_, sql)| engine.median_ms(sql, REPEAT)).collect();
+    let times: Result<Vec<f64>> = tpch_queries().iter().map(|(_, sql)| Ok(engine.median_ms(sql, REPEAT)?)).collect();
     Ok(OfDesign { bytes: bytes?.iter().sum(), load_seconds, answers, times: times? })
 }
 
@@ -132,7 +132,7 @@ fn sort_column(table: &str) -> &'static str {
 }
 
 fn answers(engine: &Engine) -> Result<Vec<Answer>> {
-    tpch_queries().iter().map(|(_, sql)| engine.answer(sql)).collect()
+    tpch_queries().iter().map(|(_, sql)| Ok(engine.answer(sql)?)).collect()
 }
 
 /// Gives every table another design; says which lineitem has now.

@@ -113,10 +113,17 @@ impl Distinct {
     }
 
     fn estimate(&self, ints: Option<(i128, i128)>) -> u64 {
-        let span = ints.map_or(u64::MAX, |(low, high)| u64::try_from(high - low + 1).unwrap_or(u64::MAX));
+        let span = ints.map_or(u64::MAX, |(low, high)| {
+            u64::try_from(high.saturating_sub(low).saturating_add(1)).unwrap_or(u64::MAX)
+        });
         // Segments that share their values have as many as the largest.
         if self.is_apart { self.sum.min(span) } else { self.largest }
     }
+}
+
+/// The integers from `low` to `high`.
+fn span(low: i128, high: i128) -> f64 {
+    high.saturating_sub(low) as f64 + 1.0
 }
 
 /// The different values among `rows` of which `counted` were found in a sample. Of D values that are equally frequent a
@@ -193,7 +200,7 @@ pub fn estimated_share(table: &Table, p: &ColumnPredicate, rows: u64) -> f64 {
             _ if low == high => 1.0 / distinct,
             Some((min, max)) => {
                 let (low, high) = ((*low).max(min), (*high).min(max));
-                if low > high { 0.0 } else { ((high - low) as f64 + 1.0) / ((max - min) as f64 + 1.0) }
+                if low > high { 0.0 } else { span(low, high) / span(min, max) }
             }
             None => 0.0,
         },

@@ -5,8 +5,8 @@
 //! separated by tabs. `bench/ssb_answers.py` wrote them.
 
 use freestone::{Database, Options, Session};
-use freestone_data::ssb;
 use freestone_data::queries::{SSB_SCHEMA, ssb_queries};
+use freestone_data::ssb;
 
 use crate::answers::{answer, run};
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use freestone::{Database, Options, Session};
-use freestone_data::tpch;
 use freestone_data::queries::tpch_queries;
+use freestone_data::tpch;
 
 use crate::answers::{answer, run};
 

@@ -76,7 +76,7 @@ pub(super) fn measure(workspace: &Workspace, options: &RunOptions, notify: Notif
         }
         let rows = engine.text("SELECT count(*) FROM d4_0")?.trim().parse().unwrap_or(0);
         let expected = same_answers(&engine, &queries)?;
-        let hot: Result<Vec<f64>> = queries.iter().map(|sql| engine.median_ms(sql, REPEAT)).collect();
+        let hot: Result<Vec<f64>> = queries.iter().map(|sql| Ok(engine.median_ms(sql, REPEAT)?)).collect();
         (bytes, rows, expected, hot?)
     };
     notify(&format!("timing Q7 cold, {expected}"));
@@ -86,7 +86,7 @@ pub(super) fn measure(workspace: &Workspace, options: &RunOptions, notify: Notif
 }
 
 fn same_answers(engine: &Engine, queries: &[String]) -> Result<Answer> {
-    let answers: Vec<Answer> = queries.iter().map(|sql| engine.answer(sql)).collect::<Result<_>>()?;
+    let answers: Vec<Answer> = queries.iter().map(|sql| Ok(engine.answer(sql)?)).collect::<Result<_>>()?;
     match answers.iter().find(|answer| **answer != answers[0]) {
         Some(other) => Err(LabError::Answers(format!("Q7 gives rows {} and {other}", answers[0]))),
         None => Ok(answers[0]),
