@@ -11,6 +11,7 @@ impl Random {
         Self { state: seed }
     }
 
+    #[expect(clippy::should_implement_trait, reason = "a stream of numbers without an end is no iterator here")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.state;

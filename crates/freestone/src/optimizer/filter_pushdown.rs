@@ -78,7 +78,7 @@ impl PhysicalOptimizerRule for FilterPushdown {
 
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
         let pass = Pass { phase: self.phase, config };
-        Ok(pass.into_node(&plan, &[])?.updated_node.unwrap_or(plan))
+        Ok(pass.pass_into_node(&plan, &[])?.updated_node.unwrap_or(plan))
     }
 
     fn schema_check(&self) -> bool {
@@ -94,17 +94,17 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Pushes filters on a node's output, and those of the node, as far as they go.
-    fn into_node(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
+    fn pass_into_node(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
         match node.downcast_ref::<FilterExec>() {
             Some(filter) if self.phase == FilterPushdownPhase::Pre && !filters.is_empty() => {
-                self.into_filter(node, filter, filters)
+                self.pass_into_filter(node, filter, filters)
             }
-            _ => self.into_children(node, filters),
+            _ => self.pass_into_children(node, filters),
         }
     }
 
     /// A filter takes those of its parent as its own: what its input does not take, it tests.
-    fn into_filter(
+    fn pass_into_filter(
         &self,
         node: &Plan,
         filter: &FilterExec,
@@ -119,13 +119,13 @@ impl Pass<'_> {
             1 => node.clone(),
             _ => Arc::new(FilterExecBuilder::from(filter).with_predicate(conjunction(all)).build()?),
         };
-        let done = self.into_children(&merged, &[])?;
+        let done = self.pass_into_children(&merged, &[])?;
         let results = taken.iter().map(|taken| if taken.is_some() { PushedDown::Yes } else { PushedDown::No });
         Ok(FilterPushdownPropagation::with_parent_pushdown_result(results.collect())
             .with_updated_node(done.updated_node.unwrap_or(merged)))
     }
 
-    fn into_children(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
+    fn pass_into_children(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
         let children = node.children();
         let own = node.gather_filters_for_pushdown(self.phase, vec![], self.config)?.self_filters();
         if own.len() != children.len() {
@@ -140,7 +140,7 @@ impl Pass<'_> {
             let mut own: Vec<Option<Filter>> = own.into_iter().map(Some).collect();
             let all = own.clone();
             own.iter_mut().filter(|f| f.as_ref().is_some_and(is_volatile)).for_each(|f| *f = None);
-            let (child, own_results, results) = self.into_child(children[at], &own, &passed)?;
+            let (child, own_results, results) = self.pass_into_child(children[at], &own, &passed)?;
             let wrap = |(result, filter): (PushedDown, Option<Filter>)| Some(result.wrap_expression(filter?));
             of_node.push(own_results.into_iter().zip(all).filter_map(wrap).collect::<Vec<PushedDownPredicate>>());
             of_parent.iter_mut().zip(results).for_each(|(all, result)| all.push(result));
@@ -171,14 +171,14 @@ impl Pass<'_> {
     }
 
     /// Pushes filters of a node and of its parent into an input; what is `None` does not go there.
-    fn into_child(
+    fn pass_into_child(
         &self,
         child: &Plan,
         own: &[Option<Filter>],
         passed: &[Option<Filter>],
     ) -> Result<(Plan, Vec<PushedDown>, Vec<PushedDown>)> {
         let given: Vec<Filter> = own.iter().chain(passed).flatten().cloned().collect();
-        let done = self.into_node(child, &given)?;
+        let done = self.pass_into_node(child, &given)?;
         if done.filters.len() != given.len() {
             return internal_err!("{} answered {} of {} filters", child.name(), done.filters.len(), given.len());
         }
