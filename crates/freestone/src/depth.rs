@@ -17,7 +17,10 @@ use datafusion::sql::sqlparser::ast::{
 use crate::error::{Error, ErrorKind, Result};
 
 /// Expressions, subqueries and set operations within each other; DuckDB's limit for expressions is the same.
-pub(crate) const LEVELS_MAX: usize = 1000;
+const LEVELS_MAX: usize = 1000;
+
+/// What the parser itself allows within each other.
+const NESTED_MAX: usize = 50;
 
 /// Statements with more tokens than this get a stack of their own.
 const TOKENS_MAX: usize = 120;
@@ -99,7 +102,10 @@ pub(crate) fn bound<T: VisitMut + Visit>(statement: &mut T) -> Result<()> {
 }
 
 pub(crate) fn too_deep() -> Error {
-    let message = format!("the statement is too complex: it nests deeper than {LEVELS_MAX} levels");
+    let message = format!(
+        "the statement is too complex: it nests too deeply (at most {LEVELS_MAX} levels of operators, and {NESTED_MAX} of \
+         parentheses, functions and subqueries)"
+    );
     let hint = "write long chains of values as x IN (…), or as rows of a table that is joined";
     Error::new(ErrorKind::Resource, message).with_hint(hint)
 }

@@ -361,7 +361,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
             _ => read.push(token),
         }
     }
-    Parser::new(&DIALECT).with_recursion_limit(depth::LEVELS_MAX).with_tokens_with_locations(read)
+    Parser::new(&DIALECT).with_tokens_with_locations(read)
 }
 
 fn advise(mut cursor: Cursor) -> Result<Command> {

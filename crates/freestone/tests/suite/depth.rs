@@ -50,14 +50,14 @@ fn lists_are_answered() {
 
 #[test]
 fn deep_expressions_are_answered_or_refused_with_the_limit() {
-    for (count, expected) in [(150, Ok(3)), (3_000, Err("1000 levels"))] {
+    for (count, expected) in [(150, Ok(3)), (3_000, Err("nests too deeply"))] {
         check(format!("SELECT {} FROM t", joined(count, " + ", |_| "a".into())), expected);
         check(format!("SELECT {} FROM t", joined(count, " || ", |_| "s".into())), expected);
     }
-    check(format!("SELECT {}a{} FROM t", "-(".repeat(100), ")".repeat(100)), Ok(3));
+    check(format!("SELECT {}a{} FROM t", "-(".repeat(12), ")".repeat(12)), Ok(3));
     for (open, close) in [("(", ")"), ("NOT (", ")"), ("abs(", ")"), ("CASE WHEN ", " THEN 1 END")] {
-        check(format!("SELECT {}a{} FROM t", open.repeat(3_000), close.repeat(3_000)), Err("1000 levels"));
+        check(format!("SELECT {}a{} FROM t", open.repeat(3_000), close.repeat(3_000)), Err("nests too deeply"));
     }
-    check(format!("SELECT 1 {}", joined(2_000, " ", |_| "UNION ALL SELECT 1".into())), Err("1000 levels"));
-    check(format!("{}SELECT 1{}", "SELECT * FROM (".repeat(3_000), ")".repeat(3_000)), Err("1000 levels"));
+    check(format!("SELECT 1 {}", joined(2_000, " ", |_| "UNION ALL SELECT 1".into())), Err("nests too deeply"));
+    check(format!("{}SELECT 1{}", "SELECT * FROM (".repeat(3_000), ")".repeat(3_000)), Err("nests too deeply"));
 }
