@@ -2,6 +2,8 @@
 
 mod guards;
 mod in_lists;
+mod intervals;
 
 pub(crate) use guards::{GuardedScans, Guards};
 pub(crate) use in_lists::InLists;
+pub(crate) use intervals::Intervals;
