@@ -36,6 +36,8 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 13] = [
 #[test]
 fn dependencies_point_one_way() {
     let mut found: Vec<String> = folders(&root().join("crates"));
+    // Generated, and without code: it only unifies the features of what the others depend on.
+    found.retain(|name| name != "workspace-hack");
     found.sort();
     let mut known: Vec<_> = MAY_DEPEND_ON.iter().map(|(name, _)| (*name).to_owned()).collect();
     known.sort();
