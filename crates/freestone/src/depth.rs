@@ -13,14 +13,20 @@ use std::task::{Context, Poll};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Expressions, subqueries and set operations within each other; DuckDB's limit for expressions is the same.
 const LEVELS_MAX: usize = 1000;
 
-/// What the parser itself allows within each other.
-const NESTED_MAX: usize = 50;
+/// Parentheses, CASEs and signs or NOTs before them, within each other.
+const NESTED_MAX: usize = 100;
+
+/// The parser's own limit, which what [`check_nesting`] lets through does not reach: where the parser does, it takes the
+/// statement for one of another form, and tries all of them again at every level.
+pub(crate) const PARSER_LEVELS_MAX: usize = 8 * NESTED_MAX;
 
 /// Statements with more tokens than this get a stack of their own.
 const TOKENS_MAX: usize = 120;
@@ -86,6 +92,38 @@ impl<T> Drop for OnStack<'_, T> {
         let future = self.future.take();
         with_stack(self.tokens, || drop(future));
     }
+}
+
+/// Refuses tokens that nest too deeply, before they are parsed.
+///
+/// # Errors
+/// Of kind [`ErrorKind::Resource`] (SQLSTATE 54001), with the limit.
+pub(crate) fn check_nesting(tokens: &[TokenWithSpan]) -> Result<()> {
+    // The levels that each open parenthesis or CASE adds: itself, and the signs and NOTs before it.
+    let mut open: Vec<usize> = vec![];
+    let (mut levels, mut prefixes) = (0, 0);
+    for token in tokens {
+        let before = std::mem::take(&mut prefixes);
+        let keyword = match &token.token {
+            Token::Word(word) => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        match (&token.token, keyword) {
+            (Token::LParen | Token::LBracket | Token::LBrace, _) | (_, Keyword::CASE) => {
+                open.push(before + 1);
+                levels += before + 1;
+            }
+            (Token::RParen | Token::RBracket | Token::RBrace, _) | (_, Keyword::END) => {
+                levels -= open.pop().unwrap_or(0);
+            }
+            (Token::Minus | Token::Plus | Token::Tilde, _) | (_, Keyword::NOT) => prefixes = before + 1,
+            _ => {}
+        }
+        if levels + prefixes > NESTED_MAX {
+            return Err(too_deep());
+        }
+    }
+    Ok(())
 }
 
 /// Balances the chains of a statement, and refuses what is nested too deeply.

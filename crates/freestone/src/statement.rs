@@ -336,19 +336,29 @@ pub(crate) fn without_literals(sql: &str) -> String {
 /// Parses one query, for views.
 pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
-    let mut query = depth::with_stack(tokens.len(), || parser(&tokens).parse_query())?;
-    depth::with_stack(tokens.len(), || depth::bound(&mut *query))?;
-    like_escape::rewrite(&mut query);
-    sql_forms::rewrite(&mut query);
-    using::check(&query)?;
-    names::rename_shadowing(&mut query);
-    names::apart_in_lists(&mut query);
-    Ok(query)
+    depth::with_stack(tokens.len(), || {
+        let mut query = parser(&tokens)?.parse_query()?;
+        put_in_our_form(&mut *query)?;
+        Ok(query)
+    })
+}
+
+/// What every query and statement goes through once it is parsed: its depth is bounded, and forms that DataFusion reads
+/// otherwise, or not at all, are written in its words.
+fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
+    depth::bound(sql)?;
+    like_escape::rewrite(sql);
+    sql_forms::rewrite(sql);
+    using::check(sql)?;
+    names::rename_shadowing(sql);
+    names::apart_in_lists(sql);
+    Ok(())
 }
 
 /// A parser of tokens in which `FROM t` alone is a query, and `1e300` a DOUBLE, as SQL has it: DataFusion would make a
 /// decimal of it, whose scale has an end.
-fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
+fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
+    depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
     for token in from_first::completed(tokens) {
         match &token.token {
@@ -361,7 +371,7 @@ fn parser(tokens: &[TokenWithSpan]) -> Parser<'static> {
             _ => read.push(token),
         }
     }
-    Parser::new(&DIALECT).with_tokens_with_locations(read)
+    Ok(Parser::new(&DIALECT).with_recursion_limit(depth::PARSER_LEVELS_MAX).with_tokens_with_locations(read))
 }
 
 fn advise(mut cursor: Cursor) -> Result<Command> {
@@ -573,14 +583,9 @@ impl<'a> Cursor<'a> {
 
     /// The whole rest as SQL of the parser's own.
     fn sql(&self) -> Result<ast::Statement> {
-        let mut parser = parser(self.tokens);
+        let mut parser = parser(self.tokens)?;
         let mut statement = parser.parse_statement()?;
-        depth::bound(&mut statement)?;
-        like_escape::rewrite(&mut statement);
-        sql_forms::rewrite(&mut statement);
-        using::check(&statement)?;
-        names::rename_shadowing(&mut statement);
-        names::apart_in_lists(&mut statement);
+        put_in_our_form(&mut statement)?;
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
@@ -597,14 +602,9 @@ impl<'a> Cursor<'a> {
                 _ => {}
             }
             if depth == 0 {
-                let mut parser = parser(&self.tokens[1..i]);
+                let mut parser = parser(&self.tokens[1..i])?;
                 let mut query = parser.parse_query()?;
-                depth::bound(&mut *query)?;
-                like_escape::rewrite(&mut query);
-                sql_forms::rewrite(&mut query);
-                using::check(&query)?;
-                names::rename_shadowing(&mut query);
-                names::apart_in_lists(&mut query);
+                put_in_our_form(&mut *query)?;
                 if parser.peek_token().token != Token::EOF {
                     return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));
                 }

@@ -54,7 +54,9 @@ fn deep_expressions_are_answered_or_refused_with_the_limit() {
         check(format!("SELECT {} FROM t", joined(count, " + ", |_| "a".into())), expected);
         check(format!("SELECT {} FROM t", joined(count, " || ", |_| "s".into())), expected);
     }
-    check(format!("SELECT {}a{} FROM t", "-(".repeat(12), ")".repeat(12)), Ok(3));
+    check(format!("SELECT {}a{} FROM t", "-(".repeat(40), ")".repeat(40)), Ok(3));
+    check(format!("SELECT {}a = 1{} FROM t", "NOT (".repeat(40), ")".repeat(40)), Ok(3));
+    check(format!("SELECT {}a FROM t", "- ".repeat(3_000)), Err("nests too deeply"));
     for (open, close) in [("(", ")"), ("NOT (", ")"), ("abs(", ")"), ("CASE WHEN ", " THEN 1 END")] {
         check(format!("SELECT {}a{} FROM t", open.repeat(3_000), close.repeat(3_000)), Err("nests too deeply"));
     }
