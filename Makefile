@@ -15,7 +15,7 @@ TEST = cargo test --release --config .config/test.toml --no-fail-fast
 # Tests of the Python package have an environment of their own, outside the tree as well.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
-.PHONY: help build lab demo test test-rust check-fast lint format-check clippy python-check test-python conformance bench \
+.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check test-python conformance bench \
 	fuzz tools clean
 
 help:
@@ -50,8 +50,12 @@ test-rust:
 check-fast:
 	$(TEST) -p freestone
 
-# What is tested is what `pip install .` installs. Compiled is what `build` has not: the package's own crate.
-test-python: build
+# The ADBC driver as a shared library, for other languages.
+driver:
+	cargo build --release -p freestone-adbc
+
+# What is tested is what `pip install .` installs. Compiled is what `build` and `driver` have not: the package's own crate.
+test-python: build driver
 	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
 	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
 	PATH='$(PYTHON_VENV)/bin':"$$PATH" '$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check --no-build-isolation \

@@ -1,9 +1,11 @@
 //! Decimals beside reals become reals. DataFusion makes decimals of the reals, `DECIMAL(30, 15)`: reals of 1e15 and more are an error
 //! there, those below 1e-15 are zero, and a column of reals is converted row by row where it can be compared as it is stored.
+//! Times of day of different units are compared in the finest of them, which holds all of the others: DataFusion knows no common
+//! type of theirs.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -49,7 +51,11 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn in_expression(mut expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = false;
     for operands in of_one_type(&mut expression) {
-        changed |= as_reals(operands, schema);
+        let types: Vec<_> = operands.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
+        changed |= match finest_time(&types) {
+            Some(finest) => as_times(operands, &types, &finest),
+            None => as_reals(operands, types),
+        };
     }
     if changed { Transformed::yes(expression) } else { Transformed::no(expression) }
 }
@@ -76,8 +82,35 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-fn as_reals(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let types: Vec<_> = operands.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
+/// The type with the finest unit, where there are times of day of different units.
+fn finest_time(types: &[DataType]) -> Option<DataType> {
+    let unit = |kind: &DataType| match kind {
+        DataType::Time32(unit) | DataType::Time64(unit) => Some(*unit),
+        _ => None,
+    };
+    let rank = |unit: TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 1,
+        TimeUnit::Microsecond => 2,
+        TimeUnit::Nanosecond => 3,
+    };
+    let mut times = types.iter().filter(|kind| unit(kind).is_some());
+    let first = times.next()?;
+    let differ = times.clone().any(|kind| kind != first);
+    let finest = times.chain([first]).max_by_key(|kind| unit(kind).map(rank))?;
+    differ.then(|| finest.clone())
+}
+
+fn as_times(operands: Vec<&mut Expr>, types: &[DataType], finest: &DataType) -> bool {
+    for (operand, kind) in operands.into_iter().zip(types) {
+        if matches!(kind, DataType::Time32(_) | DataType::Time64(_)) && kind != finest {
+            *operand = Expr::Cast(Cast::new(Box::new(std::mem::take(operand)), finest.clone()));
+        }
+    }
+    true
+}
+
+fn as_reals(operands: Vec<&mut Expr>, types: Vec<DataType>) -> bool {
     let Some(real) = [DataType::Float64, DataType::Float32].into_iter().find(|real| types.contains(real)) else {
         return false;
     };
