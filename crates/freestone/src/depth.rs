@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::visitor;
 
 /// Expressions, subqueries and set operations within each other; DuckDB's limit for expressions is the same.
 const LEVELS_MAX: usize = 1000;
@@ -131,9 +132,9 @@ pub(crate) fn check_nesting(tokens: &[TokenWithSpan]) -> Result<()> {
 /// # Errors
 /// Of kind [`ErrorKind::Resource`] (SQLSTATE 54001), with the limit.
 pub(crate) fn bound<T: VisitMut + Visit>(statement: &mut T) -> Result<()> {
-    let _ = VisitMut::visit(statement, &mut Balance);
+    let _ = visitor::visit_mut(statement, &mut Balance);
     let mut depth = Depth::default();
-    match Visit::visit(statement, &mut depth) {
+    match visitor::visit(statement, &mut depth) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(too_deep()),
     }

@@ -56,6 +56,8 @@ mod statement;
 mod stoppable;
 mod stored;
 mod using;
+#[doc(hidden)]
+pub mod visitor;
 mod workload;
 
 pub use access::{Access, Extension};

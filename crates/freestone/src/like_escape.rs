@@ -1,15 +1,15 @@
 //! `LIKE … ESCAPE '/'`: any one character may escape, as in SQL; DataFusion knows the backslash alone. So the pattern is put
 //! in its words before it is planned.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{self, Expr, Value, ValueWithSpan};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use crate::visitor;
+
 /// Puts the patterns of all LIKEs into ones that backslashes escape.
 pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
-    let _ = ast::visit_expressions_mut(sql, |expr| {
+    visitor::expressions_mut(sql, &mut |expr| {
         if let Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } = expr
             && let Some(escape) = escape_char.as_ref().and_then(text)
             && let Some(with_backslashes) = with_backslashes(pattern, escape)
@@ -17,7 +17,6 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
             **pattern = with_backslashes;
             *escape_char = None;
         }
-        ControlFlow::<()>::Continue(())
     });
 }
 

@@ -1,10 +1,9 @@
 //! One INSERT for many sets of parameters: `INSERT … VALUES (…)` as an INSERT of the rows of a table, one for each set.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast;
 
 use crate::statement::{Command, Statement, parse_query, parse_script, quote};
+use crate::visitor;
 
 impl Statement {
     /// The statement that does at once, in one commit, what this one does for each row of a table whose columns are named
@@ -29,13 +28,12 @@ impl Statement {
 
 /// Puts columns in the place of parameters.
 fn name_columns(expression: &mut ast::Expr) {
-    let _ = ast::visit_expressions_mut(expression, |part| {
+    visitor::expressions_mut(expression, &mut |part| {
         if let ast::Expr::Value(value) = part
             && let ast::Value::Placeholder(name) = &value.value
         {
             *part = ast::Expr::Identifier(ast::Ident::with_quote('"', name.trim_start_matches('$')));
         }
-        ControlFlow::<()>::Continue(())
     });
 }
 

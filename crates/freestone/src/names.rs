@@ -11,9 +11,11 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Ident, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
-    TableAlias, TableFactor, VisitMut, VisitorMut, visit_expressions_mut,
+    TableAlias, TableFactor, VisitMut, VisitorMut,
 };
 use futures::StreamExt;
+
+use crate::visitor;
 
 /// Begins what tells names apart. What follows is the column's place in the SELECT, and behind a further mark that of the
 /// column whose name it has; what stands before the mark is the name where that place is not known.
@@ -22,12 +24,11 @@ const MARK: char = '\u{1}';
 /// The expression without its casts.
 fn without_casts(expr: &Expr) -> Expr {
     let mut bare = expr.clone();
-    let _ = visit_expressions_mut(&mut bare, |expr| {
+    visitor::expressions_mut(&mut bare, &mut |expr| {
         while let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, .. } = expr {
             let inner = (**inner).clone();
             *expr = inner;
         }
-        ControlFlow::<()>::Continue(())
     });
     bare
 }
@@ -54,12 +55,12 @@ pub(crate) fn apart_in_lists(sql: &mut impl VisitMut) {
             ControlFlow::Continue(())
         }
     }
-    let _ = sql.visit(&mut Lists);
+    let _ = visitor::visit_mut(sql, &mut Lists);
 }
 
 /// Gives every WITH a name that no WITH around it has: DataFusion takes each name once, SQL the innermost.
 pub(crate) fn rename_shadowing(sql: &mut impl VisitMut) {
-    let _ = sql.visit(&mut Shadowing::default());
+    let _ = visitor::visit_mut(sql, &mut Shadowing::default());
 }
 
 #[derive(Default)]
@@ -103,14 +104,14 @@ fn rename(query: &mut Query, at: usize, from: &str, to: Ident) {
         // A definition sees itself only where it is recursive.
         let first = if with.recursive { at } else { at + 1 };
         for cte in with.cte_tables.iter_mut().skip(first) {
-            let _ = cte.query.visit(&mut renaming);
+            let _ = visitor::visit_mut(&mut cte.query, &mut renaming);
         }
         if let Some(cte) = with.cte_tables.get_mut(at) {
             cte.alias.name = to;
         }
     }
-    let _ = query.body.visit(&mut renaming);
-    let _ = query.order_by.visit(&mut renaming);
+    let _ = visitor::visit_mut(&mut query.body, &mut renaming);
+    let _ = visitor::visit_mut(&mut query.order_by, &mut renaming);
 }
 
 struct Renaming<'a> {

@@ -1,44 +1,41 @@
 //! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `mod(a, b)`, `SIMILAR
 //! TO`, whose pattern is SQL's and covers the whole text, and the plural names of `date_trunc`.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
 };
 
+use crate::visitor;
+
 /// Rewrites all such forms.
 pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
-    let _ = ast::visit_expressions_mut(sql, |expr| {
-        match expr {
-            Expr::SimilarTo { pattern, escape_char, .. } => {
-                let escape = match escape_char.as_ref().map(|value| &value.value) {
-                    None => Some('\\'),
-                    Some(Value::SingleQuotedString(text)) => text.chars().next(),
-                    Some(_) => return ControlFlow::<()>::Continue(()),
-                };
-                if let Expr::Value(value) = pattern.as_mut()
-                    && let Value::SingleQuotedString(text) = &mut value.value
-                {
-                    *text = similar_as_regex(text, escape);
-                    *escape_char = None;
+    visitor::expressions_mut(sql, &mut |expr| match expr {
+        Expr::SimilarTo { pattern, escape_char, .. } => {
+            let escape = match escape_char.as_ref().map(|value| &value.value) {
+                None => Some('\\'),
+                Some(Value::SingleQuotedString(text)) => text.chars().next(),
+                Some(_) => return,
+            };
+            if let Expr::Value(value) = pattern.as_mut()
+                && let Value::SingleQuotedString(text) = &mut value.value
+            {
+                *text = similar_as_regex(text, escape);
+                *escape_char = None;
+            }
+        }
+        Expr::Function(call) => match call.name.to_string().to_ascii_lowercase().as_str() {
+            "mod" => {
+                if let Some([a, b]) = arguments(call) {
+                    let operand = |e: Expr| Box::new(Expr::Nested(Box::new(e)));
+                    let (left, right) = (operand(a), operand(b));
+                    let remainder = Expr::BinaryOp { left, op: BinaryOperator::Modulo, right };
+                    *expr = Expr::Nested(Box::new(remainder));
                 }
             }
-            Expr::Function(call) => match call.name.to_string().to_ascii_lowercase().as_str() {
-                "mod" => {
-                    if let Some([a, b]) = arguments(call) {
-                        let operand = |e: Expr| Box::new(Expr::Nested(Box::new(e)));
-                        let (left, right) = (operand(a), operand(b));
-                        let remainder = Expr::BinaryOp { left, op: BinaryOperator::Modulo, right };
-                        *expr = Expr::Nested(Box::new(remainder));
-                    }
-                }
-                "date_trunc" => singular_part(call),
-                _ => {}
-            },
+            "date_trunc" => singular_part(call),
             _ => {}
-        }
-        ControlFlow::<()>::Continue(())
+        },
+        _ => {}
     });
 }
 

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
 use crate::names::folded;
+use crate::visitor;
 
 /// Refuses `a JOIN b` without ON or USING: CROSS JOIN is how all pairs are asked for.
 pub(crate) fn check(sql: &impl ast::Visit) -> Result<()> {
@@ -29,7 +30,7 @@ pub(crate) fn check(sql: &impl ast::Visit) -> Result<()> {
             }
         }
     }
-    match sql.visit(&mut Conditions) {
+    match visitor::visit(sql, &mut Conditions) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(Error::syntax("syntax error: a JOIN has no condition")
             .with_hint("write ON or USING behind it, or CROSS JOIN for all pairs of rows")),
@@ -76,8 +77,8 @@ type Columns<'a> = dyn Fn(&ObjectName) -> Option<Vec<String>> + 'a;
 pub(crate) fn rewrite(sql: &mut impl VisitMut, columns: &Columns) {
     // A WITH hides a table of its name, whose columns then say nothing.
     let mut ctes = Ctes::default();
-    let _ = sql.visit(&mut ctes);
-    let _ = sql.visit(&mut Rewriter { columns, ctes: ctes.0 });
+    let _ = visitor::visit_mut(sql, &mut ctes);
+    let _ = visitor::visit_mut(sql, &mut Rewriter { columns, ctes: ctes.0 });
 }
 
 /// The names of all WITHs.
@@ -399,5 +400,5 @@ fn replace(sql: &mut impl VisitMut, merged: &[&Merged]) {
             ControlFlow::Continue(())
         }
     }
-    let _ = sql.visit(&mut Replacer { merged, depth: 0 });
+    let _ = visitor::visit_mut(sql, &mut Replacer { merged, depth: 0 });
 }

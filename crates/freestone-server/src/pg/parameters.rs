@@ -1,12 +1,11 @@
 //! Values of parameters, from PostgreSQL's text and binary forms.
 
-use std::ops::ControlFlow;
-
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
+use datafusion::sql::sqlparser::ast::{Expr, Value};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use freestone::visitor;
 
 use super::array;
 use super::error::PgError;
@@ -57,7 +56,7 @@ pub fn with_lists(sql: &str, mut declared: Vec<u32>) -> Vec<u32> {
         return declared;
     }
     let Ok(statements) = Parser::parse_sql(&GenericDialect {}, sql) else { return declared };
-    let _ = visit_expressions(&statements, |expr| {
+    let mut resize = |expr: &Expr| {
         if let Expr::AnyOp { right, .. } = expr
             && let Some(number @ 1..=PARAMETERS_MAX) = placeholder(right)
         {
@@ -66,8 +65,10 @@ pub fn with_lists(sql: &str, mut declared: Vec<u32>) -> Vec<u32> {
                 declared[number - 1] = types::TEXT.array;
             }
         }
-        ControlFlow::<()>::Continue(())
-    });
+    };
+    for statement in &statements {
+        visitor::statement_expressions(statement, &mut resize);
+    }
     declared
 }
 

@@ -6,10 +6,12 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, DataType, Expr, FunctionArguments, Ident, Join, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor,
-    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
+    TableWithJoins, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+
+use freestone::visitor;
 
 use super::AGAIN;
 
@@ -22,7 +24,7 @@ pub fn rewrite(sql: &str) -> Option<String> {
     }
     let mut statements = Parser::parse_sql(&DIALECT, sql).ok()?;
     let [statement @ Statement::Query(_)] = statements.as_mut_slice() else { return None };
-    let _ = statement.visit(&mut Rewriter);
+    let _ = visitor::visit_statement_mut(statement, &mut Rewriter);
     Some(statement.to_string())
 }
 
@@ -100,8 +102,13 @@ fn gives_nothing(select: &Select) -> bool {
         _ => false,
     };
     let mut aggregates = Aggregates::default();
-    // The visit breaks off at the first.
-    let has_aggregates = select.projection.iter().any(|item| item.visit(&mut aggregates).is_break());
+    // The visit ends at the first one.
+    let has_aggregates = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            visitor::visit_expression(expr, &mut aggregates).is_break()
+        }
+        _ => false,
+    });
     schema_is_ours && super::without_rows::is_empty(&last(name)) && joins.iter().all(keeps) && !has_aggregates
 }
 

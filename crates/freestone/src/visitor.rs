@@ -1,0 +1,87 @@
+//! Visits of parsed SQL by visitors behind `dyn`. The parser's visits are generic over the visitor, and each visitor would
+//! compile its own copy of the visits of every kind of node: 600 functions, 200 KB. All visits of the engine and the server go
+//! through here, so that there are two copies, one that changes the nodes and one that does not.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
+};
+
+struct Erased<'a>(&'a mut dyn Visitor<Break = ()>);
+
+struct ErasedMut<'a>(&'a mut dyn VisitorMut<Break = ()>);
+
+macro_rules! forward {
+    ($($name:ident: $node:ty),+ $(,)?) => {
+        impl Visitor for Erased<'_> {
+            type Break = ();
+            $(fn $name(&mut self, node: &$node) -> ControlFlow<()> {
+                self.0.$name(node)
+            })+
+        }
+
+        impl VisitorMut for ErasedMut<'_> {
+            type Break = ();
+            $(fn $name(&mut self, node: &mut $node) -> ControlFlow<()> {
+                self.0.$name(node)
+            })+
+        }
+    };
+}
+
+forward! {
+    pre_visit_query: Query, post_visit_query: Query,
+    pre_visit_select: Select, post_visit_select: Select,
+    pre_visit_relation: ObjectName, post_visit_relation: ObjectName,
+    pre_visit_table_factor: TableFactor, post_visit_table_factor: TableFactor,
+    pre_visit_expr: Expr, post_visit_expr: Expr,
+    pre_visit_statement: Statement, post_visit_statement: Statement,
+    pre_visit_value: ValueWithSpan, post_visit_value: ValueWithSpan,
+}
+
+/// Visits a part of a statement.
+pub(crate) fn visit(node: &impl Visit, visitor: &mut dyn Visitor<Break = ()>) -> ControlFlow<()> {
+    node.visit(&mut Erased(visitor))
+}
+
+/// Visits a part of a statement, and lets the visitor change it.
+pub(crate) fn visit_mut(node: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()> {
+    node.visit(&mut ErasedMut(visitor))
+}
+
+/// Calls a function with every expression of a part of a statement, each after those that it consists of.
+pub(crate) fn expressions_mut(node: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
+    struct Expressions<'a>(&'a mut dyn FnMut(&mut Expr));
+    impl VisitorMut for Expressions<'_> {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            (self.0)(expr);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = visit_mut(node, &mut Expressions(change));
+}
+
+/// Calls a function with every expression of a statement, each before those that it consists of. For the server.
+pub fn statement_expressions(statement: &Statement, each: &mut dyn FnMut(&Expr)) {
+    struct Expressions<'a>(&'a mut dyn FnMut(&Expr));
+    impl Visitor for Expressions<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            (self.0)(expr);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = visit(statement, &mut Expressions(each));
+}
+
+/// [`visit`] of an expression, for the server.
+pub fn visit_expression(expression: &Expr, visitor: &mut dyn Visitor<Break = ()>) -> ControlFlow<()> {
+    visit(expression, visitor)
+}
+
+/// [`visit_mut`] of a statement, for the server.
+pub fn visit_statement_mut(statement: &mut Statement, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()> {
+    visit_mut(statement, visitor)
+}
