@@ -17,24 +17,24 @@ use crate::simd::dispatch;
 
 /// Values in a vector.
 pub(crate) const VECTOR: usize = 1024;
-/// Bytes of one word row: one word of every lane.
+/// Bytes of one word row, which is one word of every lane.
 const WORD_ROW: usize = 128;
 
-/// The unsigned type in which codes of some range of widths are packed and compared.
+/// The unsigned type in which codes of a range of widths are packed and compared.
 pub(crate) trait Word: Copy + Default + Ord + 'static {
     const BITS: u32;
     const LANES: usize = WORD_ROW * 8 / Self::BITS as usize;
     /// The largest value.
     const MAX: Self;
     fn to_u64(self) -> u64;
-    /// Keeps the low bits.
+    /// The low bits of `value`.
     fn from_u64(value: u64) -> Self;
     fn wrapping_sub(self, other: Self) -> Self;
-    /// Fields that lie within one word row.
+    /// Extracts fields that lie within one word row.
     fn row_within(word: &[u8; WORD_ROW], shift: u32, mask: Self, out: &mut [Self]);
-    /// Fields that begin in `word` and end in `next`.
+    /// Extracts fields that begin in `word` and end in `next`.
     fn row_across(word: &[u8; WORD_ROW], next: &[u8; WORD_ROW], shift: u32, mask: Self, out: &mut [Self]);
-    /// Adds one row of fields at bit `shift` of `word`, the rest to the low bits of `next`.
+    /// Adds one row of fields at bit `shift` of `word`, and their remaining bits to the low bits of `next`.
     fn put_row(codes: &[Self], shift: u32, word: &mut [u8], next: Option<&mut [u8]>);
 }
 
@@ -92,7 +92,7 @@ word!(u16);
 word!(u32);
 word!(u64);
 
-/// Runs `$body` with `$word` standing for the word type of codes of `$width` bits.
+/// Runs `$body` with `$word` as the word type of codes of `$width` bits.
 macro_rules! by_width {
     ($width:expr, $word:ident => $body:expr) => {
         match $width {
@@ -157,7 +157,10 @@ pub(crate) struct Packed<'a> {
 }
 
 impl<'a> Packed<'a> {
-    /// Takes the sequence of `rows` codes of `width` bits from the front of `bytes`.
+    /// Parses `rows` codes of `width` bits from the front of `bytes`, and returns them with the remaining bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` if the width is above 64 or the bytes are too few.
     pub fn parse(bytes: &'a [u8], width: u32, rows: usize) -> Result<(Self, &'a [u8]), CodecError> {
         if width > 64 {
             return Err(CodecError::corrupt(format!("bit width {width}")));
@@ -175,7 +178,7 @@ impl<'a> Packed<'a> {
         (self.rows - v * VECTOR).min(VECTOR)
     }
 
-    /// Unpacks vector `v`, and returns how many values it has; `T` must be the word type of the width.
+    /// Unpacks vector `v` and returns its number of values. `T` must be the word type of the width.
     #[inline]
     pub fn vector<T: Word>(&self, v: usize, out: &mut [T; VECTOR]) -> usize {
         let n = self.vector_rows(v);
@@ -191,7 +194,7 @@ impl<'a> Packed<'a> {
 }
 
 dispatch! {
-    /// Unpacks the first `n` values of a vector; what lies behind them in `out` is arbitrary.
+    /// Unpacks the first `n` values of a vector. The rest of `out` is arbitrary afterwards.
     pub(crate) fn unpack<T: Word>(packed: &[u8], width: u32, n: usize, out: &mut [T; VECTOR]) = unpack_kernel
 }
 
@@ -235,11 +238,11 @@ fn unpack_single(packed: &[u8], width: u32, i: usize) -> u64 {
     })
 }
 
-/// An integer that can be packed as its distance from a reference.
+/// An integer that is packed as its difference from a reference.
 pub(crate) trait Number: Copy + Default + Ord + std::hash::Hash + 'static {
     /// Bytes of a value on disk.
     const BYTES: usize;
-    /// `self - reference`, which the caller knows to fit.
+    /// `self - reference`. The caller guarantees that it fits.
     fn offset(self, reference: Self) -> u64;
     /// `max - min`, if it fits 64 bits.
     fn span(min: Self, max: Self) -> Option<u64>;
@@ -275,7 +278,7 @@ impl Number for i128 {
 }
 
 dispatch! {
-    /// Least and greatest of a slice that is not empty.
+    /// The minimum and maximum of a slice that is not empty.
     pub(crate) fn min_max<N: Number>(values: &[N]) -> (N, N) = min_max_kernel
 }
 
@@ -289,7 +292,7 @@ fn min_max_kernel<N: Number>(values: &[N]) -> (N, N) {
     (min, max)
 }
 
-/// Appends `values - reference` in codes of `width` bits.
+/// Appends `values - reference` as codes of `width` bits.
 pub(crate) fn pack<N: Number>(values: &[N], reference: N, width: u32, out: &mut Vec<u8>) {
     if width == 0 {
         return;
@@ -373,7 +376,7 @@ mod tests {
         }
     }
 
-    /// `fit` grows a chunk row by row: neither a row nor a bit may make it smaller.
+    /// `fit` grows a chunk row by row, so neither another row nor another bit may make it smaller.
     #[test]
     fn size_is_monotone() {
         for width in 0..64 {

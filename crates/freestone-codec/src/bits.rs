@@ -1,12 +1,12 @@
 //! Bit fields that are not aligned to bytes: least significant bit first, little-endian.
 
-/// Bits needed for values `0..=max`.
+/// The number of bits that `0..=max` needs.
 #[inline]
 pub fn width(max: u64) -> u32 {
     64 - max.leading_zeros()
 }
 
-/// Appends bit fields to a byte vector.
+/// A byte vector to which bit fields are appended.
 #[derive(Debug, Default)]
 pub struct BitWriter {
     bytes: Vec<u8>,
@@ -16,11 +16,12 @@ pub struct BitWriter {
 }
 
 impl BitWriter {
+    /// An empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bits written so far.
+    /// The number of bits written so far.
     pub fn bits(&self) -> usize {
         self.bytes.len() * 8 + self.open_bits as usize
     }
@@ -41,6 +42,7 @@ impl BitWriter {
         }
     }
 
+    /// The written bytes. Unused bits of the last byte are zero.
     pub fn finish(mut self) -> Vec<u8> {
         let last = self.open_bits.div_ceil(8) as usize;
         self.bytes.extend_from_slice(&self.open.to_le_bytes()[..last]);

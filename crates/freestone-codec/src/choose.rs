@@ -1,9 +1,10 @@
-//! Which encoding: statistics of a sample, estimated size and decode cost, and the reasons.
+//! The choice of an encoding: statistics of a sample, estimated size and decode cost, and the reasons.
 //!
-//! A few contiguous pieces of the column are really encoded under every plan that could win, as pages are: so that a plan's
-//! size is measured, not modelled. Decode costs are constants, measured by `examples/kernels.rs`. A plan's score is
-//! `bytes_per_value + decode_ns_per_value * bytes_per_ns`, and the least wins, but for two rules: a segment's dictionary of
-//! integers must save a fifth of the size, and Zstandard 15 %, which it then wins with whatever it costs.
+//! A few contiguous pieces of the column are encoded under every promising plan, with the size of a page, so a plan's
+//! size is measured and not modelled. Decode costs are constants, measured by `examples/kernels.rs`. A plan's score is
+//! `bytes_per_value + decode_ns_per_value * bytes_per_ns`, and the lowest score wins, with two exceptions: a segment
+//! dictionary of integers must save a fifth of the size; and Zstandard must save 15 % of the size, and then wins
+//! whatever its decode cost.
 
 use crate::hash::{Distinct, distinct_bytes, distinct_ints};
 use crate::{
@@ -11,27 +12,27 @@ use crate::{
     prepare, select,
 };
 
-/// What a sample says of a column.
+/// Statistics of a column, from a sample.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// Of the whole column, as `nulls` and `bytes_total`.
+    /// Rows of the whole column; `nulls` and `bytes_total` also refer to the whole column.
     pub rows: usize,
     pub nulls: usize,
-    /// Different values: exact where a dictionary of the segment was built, otherwise those in the sample.
+    /// Distinct values: exact if a segment dictionary was built, otherwise those of the sample.
     pub distinct: usize,
-    /// Runs of equal values, scaled up from the sample.
+    /// Runs of equal values, extrapolated from the sample.
     pub runs: usize,
-    /// Whether no value in the sample is less than the one before it.
+    /// Whether the sample's values never decrease.
     pub sorted: bool,
-    /// In the sample; floats as keys.
+    /// The minimum in the sample; floats as keys.
     pub min: Option<i128>,
     pub max: Option<i128>,
-    /// Bytes of the values as they come.
+    /// Bytes of the values before encoding.
     pub bytes_total: usize,
 }
 
 impl Stats {
-    /// Adds the values of a piece; how many runs of equal ones it has.
+    /// Adds the values of a piece, and returns its number of runs of equal values.
     fn look_at<T: Copy + Ord + Into<i128>>(&mut self, mut values: impl Iterator<Item = T>) -> usize {
         let Some(first) = values.next() else { return 0 };
         let (mut runs, mut last, mut min, mut max) = (1, first, first, first);
@@ -48,18 +49,20 @@ impl Stats {
     }
 }
 
+/// Parameters of [`choose()`].
 #[derive(Debug, Clone)]
 pub struct ChooseOptions {
-    /// Bytes a chunk may have: a page's payload.
+    /// The largest size of a chunk in bytes, which is a page's payload.
     pub chunk_bytes: usize,
-    /// How many bytes of size one nanosecond of decoding a value is worth; larger favours speed.
+    /// How many bytes of size one nanosecond of decode time per value is worth. A larger number favours speed.
     pub bytes_per_ns: f64,
-    /// Whether Zstandard may be chosen for long text.
+    /// Whether Zstandard may be chosen for long strings.
     pub allow_block: bool,
-    /// A plan the user asked for; `None` chooses.
+    /// The plan that the user set; `None` lets [`choose()`] decide.
     pub wanted: Option<ColumnPlan>,
 }
 
+/// A plan with its measured size and its decode cost.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub plan: ColumnPlan,
@@ -67,39 +70,42 @@ pub struct Candidate {
     pub decode_ns_per_value: f64,
 }
 
+/// The chosen plan, with its shared state, the statistics and all candidates.
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub plan: ColumnPlan,
     pub shared: Option<Shared>,
     pub stats: Stats,
-    /// Every plan that was weighed, best first.
+    /// Every candidate plan, best first.
     pub considered: Vec<Candidate>,
 }
 
-/// Pieces of a column that are looked at, and the most rows and string bytes of one.
+/// The number of sampled pieces of a column, and the maximum rows and string bytes of a piece.
 const PIECES: usize = 5;
 const PIECE_ROWS: usize = 8192;
 const PIECE_BYTES: usize = 128 << 10;
-/// Entries and string bytes of a segment's dictionary, beyond which it is not worth its memory.
+/// Maximum entries and string bytes of a segment dictionary. A larger one is not worth its memory.
 const DICTIONARY_ENTRIES_MAX: usize = 1 << 16;
 const DICTIONARY_BYTES_MAX: usize = 1 << 20;
-/// The same when the user wants a dictionary.
+/// The maximum entries if the user sets a dictionary.
 const WANTED_ENTRIES_MAX: usize = 1 << 24;
-/// A segment's dictionary of integers must make codes at most this part of the size without it.
+/// A segment dictionary of integers must reduce the codes to at most this fraction of the size without it.
 const DICTIONARY_GAIN: f64 = 0.8;
-/// Zstandard must make at most this part of the size of any other plan.
+/// Zstandard must reduce the size to at most this fraction of any other plan's.
 const BLOCK_GAIN: f64 = 0.85;
-/// Bytes of strings that an FSST symbol table is trained on.
+/// Bytes of strings on which an FSST symbol table is trained.
 const FSST_SAMPLE_BYTES: usize = 256 << 10;
-/// Shape of a Zstandard dictionary, and the conditions under which training one, which takes a quarter of a second, can pay:
-/// on pages of 32 KiB, which hold 100 KiB of text, it gained 1 % at best.
+/// The size of a Zstandard dictionary, and the conditions under which its training, which takes a quarter of a second,
+/// can be worthwhile. On pages of 32 KiB, which hold 100 KiB of text, it saved at most 1 %.
 const ZSTD_DICTIONARY_BYTES: usize = 16 << 10;
 const ZSTD_SAMPLE_BYTES: usize = 512 << 10;
 const ZSTD_TEXT_MIN: usize = 4 << 20;
 const ZSTD_CHUNK_MAX: usize = 12 << 10;
 
-/// Chooses how to store one segment's column. `validity`: bit `i` of word `i / 64` is set when row `i` is not NULL.
-/// `Unsupported` if a wanted plan cannot store the kind.
+/// Chooses how to store one segment's column. `validity`: bit `i` of word `i / 64` is set if row `i` is not NULL.
+///
+/// # Errors
+/// `Unsupported` if the user's plan cannot store the kind, or the column has too many distinct values for it.
 pub fn choose(values: &Values<'_>, validity: Option<&[u64]>, options: &ChooseOptions) -> Result<Choice, CodecError> {
     let sample = Sample::of(values, validity);
     let mut stats = sample.stats(values, validity);
@@ -115,7 +121,7 @@ pub fn choose(values: &Values<'_>, validity: Option<&[u64]>, options: &ChooseOpt
     }
     let mut weighed = weigh.weighed;
     weighed.sort_by(|(_, a), (_, b)| score(a, options).total_cmp(&score(b, options)));
-    // A row of a block takes decoding all of it: it is never chosen for a little.
+    // Reading one row of a block decodes the whole block, so blocks must save much to be chosen.
     if let Some(first) = block_that_pays(&weighed).or_else(|| weighed.iter().position(|(_, c)| !is_block(c))) {
         weighed[..=first].rotate_right(1);
     }
@@ -147,7 +153,7 @@ fn is_block(candidate: &Candidate) -> bool {
     candidate.plan.encoding == Encoding::Block
 }
 
-/// The Zstandard plan to put first: the smallest, if it is small enough against everything else.
+/// The Zstandard plan to prefer: the smallest one, if it is small enough in comparison with all other plans.
 fn block_that_pays(weighed: &[(Option<Shared>, Candidate)]) -> Option<usize> {
     let bytes = |i: &usize| weighed[*i].1.bytes_per_value;
     let (blocks, others): (Vec<usize>, Vec<usize>) = (0..weighed.len()).partition(|i| is_block(&weighed[*i].1));
@@ -156,7 +162,7 @@ fn block_that_pays(weighed: &[(Option<Shared>, Candidate)]) -> Option<usize> {
     (bytes(&block) <= bytes(&other) * BLOCK_GAIN).then_some(block)
 }
 
-/// Contiguous pieces, evenly spread; each starts at a multiple of 64 rows, so that its bitmap is a slice too.
+/// Contiguous, evenly spaced pieces. Each starts at a multiple of 64 rows, so that its bitmap is a slice, too.
 struct Sample<'a> {
     pieces: Vec<Piece<'a>>,
 }
@@ -203,7 +209,7 @@ impl<'a> Sample<'a> {
         let words = validity.map_or(0, |v| {
             (0..rows).step_by(64).map(|at| select::read(v, at, (rows - at).min(64)).count_zeros() as usize).sum()
         });
-        // `read` zeroes the bits behind the last row.
+        // `read` zeroes the bits after the last row.
         let nulls = if validity.is_some() { words - (rows.div_ceil(64) * 64 - rows) } else { 0 };
         let mut stats = Stats { rows, nulls, sorted: true, bytes_total: bytes_of(values), ..Stats::default() };
         let mut runs = 0;
@@ -250,13 +256,13 @@ fn number(values: &Values<'_>, row: usize) -> i128 {
     }
 }
 
-/// Rows of the piece at `start`.
+/// The number of rows of the piece that begins at `start`.
 fn piece_rows(values: &Values<'_>, start: usize) -> usize {
     let rows = (values.len() - start).min(PIECE_ROWS);
     match values {
         Values::Bytes(v) => {
             let limit = u64::from(v.offsets[start]) + PIECE_BYTES as u64;
-            // Long text gets more rows than this only to fill one block with short strings.
+            // The byte limit applies to long strings. More rows are only needed to fill a block with short strings.
             v.offsets[start + 1..=start + rows]
                 .partition_point(|end| u64::from(*end) <= limit)
                 .max(usize::from(rows > 0))
@@ -285,7 +291,7 @@ fn bytes_of(values: &Values<'_>) -> usize {
     }
 }
 
-/// Encodes the sample under plans and keeps what it takes.
+/// Encodes the sample under candidate plans and records their sizes.
 struct Weigh<'w> {
     sample: &'w Sample<'w>,
     options: &'w ChooseOptions,
@@ -294,7 +300,7 @@ struct Weigh<'w> {
 }
 
 impl Weigh<'_> {
-    /// Measures a plan; one that cannot store the sample is left out. Returns its bytes per value.
+    /// Measures a plan and returns its bytes per value. A plan that cannot store the sample is omitted.
     fn add(
         &mut self,
         transform: Transform,
@@ -310,8 +316,9 @@ impl Weigh<'_> {
         Some(bytes)
     }
 
-    /// Measures a dictionary in each page. A page may hold more rows than a piece of the sample, and each further row bring
-    /// values of its own, as of a column that another's order has mixed: then as many rows are measured.
+    /// Measures a dictionary in each page. A page may have more rows than a piece of the sample, and every further row
+    /// may add a distinct value, as in a column whose order another column has shuffled. In that case a page's number
+    /// of rows is measured.
     fn add_page_dictionary(&mut self, values: &Values<'_>, validity: Option<&[u64]>) {
         let plan = plan(Transform::None, Encoding::Dictionary);
         let Some(of_pieces) = self.measure(plan, None) else { return };
@@ -358,7 +365,7 @@ fn dictionary_bytes(shared: &Shared) -> usize {
     }
 }
 
-/// Nanoseconds to decode a value, by `examples/kernels.rs`.
+/// Nanoseconds to decode a value, measured by `examples/kernels.rs`.
 mod cost {
     pub const CONSTANT: f64 = 0.1;
     pub const PLAIN: f64 = 0.4;
@@ -370,7 +377,7 @@ mod cost {
     pub const DELTA: f64 = 1.2;
     pub const DELTA_LZ: f64 = 6.0;
     pub const STRING: f64 = 3.0;
-    /// For each byte of a string.
+    /// Per byte of a string.
     pub const FSST_BYTE: f64 = 0.8;
     pub const BLOCK_BYTE: f64 = 0.9;
 }
@@ -379,7 +386,8 @@ fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
     let kind = values.kind();
     let none = Transform::None;
     if stats.min.is_none() || stats.min == stats.max {
-        // If all are equal. A chunk becomes constant by itself wherever it is.
+        // For columns whose values are all equal. Elsewhere, a chunk with equal values becomes constant without this
+        // plan.
         weigh.add(none, Encoding::BitPack, None, cost::CONSTANT);
         return;
     }
@@ -403,7 +411,7 @@ fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
     if stats.distinct * 4 > sample_rows {
         return;
     }
-    // What the segment's dictionary must beat; a dictionary in each page is not in that race.
+    // The size that the segment dictionary must beat. A dictionary per page is not compared here.
     let limit = weigh.least() * DICTIONARY_GAIN;
     weigh.add_page_dictionary(values, validity);
     let codes = f64::from(crate::bits::width(stats.distinct as u64)) / 8.0;
@@ -421,7 +429,7 @@ fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
     weigh.weighed.extend(dictionaries.into_iter().filter(|(_, c)| c.bytes_per_value <= limit));
 }
 
-/// The sample is sorted: is the column?
+/// The sample is sorted. This checks whether the whole column is.
 fn weigh_sorted(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[u64]>) {
     let Values::Int(v) = values else { return };
     let mut last = i64::MIN;
@@ -446,7 +454,7 @@ fn weigh_strings(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
         }
         weigh.add_page_dictionary(values, validity);
     }
-    // A dictionary that makes strings this small leaves nothing to gain by compressing them.
+    // If a dictionary makes the strings this small, compression cannot save more.
     if length < 2.0 || weigh.least() < length / 8.0 || weigh.least() <= 1.0 {
         return;
     }
@@ -499,7 +507,7 @@ fn train_block(sample: &Sample<'_>) -> Option<Shared> {
         .and_then(|bytes| Shared::block_dictionary(bytes).ok())
 }
 
-/// The shared state of a plan that the user asked for.
+/// The shared state of a plan that the user set.
 fn shared_for(
     transform: Transform,
     values: &Values<'_>,

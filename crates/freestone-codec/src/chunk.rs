@@ -1,4 +1,4 @@
-//! Chunks to values: all, a range, a position list, or a predicate's selection.
+//! Decoding chunks: all values, a range, a list of positions, or the selection of a predicate.
 
 use crate::bitpack::VECTOR;
 use crate::encodings::alp::{Alp, Float, PlainFloats};
@@ -11,7 +11,7 @@ use crate::layout::{Header, Reader};
 use crate::texts::TextSink;
 use crate::{BytesPredicate, CodecError, Encoding, IntPredicate, Kind, Predicate, Shared, Transform, select};
 
-/// Which rows of a chunk.
+/// The rows of a chunk to decode.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
     Range {
@@ -23,6 +23,7 @@ pub enum Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
             Rows::Range { len, .. } => *len,
@@ -30,12 +31,13 @@ impl Rows<'_> {
         }
     }
 
+    /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Buffers that decoding reuses. `block` remembers the last decompressed block by the caller's `key`.
+/// Buffers that decoding reuses. `block` caches the last decompressed blocks by the caller's `key`.
 #[derive(Debug, Default)]
 pub struct Scratch {
     block: BlockCache,
@@ -44,7 +46,7 @@ pub struct Scratch {
     bytes: Vec<u8>,
 }
 
-/// A number that integers decode into: `u8 … i128`, by wrapping conversion from the physical value.
+/// A number type into which integers are decoded: `u8 … i128`, by wrapping conversion from the physical value.
 pub trait IntTarget: Copy + Default + 'static {
     fn from_i64(value: i64) -> Self;
     fn from_i128(value: i128) -> Self;
@@ -79,7 +81,7 @@ pub struct Chunk<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Body<'a> {
     AllNull,
-    /// Integers, keys of floats, or codes of the shared dictionary of any kind.
+    /// Integers, float keys, or codes of the shared dictionary, of any kind.
     Ints(IntBody<'a>),
     PlainFloats(PlainFloats<'a>),
     Alp(Alp<'a>),
@@ -91,21 +93,26 @@ enum Body<'a> {
 
 impl<'a> Chunk<'a> {
     /// Checks the header and every offset and width, so that decoding cannot read out of bounds.
+    ///
+    /// # Errors
+    /// `Corrupt` with the reason if a check fails.
     pub fn parse(bytes: &'a [u8], kind: Kind, shared: Option<&'a Shared>) -> Result<Self, CodecError> {
         let (header, reader) = Header::parse(bytes)?;
         let body = parse_body(&header, reader, kind, shared)?;
         Ok(Self { header, kind, shared, body })
     }
 
+    /// The number of rows of the chunk.
     pub fn rows(&self) -> usize {
         self.header.rows
     }
 
+    /// The encoding of the chunk's body.
     pub fn encoding(&self) -> Encoding {
         self.header.encoding
     }
 
-    /// Bytes of text that reading any of the chunk's strings decompresses first: 0 but for [`Encoding::Block`].
+    /// Bytes of text that are decompressed to read any of the chunk's strings: 0 except for [`Encoding::Block`].
     pub fn block_bytes(&self) -> usize {
         match &self.body {
             Body::Block(block) => block.lengths.total,
@@ -118,7 +125,7 @@ impl<'a> Chunk<'a> {
         self.header.all_null || self.header.validity.is_some()
     }
 
-    /// Sets bit `at + i` of `out` for the `i`-th of `rows` if it is not NULL; `out` comes zeroed.
+    /// Sets bit `at + i` of `out` if the `i`-th of `rows` is not NULL. The bits of `out` must be zero before.
     pub fn validity(&self, rows: Rows<'_>, out: &mut [u64], at: usize) {
         if self.header.all_null {
             return;
@@ -140,7 +147,10 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Appends integers (kinds `Int` and `Wide`).
+    /// Appends the integers of `rows` (kinds `Int` and `Wide`).
+    ///
+    /// # Errors
+    /// `Corrupt` if codes, data or `rows` are invalid; `Unsupported` for a chunk of another kind.
     pub fn ints<T: IntTarget>(
         &self,
         rows: Rows<'_>,
@@ -154,7 +164,10 @@ impl<'a> Chunk<'a> {
         self.decode_ints(rows, out, scratch)
     }
 
-    /// Appends floats (kinds `F64` and `F32`, the latter exactly).
+    /// Appends the floats of `rows` (kinds `F64` and `F32`, the latter exactly).
+    ///
+    /// # Errors
+    /// `Corrupt` if codes, data or `rows` are invalid; `Unsupported` for a chunk of another kind.
     pub fn f64s(&self, rows: Rows<'_>, out: &mut Vec<f64>, scratch: &mut Scratch) -> Result<(), CodecError> {
         self.check_rows(rows)?;
         match self.kind {
@@ -169,7 +182,10 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Appends floats of kind `F32`.
+    /// Appends the floats of `rows` (kind `F32`).
+    ///
+    /// # Errors
+    /// `Corrupt` if codes, data or `rows` are invalid; `Unsupported` for a chunk of another kind.
     pub fn f32s(&self, rows: Rows<'_>, out: &mut Vec<f32>, scratch: &mut Scratch) -> Result<(), CodecError> {
         self.check_rows(rows)?;
         match self.kind {
@@ -178,7 +194,10 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Appends strings. `key` names this chunk for the block cache in `scratch`.
+    /// Appends the strings of `rows`. `key` identifies this chunk in the block cache of `scratch`.
+    ///
+    /// # Errors
+    /// `Corrupt` if codes, data or `rows` are invalid; `Unsupported` for a chunk of another kind; or the error of `out`.
     pub fn bytes<T: TextSink>(
         &self,
         rows: Rows<'_>,
@@ -216,7 +235,7 @@ impl<'a> Chunk<'a> {
             },
             Body::Block(block) => {
                 let text = block.text(&mut scratch.block, self.shared, key)?;
-                // A few rows must not keep a whole block alive.
+                // A few rows must not keep a whole block in memory.
                 if rows.len() * 4 < self.rows() {
                     block.lengths.visit(rows, |offsets| out.run(&text, offsets))?;
                 } else {
@@ -228,8 +247,11 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Appends the codes of the segment's dictionary, every one below its length. For chunks under
-    /// [`Transform::Dictionary`] of any kind; NULLs' codes are arbitrary.
+    /// Appends the codes of `rows` in the segment's dictionary, each smaller than its length, for chunks of any kind
+    /// under [`Transform::Dictionary`]. The codes of NULL rows are arbitrary.
+    ///
+    /// # Errors
+    /// `Corrupt` if a code or `rows` are out of range; `Unsupported` if the column has no dictionary.
     pub fn codes(&self, rows: Rows<'_>, out: &mut Vec<u32>) -> Result<(), CodecError> {
         self.check_rows(rows)?;
         let dictionary = self.dictionary()?;
@@ -245,8 +267,11 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Clears bit `i` of `selection` where row `start + i` fails the predicate, for `i < len`. Rows already cleared need not
-    /// be looked at.
+    /// Clears bit `i` of `selection` if row `start + i` does not satisfy the predicate, for `i < len`. Bits that are
+    /// already clear may be skipped.
+    ///
+    /// # Errors
+    /// `Corrupt` if the data is invalid; `Unsupported` if the predicate is of another kind than the chunk.
     pub fn filter(
         &self,
         predicate: &Predicate,
@@ -316,7 +341,7 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// On values, or, where the body holds codes, on codes.
+    /// Tests values, or codes if the body contains codes.
     fn filter_ints(
         &self,
         body: &IntBody<'_>,
@@ -503,7 +528,7 @@ fn parse_body<'a>(
     })
 }
 
-/// The words of a bitmap that hold rows `start .. start + len`; row `start` is bit `start % 64` of the first.
+/// The words of a bitmap with rows `start .. start + len`. Row `start` is bit `start % 64` of the first word.
 fn bitmap_words(bitmap: &[u8], start: usize, len: usize) -> Vec<u64> {
     let words = bitmap.as_chunks::<8>().0;
     let (from, to) = (start / 64, (start + len).div_ceil(64).min(words.len()));
@@ -519,7 +544,7 @@ fn look_up<T: IntTarget>(dictionary: &Shared, codes: &[u32], out: &mut Vec<T>) -
     Ok(())
 }
 
-/// Clears the strings that do not pass.
+/// Clears the rows of strings that do not satisfy `pass`.
 fn filter_lengths(
     lengths: &Lengths<'_>,
     data: &[u8],

@@ -1,21 +1,21 @@
-//! Which views of a column are different ones: what depends on the text alone is then done once for each of them.
+//! Distinct views of a column, so that computations that depend only on the string run once per distinct view.
 
-/// The different views of a column, in the order in which they come. Equal views lead to equal strings; views that differ
-/// may do so, too, where the strings are longer than a view holds.
+/// The distinct views of a column, in order of first appearance. Equal views mean equal strings. Different views may
+/// also mean equal strings, if the strings are too long to be inlined in a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distinct {
-    /// Each row's number of a view; NULL counts as one.
+    /// The number of each row's view; NULL counts as one view.
     pub codes: Vec<u32>,
     /// The first row of each view.
     pub rows: Vec<u32>,
 }
 
-/// Free slots of the table of views.
+/// Marks a free slot of the hash table.
 const FREE: u32 = u32::MAX;
 
 impl Distinct {
-    /// The different ones of Arrow views; `None` where there are more than `limit`, found before many rows are read.
-    /// `is_valid` says of a row whether it is not NULL.
+    /// The distinct values among Arrow views. `None` if there are more than `limit`, which is found before many rows
+    /// are read. `is_valid` says whether a row is not NULL.
     pub fn of(views: &[u128], is_valid: impl Fn(usize) -> bool, limit: usize) -> Option<Self> {
         let limit = limit.min(u32::MAX as usize >> 2);
         let slots = (4 * limit).next_power_of_two().max(16);
@@ -51,7 +51,7 @@ impl Distinct {
     }
 }
 
-/// Both halves of a view spread over a number's low bits.
+/// A hash in whose low bits both halves of a view are mixed.
 #[inline]
 fn hash(view: u128) -> u64 {
     let mixed = (view as u64 ^ ((view >> 64) as u64).rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,4 +1,4 @@
-//! Values to chunks.
+//! Encoding values into chunks.
 
 use crate::bitpack::{self, Number, VECTOR, packed_bytes};
 use crate::encodings::alp::{Decimals, Float};
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::sync::Mutex;
 use zstd::zstd_safe::CCtx;
 
-/// A segment's column after its transform.
+/// The column of a segment after its transform.
 pub struct Prepared<'a> {
     data: Data<'a>,
     validity: Option<&'a [u64]>,
@@ -33,31 +33,32 @@ impl std::fmt::Debug for Prepared<'_> {
 }
 
 enum Data<'a> {
-    /// Integers, keys of floats, or codes of the shared dictionary; a NULL's place repeats the value before.
+    /// Integers, float keys, or codes of the shared dictionary. A NULL row repeats the previous value.
     Int(Cow<'a, [i64]>),
     Wide(Cow<'a, [i128]>),
     F64(&'a [f64]),
     F32(&'a [f32]),
     Alp64(&'a [f64], Decimals),
     Alp32(&'a [f32], Decimals),
-    /// Strings as they are or FSST-compressed; a NULL's place is empty.
+    /// Strings, raw or FSST-compressed. A NULL row is an empty string.
     Bytes {
         offsets: Cow<'a, [u32]>,
         data: Cow<'a, [u8]>,
     },
 }
 
-/// What fitting blocks leaves for encoding them.
+/// Results of fitting a block that encoding reuses.
 #[derive(Default)]
 struct BlockState {
     context: Option<CCtx<'static>>,
-    /// Compressed over raw bytes of the last block.
+    /// Compressed bytes divided by raw bytes, of the last block.
     ratio: Option<f64>,
-    /// Start, rows and frame of the block fitted last.
+    /// Start, rows and frame of the last fitted block.
     fitted: Option<(usize, usize, Vec<u8>)>,
 }
 
 impl Prepared<'_> {
+    /// The number of rows of the column.
     pub fn len(&self) -> usize {
         match &self.data {
             Data::Int(v) => v.len(),
@@ -68,12 +69,13 @@ impl Prepared<'_> {
         }
     }
 
+    /// Whether the column has no row.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The values as they stand after the transform: dictionary codes and keys of floats as integers, compressed strings.
-    /// For page formats that lay values out themselves.
+    /// The values after the transform: dictionary codes and float keys as integers, compressed strings. For page
+    /// formats that lay out values themselves.
     pub fn transformed(&self) -> Values<'_> {
         match &self.data {
             Data::Int(v) => Values::Int(v),
@@ -84,7 +86,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// Bit `i` of word `i / 64` is set when row `i` is not NULL; `None` where no row is.
+    /// Bit `i` of word `i / 64` is set if row `i` is not NULL. `None` if no row is NULL.
     pub fn validity(&self) -> Option<&[u64]> {
         self.validity
     }
@@ -110,8 +112,11 @@ enum Nulls {
     All,
 }
 
-/// Applies the segment-level transform of `plan` (dictionary codes, FSST) to all values. `Unsupported` where the plan is
-/// not one for this kind, or not for these values (unsorted under `DeltaLz`, different ones under `Constant`).
+/// Applies the segment-level transform of `plan` (dictionary codes, FSST) to all values.
+///
+/// # Errors
+/// `Unsupported` if the plan is not valid for this kind or for these values (unsorted under `DeltaLz`, unequal under
+/// `Constant`).
 pub fn prepare<'a>(
     values: Values<'a>,
     validity: Option<&'a [u64]>,
@@ -165,7 +170,10 @@ pub fn plans(kind: Kind) -> Vec<ColumnPlan> {
     plans
 }
 
-/// Whether `plan` is one for `kind`; the error lists those that are.
+/// Checks that `plan` is valid for `kind`.
+///
+/// # Errors
+/// `Unsupported`, with a list of the valid plans.
 pub(crate) fn check_plan(kind: Kind, plan: ColumnPlan) -> Result<(), CodecError> {
     if plans(kind).contains(&plan) {
         return Ok(());
@@ -235,7 +243,7 @@ fn transform<'a>(
     })
 }
 
-/// Repeats at each NULL's place the value before (at the front: the one after).
+/// Replaces each NULL by the previous value (at the front: by the next one).
 fn fill_nulls<'a, T: Copy>(mut values: Cow<'a, [T]>, validity: Option<&[u64]>) -> Cow<'a, [T]>
 where
     [T]: ToOwned<Owned = Vec<T>>,
@@ -249,7 +257,7 @@ where
     values
 }
 
-/// Makes the string at each NULL's place empty.
+/// Replaces each NULL by an empty string.
 fn empty_nulls<'a>(values: BytesSlice<'a>, validity: Option<&[u64]>) -> (Cow<'a, [u32]>, Cow<'a, [u8]>) {
     let null = |row: usize| validity.is_some_and(|words| !select::get(words, row));
     if validity.is_none() || (0..values.len()).all(|row| !null(row) || values.get(row).is_empty()) {
@@ -267,7 +275,7 @@ fn empty_nulls<'a>(values: BytesSlice<'a>, validity: Option<&[u64]>) -> (Cow<'a,
     (Cow::Owned(offsets), Cow::Owned(data))
 }
 
-/// Decimals, with NULLs no exceptions.
+/// Floats as decimals. NULLs are not exceptions.
 fn decimals<F: Float>(values: &[F], validity: Option<&[u64]>) -> Decimals {
     let Some(words) = validity else { return Decimals::of(values) };
     let first = values.iter().enumerate().find(|(row, _)| select::get(words, *row)).map_or(F::default(), |(_, v)| *v);
@@ -317,7 +325,7 @@ fn codes_of<K: Key>(
         .collect()
 }
 
-/// The codes of integers or keys.
+/// The dictionary codes of integers or keys.
 pub(crate) fn int_codes(values: &[i64], validity: Option<&[u64]>, dictionary: &Shared) -> Result<Vec<i64>, CodecError> {
     codes_of(dictionary.dictionary_narrow().unwrap_or(&[]).iter().copied(), values.iter().copied(), validity)
 }
@@ -337,8 +345,8 @@ pub(crate) fn bytes_codes(
     codes_of((0..entries.len()).map(|i| entries.get(i)), (0..values.len()).map(|row| values.get(row)), validity)
 }
 
-/// How many rows from `start` on, at most `max_rows`, encode into at most `budget` bytes. At least 1 unless a single value
-/// does not fit, then 0.
+/// The largest number of rows from `start`, up to `max_rows`, that encode into at most `budget` bytes. It is at least
+/// 1, unless a single value does not fit; then it is 0.
 pub fn fit(column: &Prepared<'_>, start: usize, max_rows: usize, budget: usize) -> usize {
     let max_rows = max_rows.min(column.len().saturating_sub(start)).min(ROWS_MAX);
     if max_rows == 0 {
@@ -365,7 +373,7 @@ pub fn fit(column: &Prepared<'_>, start: usize, max_rows: usize, budget: usize) 
     fitted.max(constant)
 }
 
-/// What a chunk must stay within.
+/// The limits of a chunk.
 struct Limit<'l> {
     column: &'l Prepared<'l>,
     start: usize,
@@ -374,8 +382,8 @@ struct Limit<'l> {
 }
 
 impl Limit<'_> {
-    /// Grows a chunk in steps that halve as it gets full: `push(state, from, to)` adds rows (counted from the start of the
-    /// column), `size(state, rows)` is the body's bytes.
+    /// Grows a chunk in steps that halve as it gets full. `push(state, from, to)` adds rows, counted from the start of
+    /// the column. `size(state, rows)` is the size of the body in bytes.
     fn grow<S: Clone>(
         &self,
         mut state: S,
@@ -400,7 +408,7 @@ impl Limit<'_> {
     }
 }
 
-/// Rows from `start` that are equal (NULLs equal everything), at most `max_rows`.
+/// The number of equal rows from `start`, at most `max_rows`. A NULL equals every value.
 fn constant_rows(column: &Prepared<'_>, start: usize, max_rows: usize) -> usize {
     fn equal<T: PartialEq>(values: &[T]) -> usize {
         values.iter().take_while(|v| **v == values[0]).count()
@@ -437,14 +445,14 @@ fn fit_constant(limit: &Limit<'_>) -> usize {
     };
     let nulls = limit.column.validity.is_some();
     if header_bytes(rows, nulls) + body > limit.budget {
-        // Only the bitmap grows with the rows.
+        // Only the bitmap grows with the number of rows.
         let words = limit.budget.saturating_sub(header_bytes(0, false) + body) / 8;
         rows = if nulls { rows.min(words * 64) } else { 0 };
     }
     rows
 }
 
-/// Running least and greatest.
+/// The running minimum and maximum.
 #[derive(Clone, Copy)]
 struct Range<N>(Option<(N, N)>);
 
@@ -499,7 +507,7 @@ fn fit_numbers<N: Number + Key>(limit: &Limit<'_>, values: &[N]) -> usize {
     }
 }
 
-/// Bytes of a BitPack body, or of the Plain one that stands in where values span more than 64 bits.
+/// Bytes of a BitPack body, or of the Plain body that replaces it if the values span more than 64 bits.
 fn bitpack_bytes<N: Number>(rows: usize, min: N, max: N) -> usize {
     N::span(min, max).map_or(rows * N::BYTES, |span| N::BYTES + packed_bytes(bits::width(span), rows))
 }
@@ -563,12 +571,13 @@ fn fit_strings(limit: &Limit<'_>, offsets: &[u32]) -> usize {
     )
 }
 
-/// Attempts at filling a page with a Zstandard block before the best so far is taken.
+/// Attempts to fill a page with a Zstandard block before the best one so far is taken.
 const BLOCK_ATTEMPTS: usize = 4;
-/// A block that fills this part of its page is good enough.
+/// A block that fills this fraction of its page is good enough.
 const BLOCK_FILL: f64 = 0.95;
 
-/// Guesses rows from the ratio of the last block, compresses, and corrects the guess. The frame is kept for `encode`.
+/// Estimates the number of rows from the ratio of the last block, compresses, and corrects the estimate. `encode`
+/// reuses the frame.
 fn fit_block(limit: &Limit<'_>, offsets: &[u32], data: &[u8]) -> usize {
     let mut state = limit.column.block.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let state = &mut *state;
@@ -577,10 +586,10 @@ fn fit_block(limit: &Limit<'_>, offsets: &[u32], data: &[u8]) -> usize {
     let mut best: Option<(usize, Vec<u8>)> = None;
     let (mut too_many, mut ratio) = (limit.max_rows + 1, state.ratio.unwrap_or(0.3));
     let mut attempts = 0;
-    // No row at all may fit: then the page is made larger.
+    // It is possible that not even one row fits. Then the caller makes the page larger.
     while best.as_ref().map_or(0, |(rows, _)| *rows) + 1 < too_many {
         let low = best.as_ref().map_or(0, |(rows, _)| *rows);
-        // Past the attempts that aim well, halve until something fits.
+        // After `BLOCK_ATTEMPTS` estimates, halve the rows until they fit.
         let rows = if attempts < BLOCK_ATTEMPTS {
             rows_for(limit, offsets, ratio).clamp(low + 1, too_many - 1)
         } else if best.is_some() {
@@ -612,13 +621,14 @@ fn fit_block(limit: &Limit<'_>, offsets: &[u32], data: &[u8]) -> usize {
     })
 }
 
-/// Rows that a page may hold if their text compresses by `ratio`: lengths and header counted, 1 % left free.
+/// The number of rows that fit a page if their text compresses by `ratio`, including lengths and header, with 1 % left
+/// free.
 fn rows_for(limit: &Limit<'_>, offsets: &[u32], ratio: f64) -> usize {
     let first = offsets[limit.start];
     let nulls = limit.column.validity.is_some();
     let fits = |rows: usize| {
         let text = f64::from(offsets[limit.start + rows] - first);
-        // Bits of a length: those of twice the mean.
+        // The bits of a length of twice the mean.
         let width = bits::width(2 * (text / rows as f64) as u64);
         let fixed = header_bytes(rows, nulls) + 12 + rows.div_ceil(VECTOR) * 4 + packed_bytes(width, rows);
         fixed as f64 + text * ratio <= limit.budget as f64 * 0.99
@@ -633,6 +643,9 @@ fn rows_for(limit: &Limit<'_>, offsets: &[u32], ratio: f64) -> usize {
 
 /// Appends the chunk of rows `start .. start + rows` to `out`. A chunk whose values are all equal is stored as
 /// `Encoding::Constant`, whatever the plan.
+///
+/// # Errors
+/// `Unsupported` if the plan cannot store the values.
 pub fn encode(column: &Prepared<'_>, start: usize, rows: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
     if rows == 0 || rows > ROWS_MAX || start.checked_add(rows).is_none_or(|end| end > column.len()) {
         return Err(CodecError::corrupt(format!("rows {start} + {rows} of a column of {}", column.len())));
@@ -672,7 +685,7 @@ fn encode_constant(column: &Prepared<'_>, start: usize, rows: usize, out: &mut V
     }
 }
 
-/// Appends the body, and returns which encoding it became and the header's param.
+/// Appends the body, and returns its encoding and the header's param.
 fn encode_body(
     column: &Prepared<'_>,
     start: usize,

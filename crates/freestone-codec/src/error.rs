@@ -1,10 +1,10 @@
-/// Why bytes could not be decoded, or values not be encoded.
+/// The reason why bytes could not be decoded or values not be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// The bytes are not a chunk this version can have written.
+    /// The bytes are not a chunk that this version can have written.
     #[error("corrupt chunk: {0}")]
     Corrupt(String),
-    /// The plan does not fit the values: a programming error or a user's `encode` option.
+    /// The plan cannot store the values: a programming error, or the user's option `encode`.
     #[error("{encoding} cannot store {kind} values")]
     Unsupported { encoding: &'static str, kind: &'static str },
 }

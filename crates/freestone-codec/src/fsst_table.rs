@@ -1,22 +1,23 @@
-//! An FSST symbol table (Boncz, Neumann and Leis, VLDB 2020) and decompression by it.
+//! An FSST symbol table (Boncz, Neumann and Leis, PVLDB 2020) and its decompression.
 //!
 //! ```text
 //! u8              symbols n (0..=255)
 //! u8 x n          length of each, 1..=8
-//! bytes           the symbols, back to back
+//! bytes           the symbols, concatenated
 //! ```
-//! In compressed data a byte below n stands for its symbol, 255 for the byte after it as it is.
+//! In compressed data a byte below n represents its symbol, and 255 escapes the next byte.
 //!
-//! Compression is the `fsst-rs` crate's. Decompression and comparison are here, because they must stand corrupt data; and
-//! comparison works on the decompressed bytes, never on a compressed literal, so it does not depend on how a compressor
+//! The crate `fsst-rs` compresses. Decompression and comparison are here, because they must withstand corrupt data.
+//! Comparison works on the decompressed bytes, never on a compressed literal, so it does not depend on how a compressor
 //! chooses symbols.
 
 use crate::CodecError;
 use crate::layout::Reader;
 use fsst::{Compressor, CompressorBuilder, ESCAPE_CODE, Symbol};
 
+/// A symbol table: up to 255 symbols of 1 to 8 bytes.
 pub struct SymbolTable {
-    /// Little-endian bytes of each symbol; all zero behind the last, with length 0.
+    /// The little-endian bytes of each symbol. Unused symbols are zero and have length 0.
     symbols: [[u8; 8]; 256],
     lengths: [u8; 256],
     count: usize,
@@ -30,6 +31,7 @@ impl std::fmt::Debug for SymbolTable {
 }
 
 impl SymbolTable {
+    /// A table trained on a sample of strings.
     pub fn train(sample: &Vec<&[u8]>) -> Self {
         Self::of(Compressor::train(sample))
     }
@@ -44,6 +46,7 @@ impl SymbolTable {
         Self { symbols, lengths, count: table.len(), compressor: Some(compressor) }
     }
 
+    /// The bytes that [`SymbolTable::parse`] reads.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![self.count as u8];
         out.extend_from_slice(&self.lengths[..self.count]);
@@ -53,6 +56,10 @@ impl SymbolTable {
         out
     }
 
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// `Corrupt` if the counts or lengths are invalid.
     pub fn parse(bytes: &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader::new(bytes);
         let count = usize::from(reader.u8()?);
@@ -69,12 +76,15 @@ impl SymbolTable {
         Ok(Self { symbols, lengths, count, compressor })
     }
 
-    /// What compresses with this table; `None` if the table is readable but not one that the trainer makes.
+    /// A compressor for this table. `None` if the table is readable but not one that training can give.
     pub fn compressor(&self) -> Option<&Compressor> {
         self.compressor.as_ref()
     }
 
     /// Appends the decompressed bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` if the last byte is an escape.
     #[inline]
     pub fn decompress(&self, compressed: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let start = out.len();
@@ -84,7 +94,10 @@ impl SymbolTable {
         Ok(())
     }
 
-    /// Decompresses to the front of `out`, which has at least 8 bytes for every compressed one; returns the length.
+    /// Decompresses to the front of `out`, which must have at least 8 bytes per compressed byte. Returns the length.
+    ///
+    /// # Errors
+    /// As for [`SymbolTable::decompress`].
     #[inline]
     pub fn decompress_into(&self, compressed: &[u8], out: &mut [u8]) -> Result<usize, CodecError> {
         let (mut at, mut i) = (0, 0);
@@ -106,7 +119,8 @@ impl SymbolTable {
         Ok(at)
     }
 
-    /// Whether the string starts with `prefix`, and whether it is no longer: decompresses only as far as they agree.
+    /// Whether the string starts with `prefix`, and whether it has no more bytes. Decompresses only as far as they
+    /// agree.
     pub fn starts_with(&self, compressed: &[u8], prefix: &[u8]) -> (bool, bool) {
         let mut rest = prefix;
         let mut codes = compressed.iter();
@@ -128,8 +142,9 @@ impl SymbolTable {
     }
 }
 
-/// A compressor of the same table. Its constructor panics on tables that no training makes, so those are found before:
-/// lengths must be ordered 2 … 8, 1, a symbol's length must follow from its bytes, and hash slots must not collide.
+/// A compressor for the same table. Its constructor panics on tables that training cannot give, so they are rejected
+/// before: lengths must be ordered 2 … 8, 1, a symbol's length must follow from its bytes, and hash slots must not
+/// collide.
 fn rebuild(symbols: &[[u8; 8]], lengths: &[u8]) -> Option<Compressor> {
     let rank = |length: u8| if length == 1 { 9 } else { length };
     let symbols: Vec<Symbol> = symbols.iter().map(Symbol::from_slice).collect();

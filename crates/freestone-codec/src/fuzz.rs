@@ -1,8 +1,9 @@
-//! Entry point for fuzzing: anything may come in, nothing may panic.
+//! Entry points for fuzzing: no input may cause a panic.
 
 use crate::*;
 
-/// Parses `data` as a chunk of every kind, and decodes and filters what parses. The first bytes choose the shared state.
+/// Parses `data` as a chunk of every kind, and decodes and filters the valid ones. The first bytes choose the shared
+/// state.
 #[doc(hidden)]
 pub fn fuzz_chunk(data: &[u8]) {
     let Some((select, data)) = data.split_first() else { return };
@@ -23,7 +24,7 @@ pub fn fuzz_chunk(data: &[u8]) {
     }
 }
 
-/// What a chunk's bytes may be read with.
+/// The shared state with which a chunk may be read.
 fn shared(kind: Kind, select: u8) -> Option<Shared> {
     match (select % 3, kind) {
         (0, _) => None,
@@ -33,7 +34,8 @@ fn shared(kind: Kind, select: u8) -> Option<Shared> {
     }
 }
 
-/// Decodes and filters a chunk, if it is one. Rows are capped, since corrupt bytes may claim millions of equal ones.
+/// Decodes and filters a chunk, if `data` is one. The number of rows is limited, since corrupt bytes may claim millions
+/// of equal rows.
 #[doc(hidden)]
 pub fn exercise(data: &[u8], kind: Kind, shared: Option<&Shared>) {
     let Ok(chunk) = Chunk::parse(data, kind, shared) else { return };

@@ -1,4 +1,4 @@
-//! Finding distinct values fast: open addressing over short inline hashes.
+//! Fast sets of distinct values: open addressing with short inline hashes.
 
 use crate::BytesSlice;
 
@@ -42,7 +42,7 @@ fn fold(a: u64, b: u64) -> u64 {
     wide as u64 ^ (wide >> 64) as u64
 }
 
-/// A value that a [`Distinct`] set can hold.
+/// A value that a [`Distinct`] set can contain.
 pub(crate) trait Key: Copy + PartialEq {
     fn hash(self) -> u64;
 }
@@ -72,7 +72,7 @@ impl Key for &[u8] {
 #[derive(Debug, Clone)]
 pub(crate) struct Distinct<K> {
     pub values: Vec<K>,
-    /// Upper half: hash; lower half: number of the value + 1, or 0 for a free slot.
+    /// Upper half: the hash. Lower half: the number of the value plus 1, or 0 for a free slot.
     slots: Vec<u64>,
 }
 
@@ -81,7 +81,7 @@ impl<K: Key> Distinct<K> {
         Self { values: Vec::new(), slots: vec![0; 64] }
     }
 
-    /// The value's number, and whether it is new.
+    /// The number of the value, and whether it is new.
     #[inline]
     pub fn insert(&mut self, value: K) -> (u32, bool) {
         let hash = value.hash();
@@ -127,7 +127,7 @@ impl<K: Key> Distinct<K> {
         }
     }
 
-    /// The number of a value that is in the set.
+    /// The number of a value, if it is in the set.
     #[inline]
     pub fn get(&self, value: K) -> Option<u32> {
         let hash = value.hash();
@@ -148,7 +148,8 @@ impl<K: Key> Distinct<K> {
     }
 }
 
-/// The valid values of a column, distinct; `None` as soon as there are more than `entries_max`, or `bytes_max` bytes of them.
+/// The distinct values of a column that are not NULL. `None` as soon as there are more than `entries_max` of them, or
+/// more than `bytes_max` bytes.
 pub(crate) fn distinct_bytes<'a>(
     values: BytesSlice<'a>,
     validity: Option<&[u64]>,

@@ -1,6 +1,6 @@
-//! Many integers as bits: what a join's keys become, so that testing one costs the same however many there are.
+//! Sets of integers as bitmaps, for the keys of a join: the cost of a test does not depend on the number of keys.
 
-/// A set of integers that lie close together: bit `i` stands for `first + i`.
+/// A set of integers within a narrow range: bit `i` represents `first + i`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeySet {
     first: i128,
@@ -13,26 +13,28 @@ impl KeySet {
         KeySet { first, words }
     }
 
+    /// Whether the set contains `value`.
     pub fn contains(&self, value: i128) -> bool {
         let at = value.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         at.is_some_and(|at| self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1))
     }
 
-    /// Where the bits begin and end: nothing below the first or above the second is in the set.
+    /// The range of the bitmap: no integer below the first or above the second is in the set.
     pub fn bounds(&self) -> (i128, i128) {
         (self.first, self.first.saturating_add(self.words.len() as i128 * 64 - 1))
     }
 
-    /// How many integers are in the set.
+    /// The number of integers in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// All of the set, ascending.
+    /// The integers of the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = i128> + '_ {
         self.words.iter().enumerate().flat_map(move |(at, word)| {
             let ones = std::iter::successors((*word != 0).then_some(*word), |rest| {
@@ -60,15 +62,15 @@ impl KeySet {
         false
     }
 
-    /// Where the code `value - reference` is among the bits: codes of at least `low` are at `code - low + add`. `None` if
-    /// no code is there.
+    /// The position of the code `value - reference` in the bitmap: codes of at least `low` are at bit `code - low +
+    /// add`. `None` if there is no code.
     pub(crate) fn place(&self, reference: i128) -> Option<(u64, u64)> {
         let skipped = reference.checked_sub(self.first)?;
         let distance = u64::try_from(skipped.unsigned_abs()).ok()?;
         Some(if skipped < 0 { (distance, 0) } else { (0, distance) })
     }
 
-    /// The bits, the least integer's first.
+    /// The words of the bitmap. Bit 0 represents the smallest integer.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }

@@ -1,19 +1,19 @@
-//! The frame that every chunk has, and reading little-endian fields from untrusted bytes.
+//! The header of every chunk, and bounds-checked reading of little-endian fields.
 //!
 //! ```text
 //! byte 0      encoding id
 //! byte 1      flags: bit 0 = validity bitmap present, bit 1 = all rows NULL (then nothing follows the header)
-//! bytes 2..4  param, u16: bit widths and the like, see each encoding
+//! bytes 2..4  param, u16: bit widths and similar, see each encoding
 //! bytes 4..8  rows, u32
 //! then        if flag bit 0: validity, ceil(rows / 64) words of u64; bit i of word i / 64 set = row i is not NULL
 //! then        the body
 //! ```
-//! All numbers are little-endian. Bytes behind the body are ignored.
+//! All numbers are little-endian. Bytes after the body are ignored.
 
 use crate::{CodecError, Encoding, select};
 
 pub(crate) const HEADER_BYTES: usize = 8;
-/// More rows than any page holds; bounds what corrupt bytes can make a decoder allocate.
+/// More rows than any page has. It limits what corrupt bytes can make a decoder allocate.
 pub(crate) const ROWS_MAX: usize = 1 << 24;
 
 const FLAG_VALIDITY: u8 = 1;
@@ -29,7 +29,10 @@ pub(crate) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The header and what follows it.
+    /// The header, and a reader of what follows it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the id, flags or number of rows is invalid or bytes are missing.
     pub fn parse(bytes: &'a [u8]) -> Result<(Self, Reader<'a>), CodecError> {
         let mut reader = Reader::new(bytes);
         let encoding = reader.u8()?;
@@ -49,7 +52,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Appends header and validity bitmap; `validity` is the column's bitmap and the chunk's first row in it.
+/// Appends header and validity bitmap. `validity` is the column's bitmap and the chunk's first row in it.
 pub(crate) fn put_header(
     encoding: Encoding,
     param: u16,
@@ -127,19 +130,19 @@ impl<'a> Reader<'a> {
         Ok(i128::from_le_bytes(self.array()?))
     }
 
-    /// A value of the kind's width on disk.
+    /// A value in the number of bytes that its kind takes.
     pub fn number(&mut self, wide: bool) -> Result<i128, CodecError> {
         if wide { self.i128() } else { Ok(i128::from(self.i64()?)) }
     }
 }
 
-/// Little-endian `u32` number `i` of a table whose length was checked.
+/// Entry `i` of a table of little-endian `u32` whose length was checked.
 #[inline]
 pub(crate) fn u32_at(table: &[u8], i: usize) -> u32 {
     u32::from_le_bytes(table[4 * i..4 * i + 4].try_into().expect("a slice of 4 bytes"))
 }
 
-/// Bytes (1, 2, 4 or 8) that an unsigned number needs.
+/// The bytes (1, 2, 4 or 8) that an unsigned number needs.
 pub(crate) fn byte_width(max: u64) -> usize {
     match max {
         0..=0xFF => 1,
@@ -149,7 +152,7 @@ pub(crate) fn byte_width(max: u64) -> usize {
     }
 }
 
-/// The unsigned number in 1, 2, 4 or 8 bytes at entry `i`.
+/// The unsigned number of `size` = 1, 2, 4 or 8 bytes at entry `i`.
 #[inline]
 pub(crate) fn uint_at(table: &[u8], size: usize, i: usize) -> u64 {
     let mut bytes = [0u8; 8];

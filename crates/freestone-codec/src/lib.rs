@@ -1,12 +1,13 @@
-//! Values to bytes and back.
+//! Encodings: values to bytes and back.
 //!
-//! This crate knows nothing of files, threads, clocks, randomness or Arrow. It turns a run of values of one column into a
-//! **chunk** (a self-contained byte string, but for a [`Shared`] dictionary or symbol table kept once per segment), decodes
-//! all of a chunk, a range or a position list, and evaluates [`Predicate`]s on the encoded data into a selection bitmap.
+//! This crate does not depend on files, threads, clocks, randomness or Arrow. It encodes consecutive values of one
+//! column as a **chunk**, a byte string that can be decoded separately, given the segment's [`Shared`] dictionary or
+//! symbol table if the column has one. It decodes all values of a chunk, a range or a list of positions, and evaluates
+//! [`Predicate`]s on the encoded data into a selection bitmap.
 //!
-//! Writing: [`choose()`] looks at a sample and picks a [`ColumnPlan`]; [`prepare`] applies the plan's segment-level transform;
-//! [`fit`] says how many rows go into a byte budget; [`encode`] appends one chunk. Reading: [`Chunk::parse`], then
-//! [`Chunk::ints`], [`Chunk::f64s`], [`Chunk::bytes`] or [`Chunk::filter`].
+//! Writing: [`choose()`] chooses a [`ColumnPlan`] from a sample. [`prepare`] applies the plan's segment-level
+//! transform. [`fit`] finds how many rows fit a number of bytes. [`encode`] appends one chunk. Reading:
+//! [`Chunk::parse`], then [`Chunk::ints`], [`Chunk::f64s`], [`Chunk::bytes`] or [`Chunk::filter`].
 
 #![deny(unsafe_code)]
 

@@ -1,23 +1,23 @@
-//! Predicates as the codecs take them: on physical values, one column, one conjunct.
+//! The predicates of the codecs: one conjunct on the physical values of one column.
 
 use std::sync::Arc;
 
 use crate::key_set::KeySet;
 
-/// One conjunct on one column. All but `IsNull` reject NULLs.
+/// One conjunct on one column. Every predicate except `IsNull` rejects NULLs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
     IsNull,
     IsNotNull,
-    /// On [`crate::Kind::Int`], `Wide`, and, through [`f64_key`] / [`f32_key`], on floats.
+    /// For [`crate::Kind::Int`] and `Wide`, and, with [`f64_key`] or [`f32_key`], for floats.
     Int(IntPredicate),
     Bytes(BytesPredicate),
 }
 
-/// On integers. Lists are sorted and without duplicates.
+/// A predicate on integers. Lists are sorted and have no duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IntPredicate {
-    /// `low <= x <= high`; empty when `low > high`.
+    /// `low <= x <= high`; nothing satisfies it if `low > high`.
     Range {
         low: i128,
         high: i128,
@@ -25,18 +25,18 @@ pub enum IntPredicate {
     NotEqual(i128),
     In(Vec<i128>),
     NotIn(Vec<i128>),
-    /// One of many keys.
+    /// Membership in a set of keys.
     Keys(Arc<KeySet>),
 }
 
-/// An end of a range of byte strings.
+/// One bound of a range of byte strings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BytesBound {
     pub value: Vec<u8>,
     pub inclusive: bool,
 }
 
-/// On byte strings, in byte order. Lists are sorted and without duplicates.
+/// A predicate on byte strings, in byte order. Lists are sorted and have no duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BytesPredicate {
     Range { low: Option<BytesBound>, high: Option<BytesBound> },
@@ -47,8 +47,8 @@ pub enum BytesPredicate {
     NotPrefix(Vec<u8>),
 }
 
-/// A predicate on unsigned codes `0..=max`, what an [`IntPredicate`] or [`BytesPredicate`] becomes against a frame of
-/// reference or a sorted dictionary. This is what page formats with bit fields inside rows evaluate.
+/// A predicate on unsigned codes `0..=max`: an [`IntPredicate`] or [`BytesPredicate`], translated with a frame of
+/// reference or a sorted dictionary. Page formats with bit fields inside rows evaluate it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IntTest {
     Never,
@@ -59,9 +59,9 @@ pub enum IntTest {
         high: u64,
     },
     NotEqual(u64),
-    /// Bit `code` is set: for dictionaries and narrow frames.
+    /// Codes whose bit is set, for dictionaries and narrow frames.
     Set(Vec<u64>),
-    /// Code `low` is bit `add` of the set, and so on; codes below `low` are not in it.
+    /// Codes in a key set: code `low + i` is bit `add + i`. Codes below `low` are not in it.
     Keys {
         keys: Arc<KeySet>,
         low: u64,
@@ -89,11 +89,11 @@ impl IntTest {
     }
 }
 
-/// 1 if the code is in the set that starts at `low`, `add` bits into `words`.
+/// 1 if the code is in the set that starts at `low`, `add` bits into `words`; otherwise 0.
 #[inline(always)]
 pub(crate) fn key_bit(words: &[u64], low: u64, add: u64, code: u64) -> u64 {
     let at = code.wrapping_sub(low).wrapping_add(add);
-    // Neither a code before the set nor one whose place would pass the end of numbers is in it.
+    // A code before the set is not in it, and neither is a code whose position would overflow.
     let inside = u64::from(code >= low && at >= add);
     words.get((at / 64) as usize).copied().unwrap_or(0) >> (at % 64) & inside
 }
@@ -138,7 +138,7 @@ impl IntPredicate {
         }
     }
 
-    /// No value below the first or above the second passes.
+    /// The bounds of the passing values: no value below the first or above the second passes.
     pub fn bounds(&self) -> (i128, i128) {
         match self {
             IntPredicate::Range { low, high } => (*low, *high),
@@ -150,7 +150,7 @@ impl IntPredicate {
 
     /// The same predicate on codes `value - reference`, for values known to lie in `reference ..= reference + max_code`.
     pub fn translate(&self, reference: i128, max_code: u64) -> IntTest {
-        // No value lies beyond the type's end, though codes up to there may.
+        // No value lies above the maximum of the type, although codes up to there may exist.
         let last = reference.saturating_add(i128::from(max_code));
         let max_code = (last - reference) as u64;
         let code = |v: i128| (v >= reference && v <= last).then(|| (v - reference) as u64);
@@ -214,7 +214,7 @@ impl BytesPredicate {
     }
 }
 
-/// A float's place in IEEE 754 total order as an integer: what Arrow and DataFusion compare by.
+/// The position of a float in IEEE 754 total order as an integer. Arrow and DataFusion compare floats in this order.
 #[inline]
 pub fn f64_key(value: f64) -> i64 {
     let bits = value.to_bits() as i64;

@@ -1,4 +1,4 @@
-//! Selection bitmaps, and tests of one vector of codes into sixteen bitmap words.
+//! Selection bitmaps, and tests of the codes of one vector into sixteen bitmap words.
 
 use crate::IntTest;
 use crate::bitpack::{VECTOR, Word};
@@ -8,8 +8,8 @@ use crate::simd::dispatch;
 /// The bitmap of one vector.
 pub(crate) type VectorBits = [u64; VECTOR / 64];
 
-/// Calls `test(vector, rows_in_vector, bits)` for every vector of the chunk that has selected rows among
-/// `start .. start + len`, and clears the rows whose bit comes back zero.
+/// Calls `test(vector, rows_in_vector, bits)` for every vector of the chunk that has selected rows among `start ..
+/// start + len`, and clears the rows whose bit is zero afterwards.
 pub(crate) fn filter_vectors<E>(
     rows: usize,
     start: usize,
@@ -32,7 +32,7 @@ pub(crate) fn filter_vectors<E>(
     Ok(())
 }
 
-/// `n` bits (at most 64) of `words` from bit `at` on; what lies beyond the words is zero.
+/// `n` bits (at most 64) of `words` from bit `at`. Bits after the last word are zero.
 #[inline]
 pub(crate) fn read(words: &[u64], at: usize, n: usize) -> u64 {
     let (word, shift) = (at / 64, at % 64);
@@ -52,7 +52,7 @@ pub(crate) fn any_set(words: &[u64], at: usize, len: usize) -> bool {
     pieces(at, len).any(|(word, mask, _)| words.get(word).is_some_and(|w| w & mask != 0))
 }
 
-/// ANDs `len` bits of `other` from bit `from` on into `words` from bit `at` on.
+/// ANDs `len` bits of `other`, from bit `from`, into `words`, from bit `at`.
 pub(crate) fn and(words: &mut [u64], at: usize, other: &[u64], from: usize, len: usize) {
     for (word, mask, done) in pieces(at, len) {
         let bits = read(other, from + done, mask.count_ones() as usize);
@@ -62,7 +62,7 @@ pub(crate) fn and(words: &mut [u64], at: usize, other: &[u64], from: usize, len:
     }
 }
 
-/// ORs `len` bits of `other` from bit `from` on into `words` from bit `at` on.
+/// ORs `len` bits of `other`, from bit `from`, into `words`, from bit `at`.
 pub(crate) fn or(words: &mut [u64], at: usize, other: &[u64], from: usize, len: usize) {
     for (word, mask, done) in pieces(at, len) {
         let bits = read(other, from + done, mask.count_ones() as usize);
@@ -93,7 +93,8 @@ pub(crate) fn get(words: &[u64], at: usize) -> bool {
     words.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 == 1)
 }
 
-/// The words that bits `at .. at + len` touch: (word, mask of the bits in it, bits before it). Masks are contiguous.
+/// The words that contain bits `at .. at + len`: (word, mask of the bits in it, number of earlier bits). Masks are
+/// contiguous.
 #[inline]
 fn pieces(at: usize, len: usize) -> impl Iterator<Item = (usize, u64, usize)> {
     let mut done = 0;
@@ -109,14 +110,15 @@ fn pieces(at: usize, len: usize) -> impl Iterator<Item = (usize, u64, usize)> {
     })
 }
 
-/// A test made ready for many vectors.
+/// A test, prepared for many vectors.
 pub(crate) struct Tester<'t> {
     test: &'t IntTest,
-    /// For lists too long to scan: a bit for the hash of each code, which throws most others out before the search.
+    /// For lists that are too long to scan: one bit per hash of a code. It rejects most other codes before the search.
     hashes: Vec<u64>,
 }
 
 impl<'t> Tester<'t> {
+    /// Prepares a test.
     pub fn new(test: &'t IntTest) -> Self {
         let mut hashes = Vec::new();
         if let IntTest::In(list) | IntTest::NotIn(list) = test
@@ -129,7 +131,7 @@ impl<'t> Tester<'t> {
         Self { test, hashes }
     }
 
-    /// The bits of the codes that pass. Codes behind the vector's rows give arbitrary bits.
+    /// The bits of the codes that pass. Codes after the vector's rows give arbitrary bits.
     pub fn test<T: Word>(&self, codes: &[T; VECTOR], out: &mut VectorBits) {
         match self.test {
             IntTest::In(list) if !self.hashes.is_empty() => search(codes, list, &self.hashes, out),
@@ -182,7 +184,7 @@ fn hash_kernel<T: Word>(codes: &[T; VECTOR], hashes: &[u64], out: &mut VectorBit
     }
 }
 
-/// The bits of the codes that pass. Codes behind the vector's rows give arbitrary bits.
+/// The bits of the codes that pass. Codes after the vector's rows give arbitrary bits.
 fn test_vector<T: Word>(codes: &[T; VECTOR], test: &IntTest, out: &mut VectorBits) {
     let fits = |code: u64| code <= T::MAX.to_u64();
     match test {
@@ -210,7 +212,7 @@ fn test_vector<T: Word>(codes: &[T; VECTOR], test: &IntTest, out: &mut VectorBit
     }
 }
 
-/// Lists up to this length are compared one by one with whole vectors, longer ones searched for each code.
+/// Each code of a list up to this length is compared with whole vectors. Longer lists are searched for each code.
 const LIST_SCAN_MAX: usize = 12;
 
 fn list_bits<T: Word>(codes: &[T; VECTOR], list: &[u64], out: &mut VectorBits) {
@@ -223,7 +225,7 @@ fn list_bits<T: Word>(codes: &[T; VECTOR], list: &[u64], out: &mut VectorBits) {
 }
 
 dispatch! {
-    /// `low <= code <= low + span`.
+    /// Tests `low <= code <= low + span`.
     fn range_bits<T: Word>(codes: &[T; VECTOR], low: T, span: T, out: &mut VectorBits) = range_kernel
 }
 
@@ -239,7 +241,7 @@ fn range_kernel<T: Word>(codes: &[T; VECTOR], low: T, span: T, out: &mut VectorB
 }
 
 dispatch! {
-    /// Membership in a set of codes below 64.
+    /// Tests membership in a set of codes below 64.
     fn word_bits<T: Word>(codes: &[T; VECTOR], set: u64, out: &mut VectorBits) = word_kernel
 }
 
@@ -287,7 +289,8 @@ fn key_kernel<T: Word>(codes: &[T; VECTOR], set: &[u64], (low, add): (u64, u64),
     }
 }
 
-/// Bytes of 0 or 1 to bits: the multiplication moves the eight low bits into the top byte without carries.
+/// Packs bytes of 0 or 1 into bits: the multiplication moves the low bit of eight bytes into the top byte without
+/// carries.
 #[inline(always)]
 fn bools_to_bits(pass: &[u8; 64]) -> u64 {
     let mut word = 0u64;

@@ -1,13 +1,13 @@
-//! What a segment's column keeps once: a dictionary, an FSST symbol table or a Zstandard dictionary.
+//! The shared state of a column, stored once per segment: a dictionary, an FSST symbol table or a Zstandard dictionary.
 //!
 //! ```text
 //! Dictionary of integers   entries u32 | size u8 (1, 2, 4, 8, 16) | 0 u8 x 3 | reference i128
-//!                          | entries, ascending: distance from the reference, or at size 16 the value
+//!                          | entries, ascending: difference from the reference, or at size 16 the value
 //! Dictionary of strings    entries u32 | size u8 (1, 2, 4) of an end | 0 u8 x 3 | ends | data, ascending
 //! FSST                     see `fsst_table`
 //! BlockDictionary          a Zstandard dictionary as its library trains it
 //! ```
-//! Floats stand in dictionaries as their keys ([`crate::f64_key`]).
+//! Dictionaries contain floats as their keys ([`crate::f64_key`]).
 
 use crate::encodings::block::LEVEL;
 use crate::encodings::dictionary::{BytesEntries, IntEntries, codes_test};
@@ -17,7 +17,7 @@ use crate::{BytesSlice, CodecError, IntPredicate, IntTest, Kind, Predicate, Tran
 use std::sync::Arc;
 use zstd::zstd_safe::{CDict, DDict};
 
-/// More entries than any segment's dictionary has.
+/// The largest number of entries of a segment dictionary.
 const ENTRIES_MAX: usize = 1 << 24;
 
 /// Shared state of one column of one segment. Cheap to clone.
@@ -37,7 +37,7 @@ enum State {
 #[derive(Debug)]
 struct IntTable {
     entries: Vec<i128>,
-    /// The same in 64 bits, which is what all kinds but `Wide` decode from.
+    /// The same in 64 bits, from which all kinds except `Wide` are decoded.
     narrow: Vec<i64>,
     wide: bool,
 }
@@ -63,7 +63,10 @@ impl std::fmt::Debug for BlockTable {
 }
 
 impl Shared {
-    /// A dictionary of strictly ascending integers (floats as keys). `kind` is the column's.
+    /// A dictionary of strictly ascending integers (floats as keys) for a column of `kind`.
+    ///
+    /// # Errors
+    /// `Corrupt` if the entries do not ascend, do not fit the kind, or are too many.
     pub fn int_dictionary(entries: Vec<i128>, kind: Kind) -> Result<Self, CodecError> {
         if entries.len() > ENTRIES_MAX || !entries.is_sorted_by(|a, b| a < b) {
             return Err(CodecError::corrupt("dictionary entries do not ascend"));
@@ -77,6 +80,9 @@ impl Shared {
     }
 
     /// A dictionary of strictly ascending strings.
+    ///
+    /// # Errors
+    /// `Corrupt` if the entries do not ascend or are too many.
     pub fn bytes_dictionary(entries: &[&[u8]]) -> Result<Self, CodecError> {
         let bytes: usize = entries.iter().map(|e| e.len()).sum();
         if entries.len() > ENTRIES_MAX || bytes > u32::MAX as usize || !entries.is_sorted_by(|a, b| a < b) {
@@ -99,7 +105,10 @@ impl Shared {
         Self { state: State::Fsst(Arc::new(SymbolTable::train(sample))) }
     }
 
-    /// A Zstandard dictionary, as its library's training returns it.
+    /// A Zstandard dictionary, as the library's training returns it.
+    ///
+    /// # Errors
+    /// `Corrupt` if the library does not accept it.
     pub fn block_dictionary(bytes: Vec<u8>) -> Result<Self, CodecError> {
         match (CDict::try_create(&bytes, LEVEL), DDict::try_create(&bytes)) {
             (Some(encoder), Some(decoder)) => {
@@ -109,6 +118,7 @@ impl Shared {
         }
     }
 
+    /// The transform to which this state belongs.
     pub fn transform(&self) -> Transform {
         match self.state {
             State::Ints(_) | State::Bytes(_) => Transform::Dictionary,
@@ -117,7 +127,7 @@ impl Shared {
         }
     }
 
-    /// The bytes that [`Shared::parse`] reads back.
+    /// The bytes that [`Shared::parse`] reads.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put_head = |len: usize, size: usize| {
@@ -145,7 +155,10 @@ impl Shared {
         out
     }
 
-    /// Checks everything once, so that chunks decode without further checks of it.
+    /// Reads shared state. Everything is checked here, so that decoding chunks needs no further checks of it.
+    ///
+    /// # Errors
+    /// `Corrupt` with the reason if a check fails.
     pub fn parse(bytes: &[u8], kind: Kind, transform: Transform) -> Result<Self, CodecError> {
         match transform {
             Transform::Dictionary => Self::parse_dictionary(bytes, kind),
@@ -176,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Entries of the dictionary, 0 where there is none.
+    /// The number of entries of the dictionary; 0 without one.
     pub fn dictionary_len(&self) -> usize {
         match &self.state {
             State::Ints(table) => table.entries.len(),
@@ -209,7 +222,7 @@ impl Shared {
         }
     }
 
-    /// The buffer that [`Shared::view`]s with index 0 point into.
+    /// The buffer to which [`Shared::view`]s with index 0 point.
     pub fn dictionary_buffer(&self) -> Option<&Arc<Vec<u8>>> {
         match &self.state {
             State::Bytes(table) => Some(&table.data),
@@ -217,7 +230,7 @@ impl Shared {
         }
     }
 
-    /// Every entry's Arrow view (buffer index 0), empty for other than string dictionaries.
+    /// The Arrow view of every entry (buffer index 0). Empty except for string dictionaries.
     pub fn views(&self) -> &[u128] {
         match &self.state {
             State::Bytes(table) => &table.views,
@@ -225,24 +238,27 @@ impl Shared {
         }
     }
 
-    /// One entry's Arrow view (buffer index 0).
+    /// The Arrow view of one entry (buffer index 0).
     pub fn view(&self, code: u32) -> Option<u128> {
         self.views().get(code as usize).copied()
     }
 
-    /// The code of an integer (or of a float's key).
+    /// The code of an integer, or of a float's key.
     pub fn code_of_int(&self, value: i128) -> Option<u32> {
         self.dictionary_ints()?.binary_search(&value).ok().map(|code| code as u32)
     }
 
+    /// The code of a string.
     pub fn code_of_bytes(&self, value: &[u8]) -> Option<u32> {
         let entries = self.dictionary_bytes()?;
         let at = partition_point(entries.len(), |i| entries.get(i) < value);
         (at < entries.len() && entries.get(at) == value).then_some(at as u32)
     }
 
-    /// Appends the codes of integers (floats as keys). NULLs' places (`validity` bit clear) get code 0. An error if a value
-    /// is not in the dictionary.
+    /// Appends the codes of integers (floats as keys). NULL rows (`validity` bit clear) get code 0.
+    ///
+    /// # Errors
+    /// `Unsupported` if a value is not in the dictionary, or there is no dictionary of this kind.
     pub fn encode_ints(&self, values: &[i64], validity: Option<&[u64]>, out: &mut Vec<u32>) -> Result<(), CodecError> {
         let codes = crate::encode::int_codes(values, validity, self)?;
         out.extend(codes.iter().map(|code| *code as u32));
@@ -250,6 +266,9 @@ impl Shared {
     }
 
     /// As [`Shared::encode_ints`], for strings.
+    ///
+    /// # Errors
+    /// As for [`Shared::encode_ints`].
     pub fn encode_bytes(
         &self,
         values: BytesSlice<'_>,
@@ -261,7 +280,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Appends `value` compressed by the symbol table. An error if there is none that can compress.
+    /// Appends `value`, compressed with the symbol table.
+    ///
+    /// # Errors
+    /// `Unsupported` without a symbol table; `Corrupt` if the table cannot compress.
     pub fn fsst_compress(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let State::Fsst(table) = &self.state else {
             return Err(CodecError::Unsupported { encoding: "a shared state without symbol table", kind: "string" });
@@ -271,7 +293,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Appends what `compressed` stands for.
+    /// Appends the decompressed bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` if the bytes are invalid; `Unsupported` without a symbol table.
     pub fn fsst_decompress(&self, compressed: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
         match &self.state {
             State::Fsst(table) => table.decompress(compressed, out),
@@ -300,8 +325,11 @@ impl Shared {
         }
     }
 
-    /// The test of codes that equals a predicate on values that are not NULL. Entries are sorted, so ranges and prefixes
-    /// become ranges of codes. An error if the predicate is of another kind than the dictionary.
+    /// The test of codes that is equivalent to a predicate on values that are not NULL. Entries are sorted, so ranges
+    /// and prefixes become ranges of codes.
+    ///
+    /// # Errors
+    /// `Unsupported` if the predicate is of another kind than the dictionary.
     pub fn translate(&self, predicate: &Predicate) -> Result<IntTest, CodecError> {
         match (predicate, &self.state) {
             (Predicate::IsNull, _) => Ok(IntTest::Never),
@@ -338,7 +366,7 @@ fn range(from: usize, to: usize, len: usize) -> IntTest {
     }
 }
 
-/// The test of membership in a sorted list of codes, or of absence.
+/// The test for membership in a sorted list of codes, or for absence from it.
 fn listed(codes: &[usize], len: usize, negated: bool) -> IntTest {
     let mut member = vec![negated; len];
     codes.iter().for_each(|code| member[*code] = !negated);

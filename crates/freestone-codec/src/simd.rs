@@ -1,7 +1,8 @@
-//! Run-time choice of vector width: the only module with `unsafe` code.
+//! Run-time choice of the vector width. This is the only module with `unsafe` code.
 //!
-//! [`dispatch!`] compiles one generic `#[inline(always)]` kernel three times (baseline, AVX2, AVX-512) and calls the widest
-//! version that this processor has. On other architectures the baseline is all there is (aarch64 has NEON in it).
+//! [`dispatch!`] compiles one generic `#[inline(always)]` kernel three times (baseline, AVX2, AVX-512) and calls the
+//! widest version that this processor supports. Other architectures have only the baseline (which includes NEON on
+//! aarch64).
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -10,7 +11,7 @@ pub(crate) enum Level {
     Avx512,
 }
 
-/// What this processor has, detected once.
+/// The vector instructions of this processor, detected once.
 #[inline]
 pub(crate) fn level() -> Level {
     static LEVEL: std::sync::OnceLock<Level> = std::sync::OnceLock::new();

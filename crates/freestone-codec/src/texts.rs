@@ -1,31 +1,31 @@
-//! What strings decode into: views, or one after the other behind offsets.
+//! Targets for decoded strings: views, or concatenated strings with offsets.
 
 use std::sync::Arc;
 
 use crate::fsst_table::SymbolTable;
 use crate::{CodecError, Shared, Views};
 
-/// A growing column of strings. Runs are neighbouring strings of `data`, the first from `offsets[0]` to `offsets[1]`.
+/// A growing column of strings. A run is adjacent strings of `data`, the first from `offsets[0]` to `offsets[1]`.
 ///
 /// # Errors
-/// The column cannot hold that much text.
+/// The methods fail if the column cannot hold that much text.
 pub trait TextSink {
-    /// Appends `value` `rows` times.
+    /// Appends `value` in `rows` rows.
     fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError>;
 
-    /// Appends a run.
+    /// Appends a run, as a copy.
     fn run(&mut self, data: &[u8], offsets: &[u32]) -> Result<(), CodecError>;
 
-    /// Appends a run of what may be kept.
+    /// Appends a run, and may keep a reference to `data`.
     fn shared_run(&mut self, data: &Arc<Vec<u8>>, offsets: &[u32]) -> Result<(), CodecError>;
 
-    /// Appends a run that FSST has compressed.
+    /// Appends a run that is FSST-compressed.
     fn compressed(&mut self, table: &SymbolTable, data: &[u8], offsets: &[u32]) -> Result<(), CodecError>;
 
-    /// Appends entries of a chunk's dictionary; all codes are below its length.
+    /// Appends entries of a chunk's dictionary. All codes must be smaller than its length.
     fn entries(&mut self, entries: &[&[u8]], codes: &[u32]) -> Result<(), CodecError>;
 
-    /// Appends entries of a segment's dictionary; all codes are below its length.
+    /// Appends entries of a segment's dictionary. All codes must be smaller than its length.
     fn shared_entries(&mut self, dictionary: &Shared, codes: &[u32]) -> Result<(), CodecError>;
 }
 
@@ -33,7 +33,7 @@ fn no_strings() -> CodecError {
     CodecError::corrupt("a dictionary of numbers for strings")
 }
 
-/// Moves a view to another buffer; short strings have none.
+/// Moves a view to another buffer. Views of short strings refer to no buffer.
 #[inline(always)]
 fn rebase(view: u128, buffer: u32) -> u128 {
     if view as u32 <= 12 { view } else { view & !(0xFFFF_FFFF << 64) | u128::from(buffer) << 64 }
@@ -49,7 +49,7 @@ impl TextSink for Views {
         Ok(())
     }
 
-    /// Copies: all at once when most are too long for their view.
+    /// Copies the data, as one piece if most strings are too long to be inlined in their views.
     fn run(&mut self, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
         let n = offsets.len() - 1;
         let (first, last) = (offsets[0] as usize, offsets[n] as usize);
@@ -94,7 +94,7 @@ impl TextSink for Views {
         Ok(())
     }
 
-    /// Copies each entry in use once, and points all rows to it.
+    /// Copies each entry in use once, and lets all rows point to it.
     fn entries(&mut self, entries: &[&[u8]], codes: &[u32]) -> Result<(), CodecError> {
         let mut views: Vec<Option<u128>> = vec![None; entries.len()];
         self.views.reserve(codes.len());
@@ -125,10 +125,10 @@ impl TextSink for Views {
     }
 }
 
-/// A growing column of strings one after the other: Arrow's `Utf8` and `Binary` layout.
+/// A growing column of concatenated strings, in Arrow's layout of `Utf8` and `Binary`.
 #[derive(Debug)]
 pub struct Texts {
-    /// Where strings end, one more than there are strings; the first is 0.
+    /// The ends of the strings, preceded by 0: one more element than strings.
     pub offsets: Vec<i32>,
     pub data: Vec<u8>,
 }
@@ -140,37 +140,40 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// An empty column that takes `rows` strings without growing, but for their text.
+    /// An empty column. Appending `rows` strings does not reallocate the offsets, only the text.
     pub fn with_capacity(rows: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
         Self { offsets, data: vec![] }
     }
 
+    /// The number of strings.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
+    /// Whether there are no strings.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes room for so much more text of so many strings. Where that takes more memory, it is enough for all strings that
-    /// were announced, if the rest are as long: doubling would leave up to half of it empty, as long as the column lives.
+    /// Reserves memory for `bytes` more text of `strings` more strings. If that needs a larger allocation, it is made
+    /// large enough for all announced strings, assuming that the rest have the same mean length. Doubling would leave
+    /// up to half of it empty, as long as the column lives.
     fn reserve(&mut self, bytes: usize, strings: usize) {
-        /// At most so much is reserved for text that may not come.
+        /// The most that is reserved for text that may not come.
         const AHEAD_BYTES: usize = 16 << 20;
         let needed = self.data.len() + bytes;
         if needed > self.data.capacity() {
             let (announced, known) = (self.offsets.capacity() as f64, (self.offsets.len() + strings) as f64);
             let all = needed as f64 * (announced / known).max(1.0);
-            // If strings get longer, this is asked for again: each time for a good part more.
+            // If strings get longer, this runs again, and adds at least an eighth each time.
             let room = ((all * 1.03) as usize).max(self.data.capacity() + self.data.capacity() / 8);
             self.data.reserve_exact(room.min(needed + AHEAD_BYTES).max(needed) - self.data.len());
         }
     }
 
-    /// Checks that so much more text can be counted.
+    /// Checks that the offsets can represent `bytes` more text.
     fn check(&self, bytes: usize) -> Result<(), CodecError> {
         match self.data.len().checked_add(bytes).filter(|bytes| i32::try_from(*bytes).is_ok()) {
             Some(_) => Ok(()),
@@ -178,8 +181,8 @@ impl Texts {
         }
     }
 
-    /// Appends entries of at most `N` bytes: a copy of a known length costs a fraction of any other, and what
-    /// it copies too much is overwritten by the next.
+    /// Appends entries of at most `N` bytes. A copy of a constant length takes a fraction of the time of any other, and
+    /// the next entry overwrites the surplus.
     fn pick_padded<const N: usize>(&mut self, entries: &[&[u8]], codes: &[u32]) -> Result<(), CodecError> {
         let padded = entries.iter().map(|entry| {
             let mut block = [0; N];
@@ -230,7 +233,7 @@ impl TextSink for Texts {
     }
 
     fn compressed(&mut self, table: &SymbolTable, data: &[u8], offsets: &[u32]) -> Result<(), CodecError> {
-        // How far it expands, the strings before tell.
+        // The expansion is estimated from the previous strings.
         let strings = offsets.len() - 1;
         self.reserve(self.data.len() * strings / self.offsets.len(), strings);
         for o in offsets.windows(2) {
@@ -283,7 +286,7 @@ mod tests {
         (0..100).for_each(|_| texts.run(&run, &offsets).expect("room"));
         assert_eq!((texts.len(), texts.data.len()), (10_000, 270_000));
         assert!(texts.data.capacity() < 300_000, "{}", texts.data.capacity());
-        // More strings than were announced, and longer ones, are no fault.
+        // More and longer strings than announced are allowed.
         (0..100).for_each(|_| texts.repeat(&run, 3).expect("room"));
         assert_eq!((texts.len(), texts.data.len()), (10_300, 270_000 + 300 * 2700));
         assert!(texts.data.capacity() < 3 * texts.data.len(), "{}", texts.data.capacity());

@@ -1,11 +1,11 @@
-//! What goes in: typed slices, and the plan by which they are encoded.
+//! The input of the codecs: typed slices, and the plan by which they are encoded.
 
-/// The physical kind of a column: what the codecs see. Every SQL type maps to one of these.
+/// The physical kind of a column, as the codecs see it. Every SQL type maps to one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Booleans, integers up to 64 bits, dates, times, timestamps, decimals of up to 18 digits. Unsigned 64-bit integers
-    /// are shifted by 2^63 by the caller, so that order is kept.
+    /// Booleans, integers of up to 64 bits, dates, times, timestamps, decimals of up to 18 digits. The caller shifts
+    /// unsigned 64-bit integers by 2^63, which preserves their order.
     Int = 1,
     /// Decimals of 19 to 38 digits.
     Wide = 2,
@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// For messages.
+    /// The name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Int => "integer",
@@ -36,20 +36,23 @@ pub struct BytesSlice<'a> {
 }
 
 impl<'a> BytesSlice<'a> {
+    /// The number of strings.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
+    /// Whether there are no strings.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// String `row`.
     pub fn get(&self, row: usize) -> &'a [u8] {
         &self.data[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 }
 
-/// A run of values of one column. What stands at a NULL's place is arbitrary, but must be present.
+/// Consecutive values of one column. NULL rows must have a value, too, which is arbitrary.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'a> {
     Int(&'a [i64]),
@@ -60,6 +63,7 @@ pub enum Values<'a> {
 }
 
 impl Values<'_> {
+    /// The number of values.
     pub fn len(&self) -> usize {
         match self {
             Values::Int(v) => v.len(),
@@ -70,10 +74,12 @@ impl Values<'_> {
         }
     }
 
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// The physical kind.
     pub fn kind(&self) -> Kind {
         match self {
             Values::Int(_) => Kind::Int,
@@ -85,20 +91,20 @@ impl Values<'_> {
     }
 }
 
-/// What is done to a whole segment's column before it is cut into chunks; its state is a [`crate::Shared`].
+/// The transform of a segment's column before it is divided into chunks. Its state is a [`crate::Shared`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Transform {
     None = 1,
-    /// Values become codes of one sorted dictionary per segment; the codes are then encoded as integers.
+    /// Values become codes of one sorted dictionary per segment. The codes are then encoded as integers.
     Dictionary = 2,
-    /// Strings are compressed with one FSST symbol table per segment.
+    /// Each string is compressed with one FSST symbol table per segment.
     Fsst = 3,
-    /// Long text: a Zstandard dictionary trained on the segment, used by [`Encoding::Block`] chunks.
+    /// Long strings: [`Encoding::Block`] chunks use a Zstandard dictionary trained on the segment.
     BlockDictionary = 4,
 }
 
-/// How one chunk is laid out. The ids are frozen: `docs/format.md`.
+/// The encoding of one chunk. The ids never change; see `docs/format.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Encoding {
@@ -106,21 +112,22 @@ pub enum Encoding {
     Constant = 2,
     /// Frame of reference and bit-packing in vectors of 1024.
     BitPack = 3,
-    /// A dictionary in the chunk itself (Holloway 4.2), codes bit-packed.
+    /// A dictionary in the chunk (Holloway and DeWitt 2008, section 4.2), with bit-packed codes.
     Dictionary = 4,
-    /// Differences to the previous value, bit-packed in vectors of 1024.
+    /// Differences from the previous value, bit-packed in vectors of 1024.
     Delta = 5,
-    /// Leading-zero count, then the difference from its first 1 bit (Holloway 3.2).
+    /// The number of leading zeros, then the difference below its highest 1 bit (Holloway and DeWitt 2008, section
+    /// 3.2).
     DeltaLz = 6,
-    /// Value and run length packed into one word (Holloway 4.2).
+    /// Value and run length packed into one word (Holloway and DeWitt 2008, section 4.2).
     Rle = 7,
-    /// Floats as decimals: ALP.
+    /// Floats as decimals (ALP).
     Alp = 8,
     /// Zstandard over the chunk's concatenated strings.
     Block = 9,
 }
 
-/// How a column of one segment is stored.
+/// The storage of a column in one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ColumnPlan {
     pub transform: Transform,
@@ -128,7 +135,7 @@ pub struct ColumnPlan {
 }
 
 impl ColumnPlan {
-    /// For messages and `EXPLAIN`.
+    /// The name for messages and `EXPLAIN`.
     pub fn name(self) -> &'static str {
         match (self.transform, self.encoding) {
             (Transform::Fsst, Encoding::Constant) => "constant of fsst",

@@ -1,13 +1,14 @@
 //! Decoded strings as Arrow views, without depending on Arrow.
 
-/// A growing column of strings: one 16-byte view a row (Arrow's `Utf8View` layout, little-endian: `u32` length; up to 12
-/// bytes inline, or 4 bytes of prefix, `u32` buffer index, `u32` offset), and the buffers that long strings point into.
+/// A growing column of strings: one 16-byte view per row and the buffers to which views of long strings point. Views
+/// have Arrow's `Utf8View` layout, little-endian: `u32` length; up to 12 bytes inline, or 4 bytes of prefix, `u32`
+/// buffer index, `u32` offset.
 #[derive(Debug, Default)]
 pub struct Views {
     pub views: Vec<u128>,
     /// Finished or shared buffers, in the order of their indexes.
     pub buffers: Vec<std::sync::Arc<Vec<u8>>>,
-    /// The buffer being filled; its index is `buffers.len()` until [`Views::seal`].
+    /// The buffer that is being filled. Its index is `buffers.len()` until [`Views::seal`].
     pub open: Vec<u8>,
 }
 
@@ -33,14 +34,14 @@ impl Views {
         self.views.push(Self::view(value, buffer, offset));
     }
 
-    /// Closes the open buffer, so that the next string starts another.
+    /// Closes the open buffer, so that the next string starts a new one.
     pub fn seal(&mut self) {
         if !self.open.is_empty() {
             self.buffers.push(std::sync::Arc::new(std::mem::take(&mut self.open)));
         }
     }
 
-    /// Adds `buffer` if it is not the last shared one already, and returns its index.
+    /// Adds `buffer`, unless it is the last shared one already, and returns its index.
     pub fn share(&mut self, buffer: &std::sync::Arc<Vec<u8>>) -> u32 {
         if let Some(at) = self.buffers.iter().rposition(|b| std::sync::Arc::ptr_eq(b, buffer)) {
             return at as u32;
@@ -50,7 +51,7 @@ impl Views {
         self.buffers.len() as u32 - 1
     }
 
-    /// Calls `f` with the string of a row; `None` if there is no such row, or its view leads nowhere.
+    /// Calls `f` with the string of a row. `None` if there is no such row, or its view is invalid.
     #[inline]
     pub fn read<R>(&self, row: usize, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let view = *self.views.get(row)?;
@@ -63,16 +64,18 @@ impl Views {
         buffer.get(offset..offset.checked_add(len)?).map(f)
     }
 
+    /// The number of strings.
     pub fn len(&self) -> usize {
         self.views.len()
     }
 
+    /// Whether there are no strings.
     pub fn is_empty(&self) -> bool {
         self.views.is_empty()
     }
 }
 
-/// Up to 12 bytes as the low bytes of a number: by loads that overlap, since a copy of unknown length costs more than these.
+/// Up to 12 bytes as the low bytes of a number, read by overlapping loads, because a copy of unknown length costs more.
 #[inline]
 fn short(value: &[u8]) -> u128 {
     let n = value.len();

@@ -7,8 +7,9 @@
 //!         decimals - reference, packed | rows of the exceptions, u32 x n, ascending | their values, 8 or 4 bytes x n
 //!         value = (decimal as f64 * 10^f) * 10^-e, rounded to f32 for that kind
 //! ```
-//! A value is stored as a decimal only if that gives back its very bits; all others (NaN, -0.0, infinities, most binary
-//! fractions) are exceptions. Other encodings store the floats' order-preserving integer keys ([`crate::f64_key`]).
+//! A value is stored as a decimal only if its exact bits can be restored. All others (NaN, -0.0, infinities, most
+//! binary fractions) are exceptions. Other encodings store the order-preserving integer keys of floats
+//! ([`crate::f64_key`]).
 
 use super::ints::{by_range, by_vector};
 use crate::bitpack::{self, Packed, VECTOR, Word, by_width};
@@ -20,14 +21,14 @@ use crate::{CodecError, IntPredicate, IntTest, Rows, bits, f32_key, f64_key};
 /// `f64` or `f32`.
 pub(crate) trait Float: Copy + Default + 'static {
     const BYTES: usize;
-    /// Exponents worth trying: digits that the type can hold.
+    /// The largest exponent to try: the number of decimal digits of the type.
     const EXPONENT_MAX: usize;
     fn to_f64(self) -> f64;
     fn from_f64(value: f64) -> Self;
     fn same_bits(self, other: Self) -> bool;
     fn key(self) -> i64;
     fn from_key(key: i64) -> Self;
-    /// From `BYTES` little-endian bytes.
+    /// A value from `BYTES` little-endian bytes.
     fn read(bytes: &[u8]) -> Self;
     fn put(self, out: &mut Vec<u8>);
 }
@@ -196,7 +197,7 @@ impl<'a> Alp<'a> {
         self.positions.len() / 4
     }
 
-    /// The first exception at or behind a row.
+    /// The index of the first exception whose row is at least `row`.
     fn exception_from(&self, row: usize) -> usize {
         let (mut low, mut high) = (0, self.exceptions());
         while low < high {
@@ -287,8 +288,8 @@ impl<'a> Alp<'a> {
         self.scale.decode::<F>(self.reference.wrapping_add(code as i64)).key()
     }
 
-    /// The predicate on codes. Decoding is monotonic (each step rounds a monotonic function), so a range of keys is a range
-    /// of codes, found by binary search. `None` where several codes have the same key in a list.
+    /// The predicate on codes. Decoding is monotonic, because each step rounds a monotonic function, so a range of keys
+    /// is a range of codes, which binary search finds. `None` for lists in which several codes have the same key.
     fn translate<F: Float>(&self, predicate: &IntPredicate) -> Option<IntTest> {
         let max_code = bitpack::mask(self.packed.width).min(i64::MAX.wrapping_sub(self.reference) as u64);
         // The first code whose key is at least `key`, or `max_code + 1`.
@@ -319,7 +320,7 @@ impl<'a> Alp<'a> {
             },
             IntPredicate::In(list) => IntTest::In(codes(list)?),
             IntPredicate::NotIn(list) => IntTest::NotIn(codes(list)?),
-            // Floats are no keys: decode and test.
+            // Floats cannot be looked up in a key set: decode and test.
             IntPredicate::Keys(_) => return None,
         })
     }
@@ -338,12 +339,12 @@ fn scale_kernel<W: Word, F: Float>(codes: &[W], reference: i64, scale: Scale, ou
     }));
 }
 
-/// A column's floats as decimals: at the exceptions' rows stands the decimal before.
+/// A column's floats as decimals. A row with an exception repeats the previous decimal.
 #[derive(Debug, Clone)]
 pub(crate) struct Decimals {
     pub scale: Scale,
     pub decimals: Vec<i64>,
-    /// Rows, ascending.
+    /// Rows of the exceptions, ascending.
     pub exceptions: Vec<u32>,
 }
 
@@ -358,7 +359,7 @@ impl Decimals {
                 exceptions.push(row as u32);
             }
         }
-        // A neighbour's decimal stands in at an exception, so that exceptions do not widen the frame.
+        // An exception takes the decimal of a neighbour, so that exceptions do not widen the frame of reference.
         let first = (0..values.len()).find(|row| exceptions.get(*row) != Some(&(*row as u32)));
         let mut before = first.map_or(0, |row| decimals[row]);
         for row in &exceptions {
@@ -408,7 +409,7 @@ fn to_decimals_kernel<F: Float>(values: &[F], scale: Scale, out: &mut Vec<i64>) 
     out.extend(values.iter().map(|value| scale.encode(*value)));
 }
 
-/// Values that the search for a scale looks at.
+/// The number of values that the search for a scale tries.
 const SAMPLE: usize = 512;
 
 /// The scale that stores a sample in the fewest bits.

@@ -1,8 +1,8 @@
-//! Long text: Zstandard over a chunk's concatenated strings; their lengths stay outside, uncompressed.
+//! Long strings: Zstandard over the concatenated strings of a chunk. The lengths are stored separately, uncompressed.
 //!
 //! ```text
 //! param   bit width of a length
-//! u32     least length
+//! u32     smallest length
 //! u32     bytes of all strings
 //! u32     bytes of the Zstandard frame
 //! starts and lengths as in `strings` | the frame (made with the segment's dictionary under Transform::BlockDictionary)
@@ -14,11 +14,12 @@ use crate::{CodecError, Shared, bits};
 use std::sync::Arc;
 use zstd::zstd_safe::{CCtx, DCtx, get_error_name};
 
-/// Level 3 is where Zstandard's ratio on short text stops growing as fast as its cost.
+/// Above level 3, Zstandard's cost on short texts grows faster than its ratio.
 pub(crate) const LEVEL: i32 = 3;
-/// A frame expands at most this much: 128 KiB blocks take at least 4 bytes. Bounds what corrupt bytes can allocate.
+/// The largest expansion of a frame, since a 128 KiB block takes at least 4 bytes. It limits what corrupt bytes can
+/// allocate.
 const EXPANSION_MAX: usize = 1 << 15;
-/// Decompressed blocks that a scratch remembers.
+/// The number of decompressed blocks in the cache of a scratch.
 const CACHE_BLOCKS: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +40,7 @@ impl<'a> BlockStrings<'a> {
         Ok(Self { lengths, frame })
     }
 
-    /// All strings of the chunk, from the cache if `key` is in it.
+    /// All strings of the chunk, concatenated; from the cache if it contains `key`.
     pub fn text(&self, cache: &mut BlockCache, shared: Option<&Shared>, key: u64) -> Result<Arc<Vec<u8>>, CodecError> {
         if let Some(at) = cache.blocks.iter().position(|(k, text)| *k == key && text.len() == self.lengths.total) {
             return Ok(cache.blocks[at].1.clone());
@@ -73,7 +74,8 @@ impl BlockCache {
         self.context.get_or_insert_with(DCtx::create)
     }
 
-    /// An empty buffer: that of the oldest block if nobody else holds it, for pages once touched are cheaper than fresh ones.
+    /// An empty buffer. It is the oldest block's if nobody else references it, because pages that were touched before
+    /// are cheaper.
     fn recycled(&mut self) -> Vec<u8> {
         if self.blocks.len() < CACHE_BLOCKS {
             return Vec::new();

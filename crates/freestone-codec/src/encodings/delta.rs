@@ -1,8 +1,8 @@
-//! Delta: differences to the previous value, each vector on its own.
+//! Delta: differences from the previous value, with each vector decodable separately.
 //!
 //! ```text
-//! directory, 24 bytes a vector:  first value i64 | least difference i64 | offset u32 of its codes | width u8 | 0 u8 x 3
-//! codes      per vector, packed: code[0] = 0, code[i] = (v[i] - v[i - 1]) - least difference       (modulo 2^64)
+//! directory, 24 bytes per vector:  first value i64 | smallest difference i64 | offset u32 of its codes | width u8 | 0 u8 x 3
+//! codes      per vector, packed:   code[0] = 0, code[i] = (v[i] - v[i - 1]) - smallest difference       (modulo 2^64)
 //! ```
 //! Offsets count from the end of the directory.
 
@@ -69,7 +69,7 @@ fn sum<T: Word>(first: i64, least: i64, codes: &[T], out: &mut [i64; VECTOR]) {
     }
 }
 
-/// Grows a chunk from its first row on and knows its size.
+/// Computes the size of a chunk that grows from its first row.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeltaSizer {
     rows: usize,

@@ -1,11 +1,11 @@
-//! Delta with leading zeros (Holloway and DeWitt 3.2): for values that do not decrease.
+//! Delta with leading zeros, for values that never decrease (Holloway and DeWitt 2008, section 3.2).
 //!
 //! ```text
-//! param      low byte: W, the width of the greatest difference (0..=64); high byte: C, bits of a count, width(W)
-//! skips      12 bytes a vector: its first value i64 | bit offset u32 of the field of its second value
-//! fields     one a value but the first of each vector, without gaps, least significant bit first:
+//! param      low byte: W, the width of the largest difference (0..=64); high byte: C, bits of a count, width(W)
+//! skips      12 bytes per vector: its first value i64 | bit offset u32 of the field of its second value
+//! fields     one per value except the first of each vector, without gaps, least significant bit first:
 //!              C bits: leading zeros z of the difference written in W bits (W for a difference of 0)
-//!              W - z - 1 bits: the difference below its first 1 bit, which is implied
+//!              W - z - 1 bits: the difference below its highest 1 bit, which is implied
 //! ```
 
 use super::ints::VectorSource;
@@ -65,7 +65,7 @@ impl VectorSource for DeltaLz<'_> {
     }
 }
 
-/// Grows a chunk from its first row on and knows its size.
+/// Computes the size of a chunk that grows from its first row.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeltaLzSizer {
     rows: usize,

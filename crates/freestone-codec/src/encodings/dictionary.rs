@@ -1,9 +1,10 @@
-//! A dictionary in the chunk itself (Holloway and DeWitt 4.2): codes first, the sorted entries at the end of the page.
+//! A dictionary in the chunk (Holloway and DeWitt 2008, section 4.2): the codes first, the sorted entries at the end of
+//! the page.
 //!
 //! ```text
 //! param   bit width of a code
 //! u32     entries
-//! integers:  entry size u8 (1, 2, 4, 8: unsigned distance from the reference; 16: the value itself) | 0 u8 x 3
+//! integers:  entry size u8 (1, 2, 4, 8: unsigned difference from the reference; 16: the value) | 0 u8 x 3
 //!            reference i64 (wide: i128) | codes, packed | entries, ascending
 //! strings:   size u8 (1, 2, 4) of an end | 0 u8 x 3 | codes, packed | ends of the entries in the data | data
 //! ```
@@ -14,7 +15,7 @@ use crate::hash::{Distinct, Key};
 use crate::layout::{Reader, byte_width, uint_at};
 use crate::{CodecError, IntPredicate, IntTarget, IntTest, Rows, bits};
 
-/// Sorted integers, each a distance from a reference.
+/// Sorted integers, each as its difference from a reference.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IntEntries<'a> {
     bytes: &'a [u8],
@@ -47,7 +48,7 @@ impl<'a> IntEntries<'a> {
         }
     }
 
-    /// All entries, none of which is wide.
+    /// All entries, if none of them is wide.
     fn table<T: IntTarget>(&self) -> Vec<T> {
         let reference = self.reference as i64;
         let value = |offset: u64| T::from_i64(reference.wrapping_add(offset as i64));
@@ -59,7 +60,7 @@ impl<'a> IntEntries<'a> {
         }
     }
 
-    /// Appends sorted entries; the reference is the first.
+    /// Appends sorted entries. The first is the reference.
     pub fn put<N: Number>(entries: &[N], size: usize, out: &mut Vec<u8>) {
         for entry in entries {
             if size == 16 {
@@ -108,7 +109,7 @@ impl<'a> IntDictionary<'a> {
     }
 
     pub fn filter(&self, test: Test<'_>, start: usize, len: usize, selection: &mut [u64]) {
-        // Entries ascend: those that may pass lie together.
+        // Entries ascend, so those that may pass are contiguous.
         let (low, high) = test.bounds();
         let (from, to) = (self.first_where(|entry| entry >= low), self.first_where(|entry| entry > high));
         let test = match test {
@@ -120,7 +121,7 @@ impl<'a> IntDictionary<'a> {
         filter_packed(&self.codes, &test, start, len, selection);
     }
 
-    /// The first code for whose entry, and all behind it, `holds`.
+    /// The first code from which on `holds` is true for the entries.
     fn first_where(&self, holds: impl Fn(i128) -> bool) -> usize {
         let (mut from, mut to) = (0, self.entries.len);
         while from < to {
@@ -145,7 +146,7 @@ fn parse_codes<'a>(reader: &mut Reader<'a>, param: u16, rows: usize, len: usize)
     reader.take(packed_bytes(width, rows)).and_then(|bytes| Packed::parse(bytes, width, rows)).map(|(codes, _)| codes)
 }
 
-/// The rows' codes, each below `len`.
+/// The codes of `rows`, each checked to be smaller than `len`.
 pub(crate) fn decode_codes(codes: &Packed<'_>, len: usize, rows: Rows<'_>) -> Result<Vec<u32>, CodecError> {
     let mut out: Vec<u32> = Vec::new();
     decode_packed(codes, 0, false, rows, &mut out);
@@ -162,7 +163,7 @@ pub(crate) fn check_codes(codes: &[u32], len: usize) -> Result<(), CodecError> {
     }
 }
 
-/// The test that the codes of passing entries pass.
+/// The test for the codes of the entries that pass.
 pub(crate) fn codes_test(len: usize, mut pass: impl FnMut(usize) -> bool) -> IntTest {
     let mut words = vec![0u64; len.div_ceil(64)];
     let (mut first, mut last, mut count) = (0, 0, 0);
@@ -180,7 +181,7 @@ pub(crate) fn codes_test(len: usize, mut pass: impl FnMut(usize) -> bool) -> Int
     }
 }
 
-/// Sorted strings, back to back.
+/// Sorted, concatenated strings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BytesEntries<'a> {
     ends: &'a [u8],
@@ -275,7 +276,7 @@ pub(crate) fn encode_bytes(values: &[&[u8]], out: &mut Vec<u8>) -> u16 {
     width as u16
 }
 
-/// The different values, ascending, and each value's place among them.
+/// The distinct values, ascending, and for each value its position among them.
 fn sorted_codes<K: Key + Ord>(values: &[K]) -> (Vec<K>, Vec<i64>) {
     let mut distinct = Distinct::new();
     let numbers: Vec<u32> = values.iter().map(|value| distinct.insert(*value).0).collect();

@@ -1,11 +1,11 @@
-//! Integer bodies: values of `Int` and `Wide`, keys of floats, and codes of a shared dictionary.
+//! Integer bodies: values of `Int` and `Wide`, float keys, and codes of a shared dictionary.
 //!
 //! ```text
 //! Constant    i64, or i128 for wide values
-//! Plain       param = bytes a value (1, 2, 4, 8, 16); the values, signed
+//! Plain       param = bytes per value (1, 2, 4, 8, 16); the values, signed
 //! BitPack     param = bit width; reference i64 (wide: i128) | values - reference, packed (see `bitpack`)
 //! ```
-//! The others have their own files.
+//! The other encodings have files of their own.
 
 use super::delta::Delta;
 use super::delta_lz::DeltaLz;
@@ -28,13 +28,13 @@ pub(crate) enum IntBody<'a> {
     Rle(Rle<'a>),
 }
 
-/// A body that decodes a vector at a time.
+/// A body that is decoded one vector at a time.
 pub(crate) trait VectorSource {
     fn rows(&self) -> usize;
     fn vector(&self, v: usize, out: &mut [i64; VECTOR]) -> Result<(), CodecError>;
 }
 
-/// What values are tested by: a predicate on values, or a test of dictionary codes.
+/// The test for values: a predicate on values, or a test of dictionary codes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Test<'t> {
     Values(&'t IntPredicate),
@@ -50,7 +50,7 @@ impl Test<'_> {
         }
     }
 
-    /// No value below the first or above the second passes.
+    /// The bounds of the passing values: no value below the first or above the second passes.
     pub fn bounds(&self) -> (i128, i128) {
         match self {
             Test::Values(predicate) => predicate.bounds(),
@@ -66,7 +66,7 @@ impl Test<'_> {
         }
     }
 
-    /// A reference against which every value is an unsigned 64-bit code in the same order.
+    /// A reference relative to which every value is an unsigned 64-bit code of the same order.
     fn frame(&self) -> i64 {
         match self {
             Test::Values(_) => i64::MIN,
@@ -94,7 +94,7 @@ impl<'a> IntBody<'a> {
         })
     }
 
-    /// Appends the rows, which the caller has checked.
+    /// Appends the values of `rows`, which the caller has checked.
     pub fn decode<T: IntTarget>(&self, rows: Rows<'_>, wide: bool, out: &mut Vec<T>) -> Result<(), CodecError> {
         match self {
             IntBody::Constant(value) => {
@@ -117,7 +117,7 @@ impl<'a> IntBody<'a> {
         }
     }
 
-    /// Clears the rows of `start .. start + len` that fail, in `selection`, whose bit 0 is row `start`.
+    /// Clears the rows of `start .. start + len` that fail in `selection`, whose bit 0 is row `start`.
     pub fn filter(
         &self,
         test: Test<'_>,
@@ -161,7 +161,7 @@ impl<'a> IntBody<'a> {
     }
 }
 
-/// Fewer positions than this in one vector are extracted one by one.
+/// Fewer positions than this in a vector are extracted separately instead of unpacking the vector.
 const GATHER_MIN: usize = 24;
 
 /// Calls `each(vector, positions within it)` for ascending positions.
@@ -178,7 +178,7 @@ pub(crate) fn by_vector<E>(
     Ok(())
 }
 
-/// Calls `each(vector, from, to)` for the vectors that a range touches.
+/// Calls `each(vector, from, to)` for the vectors that a range overlaps.
 pub(crate) fn by_range<E>(
     start: usize,
     len: usize,
@@ -372,7 +372,7 @@ impl VectorSource for Plain<'_> {
     }
 }
 
-/// Bytes (1, 2, 4, 8) in which every value of `min ..= max` fits.
+/// The bytes (1, 2, 4 or 8) in which every value of `min ..= max` fits.
 pub(crate) fn plain_size(min: i64, max: i64) -> usize {
     let fits = |bits: u32| (min >> (bits - 1)) >= -1 && (max >> (bits - 1)) <= 0;
     [8u32, 16, 32].into_iter().find(|bits| fits(*bits)).map_or(8, |bits| bits as usize / 8)

@@ -1,4 +1,4 @@
-//! One file an encoding: its byte layout on top, encoder, sizer and decoder below.
+//! One file per encoding: its byte layout first, then encoder, sizer and decoder.
 
 pub(crate) mod alp;
 pub(crate) mod block;

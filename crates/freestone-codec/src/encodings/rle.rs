@@ -1,14 +1,14 @@
-//! Run-length encoding: value and run length packed into one word of constant width (Holloway and DeWitt 4.2, with a
-//! reference value and without the byte boundary).
+//! Run-length encoding: value and run length packed into one word of constant width (Holloway and DeWitt 2008, section
+//! 4.2, with a reference value and without byte alignment).
 //!
 //! ```text
 //! param      low byte: V, bits of a value (0..=64); high byte: R, bits of a run length (0..=24)
 //! reference  i64, or i128 for wide values
-//! words      u32: how many words
+//! words      u32: number of words
 //! starts     u32 for every 128th word: the row where its run starts
 //! words      V + R bits each without gaps: value - reference | run length - 1
 //! ```
-//! A run longer than 2^R rows takes several words.
+//! A run of more than 2^R rows takes several words.
 
 use super::ints::Test;
 use crate::bitpack::Number;
@@ -16,12 +16,12 @@ use crate::bits::{self, BitWriter};
 use crate::layout::{Reader, u32_at};
 use crate::{CodecError, IntTarget, Rows, select};
 
-/// Words between two entries of `starts`.
+/// Words per entry of `starts`.
 const STRIDE: usize = 128;
 const RUN_BITS_MAX: u32 = 24;
-/// Values that are written at once.
+/// The number of values that are written at once.
 const SHORT: usize = 8;
-/// Rows of which one in so many is asked for are decoded all.
+/// If at least one in `DENSE` rows is requested, the whole range is decoded.
 const DENSE: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ impl<'a> Rle<'a> {
         Ok(Self { starts, bytes, words, value_bits, run_bits, reference, rows })
     }
 
-    /// Calls `each` for the runs from the one that has `row` on, until it returns false.
+    /// Calls `each` for the runs, beginning with the one that contains `row`, until it returns false.
     fn runs_from(&self, row: usize, mut each: impl FnMut(Run) -> bool) -> Result<(), CodecError> {
         let (mut low, mut high) = (0, self.words.div_ceil(STRIDE));
         while high - low > 1 {
@@ -94,7 +94,7 @@ impl<'a> Rle<'a> {
         match rows {
             Rows::Range { len: 0, .. } | Rows::Positions([]) => Ok(()),
             Rows::Range { start, len } => self.decode_range(start, len, value, out),
-            // Rows that lie close together: what is between them costs less than looking for their runs.
+            // For rows that are close together, decoding the rows between them is cheaper than searching their runs.
             Rows::Positions([first, .., last]) if rows.len() * DENSE >= (last - first) as usize => {
                 let mut all = vec![];
                 self.decode_range(*first as usize, (last - first) as usize + 1, value, &mut all)?;
@@ -122,7 +122,7 @@ impl<'a> Rle<'a> {
         out: &mut Vec<T>,
     ) -> Result<(), CodecError> {
         let base = out.len();
-        // Short runs are written as long ones, whose end the next run writes over.
+        // Short runs are written with `SHORT` values; the next run overwrites the surplus.
         out.resize(base + len + SHORT, T::default());
         let rest = &mut out[base..];
         let mut at = 0;
@@ -160,13 +160,13 @@ fn target<T: IntTarget>(reference: i128, code: u64, wide: bool) -> T {
     }
 }
 
-/// Grows a chunk from its first row on and knows its size.
+/// Computes the size of a chunk that grows from its first row.
 #[derive(Debug, Clone)]
 pub(crate) struct RleSizer<N> {
     range: Option<(N, N)>,
     last: N,
     run: usize,
-    /// Words that the finished runs take with `i` bits of run length.
+    /// The number of words of the finished runs, if a run length has `i` bits.
     words: [u32; RUN_BITS_MAX as usize + 1],
 }
 
@@ -199,7 +199,7 @@ impl<N: Number> RleSizer<N> {
         words
     }
 
-    /// Reference, value bits, run bits, words: the cheapest split; `None` when the values span more than 64 bits.
+    /// Reference, value bits, run bits and words of the smallest split. `None` if the values span more than 64 bits.
     fn split(&self) -> Option<(N, u32, u32, usize)> {
         let (min, max) = self.range?;
         let value_bits = bits::width(N::span(min, max)?);
@@ -218,7 +218,8 @@ fn size<N: Number>(words: usize, word_bits: u32) -> usize {
     N::BYTES + 4 + words.div_ceil(STRIDE) * 4 + (words * word_bits as usize).div_ceil(8)
 }
 
-/// Appends the body and returns the header's param; `None` (and nothing appended) when values span more than 64 bits.
+/// Appends the body and returns the header's param. `None`, with nothing appended, if the values span more than 64
+/// bits.
 pub(crate) fn encode<N: Number>(values: &[N], out: &mut Vec<u8>) -> Option<u16> {
     let mut sizer = RleSizer::new();
     sizer.push(values);

@@ -1,10 +1,11 @@
-//! Strings: lengths and data, the data as it is, FSST-compressed one by one, or (see `block`) Zstandard-compressed together.
+//! Strings as lengths and data. The data is raw, FSST-compressed per string, or (see `block`) Zstandard-compressed as a
+//! whole.
 //!
 //! ```text
 //! Constant    length u32 | the string (FSST-compressed under that transform)
-//! Plain       param = bit width of a length; least length u32 | data bytes u32
-//!             starts, u32 a vector: where its first string starts in the data
-//!             lengths - least length, packed | data
+//! Plain       param = bit width of a length; smallest length u32 | data bytes u32
+//!             starts, u32 per vector: where its first string starts in the data
+//!             lengths - smallest length, packed | data
 //! ```
 
 use super::ints::{by_range, by_vector};
@@ -12,7 +13,7 @@ use crate::bitpack::{Packed, VECTOR, Word, by_width, packed_bytes};
 use crate::layout::{Reader, u32_at};
 use crate::{CodecError, Rows, bits};
 
-/// Lengths of the strings of a chunk, and so where each lies in the data.
+/// The lengths of a chunk's strings, from which the offset of each in the data follows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths<'a> {
     least: u32,
@@ -22,11 +23,12 @@ pub(crate) struct Lengths<'a> {
     packed: Packed<'a>,
 }
 
-/// Where the strings of one vector start and end: string `i` is `offsets[i] .. offsets[i + 1]`.
+/// The offsets of the strings of one vector: string `i` is `offsets[i] .. offsets[i + 1]`.
 pub(crate) type Offsets = [u32; VECTOR + 1];
 
 impl<'a> Lengths<'a> {
-    /// `least` and `total` have been read already, since `Block` has a field between them and the starts.
+    /// Parses starts and lengths. The caller has read `least` and `total`, because `Block` has a field between them and
+    /// the starts.
     pub fn parse(
         reader: &mut Reader<'a>,
         least: u32,
@@ -63,7 +65,7 @@ impl<'a> Lengths<'a> {
         Ok(n)
     }
 
-    /// Calls `each(offsets)` with runs of neighbouring strings (`offsets.len() - 1` of them), in order.
+    /// Calls `each(offsets)` for ranges of adjacent strings (`offsets.len() - 1` of them), in order.
     pub fn visit(
         &self,
         rows: Rows<'_>,
@@ -82,7 +84,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// Bytes of the lengths' section of `rows` strings, without `least` and `total`.
+    /// Bytes of the section with the lengths of `rows` strings, without `least` and `total`.
     pub fn bytes(rows: usize, least: u32, greatest: u32) -> usize {
         rows.div_ceil(VECTOR) * 4 + packed_bytes(bits::width(u64::from(greatest - least)), rows)
     }
@@ -97,7 +99,7 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// Least and greatest length.
+/// The minimum and maximum length.
 pub(crate) fn length_range(offsets: &[u32]) -> (u32, u32) {
     offsets.windows(2).map(|o| o[1] - o[0]).fold((u32::MAX, 0), |(a, b), n| (a.min(n), b.max(n)))
 }
