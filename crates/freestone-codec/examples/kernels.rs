@@ -1,4 +1,4 @@
-//! Decode, filter, gather and encode rates of every codec on one core, against a plain read of the same bytes.
+//! Decode, filter, gather and encode rates of every codec on one core, compared with a plain read of the same bytes.
 //!
 //! `cargo run --release -p freestone-codec --example kernels`
 
@@ -9,7 +9,7 @@ use std::time::Instant;
 const ROWS: usize = 1 << 20;
 const CHUNK_BYTES: usize = 32 * 1024 - 64;
 
-/// A column to measure with, the plan, and a predicate that about 1 % to 10 % of the rows pass.
+/// A column to measure, its plan, and a predicate that about 1 % to 10 % of the rows satisfy.
 struct Case {
     name: &'static str,
     column: Column,
@@ -41,7 +41,7 @@ impl Column {
     }
 }
 
-/// A small generator of fixed seed: the same figures from the same code.
+/// A small generator with a fixed seed, so that the same code gives the same figures.
 struct Random(u64);
 
 impl Random {
@@ -51,7 +51,7 @@ impl Random {
     }
 }
 
-/// The best of several runs, in seconds.
+/// The shortest of several runs, in seconds.
 fn best(mut run: impl FnMut()) -> f64 {
     (0..7)
         .map(|_| {
@@ -134,7 +134,7 @@ fn measure(case: &Case) {
             passing += selection.iter().map(|w| w.count_ones() as usize).sum::<usize>();
         })
     });
-    // What a plain read of the decoded bytes costs, out of the same sized buffer.
+    // The time of a plain read of the decoded bytes, from a buffer of the same size.
     let plain = vec![1u64; raw / chunks.len() / 8 + 1];
     let read_s = best(|| {
         chunks.iter().for_each(|_| _ = black_box(black_box(&plain).iter().fold(0u64, |a, b| a.wrapping_add(*b))))
@@ -154,7 +154,7 @@ fn measure(case: &Case) {
     );
 }
 
-/// Buffers that are warm, as a scan's are.
+/// Warm buffers, as in a scan.
 #[derive(Default)]
 struct Outputs {
     ints: Vec<i64>,
@@ -279,7 +279,7 @@ fn strings(random: &mut Random, mut each: impl FnMut(&mut Random) -> String) -> 
     Column::Bytes(offsets, data)
 }
 
-/// Text of a small vocabulary, about 27 bytes, as comments of an order line are.
+/// Text from a small vocabulary, about 27 bytes, like the comments of order lines.
 fn comment(random: &mut Random) -> String {
     const WORDS: [&str; 24] = [
         "carefully",

@@ -1,4 +1,4 @@
-//! Corrupt bytes give errors or wrong values, never a panic or a read out of bounds.
+//! Corrupt bytes give errors or wrong values, but never a panic or a read out of bounds.
 
 use freestone_codec::*;
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn chunks() -> Vec<(Kind, Option<Shared>, Vec<u8>)> {
 fn flipped_bytes_and_cut_ends() {
     for (kind, shared, chunk) in chunks() {
         exercise(&chunk, kind, shared.as_ref());
-        // Every byte of the header and directories, some of the packed data.
+        // Every byte of the header and directories, and some of the packed data.
         let places = (0..chunk.len()).filter(|at| *at < 400 || at % 61 == 0 || *at + 40 > chunk.len());
         for at in places {
             for flip in [0x01, 0x80, 0xFF] {
@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
     #[test]
     fn random_bytes(mut data in proptest::collection::vec(any::<u8>(), 0..600), encoding in 0u8..11, rows in 0u32..3000) {
-        // Mostly past the header, so that bodies are reached.
+        // Mostly after the header, so that bodies are reached.
         if data.len() > 9 {
             (data[1], data[2], data[4]) = (encoding, 0, data[4]);
             data[3] %= 40;

@@ -1,5 +1,5 @@
-//! Bytes that never change: a chunk, and what is shared, of every encoding, as first published. A file of
-//! `tests/fixtures` is read by every later version; it is written only where it does not exist yet.
+//! Bytes that never change: a chunk and the shared state of every encoding, as first published. Every later version
+//! reads the files of `tests/fixtures`. A file is written only if it does not exist yet.
 
 use freestone_codec::*;
 use std::fmt::Write as _;
@@ -24,7 +24,8 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
 }
 
-/// The stored bytes of `name`. A missing file is an error, unless FREESTONE_NEW_FIXTURES asks for the first of a new encoding.
+/// The stored bytes of `name`. A missing file is an error, unless FREESTONE_NEW_FIXTURES is set to create those of a
+/// new encoding.
 fn golden(name: &str, now: &[u8]) -> Vec<u8> {
     let path = fixture(name);
     if !path.exists() && std::env::var_os("FREESTONE_NEW_FIXTURES").is_some() {
@@ -33,7 +34,8 @@ fn golden(name: &str, now: &[u8]) -> Vec<u8> {
     unhex(&std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
 }
 
-/// Encodes today's bytes, and checks that the stored ones decode to the same; integer codecs must also encode the same.
+/// Encodes with this version, and checks that the stored bytes decode to the same values. Integer codecs must also give
+/// the same bytes.
 fn check(
     name: &str,
     values: Values<'_>,
@@ -136,7 +138,7 @@ fn floats() {
     check("f32-bitpack", Values::F32(&f32s), None, Transform::None, Encoding::BitPack, true);
 }
 
-/// Compressors may find shorter bytes one day: there only what was stored must stay readable.
+/// Compressors may give shorter bytes one day. Here only the stored bytes must remain readable.
 #[test]
 fn strings() {
     let strings: Vec<String> = (0..60).map(|i| format!("stone number {} of {}", i % 12, i % 5)).collect();
@@ -161,7 +163,7 @@ fn strings() {
     check("bytes-block-dictionary", Values::Bytes(text), None, Transform::BlockDictionary, Encoding::Block, false);
 }
 
-/// A byte of each layout as the documents give it: id, flags, param, rows.
+/// One byte of each field, as documented: id, flags, param, rows.
 #[test]
 fn headers_are_as_documented() {
     let bytes = unhex(&std::fs::read_to_string(fixture("int-bitpack-nulls")).unwrap());

@@ -2,7 +2,7 @@
 
 use freestone_codec::*;
 
-/// A value that no compression makes fit the budget: `fit` says so, and does not panic.
+/// A value that does not fit the budget under any compression: `fit` returns 0 and does not panic.
 #[test]
 fn a_value_that_does_not_fit_at_all() {
     let mut state = 7u64;
@@ -25,8 +25,8 @@ fn a_value_that_does_not_fit_at_all() {
     }
 }
 
-/// Texts of words, of few or many, sorted or not. Zstandard is chosen where it saves much, and nowhere else, since each row of
-/// its blocks takes decoding all of one.
+/// Strings of words, with few or many distinct ones, sorted or not. Zstandard is chosen only where it saves much,
+/// because reading one row decodes a whole block.
 #[test]
 fn blocks_are_chosen_only_where_they_save_much() {
     let mut state = 11u64;

@@ -1,9 +1,10 @@
-//! Every encoding × kind × NULLs × ranges × positions × predicates against a naive model: a `Vec<Option<Value>>`.
+//! Every encoding × kind × NULLs × ranges × positions × predicates, compared with a simple model: a
+//! `Vec<Option<Value>>`.
 
 use freestone_codec::*;
 use proptest::prelude::*;
 
-/// A column as the model keeps it.
+/// A column of the model.
 #[derive(Debug, Clone)]
 enum Column {
     Int(Vec<i64>),
@@ -134,7 +135,7 @@ fn view<'v>(views: &'v Views, i: usize, short: &'v mut [u8; 16]) -> &'v [u8] {
     &data[offset..offset + len]
 }
 
-/// What decoding `rows` (row numbers of the column) must give, from a chunk asked by `selection`.
+/// Checks the decoded `rows` (row numbers of the column) of a chunk, requested as `selection`.
 fn check_rows(
     column: &Column,
     valid: &[bool],
@@ -198,7 +199,7 @@ fn check_rows(
     }
 }
 
-/// Stores the column under a plan in pages of `budget` bytes, and checks everything that can be asked of each.
+/// Stores the column under a plan in pages of `budget` bytes, and checks all operations on each.
 fn check(column: &Column, valid: &[bool], plan: ColumnPlan, budget: usize) {
     let rows = valid.len();
     let words = bitmap(valid);
@@ -298,7 +299,7 @@ fn check_all(column: &Column, valid: &[bool], budget: usize) {
     }
 }
 
-/// Values by a pattern: how a column looks matters more than its single values.
+/// Values by a pattern, since the distribution of a column matters more than its single values.
 fn ints(pattern: u8, rows: usize, seed: u64) -> Vec<i64> {
     let mut state = seed | 1;
     let mut random = move || {
@@ -399,7 +400,7 @@ proptest! {
         check_all(&columns(kind, pattern, rows, seed), &nulls(missing, rows, seed), budget);
     }
 
-    /// The chooser's own plan stores the column too, and it never fails.
+    /// The chooser's own plan can always store the column.
     #[test]
     fn chosen_plans_round_trip(
         kind in 0u8..5, pattern in any::<u8>(), missing in any::<u8>(), seed in any::<u64>(), rows in 1usize..3000,
@@ -435,7 +436,7 @@ fn extremes() {
     }
 }
 
-/// A chunk that would still take another row must not be left smaller: pages are filled.
+/// Pages are filled: `fit` must not stop before a row that still fits.
 #[test]
 fn fit_fills_pages() {
     let values = ints(1, 200_000, 9);
@@ -449,7 +450,8 @@ fn fit_fills_pages() {
     }
 }
 
-/// In the order of another column each thousand rows have few values, and a page has all: of that a dictionary makes nothing.
+/// In the order of another column, each thousand rows have few values, and a page has all of them. A dictionary saves
+/// nothing then.
 #[test]
 fn a_dictionary_is_held_against_whole_pages() {
     let values: Vec<i64> = (0..400_000).map(|row: i64| row / 1333 % 100 + row * 7919 % 50 * 100).collect();
@@ -461,7 +463,7 @@ fn a_dictionary_is_held_against_whole_pages() {
     assert_eq!(chosen(4_000), Encoding::Dictionary);
 }
 
-/// Entries of one, two, four and eight bytes, each more of them than are read one by one.
+/// Entries of one, two, four and eight bytes, in numbers above the limit for reading them one at a time.
 #[test]
 fn dictionaries_of_all_sizes_of_entries() {
     let plan = ColumnPlan { transform: Transform::None, encoding: Encoding::Dictionary };

@@ -1,18 +1,18 @@
-//! Bitmaps as slices of `u64` words, bit `i` of a run in word `i / 64`.
+//! Bitmaps as slices of `u64` words. Bit `i` is in word `i / 64`.
 
-/// Words that hold `bits` bits.
+/// The number of words for `bits` bits.
 pub fn words(bits: usize) -> usize {
     bits.div_ceil(64)
 }
 
-/// All of `bits` bits set, the rest of the last word zero.
+/// A bitmap of `bits` set bits. The rest of the last word is zero.
 pub fn ones(bits: usize) -> Vec<u64> {
     let mut bitmap = vec![u64::MAX; words(bits)];
     trim(&mut bitmap, bits);
     bitmap
 }
 
-/// Clears what stands behind the first `bits` bits.
+/// Clears the bits after the first `bits` ones.
 pub fn trim(bitmap: &mut [u64], bits: usize) {
     if !bits.is_multiple_of(64)
         && let Some(last) = bitmap.get_mut(bits / 64)
@@ -21,31 +21,36 @@ pub fn trim(bitmap: &mut [u64], bits: usize) {
     }
 }
 
+/// Whether a bit is set.
 #[inline]
 pub fn get(bitmap: &[u64], bit: usize) -> bool {
     bitmap[bit / 64] >> (bit % 64) & 1 == 1
 }
 
+/// Sets a bit.
 #[inline]
 pub fn set(bitmap: &mut [u64], bit: usize) {
     bitmap[bit / 64] |= 1 << (bit % 64);
 }
 
+/// Clears a bit.
 #[inline]
 pub fn clear(bitmap: &mut [u64], bit: usize) {
     bitmap[bit / 64] &= !(1 << (bit % 64));
 }
 
-/// Clears the bits of some rows, which begin at a whole word and end at one, or are the last.
+/// Clears the bits of rows `from .. to`. `from` is a multiple of 64, and so is `to`, unless it is the end of the
+/// bitmap.
 pub fn clear_words(bitmap: &mut [u64], from: usize, to: usize) {
     bitmap[from / 64..to.div_ceil(64)].fill(0);
 }
 
+/// The number of set bits.
 pub fn count(bitmap: &[u64]) -> usize {
     bitmap.iter().map(|w| w.count_ones() as usize).sum()
 }
 
-/// The set bits, ascending, each plus `base`, appended to `out`.
+/// Appends the positions of the set bits to `out`, ascending, each plus `base`.
 pub fn positions(bitmap: &[u64], base: u32, out: &mut Vec<u32>) {
     for (at, word) in bitmap.iter().enumerate() {
         let mut word = *word;
@@ -57,7 +62,7 @@ pub fn positions(bitmap: &[u64], base: u32, out: &mut Vec<u32>) {
     }
 }
 
-/// A copy of `len` bits from bit `start` on.
+/// A copy of `len` bits from bit `start`.
 pub fn extract(bitmap: &[u64], start: usize, len: usize) -> Vec<u64> {
     let (word, shift) = (start / 64, start % 64);
     let mut out = Vec::with_capacity(words(len));
@@ -70,7 +75,7 @@ pub fn extract(bitmap: &[u64], start: usize, len: usize) -> Vec<u64> {
     out
 }
 
-/// Overwrites `len` bits from bit `start` on with the first bits of `from`.
+/// Overwrites `len` bits from bit `start` with the first bits of `from`.
 pub fn write(bitmap: &mut [u64], start: usize, from: &[u64], len: usize) {
     let mut done = 0;
     while done < len {

@@ -1,8 +1,8 @@
-//! The page cache: pages that were read, with what was parsed of them, kept within a fixed number of bytes.
+//! The page cache: pages that were read, in parsed form, with a fixed limit of bytes.
 //!
-//! Shards by hash keep threads out of each other's way. Each evicts by a clock: a hit marks its page, the hand passes
-//! over the ring of pages, takes the marks away and evicts the first page without one. A page comes in unmarked, so a
-//! long scan washes through the cache without driving out what is used again and again.
+//! The cache is divided into shards by hash, so that threads seldom wait for each other. Each shard evicts by a clock:
+//! a hit marks its page; the hand moves over the ring of pages, clears the marks and evicts the first page without one.
+//! A new page has no mark, so a long scan does not evict pages that are used repeatedly.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,46 +11,46 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// What a cache holds. It lives as long as anybody holds it, in the cache or not; then its memory is recycled.
+/// An entry of a cache. Its memory is recycled as soon as neither the cache nor a caller references it.
 pub trait Cached {
     /// Bytes of the page in its file.
     fn page_bytes(&self) -> usize;
 
-    /// Bytes of memory that it keeps from being used otherwise.
+    /// Bytes of memory that it occupies.
     fn footprint(&self) -> usize;
 }
 
-/// Which page of which file. File ids are the caller's; they must never name two files in the life of one cache.
+/// The page of a file. The caller assigns file ids, which must never name two files during the life of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageKey {
     pub file: u64,
     pub page: u32,
 }
 
-/// A bounded set of pages. The bytes held never exceed the capacity; pages that callers still hold after they were
-/// evicted come on top.
+/// A set of pages with a limit of bytes. The bytes held by the cache never exceed the capacity. Evicted pages that
+/// callers still reference are not counted.
 pub struct PageCache<P> {
     shards: Vec<Mutex<Shard<P>>>,
     shard_capacity: usize,
 }
 
-/// What happened since the cache was made.
+/// Counters since the cache was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     pub hits: u64,
     pub misses: u64,
-    /// Pages that came in, and their bytes.
+    /// Pages that were inserted, and their bytes.
     pub pages_read: u64,
     pub bytes_read: u64,
     pub evictions: u64,
 }
 
-/// Below this a shard could not hold a few pages of the largest size.
+/// A smaller shard could not contain several pages of the largest size.
 const SMALLEST_SHARD_BYTES: usize = 4 << 20;
 const MOST_SHARDS: usize = 16;
 
 impl<P: Cached> PageCache<P> {
-    /// A cache that holds at most `capacity_bytes`; with 0 it holds nothing and every `get` misses.
+    /// A cache of at most `capacity_bytes`. With 0, it is always empty and every `get` misses.
     pub fn new(capacity_bytes: usize) -> Self {
         let wanted = (capacity_bytes / SMALLEST_SHARD_BYTES).clamp(1, MOST_SHARDS);
         let count = 1 << wanted.ilog2();
@@ -58,40 +58,42 @@ impl<P: Cached> PageCache<P> {
         PageCache { shards, shard_capacity: capacity_bytes / count }
     }
 
-    /// The page, if it is here.
+    /// The page, if the cache contains it.
     pub fn get(&self, key: PageKey) -> Option<Arc<P>> {
         self.shard(key).lock().get(key)
     }
 
-    /// Whether the page is here; it does not count as a use.
+    /// Whether the cache contains the page. This does not count as a use.
     pub fn contains(&self, key: PageKey) -> bool {
         self.shard(key).lock().places.contains_key(&key)
     }
 
-    /// Puts in a page that was read; gives it back, or the one that was put in by somebody else meanwhile.
+    /// Inserts a page that was read. Returns it, or the one that another thread has inserted meanwhile.
     pub fn insert(&self, key: PageKey, page: P) -> Arc<P> {
         let page = Arc::new(page);
-        // Evicted pages are dropped after the shard is unlocked: giving memory back takes another lock.
+        // Evicted pages are dropped after the shard is unlocked, because freeing memory takes another lock.
         let (page, _evicted) = self.shard(key).lock().insert(key, page, self.shard_capacity);
         page
     }
 
-    /// Forgets all pages of a file that is gone.
+    /// Removes all pages of a file that no longer exists.
     pub fn invalidate_file(&self, file: u64) {
         for shard in &self.shards {
             let _dropped = shard.lock().remove_file(file);
         }
     }
 
-    /// The bytes held now.
+    /// The bytes in the cache now.
     pub fn bytes_held(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().bytes).sum()
     }
 
+    /// The limit of bytes.
     pub fn capacity_bytes(&self) -> usize {
         self.shard_capacity * self.shards.len()
     }
 
+    /// The counters of all shards, summed up.
     pub fn counters(&self) -> CacheCounters {
         let mut sum = CacheCounters::default();
         for shard in &self.shards {
@@ -106,7 +108,7 @@ impl<P: Cached> PageCache<P> {
     }
 
     fn shard(&self, key: PageKey) -> &Mutex<Shard<P>> {
-        // The map within a shard uses the low bits of the hash first, so shards use the high ones.
+        // The map within a shard uses the low bits of the hash first, so the choice of a shard uses the high ones.
         let hash = hash_of(key) >> 32;
         &self.shards[hash as usize & (self.shards.len() - 1)]
     }
@@ -119,10 +121,10 @@ impl<P: Cached> fmt::Debug for PageCache<P> {
 }
 
 struct Shard<P> {
-    /// Where in `ring` a page is.
+    /// The position of a page in `ring`.
     places: HashMap<PageKey, usize, BuildHasherDefault<KeyHasher>>,
     ring: Vec<Option<Entry<P>>>,
-    /// Places in `ring` without an entry. A page that comes in takes the place of one that went, behind the hand.
+    /// Free positions in `ring`. A new page takes the position of a removed one, behind the hand.
     free: Vec<usize>,
     hand: usize,
     bytes: usize,
@@ -182,8 +184,9 @@ impl<P: Cached> Shard<P> {
         (page, evicted)
     }
 
-    /// Takes out the first page that the hand meets without a mark, preferring those nobody holds: evicting a page that
-    /// is held frees no memory. Two rounds find one if there is one, since the first takes all marks away.
+    /// Removes the first page without a mark that the hand meets. It prefers pages that no caller references, since
+    /// evicting others frees no memory. Two rounds find a page if there is one, because the first round clears all
+    /// marks.
     fn evict(&mut self) -> Option<Entry<P>> {
         let mut held = None;
         for _ in 0..2 * self.ring.len() {
@@ -217,7 +220,7 @@ impl<P: Cached> Shard<P> {
     }
 }
 
-/// Hashes a key by multiplication: keys are made by us, so nobody needs to be kept from making them collide.
+/// Hashes a key by multiplication. Keys are our own, so no protection against deliberate collisions is needed.
 #[derive(Default)]
 struct KeyHasher(u64);
 
@@ -276,7 +279,7 @@ mod tests {
         vec![seed; PAGE]
     }
 
-    /// Loads a page through the cache, checks what comes, and says whether it had to be read.
+    /// Loads a page through the cache, checks its content, and returns whether it had to be read.
     fn check(cache: &PageCache<Buffer>, pool: &Arc<BufferPool>, key: PageKey) -> bool {
         let mut loaded = false;
         let page = cache.get(key).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Columns between Arrow and the codecs: physical values and validity going in, growing Arrow columns coming out.
+//! Columns between Arrow and the codecs: physical values and validity for writing, growing Arrow columns for reading.
 
 use std::cmp::Ordering;
 use std::hash::Hasher;
@@ -18,7 +18,7 @@ use crate::bitmap;
 use crate::memory::populate;
 use crate::schema::kind;
 
-/// A column's physical values: what [`freestone_codec::Values`] borrows.
+/// A column's physical values, which [`freestone_codec::Values`] borrows.
 #[derive(Debug, Clone)]
 pub enum Physical {
     Int(Vec<i64>),
@@ -35,10 +35,11 @@ pub struct ColumnData {
     pub validity: Option<Vec<u64>>,
 }
 
-/// What is added to an unsigned 64-bit value's bits to keep its order as a signed one.
+/// Added to the bits of an unsigned 64-bit value, so that its order is that of signed integers.
 const U64_SHIFT: u64 = 1 << 63;
 
 impl ColumnData {
+    /// An empty column of a kind.
     pub fn new(kind: Kind) -> Self {
         let values = match kind {
             Kind::Int => Physical::Int(vec![]),
@@ -59,6 +60,7 @@ impl ColumnData {
         column
     }
 
+    /// The number of rows.
     pub fn len(&self) -> usize {
         match &self.values {
             Physical::Int(v) => v.len(),
@@ -69,10 +71,12 @@ impl ColumnData {
         }
     }
 
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// The values, borrowed for a codec.
     pub fn values(&self) -> Values<'_> {
         match &self.values {
             Physical::Int(v) => Values::Int(v),
@@ -83,11 +87,12 @@ impl ColumnData {
         }
     }
 
+    /// Whether a row is not NULL.
     pub fn is_valid(&self, row: usize) -> bool {
         self.validity.as_ref().is_none_or(|v| bitmap::get(v, row))
     }
 
-    /// Bytes held in memory, about.
+    /// The approximate bytes in memory.
     pub fn byte_size(&self) -> usize {
         match &self.values {
             Physical::Int(v) => v.len() * 8,
@@ -130,7 +135,7 @@ impl ColumnData {
         }
     }
 
-    /// Adds each row's value to what is hashed of that row.
+    /// Feeds each row's value to that row's hasher.
     pub fn hash_rows(&self, hashers: &mut [impl Hasher]) {
         for (row, hasher) in hashers.iter_mut().enumerate() {
             let is_null = self.validity.as_ref().is_some_and(|words| !bitmap::get(words, row));
@@ -150,7 +155,7 @@ impl ColumnData {
         }
     }
 
-    /// The rows in the order that `order` gives.
+    /// The rows, in the given order.
     pub fn permute(&self, order: &[u32]) -> ColumnData {
         let take = |at: &u32| *at as usize;
         let values = match &self.values {
@@ -179,12 +184,13 @@ impl ColumnData {
         ColumnData { values, validity }
     }
 
-    /// The order of two rows, NULLs last, floats in IEEE total order.
+    /// The order of two rows: NULLs last, floats in IEEE 754 total order.
     pub fn compare(&self, a: usize, b: usize) -> Ordering {
         self.compare_with(a, self, b)
     }
 
-    /// The order of a row here and a row of another column of the same kind: NULLs last, floats in IEEE total order.
+    /// The order of a row here and a row of another column of the same kind: NULLs last, floats in IEEE 754 total
+    /// order.
     pub fn compare_with(&self, a: usize, other: &ColumnData, b: usize) -> Ordering {
         match (self.is_valid(a), other.is_valid(b)) {
             (true, true) => match (&self.values, &other.values) {
@@ -201,7 +207,7 @@ impl ColumnData {
         }
     }
 
-    /// A row's bytes; none for other kinds than [`Physical::Bytes`].
+    /// The bytes of a row; empty for kinds other than [`Physical::Bytes`].
     pub fn bytes(&self, row: usize) -> &[u8] {
         match &self.values {
             Physical::Bytes { offsets, data } => &data[offsets[row] as usize..offsets[row + 1] as usize],
@@ -209,7 +215,8 @@ impl ColumnData {
         }
     }
 
-    /// A number that orders as the row does as far as it goes: smaller numbers are smaller rows, equal ones may differ.
+    /// A number that preserves the order of rows partially: a smaller number means a smaller row, but equal numbers may
+    /// mean different rows.
     pub fn order_prefix(&self, row: usize) -> u64 {
         let unsigned = |value: i64| value as u64 ^ U64_SHIFT;
         if !self.is_valid(row) {
@@ -229,7 +236,7 @@ impl ColumnData {
         }
     }
 
-    /// Appends rows of `sources`, columns of the same kind: (source, row) for each.
+    /// Appends rows of `sources`, which are columns of the same kind, as pairs (source, row).
     pub fn gather(&mut self, sources: &[&ColumnData], rows: &[(u32, u32)]) {
         let start = self.len();
         macro_rules! take {
@@ -265,11 +272,11 @@ impl ColumnData {
     }
 }
 
-/// Strings that are kept in memory are not worth a look below this.
+/// Below this size, strings in memory are not worth copying.
 const SPARSE_BYTES_MIN: usize = 64 << 10;
 
-/// The batch without strings that it keeps in memory and does not show: views of few rows, or of rows that were sorted or
-/// filtered, pin all that stood beside what is left.
+/// The batch without unused string data. Views of a few rows, or of sorted or filtered rows, otherwise keep the data of
+/// all former rows in memory.
 pub fn compacted(batch: &RecordBatch) -> RecordBatch {
     fn column<T: ByteViewType>(array: &ArrayRef, views: &GenericByteViewArray<T>) -> ArrayRef {
         let pinned: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
@@ -325,7 +332,7 @@ fn append_ints(out: &mut Vec<i64>, array: &dyn Array, data_type: &DataType) {
     }
 }
 
-/// Decoded values in the width of their Arrow type.
+/// Decoded values, in the width of their Arrow type.
 #[derive(Debug)]
 pub enum Decoded {
     Boolean(Vec<u8>),
@@ -341,27 +348,28 @@ pub enum Decoded {
     I128(Vec<i128>),
     F64(Vec<f64>),
     F32(Vec<f32>),
-    /// Codes of the segment's dictionary, in place of texts.
+    /// Codes of the segment's dictionary, instead of strings.
     Codes(Vec<u32>),
     Views(Views),
     Texts(Texts),
 }
 
-/// A column being decoded, row by row or page by page, and made an Arrow array at the end.
+/// A column that is decoded, row by row or page by page, and becomes an Arrow array at the end.
 #[derive(Debug)]
 pub struct ColumnBuffer {
     data_type: DataType,
     pub decoded: Decoded,
-    /// Empty until the first NULL.
+    /// Empty before the first NULL.
     validity: Vec<u64>,
 }
 
 impl ColumnBuffer {
+    /// An empty buffer for a type.
     pub fn new(data_type: &DataType) -> Self {
         Self::with_capacity(data_type, 0)
     }
 
-    /// A buffer that takes `rows` rows without growing.
+    /// A buffer with capacity for `rows` rows.
     pub fn with_capacity(data_type: &DataType, rows: usize) -> Self {
         use DataType::*;
         let decoded = match data_type {
@@ -383,7 +391,7 @@ impl ColumnBuffer {
         ColumnBuffer { data_type: data_type.clone(), decoded, validity: vec![] }
     }
 
-    /// Has the system give the pages of what rows there is room for, if they are many: see [`populate`].
+    /// Lets the system allocate the pages of the reserved capacity, if they are many; see [`populate`].
     pub fn populate(&mut self) {
         macro_rules! each {
             ($($kind:ident),*) => {
@@ -397,8 +405,8 @@ impl ColumnBuffer {
         each!(Boolean, I8, I16, I32, I64, U8, U16, U32, U64, I128, F64, F32, Codes);
     }
 
-    /// A buffer of stored values: integers of 64 bits for all types that are kept as such, codes for texts of a segment
-    /// that has a dictionary of them, and otherwise what [`ColumnBuffer::new`] gives.
+    /// A buffer of stored values: 64-bit integers for all types that are stored as such, codes for strings of a segment
+    /// with a dictionary of them, and otherwise the buffer of [`ColumnBuffer::new`].
     pub fn stored(data_type: &DataType, has_dictionary: bool) -> Self {
         let decoded = match kind(data_type) {
             Kind::Int => Decoded::I64(vec![]),
@@ -408,7 +416,8 @@ impl ColumnBuffer {
         ColumnBuffer { data_type: data_type.clone(), decoded, validity: vec![] }
     }
 
-    /// Empties the buffer, which keeps its memory, if it takes what [`ColumnBuffer::stored`] would for the same arguments.
+    /// Clears the buffer but not its memory, if [`ColumnBuffer::stored`] would give the same kind of buffer for these
+    /// arguments. Returns whether it did.
     pub fn recycle(&mut self, data_type: &DataType, has_dictionary: bool) -> bool {
         let is_same = &self.data_type == data_type && matches!(self.decoded, Decoded::Codes(_)) == has_dictionary;
         self.validity.clear();
@@ -420,11 +429,12 @@ impl ColumnBuffer {
         true
     }
 
-    /// Which rows have a value: bit `i` of word `i / 64`. `None`: all.
+    /// The validity of rows: bit `i` of word `i / 64` is set if row `i` is not NULL. `None` if no row is NULL.
     pub fn valid_rows(&self) -> Option<&[u64]> {
         (!self.validity.is_empty()).then_some(&self.validity[..])
     }
 
+    /// The number of decoded rows.
     pub fn len(&self) -> usize {
         match &self.decoded {
             Decoded::Boolean(v) | Decoded::U8(v) => v.len(),
@@ -444,18 +454,19 @@ impl ColumnBuffer {
         }
     }
 
+    /// Whether nothing was decoded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends validity for `len` rows starting at row `at`: `fill` sets bits of the zeroed words it is given.
+    /// Appends the validity of `len` rows, starting at row `at`. `fill` sets bits of zeroed words.
     pub fn validity(&mut self, at: usize, len: usize, fill: impl FnOnce(&mut [u64], usize)) {
         self.valid_up_to(at);
         self.validity.resize(bitmap::words(at + len), 0);
         fill(&mut self.validity, at);
     }
 
-    /// Marks rows without NULLs, if NULLs came before them.
+    /// Marks rows as not NULL, if there were NULLs before.
     pub fn valid(&mut self, at: usize, len: usize) {
         if !self.validity.is_empty() {
             self.validity.resize(bitmap::words(at + len), 0);
@@ -469,8 +480,10 @@ impl ColumnBuffer {
         }
     }
 
-    /// What was decoded of `Utf8` or `Binary`, and which are NULL; an error if what should be text is not UTF-8, and for other
-    /// types.
+    /// The decoded `Utf8` or `Binary` strings, and which of them are NULL.
+    ///
+    /// # Errors
+    /// The bytes of a text column are not UTF-8, or the column has another type.
     pub fn finish_texts(self) -> Result<(Texts, Option<NullBuffer>), String> {
         let Decoded::Texts(texts) = self.decoded else { return Err(format!("no strings, but {}", self.data_type)) };
         if self.data_type == DataType::Utf8 {
@@ -480,7 +493,10 @@ impl ColumnBuffer {
         Ok((texts, nulls))
     }
 
-    /// The Arrow array of what was decoded; an error if string data is not UTF-8.
+    /// The Arrow array of the decoded values.
+    ///
+    /// # Errors
+    /// The bytes of a text column are not UTF-8.
     pub fn finish(self) -> Result<ArrayRef, String> {
         let len = self.len();
         let nulls = nulls_of(self.validity, len);
@@ -535,7 +551,7 @@ impl ColumnBuffer {
     }
 }
 
-/// NULLs, if there are any, by which of so many rows have a value: none of the words where all have.
+/// The NULLs of `len` rows, if there are any, from their validity. No words mean that no row is NULL.
 fn nulls_of(validity: Vec<u64>, len: usize) -> Option<NullBuffer> {
     let nulls = (!validity.is_empty()).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(validity), 0, len)));
     nulls.filter(|nulls| nulls.null_count() > 0)
@@ -547,13 +563,13 @@ fn view_parts(mut views: Views) -> (ScalarBuffer<u128>, Vec<Buffer>) {
     (ScalarBuffer::from(views.views), buffers)
 }
 
-/// An Arrow buffer that keeps the shared bytes alive without copying them.
+/// An Arrow buffer that references the shared bytes without a copy.
 fn shared_buffer(bytes: Arc<Vec<u8>>) -> Buffer {
     struct Owner(#[allow(dead_code)] Arc<Vec<u8>>);
     let pointer = std::ptr::NonNull::from(&bytes[..]).cast::<u8>();
     let len = bytes.len();
-    // SAFETY: the pointer and length are those of `bytes`, which `Owner` keeps alive and which nobody can change behind
-    // its `Arc`; a `Vec`'s buffer does not move with the `Arc`.
+    // SAFETY: the pointer and length are those of `bytes`. `Owner` keeps them alive, and nobody can change them behind
+    // its `Arc`. A `Vec`'s buffer does not move with the `Arc`.
     unsafe { Buffer::from_custom_allocation(pointer, len, Arc::new(Owner(bytes))) }
 }
 
@@ -563,12 +579,12 @@ fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> 
         return Err(format!("validity of other rows than {} strings", texts.len()));
     }
     let (offsets, data) = (OffsetBuffer::new(ScalarBuffer::from(texts.offsets)), Buffer::from_vec(texts.data));
-    // SAFETY: the offsets rise, as their buffer has just checked, up to the end of the data at most, and each string between them
-    // is UTF-8, as was checked before; there is a bit for each string in `nulls`.
+    // SAFETY: the offsets ascend up to at most the end of the data, as their buffer has just checked. Each string
+    // between them was checked to be UTF-8. `nulls` has one bit per string.
     Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, data, nulls) }))
 }
 
-/// Checks that the strings end within the data, and are UTF-8, each by itself. Arrow's own check goes string by string also where
+/// Checks that the strings end within the data and that each is UTF-8. Arrow's own check visits every string even if
 /// all are ASCII.
 fn check_utf8(texts: &Texts) -> Result<(), String> {
     let (end, bytes) = (texts.offsets.last().map_or(0, |end| *end as usize), texts.data.len());
@@ -588,15 +604,15 @@ fn check_utf8(texts: &Texts) -> Result<(), String> {
 fn string_views(views: Views, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
     let (views, buffers) = view_parts(views);
     if is_ascii(&views, &buffers) {
-        // SAFETY: every view has just been found to be inline, or inside the buffer that it names, and all their bytes to be
-        // ASCII, which is UTF-8 wherever it is cut. There is a bit for each view in `nulls`, which were decoded together.
+        // SAFETY: every view was found to be inline or within the buffer that it names, and all their bytes to be
+        // ASCII, which is UTF-8 however it is sliced. `nulls` has one bit per view, since both were decoded together.
         return Ok(Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) }));
     }
     Ok(Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?))
 }
 
-/// Whether all strings are inside their buffers and ASCII. Arrow's own check goes string by string; this one goes buffer by
-/// buffer, and so says no where there is much more in them than strings.
+/// Whether all strings are within their buffers and ASCII. Arrow's own check visits every string. This one visits every
+/// buffer, and returns false if the buffers contain much more than the strings.
 fn is_ascii(views: &[u128], buffers: &[Buffer]) -> bool {
     const HIGH_BITS: u128 = 0x8080_8080_8080_8080_8080_8080 << 32;
     let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
@@ -610,7 +626,7 @@ fn is_ascii(views: &[u128], buffers: &[Buffer]) -> bool {
     bytes <= 64 * views.len() && buffers.iter().all(|buffer| buffer.is_ascii()) && views.iter().all(is_inside)
 }
 
-/// The decoded value of a whole dictionary or literal: for tests and table functions.
+/// The decoded value of a stored integer, as text, for tests and table functions.
 pub fn display_int(value: i128, data_type: &DataType) -> String {
     use arrow_array::temporal_conversions as convert;
     use arrow_array::types::DecimalType;

@@ -1,4 +1,4 @@
-//! A table's physical form as a value: parsed from SQL options, printed as SQL options, resolved per segment.
+//! A table's physical layout as a value: parsed from SQL options, printed as SQL options, resolved per segment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use crate::cluster::DimensionPath;
 use crate::error::{Result, StoreError};
 use crate::schema::TableSchema;
 
-/// Smallest, default and largest page in bytes; sizes are powers of two.
+/// The smallest, default and largest page size in bytes. Page sizes are powers of two.
 pub const PAGE_SIZE_MIN: u32 = 4 << 10;
 pub const PAGE_SIZE_DEFAULT: u32 = 32 << 10;
 pub const PAGE_SIZE_MAX: u32 = 1 << 20;
 
-/// The options that `WITH (…)` and `SET DESIGN (…)` take, in the order they are printed.
+/// The options of `WITH (…)` and `SET DESIGN (…)`, in the order in which they are printed.
 pub const OPTIONS: [&str; 11] = [
     "design",
     "groups",
@@ -30,37 +30,39 @@ pub const OPTIONS: [&str; 11] = [
     "index",
 ];
 
-/// Named points of the design space.
+/// Named designs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// Chosen from statistics, segment by segment.
+    /// Chosen from statistics, per segment.
     Auto,
     /// All columns in one group of dense super tuples.
     Row,
     /// Each column in a group of its own.
     Column,
-    /// All columns in one group on slotted pages.
+    /// All columns in one group of slotted pages.
     Slotted,
-    /// All columns in one group of PAX blocks.
+    /// All columns in one group of PAX pages.
     Pax,
 }
 
-/// How the rows of a group lie on a page.
+/// The format of a group's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum PageFormat {
-    /// Slot array and a header per tuple: the baseline (Halverson 2.1).
+    /// A slot array and a header per tuple: the baseline (Halverson et al. 2006, section 2.1).
     Slotted = 1,
-    /// Super tuples: bit-packed, no headers (Halverson 2.1, Holloway 5.2).
+    /// Super tuples: bit-packed, without headers (Halverson et al. 2006, section 2.1; Holloway and DeWitt 2008, section
+    /// 5.2).
     Dense = 2,
-    /// Mini pages, one a column (Götze IV). A group of one column is a column store's page.
+    /// Mini pages, one per column (Götze, Baumann and Sattler 2018, section IV). A group of one column is a column
+    /// store's page.
     Pax = 3,
 }
 
-/// Where scans find segments. They are durable on disk either way; `Memory` keeps them in memory as a whole while the
-/// database is open.
+/// The medium from which scans read segments. Segments are durable on disk in both cases. `Memory` also holds them in
+/// memory while the database is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediumKind {
@@ -68,33 +70,34 @@ pub enum MediumKind {
     Memory,
 }
 
-/// What the user asked for: every axis of the design space, with `auto` where nothing was said.
+/// The design that the user set: a value for every dimension of the design space, with defaults where nothing was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Design {
     pub preset: Preset,
-    /// Explicit column groups; columns not named each get a group of their own. Empty: as the preset says.
+    /// Explicit column groups. Each other column gets a group of its own. If empty, the preset decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<PageFormat>,
     pub page_size: u32,
-    /// Columns the rows are sorted by; empty: order of arrival.
+    /// The sort columns. If empty, rows stay in order of arrival.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sort: Vec<String>,
-    /// Dimensions whose interleaved bin numbers the rows are ordered by, before `sort` (paper 004).
+    /// The dimensions by whose interleaved bin numbers the rows are ordered, before `sort` (Götze, Baumann and Sattler
+    /// 2018).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster: Vec<DimensionPath>,
-    /// Whether rows are taken whose foreign key leads nowhere, in a bin of their own.
+    /// Whether rows are accepted whose foreign key has no referenced row. They get a bin of their own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cluster_missing: bool,
-    /// Leading sort columns that are stored once per run (Halverson 2.2).
+    /// The number of leading sort columns that are stored once per run (Halverson et al. 2006, section 2.2).
     #[serde(default)]
     pub levels: u32,
-    /// Encodings the user pinned, by column.
+    /// The encodings that the user set, by column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub encode: BTreeMap<String, PinnedEncoding>,
     pub medium: MediumKind,
-    /// Keys of ordered indexes, each of one column or more: which rows have which values, without looking at the others.
+    /// The keys of ordered indexes, each of one or more columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub index: Vec<Vec<String>>,
 }
@@ -106,6 +109,7 @@ impl Default for Design {
 }
 
 impl Design {
+    /// The design of a preset, with all other options at their defaults.
     pub fn preset(preset: Preset) -> Self {
         Design {
             preset,
@@ -122,8 +126,11 @@ impl Design {
         }
     }
 
-    /// Reads SQL options, starting from `self` (the defaults, or the design to change). Option names are matched without
-    /// case. Errors list the valid options, columns or values.
+    /// Parses SQL options, starting from `self` (the defaults, or the design to change). Option names are
+    /// case-insensitive.
+    ///
+    /// # Errors
+    /// `Invalid`, with a list of the valid options, columns or values.
     pub fn with_options<'a>(
         mut self,
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -167,8 +174,8 @@ impl Design {
         Ok(())
     }
 
-    /// The columns rows are sorted by. Levels without a sort take the columns of the declared foreign keys: the implicit
-    /// sort of Halverson 2.2.
+    /// The columns by which rows are sorted. With levels but without a sort order, these are the columns of the
+    /// declared foreign keys: the implicit sort of Halverson et al. 2006, section 2.2.
     pub fn sort_columns(&self, schema: &TableSchema) -> Vec<usize> {
         let implicit = self.sort.is_empty() && self.levels > 0;
         let keys = schema.foreign_keys.iter().flat_map(|k| &k.columns).filter(|_| implicit);
@@ -212,7 +219,7 @@ impl Design {
         Ok(self)
     }
 
-    /// The options that [`Design::with_options`] reads back, defaults left out.
+    /// The options that [`Design::with_options`] parses. Defaults are omitted.
     pub fn to_options(&self) -> Vec<(&'static str, String)> {
         let mut options = vec![("design", name_of(self.preset, &PRESETS).to_owned())];
         if !self.groups.is_empty() {
@@ -252,8 +259,8 @@ impl Design {
         options
     }
 
-    /// The column groups and page formats of a segment. `Auto` is resolved to columns: what a scan-mostly table wants
-    /// where nothing is known of the workload.
+    /// The column groups and page formats of a segment. `Auto` means columns, which suit a table that is mostly scanned
+    /// if nothing is known of the workload.
     pub fn groups(&self, schema: &TableSchema) -> Vec<Group> {
         let all = || (0..schema.columns.len()).collect::<Vec<_>>();
         let (groups, format) = if self.groups.is_empty() {
@@ -279,7 +286,8 @@ impl Design {
         groups
             .into_iter()
             .map(|columns| {
-                // A dense page of one column is a column page: the same values, packed, without anything between them.
+                // A dense page of one column would be a sequence of packed values, which a PAX page of one column
+                // already is.
                 let format = if columns.len() == 1 && format == PageFormat::Dense { PageFormat::Pax } else { format };
                 Group { columns, format }
             })
@@ -297,14 +305,14 @@ impl fmt::Display for Design {
     }
 }
 
-/// Columns stored together, by their positions in the table.
+/// Columns that are stored together, by their positions in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub columns: Vec<usize>,
     pub format: PageFormat,
 }
 
-/// An encoding by the name that `encode = 'a: rle'` gives it.
+/// An encoding, by the name that `encode = 'a: rle'` uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PinnedEncoding(pub ColumnPlan);
@@ -323,7 +331,7 @@ const ENCODINGS: [(&str, Transform, Encoding); 11] = [
     ("block", Transform::None, Encoding::Block),
 ];
 
-/// The name of a plan as `encode` takes it and table functions print it.
+/// The name of a plan in the option `encode` and in table functions.
 pub fn plan_name(plan: ColumnPlan) -> String {
     let known = ENCODINGS.iter().find(|(_, t, e)| *t == plan.transform && *e == plan.encoding);
     known.map_or_else(|| format!("{:?}+{:?}", plan.transform, plan.encoding).to_lowercase(), |(n, ..)| (*n).into())
@@ -380,12 +388,12 @@ fn name_of<T: Copy + PartialEq>(value: T, table: &[(&'static str, T)]) -> &'stat
     table.iter().find(|(_, v)| *v == value).map(|(name, _)| *name).expect("every value has a name")
 }
 
-/// The name of a preset, as SQL gives it.
+/// The name of a preset in SQL.
 pub fn preset_name(preset: Preset) -> &'static str {
     name_of(preset, &PRESETS)
 }
 
-/// The name of a page format, as SQL gives it.
+/// The name of a page format in SQL.
 pub fn page_format_name(format: PageFormat) -> &'static str {
     name_of(format, &PAGE_FORMATS)
 }
@@ -408,7 +416,7 @@ fn parse_page_size(value: &str) -> Result<u32> {
     Ok(size)
 }
 
-/// A comma-separated list of columns; double quotes keep commas, parentheses and case.
+/// Parses a comma-separated list of columns. Double quotes preserve commas, parentheses and case.
 fn parse_columns(value: &str, schema: &TableSchema) -> Result<Vec<String>> {
     let mut columns: Vec<String> = vec![];
     for item in split_list(value) {
@@ -436,7 +444,7 @@ fn parse_cluster(value: &str, schema: &TableSchema) -> Result<Vec<DimensionPath>
     Ok(paths)
 }
 
-/// Lists of columns: `(a, b), (c)`.
+/// Parses lists of columns: `(a, b), (c)`.
 fn parse_lists(option: &str, value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
     let mut lists = vec![];
     let mut rest = value.trim();
@@ -455,7 +463,7 @@ fn parse_lists(option: &str, value: &str, schema: &TableSchema) -> Result<Vec<Ve
     Ok(lists)
 }
 
-/// The keys of indexes: one, `a, b`, or several, `(a), (b, c)`.
+/// Parses the keys of indexes: one, `a, b`, or several, `(a), (b, c)`.
 fn parse_index(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
     let keys = match value.trim_start().starts_with('(') {
         true => parse_lists("index", value, schema)?,
@@ -490,7 +498,7 @@ fn parse_encodings(value: &str, schema: &TableSchema) -> Result<BTreeMap<String,
     Ok(encodings)
 }
 
-/// A column by its quoted name, its exact name, or its name without case.
+/// Finds a column by its quoted name, its exact name, or its name without regard to case.
 fn resolve(item: &str, schema: &TableSchema) -> Result<String> {
     let item = item.trim();
     if item.starts_with('"') && item.len() > 1 {
@@ -526,7 +534,7 @@ pub(crate) fn find_unquoted(text: &str, wanted: char) -> Option<usize> {
     })
 }
 
-/// A name without its double quotes; one that has none, as it is.
+/// A name without its double quotes. A name without quotes is returned unchanged.
 pub(crate) fn unquote(name: &str) -> String {
     match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some(name) => name.replace("\"\"", "\""),

@@ -1,8 +1,8 @@
-//! Errors of the store, each saying what, where and what next.
+//! Errors of the store. Each says what was wrong, where, and what to do next.
 
 use freestone_codec::CodecError;
 
-/// Why a store operation failed.
+/// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(transparent)]
@@ -16,7 +16,7 @@ pub enum StoreError {
     #[error("corrupt {file}: {reason}")]
     Corrupt { file: String, reason: String },
 
-    /// An option, name or combination that is not valid; the message lists what is.
+    /// An option, name or combination that is not valid. The message lists the valid ones.
     #[error("{0}")]
     Invalid(String),
 
@@ -24,7 +24,7 @@ pub enum StoreError {
     #[error("{0}")]
     Constraint(String),
 
-    /// The database is open for reading only, or another process writes.
+    /// The database is open read-only, or another process writes.
     #[error("{0}")]
     ReadOnly(String),
 
@@ -45,4 +45,5 @@ impl StoreError {
     }
 }
 
+/// A result of the store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;

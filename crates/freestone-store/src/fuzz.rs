@@ -1,5 +1,5 @@
-//! Entry points for fuzzing: anything may come in, nothing may panic. Checksums are not in the way here: these are the
-//! parsers behind them.
+//! Entry points for fuzzing: no input may cause a panic. These are the parsers behind the checksums, so checksums do
+//! not reject the input.
 
 use arrow_schema::DataType;
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Kind, Predicate, Rows, Scratch, Shared};
@@ -13,7 +13,7 @@ use crate::schema::{TableSchema, kind};
 use crate::segment::footer::{Footer, parse_trailer};
 use crate::store::fold;
 
-/// A page of any format. The first bytes choose format, rows and columns; the rest is the payload.
+/// Reads a page of any format. The first bytes choose format, rows and columns; the rest is the payload.
 #[doc(hidden)]
 pub fn fuzz_page(data: &[u8]) {
     let Some(([format, rows, rows_high, columns], payload)) = data.split_first_chunk::<4>() else { return };
@@ -44,12 +44,12 @@ fn shared(data_type: &DataType, select: u8) -> Option<Shared> {
         (1, Kind::Bytes) => Some(Shared::train_fsst(&vec![b"abababab", b"ababcd"])),
         (_, Kind::Bytes) => Shared::bytes_dictionary(&[b"a", b"a long entry of the dictionary", b"b"]).ok(),
         (2, kind) => Shared::int_dictionary(vec![-5, 7, 1 << 40], kind).ok(),
-        // What a column of strings would have, for one of numbers.
+        // The shared state of a string column, for a column of numbers.
         _ => Shared::bytes_dictionary(&[b"a", b"b"]).ok(),
     }
 }
 
-/// Decodes and filters every column of a page in every way.
+/// Decodes and filters every column of a page with every operation.
 #[doc(hidden)]
 pub fn exercise(view: &PageView<'_>) {
     let rows = view.layout.rows();
@@ -90,7 +90,7 @@ fn predicates() -> [Predicate; 9] {
     ]
 }
 
-/// A segment's footer, or its trailer.
+/// Reads a segment's footer or trailer.
 #[doc(hidden)]
 pub fn fuzz_footer(data: &[u8]) {
     let _ = parse_trailer(data);
@@ -111,7 +111,7 @@ pub fn fuzz_footer(data: &[u8]) {
     }
 }
 
-/// A commit: its operations, applied to nothing, folded, and applied again.
+/// Reads a commit: its operations are applied to an empty state, folded, and applied again.
 #[doc(hidden)]
 pub fn fuzz_commit(data: &[u8]) {
     let record = Record { sequence: 1, body: data.to_vec(), is_base: false };

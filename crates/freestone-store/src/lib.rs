@@ -1,7 +1,8 @@
 //! Freestone's store: designs, page formats, media, segments, snapshots and scans.
 //!
-//! A [`Store`] is one database folder. [`Store::snapshot`] gives readers the tables of one commit, [`scan::Cursor`] reads
-//! them; [`Store::write`] begins a transaction that appends, deletes, converts and commits. Nothing here knows SQL.
+//! A [`Store`] is one database folder. [`Store::snapshot`] gives readers the tables of one commit, and [`scan::Cursor`]
+//! reads them. [`Store::write`] begins a transaction that appends, deletes, converts and commits. This crate knows no
+//! SQL.
 
 mod bitmap;
 pub mod cache;

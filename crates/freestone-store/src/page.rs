@@ -1,11 +1,11 @@
-//! Pages: the unit of I/O and checksum.
+//! Pages, which are read and checked as a whole.
 //!
 //! ```text
 //! offset size field
 //!      0    4 magic "FPG1"
-//!      4    4 CRC-32C of everything behind this field, to the end of the page
-//!      8    4 index of the page's first unit in the file: finds pages written to the wrong place
-//!     12    2 units: the page is `units` × page size long (more than 1 only when a single row needs it)
+//!      4    4 CRC-32C of everything after this field, to the end of the page
+//!      8    4 index: the page's offset in the file, in page sizes; reveals pages written to the wrong place
+//!     12    2 units: the page is `units` × page size long (more than 1 only if a single row needs it)
 //!     14    1 kind: 1 slotted, 2 dense, 3 pax, 4 blob (dictionaries, footer)
 //!     15    1 zero
 //!     16    4 first row in the segment
@@ -19,10 +19,10 @@ use crate::design::PageFormat;
 
 pub const HEADER: usize = 32;
 pub const MAGIC: [u8; 4] = *b"FPG1";
-/// The kind of a page that holds bytes of another structure.
+/// The kind of a page whose payload is another structure.
 pub const KIND_BLOB: u8 = 4;
 
-/// A page's header fields.
+/// The fields of a page's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageHeader {
     pub index: u32,
@@ -34,17 +34,18 @@ pub struct PageHeader {
     pub group: u32,
 }
 
-/// Units of `page_size` bytes that a payload needs.
+/// The number of page sizes that a payload needs.
 pub fn units_for(payload: usize, page_size: usize) -> usize {
     (payload + HEADER).div_ceil(page_size)
 }
 
+/// The page kind of a format.
 pub fn kind_of(format: PageFormat) -> u8 {
     format as u8
 }
 
-/// Appends a page with `payload` to `out`, whose length is a multiple of `page_size`; the header's index, units and
-/// payload are filled in. Returns the units written.
+/// Appends a page with `payload` to `out`, whose length must be a multiple of `page_size`. Sets the header's index,
+/// units and payload. Returns the number of units.
 pub fn append(out: &mut Vec<u8>, page_size: usize, header: PageHeader, payload: &[u8]) -> u16 {
     let start = out.len();
     let units = units_for(payload.len(), page_size);
@@ -64,14 +65,18 @@ pub fn append(out: &mut Vec<u8>, page_size: usize, header: PageHeader, payload: 
     units as u16
 }
 
-/// Rewrites the index of a finished page (pages are made before their place in the file is known) and its checksum.
+/// Changes the index of a finished page and updates its checksum. Pages are encoded before their position in the file
+/// is known.
 pub fn relocate(page: &mut [u8], index: u32) {
     page[8..12].copy_from_slice(&index.to_le_bytes());
     let crc = checksum(&page[8..]);
     page[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks a whole page as read from a file.
+/// Checks a whole page that was read from a file.
+///
+/// # Errors
+/// The reason why the page is not valid.
 pub fn verify(page: &[u8], index: u32) -> Result<PageHeader, String> {
     let field = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
     if page.len() < HEADER {
@@ -94,7 +99,7 @@ pub fn verify(page: &[u8], index: u32) -> Result<PageHeader, String> {
     Ok(header)
 }
 
-/// The header of a page that was verified before.
+/// The header of a verified page.
 pub fn header(page: &[u8]) -> PageHeader {
     let field = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
     PageHeader {
@@ -113,6 +118,7 @@ pub fn payload<'a>(page: &'a [u8], header: &PageHeader) -> &'a [u8] {
     &page[HEADER..HEADER + header.payload as usize]
 }
 
+/// CRC-32C of `bytes`.
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }

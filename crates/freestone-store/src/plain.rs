@@ -1,7 +1,8 @@
-//! Strings as every library of Arrow knows them: with offsets, in place of the views that the engine computes with.
+//! Strings with offsets, which every Arrow library supports, instead of the views that the engine uses.
 //!
-//! Views are young: libraries that can import them often can neither compare, sort nor take them, so results leave with
-//! offsets unless views are asked for. That is also less memory: 4 bytes a string beside its text, where views take 16.
+//! Views are new: libraries that can import them often can neither compare, sort nor select them. So results have
+//! offsets unless views are requested. Offsets also need less memory: 4 bytes per string in addition to its text, where
+//! views need 16.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 
 use crate::memory::room;
 
-/// How strings and binaries of a result are laid out.
+/// The layout of strings and binaries in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strings {
-    /// `Utf8View` and `BinaryView`, as they are stored and travel.
+    /// `Utf8View` and `BinaryView`, as in the engine.
     #[default]
     Views,
     /// `Utf8` and `Binary`.
@@ -25,16 +26,17 @@ pub enum Strings {
 }
 
 impl Strings {
-    /// Views, or not.
+    /// Views if `wanted` is true, otherwise offsets.
     pub fn views(wanted: bool) -> Self {
         if wanted { Strings::Views } else { Strings::Plain }
     }
 
+    /// Whether strings are views.
     pub fn are_views(self) -> bool {
         self == Strings::Views
     }
 
-    /// The type in which values of a type are given out.
+    /// The type that a result has for values of `data_type`.
     pub fn data_type(self, data_type: &DataType) -> DataType {
         let nested = |field: &FieldRef| Arc::new(self.field(field));
         match (self, data_type) {
@@ -55,7 +57,7 @@ impl Strings {
         field.clone().with_data_type(self.data_type(field.data_type()))
     }
 
-    /// The schema in which rows of a schema are given out.
+    /// The schema that a result has for rows of `schema`.
     pub fn schema(self, schema: &SchemaRef) -> SchemaRef {
         if self == Strings::Views {
             return schema.clone();
@@ -64,17 +66,17 @@ impl Strings {
         Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
     }
 
-    /// An array as it is given out.
+    /// Converts an array to this layout.
     ///
     /// # Errors
-    /// The texts of one array are more than 2 GiB, which offsets cannot count.
+    /// The strings of the array have more than 2 GiB, which offsets cannot represent.
     pub fn array(self, array: ArrayRef) -> Result<ArrayRef, ArrowError> {
         match (self, array.data_type()) {
             (Strings::Views, _) => Ok(array),
             (_, DataType::Utf8View) => {
                 let array = array.as_string_view();
                 let (offsets, values) = with_offsets(array)?;
-                // SAFETY: the offsets are those of the strings of a `StringViewArray`, which are UTF-8, one after the other.
+                // SAFETY: the offsets are those of the strings of a `StringViewArray`, which are UTF-8, concatenated.
                 Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, values, array.nulls().cloned()) }))
             }
             (_, DataType::BinaryView) => {
@@ -89,10 +91,10 @@ impl Strings {
         }
     }
 
-    /// Rows as they are given out.
+    /// Converts a batch to this layout.
     ///
     /// # Errors
-    /// As [`Strings::array`].
+    /// As for [`Strings::array`].
     pub fn batch(self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         if self == Strings::Views {
             return Ok(batch);
@@ -104,11 +106,12 @@ impl Strings {
     }
 }
 
-/// What short strings are copied by: their views' bytes, and long ones' first.
+/// The size of the fixed copy for short strings, which are inlined in their views, and for the first bytes of long
+/// ones.
 const INLINE: usize = 12;
 const BLOCK: usize = 32;
 
-/// The strings of an array one after the other, none where it is NULL, and where each begins.
+/// The concatenated strings of an array, empty for NULLs, and the offset of each.
 fn with_offsets<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Result<(OffsetBuffer<i32>, Buffer), ArrowError> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
     let bytes_of = |(row, view): (usize, &u128)| match nulls {
@@ -134,7 +137,7 @@ fn with_offsets<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Result<(Off
                 _ => values.extend_from_slice(&text[..len]),
             }
         }
-        // What was copied beyond the string's end is overwritten by the next.
+        // The next string overwrites bytes that were copied beyond the end of one.
         values.truncate(end);
         offsets.push(end as i32);
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, StoreError};
 
-/// One column of a table. The type is one of those that [`normalize`] returns.
+/// One column of a table. Its type is one of the types that [`normalize`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
@@ -16,7 +16,7 @@ pub struct Column {
     pub nullable: bool,
 }
 
-/// `FOREIGN KEY (columns) REFERENCES table (referenced)`: declared, not enforced on every insert.
+/// `FOREIGN KEY (columns) REFERENCES table (referenced)`: declared, but not enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     pub columns: Vec<String>,
@@ -24,7 +24,7 @@ pub struct ForeignKey {
     pub referenced: Vec<String>,
 }
 
-/// Columns and declared constraints of a table.
+/// The columns and declared constraints of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TableSchema {
     pub columns: Vec<Column>,
@@ -35,7 +35,10 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// A schema of an Arrow one, types normalized. Errors name the column whose type has no place here.
+    /// The table schema for an Arrow schema, with normalized types.
+    ///
+    /// # Errors
+    /// Names the column whose type cannot be stored.
     pub fn from_arrow(schema: &Schema) -> Result<Self> {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
@@ -46,7 +49,10 @@ impl TableSchema {
         TableSchema { columns, ..Default::default() }.validated()
     }
 
-    /// Checks that names are present once and that keys name columns.
+    /// Checks that there is a column, that names are unique, and that keys name columns.
+    ///
+    /// # Errors
+    /// `Invalid`, with the name.
     pub fn validated(self) -> Result<Self> {
         if self.columns.is_empty() {
             return Err(StoreError::invalid("a table needs at least one column"));
@@ -64,7 +70,7 @@ impl TableSchema {
         Ok(self)
     }
 
-    /// Some of the columns, with the keys that they make up.
+    /// Some of the columns, with the keys that consist of them.
     pub fn of_columns(&self, columns: &[usize]) -> TableSchema {
         let columns: Vec<Column> = columns.iter().map(|column| self.columns[*column].clone()).collect();
         let has = |key: &[String]| key.iter().all(|name| columns.iter().any(|column| column.name == *name));
@@ -73,7 +79,10 @@ impl TableSchema {
         TableSchema { columns, primary_key, foreign_keys }
     }
 
-    /// The position of a column, or an error that lists the columns.
+    /// The position of a column.
+    ///
+    /// # Errors
+    /// `Invalid`, with a list of the columns.
     pub fn index_of(&self, name: &str) -> Result<usize> {
         self.columns.iter().position(|c| c.name == name).ok_or_else(|| {
             let names: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
@@ -81,6 +90,7 @@ impl TableSchema {
         })
     }
 
+    /// The Arrow schema of the columns.
     pub fn to_arrow(&self) -> SchemaRef {
         let fields = self.columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
@@ -88,7 +98,9 @@ impl TableSchema {
 }
 
 /// The stored type for an Arrow type: strings become `Utf8View`, binaries `BinaryView`, small decimals `Decimal128`.
-/// Nested types are an error.
+///
+/// # Errors
+/// Nested types cannot be stored.
 pub fn normalize(data_type: &DataType) -> Result<DataType, String> {
     use DataType::*;
     Ok(match data_type {
@@ -117,7 +129,7 @@ pub fn normalize(data_type: &DataType) -> Result<DataType, String> {
         Decimal256(p, s) if *p <= 38 => Decimal128(*p, *s),
         Dictionary(_, value) => normalize(value)?,
         RunEndEncoded(_, value) => normalize(value.data_type())?,
-        // A column of which nothing but NULL is known.
+        // A column of NULLs whose type is unknown.
         Null => Utf8View,
         List(_)
         | LargeList(_)
@@ -133,7 +145,7 @@ pub fn normalize(data_type: &DataType) -> Result<DataType, String> {
     })
 }
 
-/// How the codecs see a stored type.
+/// The physical kind of a stored type.
 pub fn kind(data_type: &DataType) -> Kind {
     match data_type {
         DataType::Float64 => Kind::F64,
@@ -144,7 +156,7 @@ pub fn kind(data_type: &DataType) -> Kind {
     }
 }
 
-/// A type's name in files and messages; [`parse_type`] reads it back.
+/// A type's name in files and messages. [`parse_type`] parses it.
 pub fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     match data_type {
@@ -170,7 +182,7 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
-/// The type that [`type_name`] printed.
+/// The type with a name of [`type_name`].
 pub fn parse_type(name: &str) -> Option<DataType> {
     use DataType::*;
     let (base, arguments) = match name.split_once('(') {

@@ -1,9 +1,9 @@
 //! The numbering of a dimension's values.
 //!
-//! A code is the numbers of a value's levels, one behind the other: region, then nation within the region, then city within
-//! the nation. Each level has as many bits as its fullest parent needs, so that a prefix of the bits *is* a coarser level.
-//! Attributes with too many values are cut at quantiles instead: bins of the same frequency, ranks instead of values, so
-//! that no value of any type is beyond them.
+//! A code is the concatenation of the numbers of a value's levels: region, then nation within the region, then city
+//! within the nation. Each level has as many bits as the parent with the most children needs, so a prefix of the bits
+//! *is* a coarser level. Attributes with too many values are divided at quantiles instead, into bins of equal
+//! frequency. Bins use ranks and not values, so values of every type and range have one.
 
 use std::collections::HashMap;
 
@@ -12,25 +12,25 @@ use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
 use crate::segment::bytes::{ByteReader, ByteWriter};
 use crate::segment::zones::successor;
 
-/// Values that get a code each; more are cut into bins.
+/// The maximum number of values with a code each. If there are more, they are divided into bins.
 pub const MAX_DISTINCT: usize = 4096;
 
-/// A value of an attribute: integers of all widths, decimals, dates, floats by their order keys; text.
+/// A value of an attribute: integers of all widths, decimals, dates, floats by their order keys; or strings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value {
     Int(i128),
     Bytes(Vec<u8>),
 }
 
-/// Codes by value.
+/// The codes of values.
 #[derive(Debug, Clone)]
 pub struct Bins {
-    /// Upper bounds, ascending, of all bins but the last, which has no end.
+    /// The upper bounds of all bins, ascending, except the last, which is unbounded.
     bounds: Vec<Value>,
-    /// The code of each bin: one more than there are bounds.
+    /// The code of each bin; one more element than bounds.
     codes: Vec<u32>,
     width: u32,
-    /// Exact matches of texts, which are most, without a search.
+    /// The codes of strings that are a bound, which most are, to avoid the search.
     texts: HashMap<Vec<u8>, u32>,
 }
 
@@ -56,8 +56,9 @@ impl Bins {
         Bins { bounds, codes, width, texts }
     }
 
-    /// Numbers distinct tuples of values: per tuple its levels, coarsest first, and how many rows have it. Tuples are
-    /// ascending, and the last level, the attribute itself, determines the others. `bits` is the user's choice.
+    /// Numbers distinct tuples of values. A tuple has its levels, coarsest first, and the number of its rows. Tuples
+    /// must ascend, and the last level, the attribute, must determine the others. `bits` is set if the user chose the
+    /// width.
     pub fn of_tuples(tuples: &[(Vec<Value>, u64)], bits: Option<u32>) -> Self {
         let levels = tuples.first().map_or(1, |t| t.0.len());
         if levels == 1 && (tuples.len() > MAX_DISTINCT || bits.is_some_and(|b| tuples.len() + 1 > 1 << b)) {
@@ -74,7 +75,7 @@ impl Bins {
             }
             numbers.push(own);
         }
-        // One number more than a level's values need: all ones is what no value has, and stands for NULL.
+        // One number more than the level has values: all ones is no value's code and represents NULL.
         let widths: Vec<u32> = (0..levels)
             .map(|l| numbers.iter().map(|n| n[l]).max().unwrap_or(0) + 1)
             .map(|most| u32::BITS - most.leading_zeros())
@@ -86,7 +87,7 @@ impl Bins {
             let code = numbers.iter().zip(&widths).fold(0u32, |code, (n, w)| code << w | n);
             pairs.push((tuple[levels - 1].clone(), code >> (total - width)));
         }
-        // A prefix of a code's bits is a code; of the attribute's values, which are distinct, each has one.
+        // A prefix of a code's bits is a code. The attribute's values are distinct, and each has one.
         pairs.sort();
         pairs.dedup_by(|a, b| a.0 == b.0);
         let last = pairs.last().map_or(0, |p| p.1);
@@ -95,7 +96,7 @@ impl Bins {
         Bins::new(bounds, codes, width.max(1))
     }
 
-    /// Bins of about the same number of rows, as many as fit `bits` with NULL.
+    /// Bins of about equal numbers of rows, as many as fit `bits` together with NULL.
     fn balanced(tuples: &[(Vec<Value>, u64)], bits: u32) -> Self {
         let total: u64 = tuples.iter().map(|t| t.1).sum();
         let bins = ((1u64 << bits) - 1).min(tuples.len() as u64).max(1);
@@ -112,12 +113,12 @@ impl Bins {
         Bins::new(bounds, codes, bits)
     }
 
-    /// Bits of a code.
+    /// The number of bits of a code.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Distinct codes, NULL's left out.
+    /// The number of distinct codes, except NULL's.
     pub fn count(&self) -> usize {
         let mut codes = self.codes.clone();
         codes.sort_unstable();
@@ -125,15 +126,17 @@ impl Bins {
         codes.len()
     }
 
-    /// The code of rows without a value, or whose foreign key leads nowhere.
+    /// The code of rows without a value, or whose foreign key has no referenced row.
     pub fn null_code(&self) -> u32 {
         (1 << self.width) - 1
     }
 
+    /// The code of an integer, or of a float's key.
     pub fn code_of_int(&self, value: i128) -> u32 {
         self.codes[self.bounds.partition_point(|b| matches!(b, Value::Int(bound) if *bound < value))]
     }
 
+    /// The code of a string.
     pub fn code_of_bytes(&self, value: &[u8]) -> u32 {
         match self.texts.get(value) {
             Some(code) => *code,
@@ -141,8 +144,8 @@ impl Bins {
         }
     }
 
-    /// The codes, ascending, of the bins that values passing a predicate may be in: none where only NULL passes. `None`
-    /// where the predicate says nothing about bins.
+    /// The codes, ascending, of the bins that may contain values satisfying the predicate. Empty if only NULL satisfies
+    /// it. `None` if the predicate does not restrict bins.
     pub fn codes_of(&self, predicate: &Predicate) -> Option<Vec<u32>> {
         let text = |value: &[u8]| Value::Bytes(value.to_vec());
         let mut codes: Vec<u32> = match predicate {
@@ -152,7 +155,7 @@ impl Bins {
                 self.codes_between(Some(&Value::Int(*low)), Some(&Value::Int(*high)))
             }
             Predicate::Int(IntPredicate::In(list)) => list.iter().map(|value| self.code_of_int(*value)).collect(),
-            // Other texts of a bound's bin may lie within, so that bounds count as included.
+            // Other strings in a bound's bin may lie within the range, so bounds count as included.
             Predicate::Bytes(BytesPredicate::Range { low, high }) => {
                 let [low, high] = [low, high].map(|bound| bound.as_ref().map(|b| text(&b.value)));
                 self.codes_between(low.as_ref(), high.as_ref())
@@ -168,7 +171,7 @@ impl Bins {
         Some(codes)
     }
 
-    /// The codes of the bins that values of a range may be in, both ends included; `None` is no bound.
+    /// The codes of the bins that may contain values of a range with both ends included; `None` is no bound.
     fn codes_between(&self, low: Option<&Value>, high: Option<&Value>) -> Vec<u32> {
         let first = low.map_or(0, |low| self.bounds.partition_point(|b| b < low));
         let last = high.map_or(self.bounds.len(), |high| self.bounds.partition_point(|b| b < high));
@@ -230,7 +233,7 @@ mod tests {
         let codes = ["z1", "z2", "a1", "b1"].map(|n| bins.code_of_bytes(n.as_bytes()));
         assert_eq!(codes, [0b0000, 0b0001, 0b0100, 0b1000]);
         assert_eq!(Bins::of_tuples(&tuples, Some(2)).code_of_bytes(b"b1"), 0b10);
-        // Unknown values are in the bin that follows.
+        // Unknown values are in the next bin.
         assert_eq!(bins.code_of_bytes(b"a2"), bins.code_of_bytes(b"b1"));
     }
 
@@ -245,7 +248,7 @@ mod tests {
         assert!(bins.count() <= 7);
     }
 
-    /// `bins` of texts or numbers, a predicate, and the values whose codes it becomes.
+    /// `bins` of strings or numbers, a predicate, and the values whose codes it gives.
     fn check(bins: &Bins, predicate: Predicate, values: &[&str]) {
         let mut expected: Vec<u32> = values.iter().map(|v| bins.code_of_bytes(v.as_bytes())).collect();
         expected.sort_unstable();
@@ -267,7 +270,7 @@ mod tests {
         check(&bins, range(bound("b", true), bound("a", true)), &[]);
         check(&bins, Predicate::Bytes(BytesPredicate::In(bytes(&["a", "b"]))), &["a", "b"]);
         check(&bins, Predicate::Bytes(BytesPredicate::In(vec![])), &[]);
-        // What follows the prefix shares its bin with values between.
+        // Strings after the prefix share its bin with values in between.
         check(&bins, Predicate::Bytes(BytesPredicate::Prefix(b"ab".to_vec())), &["ab", "abc", "b"]);
         check(&bins, Predicate::Bytes(BytesPredicate::Prefix(vec![0xff])), &["\u{10ffff}"]);
         check(&bins, Predicate::IsNull, &[]);

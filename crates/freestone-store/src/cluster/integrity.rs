@@ -1,5 +1,5 @@
-//! What rows say of keys, which are declared and not enforced: whether they are unique, and whether each reference has its
-//! row. Found out once for each state of the tables, and kept.
+//! Whether the rows satisfy declared keys, which nothing enforces: whether keys are unique, and whether each reference
+//! has its row. Checked once per state of the tables, and cached.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,16 +10,23 @@ use crate::error::Result;
 use crate::scan::{ScanRequest, for_each_batch};
 use crate::store::Table;
 
-/// Values of a span this many times their number are marked in a bitmap, 8 bytes each at most; others are sorted.
+/// If the span of the values is at most this many times their number, they are marked in a bitmap (at most 8 bytes per
+/// value). Otherwise they are sorted.
 const SPARSE: i128 = 64;
 
-/// Whether no value of a column but NULL comes twice.
+/// Whether no value of a column, except NULL, occurs twice.
+///
+/// # Errors
+/// The column cannot be read.
 pub fn is_unique(table: &Arc<Table>, column: usize) -> Result<bool> {
     table.answer(vec![table.column_state(column)], || Ok(no_value_twice(&read_columns(table, &[column])?[0])))
 }
 
-/// Whether every value of a column but NULL is one of the other table's column, which must be of the same type; never so for
-/// floats.
+/// Whether every value of a column, except NULL, is in the other table's column, which must have the same type. Always
+/// false for floats.
+///
+/// # Errors
+/// One of the columns cannot be read.
 pub fn references(table: &Arc<Table>, column: usize, to: &Arc<Table>, key: usize) -> Result<bool> {
     let types = (&table.schema.columns[column].data_type, &to.schema.columns[key].data_type);
     if types.0 != types.1 || types.0.is_floating() {

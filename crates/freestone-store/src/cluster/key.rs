@@ -1,19 +1,20 @@
-//! Interleaving: the codes of a row's dimensions, joined bit by bit into its key.
+//! Interleaving the codes of a row's dimensions, bit by bit, into its key.
 
 /// Bits of a key.
 pub const KEY_BITS: u32 = 64;
 
-/// Which bit of which dimension stands where in the key: round robin, the most significant bits of all dimensions first
-/// (paper 004, section II.B).
+/// The assignment of the dimensions' bits to the bits of the key: round robin, the most significant bits of all
+/// dimensions first (Götze, Baumann and Sattler 2018, section II.B).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interleave {
-    /// Per bit of the key, from the most significant one: dimension, and bit of its code.
+    /// For each bit of the key, from the most significant: the dimension, and the bit of its code.
     places: Vec<(usize, u32)>,
     widths: Vec<u32>,
 }
 
 impl Interleave {
-    /// For codes of these widths in bits. A key has at most `bits`; what does not fit is left out, least significant first.
+    /// An assignment for codes with these widths in bits. A key has at most `bits` bits; the least significant ones are
+    /// omitted first.
     pub fn new(widths: &[u32], bits: u32) -> Self {
         let mut places = vec![];
         for round in 0..widths.iter().copied().max().unwrap_or(0) {
@@ -25,7 +26,7 @@ impl Interleave {
         Interleave { places, widths: widths.to_vec() }
     }
 
-    /// Bits of a key.
+    /// The number of bits of a key.
     pub fn bits(&self) -> u32 {
         self.places.len() as u32
     }
@@ -35,7 +36,7 @@ impl Interleave {
         self.places.iter().fold(0, |key, (dimension, bit)| key << 1 | u64::from(codes(*dimension) >> bit & 1))
     }
 
-    /// The least and the greatest code that a dimension's rows can have under a key.
+    /// The smallest and largest code that a dimension's rows can have under a key.
     pub fn codes(&self, key: u64, dimension: usize) -> (u32, u32) {
         let (mut code, mut known) = (0u32, 0u32);
         for (at, (_, bit)) in self.places.iter().enumerate().filter(|(_, (d, _))| *d == dimension) {

@@ -1,11 +1,12 @@
-//! Bitwise dimensional co-clustering (paper 004, sections II.B and IV, extended over foreign keys): rows lie in the order of
-//! a key that interleaves the bin numbers of several dimensions, each an attribute of the table itself or of one that its
-//! foreign keys lead to.
+//! Bitwise dimensional co-clustering (Götze, Baumann and Sattler 2018, sections II.B and IV, extended over foreign
+//! keys): rows are in the order of a key that interleaves the bin numbers of several dimensions. Each dimension is an
+//! attribute of the table or of one that its foreign keys lead to.
 //!
-//! A dimension's values are numbered once, in order, level by level of its hierarchy (`bins`). A row's numbers, its *codes*,
-//! are joined bit by bit into its key (`key`). The footer of a segment keeps the numbering and, per zone, the least and the
-//! greatest code of each dimension; a predicate on a dimension becomes ranges of codes, and zones outside them are not
-//! read. Which rows of other tables a path leads to, `resolve` finds out, when rows are written and when they are read.
+//! A dimension's values are numbered once, in order, level by level of its hierarchy (`bins`). A row's numbers, its
+//! *codes*, are interleaved bit by bit into its key (`key`). A segment's footer contains the numbering and, per zone,
+//! the smallest and largest code of each dimension. A predicate on a dimension becomes ranges of codes, and zones
+//! outside of them are not read. `resolve` follows the path to rows of other tables, when rows are written and when
+//! they are read.
 
 mod bins;
 mod integrity;
@@ -28,30 +29,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::segment::zones::{Bounds, Verdict, ZoneMap};
 
-/// A dimension as a segment was clustered by it.
+/// A dimension by which a segment is clustered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentDimension {
     pub description: DimensionDescription,
     pub bins: Arc<Bins>,
-    /// Per zone, the least and the greatest code.
+    /// The smallest and largest code of each zone.
     pub zones: ZoneMap,
-    /// Tells apart dimensions of different paths, numberings and tables.
+    /// Identifies the dimension's path, numbering and tables.
     pub fingerprint: u64,
 }
 
-/// What the footer says of a dimension in words.
+/// The description of a dimension in the footer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DimensionDescription {
     pub path: DimensionPath,
-    /// The attribute that is numbered: the one of the path, or the finest that refines it.
+    /// The numbered attribute: the one of the path, or the finest column that refines it.
     pub attribute: String,
-    /// The attribute's levels, coarsest first, itself last.
+    /// The attribute's levels, coarsest first; the attribute is the last.
     pub levels: Vec<String>,
-    /// The tables on the way, and the last change to rows that each had: id and commit. The codes hold while neither changes.
+    /// The tables on the path, by id, and the last commit that changed rows of each. The codes are valid until one
+    /// changes.
     pub tables: Vec<(u64, u64)>,
 }
 
 impl SegmentDimension {
+    /// A dimension with its fingerprint.
     pub fn new(description: DimensionDescription, bins: Arc<Bins>, zones: ZoneMap) -> Self {
         let mut hasher = std::hash::DefaultHasher::new();
         (&description, bins.as_ref()).hash(&mut hasher);
@@ -59,25 +62,25 @@ impl SegmentDimension {
     }
 }
 
-/// What a segment is clustered by.
+/// The clustering of a segment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentClustering {
     pub dimensions: Vec<SegmentDimension>,
-    /// The least and the greatest key of its rows.
+    /// The smallest and largest key of its rows.
     pub keys: Option<(u64, u64)>,
 }
 
-/// Codes of one dimension that rows may have: a necessary condition, for zones only.
+/// Codes of one dimension that qualifying rows may have: a necessary condition, used for zones only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeFilter {
-    /// Of the [`SegmentDimension`] whose codes they are.
+    /// The fingerprint of the [`SegmentDimension`] to which the codes belong.
     pub fingerprint: u64,
-    /// Ascending, apart from each other.
+    /// Ascending and disjoint.
     pub ranges: Vec<RangeInclusive<u32>>,
 }
 
 impl CodeFilter {
-    /// The codes given, and those of rows whose place in the dimension is unknown.
+    /// The given codes, and the code of rows without a value in the dimension.
     pub fn new(dimension: &SegmentDimension, codes: impl IntoIterator<Item = u32>) -> Self {
         let mut codes: Vec<u32> = codes.into_iter().chain([dimension.bins.null_code()]).collect();
         codes.sort_unstable();
@@ -91,7 +94,7 @@ impl CodeFilter {
         CodeFilter { fingerprint: dimension.fingerprint, ranges }
     }
 
-    /// Whether a zone may hold rows with one of the codes.
+    /// Whether a zone may contain rows with one of the codes.
     pub fn verdict(&self, dimension: &SegmentDimension, zone: usize) -> Verdict {
         let Bounds::Int(bounds) = &dimension.zones.bounds else { return Verdict::Some };
         let Some(bounds) = bounds.get(zone).and_then(Option::as_ref) else { return Verdict::Some };

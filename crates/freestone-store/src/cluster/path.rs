@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::design::{find_unquoted, quote, unquote};
 use crate::error::{Result, StoreError};
 
-/// Where a dimension's attribute is: foreign-key columns to follow, then the attribute.
+/// The path to a dimension's attribute: foreign-key columns to follow, then the attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DimensionPath {
-    /// At least one name; all but the last are columns with a foreign key.
+    /// At least one name. All but the last are columns with a foreign key.
     pub names: Vec<String>,
-    /// Bits of the code, if the user chose.
+    /// The bits of the code, if the user chose them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<u32>,
 }
 
-/// Most bits that one dimension may take.
+/// The maximum number of bits of one dimension.
 const MAX_BITS: u32 = 24;
 
 /// The foreign keys that lead to an attribute.
@@ -26,7 +26,10 @@ pub fn keys_of(path: &[String]) -> &[String] {
 }
 
 impl DimensionPath {
-    /// Reads one dimension of `cluster = '…'`.
+    /// Parses one dimension of `cluster = '…'`.
+    ///
+    /// # Errors
+    /// `Invalid` with the expected form.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |what: &str| {
             let text = text.trim();

@@ -1,5 +1,5 @@
-//! From a design's paths to codes: which rows of which tables a path leads to, what their attribute's levels are, and the
-//! code of every key.
+//! From the paths of a design to codes: the tables and rows that a path leads to, the levels of their attribute, and
+//! the code of every key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,37 +17,37 @@ use crate::schema::{TableSchema, kind};
 use crate::segment::zones::{Bounds, IntBounds, ZoneMap};
 use crate::store::{Table, sort_order};
 
-/// Finds tables by name, as one snapshot or transaction has them.
+/// Finds tables by name, in one snapshot or transaction.
 pub type Tables<'a> = &'a dyn Fn(&str) -> Option<Arc<Table>>;
 
-/// What a dimension is cut from where many rows are at hand: so many of them, evenly spread.
+/// The maximum number of rows, evenly spread, from which a dimension's bins are computed.
 const SAMPLE_ROWS: usize = 1 << 20;
-/// Rows of a group that share a key, at least, where their number is known: half a zone.
+/// The minimum number of rows per key, if their number is known: half a zone.
 const GROUP_ROWS: u64 = 1024;
-/// Bits of the key where the number of rows is not known.
+/// The bits of the key if the number of rows is unknown.
 const DEFAULT_KEY_BITS: u32 = 14;
 
 /// One step along a foreign key.
 #[derive(Debug, Clone)]
 pub struct Hop {
-    /// The foreign key's column, in the table before.
+    /// The foreign-key column, in the previous table.
     pub column: usize,
     pub table: Arc<Table>,
     /// The referenced column.
     pub key: usize,
 }
 
-/// Where a path leads.
+/// The resolved path of a dimension.
 #[derive(Debug, Clone)]
 pub struct Route {
     pub hops: Vec<Hop>,
-    /// The attribute, in the last table.
+    /// The position of the attribute in the last table.
     pub attribute: usize,
 }
 
 impl Route {
-    /// The way to what a segment's dimension numbers. `None` where the path's tables have changed since, or are gone:
-    /// their rows may have other codes now.
+    /// The route to the attribute of a segment's dimension. `None` if the path's tables have changed since, or no
+    /// longer exist: their rows may have other codes now.
     pub fn of(tables: Tables<'_>, table: &Table, dimension: &SegmentDimension) -> Option<Route> {
         let description = &dimension.description;
         let mut route = Route::find(tables, &table.schema, &description.path).ok()?;
@@ -56,8 +56,11 @@ impl Route {
         (route.tables() == description.tables).then_some(route)
     }
 
-    /// Whether every key on the way is of one row. Keys are declared and not enforced, and rows that were added since
-    /// with a key that was there may have other codes than the row that was found for it.
+    /// Whether every key on the route is unique. Keys are declared and not enforced. A row that was added later with an
+    /// existing key may have another code than the row that was found first.
+    ///
+    /// # Errors
+    /// A column of keys cannot be read.
     pub fn has_unique_keys(&self) -> Result<bool> {
         for hop in &self.hops {
             if !is_unique(&hop.table, hop.key)? {
@@ -113,7 +116,7 @@ impl Route {
 /// Codes by key.
 #[derive(Debug)]
 pub enum KeyMap {
-    /// Keys that lie close together: the code of key `first + i` at `i`.
+    /// Keys in a narrow range: element `i` is the code of key `first + i`.
     Dense {
         first: i64,
         codes: Vec<u32>,
@@ -122,7 +125,7 @@ pub enum KeyMap {
     Texts(HashMap<Vec<u8>, u32>),
 }
 
-/// Stands in a dense map where there is no such key.
+/// Marks keys that do not exist in a dense map.
 const MISSING: u32 = u32::MAX;
 
 impl KeyMap {
@@ -155,7 +158,7 @@ impl KeyMap {
         }
     }
 
-    /// The code of a key of text.
+    /// The code of a string key.
     pub fn of_bytes(&self, key: &[u8]) -> Option<u32> {
         match self {
             KeyMap::Texts(map) => map.get(key).copied(),
@@ -171,24 +174,27 @@ impl KeyMap {
         }
     }
 
-    /// The codes of a column of keys; NULL and keys that are not there get `null`.
+    /// The codes of a column of keys. NULL, and keys that do not exist, get `null`.
     fn codes(&self, keys: &ColumnData, null: u32) -> Vec<u32> {
         let code = |row: usize| if keys.is_valid(row) { self.of_row(keys, row).unwrap_or(null) } else { null };
         (0..keys.len()).map(code).collect()
     }
 }
 
-/// The codes of keys, as scans ask for them: of one dimension of one segment, while its codes hold.
+/// The codes of keys for scans: of one dimension of one segment, while its codes are valid.
 #[derive(Debug)]
 pub struct DimensionCodes {
-    /// The foreign key's column, or the attribute itself where it is the table's own.
+    /// The foreign-key column, or the attribute if it belongs to the table itself.
     pub column: usize,
-    /// `None`: the column's values are the attribute.
+    /// `None` if the column is the attribute.
     pub keys: Option<Arc<KeyMap>>,
 }
 
 impl DimensionCodes {
-    /// `None` where keys have no one code, now that rows of the path's tables have changed or doubled.
+    /// `None` if keys have no unique code, because rows of the path's tables have changed or keys are not unique.
+    ///
+    /// # Errors
+    /// A table on the path cannot be read.
     pub fn of(tables: Tables<'_>, table: &Table, dimension: &SegmentDimension) -> Result<Option<Self>> {
         let Some(route) = Route::of(tables, table, dimension) else { return Ok(None) };
         let Some(hop) = route.hops.first() else {
@@ -209,15 +215,15 @@ impl DimensionCodes {
 #[derive(Debug)]
 struct Dimension {
     description: DimensionDescription,
-    /// The foreign key's column, or the attribute.
+    /// The foreign-key column, or the attribute.
     column: usize,
-    /// Codes of the referenced keys; `None` where the attribute is the table's own.
+    /// Codes of the referenced keys. `None` if the attribute belongs to the table itself.
     keys: Option<Arc<KeyMap>>,
-    /// Known from the start but for attributes of the table itself, which are cut by the first rows.
+    /// Known from the start, except for attributes of the table itself: the first rows determine their bins.
     bins: Option<Arc<Bins>>,
 }
 
-/// Turns rows into keys, and keys into what the footer says.
+/// Computes the keys of rows, and the description in the footer.
 #[derive(Debug)]
 pub struct Clustering {
     dimensions: Vec<Dimension>,
@@ -226,9 +232,12 @@ pub struct Clustering {
 }
 
 impl Clustering {
-    /// Follows the paths of a design of the table. `rewritten`: how many of its rows come again; `None` for new ones.
-    /// Numberings that the table's segments have already are kept, so that all their codes mean the same, unless all rows
-    /// come again. Rows that were clustered so before may have lost what they reference.
+    /// Follows the paths of a table's design. `rewritten`: the number of rows that are written again, or `None` for new
+    /// rows. The numberings of the table's segments are reused, so that equal codes have the same meaning, unless all
+    /// rows are written again. Rows that were clustered before may have lost the rows that they reference.
+    ///
+    /// # Errors
+    /// A path is invalid, or a table on it cannot be read.
     pub fn new(tables: Tables<'_>, table: &Table, design: &Design, rewritten: Option<u64>) -> Result<Self> {
         let earlier = if rewritten == Some(table.rows()) { vec![] } else { earlier_dimensions(table)? };
         let was_clustered = design.cluster == table.design.cluster && !table.segments.is_empty();
@@ -241,7 +250,10 @@ impl Clustering {
         Ok(Clustering { dimensions: dimensions.collect::<Result<_>>()?, expected_rows: rewritten, allow_missing })
     }
 
-    /// The keys of rows, whose columns come in the table's order. The first rows decide what was left open.
+    /// The keys of rows, whose columns are in the table's order. The first rows determine the bins that are still open.
+    ///
+    /// # Errors
+    /// A foreign key has no referenced row and the design does not allow that.
     pub fn keys(&mut self, columns: &[ColumnData]) -> Result<Vec<i64>> {
         let codes = self.codes(columns)?;
         let interleave = self.interleave();
@@ -264,18 +276,18 @@ impl Clustering {
         Interleave::new(&widths, bits)
     }
 
-    /// The least and the greatest of ascending keys, comparable with those of keys of other lengths.
+    /// The smallest and largest of ascending keys, in a form that is comparable between key lengths.
     pub fn key_range(&self, keys: &[i64]) -> Option<(u64, u64)> {
         let shift = KEY_BITS - 1 - self.interleave().bits();
         Some(((*keys.first()? as u64) << shift, (*keys.last()? as u64) << shift | ((1u64 << shift) - 1)))
     }
 
-    /// The dimensions of a segment whose rows have these keys, ascending.
+    /// The dimensions of a segment whose rows have these ascending keys.
     pub fn describe(&self, keys: &[i64], zone_rows: usize) -> Vec<SegmentDimension> {
         let interleave = self.interleave();
         let zones_of = |dimension: usize| {
             let zone = |keys: &[i64]| {
-                // Rows of a group share their key.
+                // The rows of a group have the same key.
                 let groups = keys.chunk_by(|a, b| a == b);
                 let codes = groups.map(|group| interleave.codes(group[0] as u64, dimension));
                 let (min, max) = codes.fold((u32::MAX, 0), |(l, h), (low, high)| (l.min(low), h.max(high)));
@@ -314,17 +326,17 @@ impl Dimension {
     }
 }
 
-/// Bits of the key by which so many rows are clustered.
+/// The number of bits of the key for `rows` rows.
 pub fn key_bits(rows: u64) -> u32 {
-    // One bit of the word is left for the sign: keys are sorted as integers.
+    // One bit of the word remains for the sign, because keys are sorted as integers.
     ((rows / GROUP_ROWS).max(1).ilog2() + 1).min(KEY_BITS - 1)
 }
 
-/// The codes of one dimension for rows of a table, whose columns come in the table's order, and how many bits they have. Rows
-/// that reference nothing have the code of NULL.
+/// The codes of one dimension for rows of a table, whose columns are in the table's order, and the number of bits of a
+/// code. Rows without a referenced row have the code of NULL.
 ///
 /// # Errors
-/// When the path leads nowhere, or the tables on its way cannot be read.
+/// The path is invalid, or a table on it cannot be read.
 pub fn codes_of_path(
     tables: Tables<'_>,
     table: &Table,
@@ -338,7 +350,7 @@ pub fn codes_of_path(
     Ok((codes, width))
 }
 
-/// Whether the rows of a table lie in the order of its design's dimensions, as one run whose codes still hold.
+/// Whether the rows of a table are in the order of its design's dimensions, as one run with valid codes.
 pub(crate) fn is_clustered(tables: Tables<'_>, table: &Table) -> Result<bool> {
     let mut last = None;
     for at in 0..table.segments.len() {
@@ -348,7 +360,7 @@ pub(crate) fn is_clustered(tables: Tables<'_>, table: &Table) -> Result<bool> {
             return Ok(false);
         }
         for dimension in dimensions {
-            // A path that is broken cannot be followed again; what its codes were stays.
+            // A path that no longer exists cannot be followed again. Its codes remain.
             let Ok(route) = Route::find(tables, &table.schema, &dimension.description.path) else { return Ok(true) };
             if route.tables() != dimension.description.tables {
                 return Ok(false);
@@ -399,8 +411,8 @@ fn dimension(path: &DimensionPath, route: &Route, known: Option<&SegmentDimensio
     Ok(Dimension { description, column: first.column, keys, bins: Some(bins) })
 }
 
-/// The hierarchy that an attribute belongs to, coarsest level first: columns that it determines, and columns that
-/// determine it. Region, nation and city are found from the data, whichever of them the path names.
+/// The hierarchy of an attribute, coarsest level first: the columns that it determines, and the columns that determine
+/// it. So region, nation and city are found from the data, whichever of them the path names.
 fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>> {
     let schema = &table.schema;
     let few = |column: usize| -> Result<bool> {
@@ -422,7 +434,7 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
     if own.distinct > MAX_DISTINCT {
         return Ok(vec![attribute]);
     }
-    // Of columns that say the same, numbers come first: their order means something.
+    // Of equivalent columns, numbers come first, because their order has a meaning.
     numbered.sort_by_key(|n| (n.distinct, kind(&schema.columns[n.column].data_type) == Kind::Bytes));
     let ordered = kind(&schema.columns[attribute].data_type) != Kind::Bytes;
     let mut coarser: Vec<&Numbered> = vec![];
@@ -444,7 +456,7 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
     Ok(levels)
 }
 
-/// A column's values by numbers in the order in which they first appear.
+/// A column's values, numbered in order of first appearance.
 struct Numbered {
     column: usize,
     numbers: Vec<u32>,
@@ -463,7 +475,7 @@ impl Numbered {
         Numbered { column, numbers, distinct: known.len(), has_nulls: known.contains_key(&None) }
     }
 
-    /// Whether each of these values goes with one of the other's.
+    /// Whether each of these values occurs with only one value of the other column.
     fn determines(&self, other: &Numbered) -> bool {
         let mut seen = vec![u32::MAX; self.distinct];
         self.numbers.iter().zip(&other.numbers).all(|(own, theirs)| {
@@ -475,7 +487,7 @@ impl Numbered {
         })
     }
 
-    /// Whether each value covers one stretch of the other column's order.
+    /// Whether each value covers one contiguous range of the other column's order.
     fn is_monotone_in(&self, data: &ColumnData) -> bool {
         let order = sort_order(&[data]);
         let changes = order.windows(2).filter(|w| self.numbers[w[0] as usize] != self.numbers[w[1] as usize]).count();
@@ -483,8 +495,8 @@ impl Numbered {
     }
 }
 
-/// The distinct tuples of columns, ascending, with the number of their rows; rows with NULLs are left out. The last column
-/// tells tuples apart.
+/// The distinct tuples of columns, ascending, with the number of their rows. Rows with NULLs are omitted. The last
+/// column determines the tuple.
 fn distinct_tuples(columns: &[ColumnData]) -> Vec<(Vec<Value>, u64)> {
     let Some(finest) = columns.last() else { return vec![] };
     let mut found: HashMap<Value, (usize, u64)> = HashMap::new();
@@ -499,7 +511,7 @@ fn distinct_tuples(columns: &[ColumnData]) -> Vec<(Vec<Value>, u64)> {
     tuples
 }
 
-/// The distinct values of an own column, from a sample where there are many.
+/// The distinct values of a column of the table itself, from a sample if there are many rows.
 fn distinct_values(column: &ColumnData) -> Vec<(Vec<Value>, u64)> {
     let step = column.len().div_ceil(SAMPLE_ROWS).max(1);
     if step == 1 {
@@ -518,7 +530,7 @@ fn codes_of_values(column: &ColumnData, bins: &Bins) -> Vec<u32> {
     (0..column.len()).map(code).collect()
 }
 
-/// The number that an attribute's value is ordered by; `None` for text.
+/// The number by which an attribute's value is ordered. `None` for strings.
 fn int_at(column: &ColumnData, row: usize) -> Option<i128> {
     match &column.values {
         Physical::Int(v) => Some(v[row].into()),
@@ -536,7 +548,7 @@ pub(super) fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
     Some(int_at(column, row).map_or_else(|| Value::Bytes(column.bytes(row).to_vec()), Value::Int))
 }
 
-/// Columns of a table, whole; deleted rows are left out.
+/// All rows of some columns of a table, except deleted rows.
 pub(super) fn read_columns(table: &Arc<Table>, columns: &[usize]) -> Result<Vec<ColumnData>> {
     // A scan gives each column once.
     let mut wanted = columns.to_vec();

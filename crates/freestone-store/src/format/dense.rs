@@ -1,31 +1,32 @@
-//! Dense pages: super tuples (Halverson 2.1, Holloway 5.2). Bit-aligned tuples without headers or slots, encodings inside
-//! the row, dictionaries per page, differences between tuples of a sorted prefix, and leading sort columns stored once per
-//! run (column abstraction, Halverson 2.2).
+//! Dense pages: super tuples (Halverson et al. 2006, section 2.1; Holloway and DeWitt 2008, section 5.2). Bit-aligned
+//! tuples without headers or slots, encodings inside the tuple, dictionaries per page, differences between tuples of a
+//! sorted prefix, and leading sort columns stored once per run (column abstraction, Halverson et al. 2006, section
+//! 2.2).
 //!
 //! ```text
 //! offset size field
 //!      0    2 fields (columns of the group)
 //!      2    1 levels: abstracted columns
-//!      3    1 prefix: columns whose joined codes are stored as a difference to the tuple before
+//!      3    1 prefix: columns whose concatenated codes are stored as a difference from the previous tuple
 //!      4    4 offset of the tuples
 //!      8    4 offset of the levels
 //!     12    4 offset of the heap
 //!     16    4 offset of the dictionaries, which end the payload
-//!     20      directory: bit fields, least significant bit first, a field after the other:
+//!     20      directory: bit fields, least significant bit first, one field after the other:
 //!               3 kind, 1 has NULLs, 8 width w, then by kind
 //!               0 frame of reference: reference
 //!               1 page dictionary:    16 entries, 7 entry width, reference of the entries, 32 first bit
 //!               2 bytes:              reference of the lengths, 32 heap offset
-//!               3 level:              5 its place among the levels, reference
-//!               4 prefix:             5 its place in the prefix, reference
+//!               3 level:              5 its position among the levels, reference
+//!               4 prefix:             5 its position in the prefix, reference
 //!               5 raw, 128 bits
 //!             a reference: 8 bits n, then n bits of its zigzag form
-//! tuples      per tuple: the prefix, then per field in directory order its NULL bit (where it has NULLs) and w bits
+//! tuples      per tuple: the prefix, then per field in directory order its NULL bit (if it has NULLs) and w bits
 //!             prefix: of the first tuple all W bits; of the others the leading zeros of the difference in
-//!             width(W) bits, then the difference behind its first 1 bit (Holloway 3.2)
+//!             width(W) bits, then the difference below its highest 1 bit (Holloway and DeWitt 2008, section 3.2)
 //! levels      per level, outermost first: 32 entries n, 6 width c, then n × w value codes, n × c counts of entries in
-//!             the next level (of tuples in the last); each level starts on a byte
-//! heap        per bytes field the strings of all tuples, one after the other
+//!             the next level (of tuples in the last); each level starts at a byte boundary
+//! heap        per bytes field the strings of all tuples, concatenated
 //! ```
 
 use std::borrow::Cow;
@@ -38,18 +39,19 @@ use crate::bitmap;
 
 const HEADER: usize = 20;
 
-/// A column of a group as the dense writer takes it: after its segment-level transform.
+/// A column of a group after its segment-level transform, the input of the dense writer.
 #[derive(Debug)]
 pub struct DenseColumn<'a> {
     pub values: DenseValues<'a>,
     pub validity: Option<&'a [u64]>,
-    /// Whether a dictionary per page may pay.
+    /// Whether a dictionary per page may be smaller.
     pub page_dictionary: bool,
 }
 
+/// The values of a column, by kind.
 #[derive(Debug)]
 pub enum DenseValues<'a> {
-    /// Integers, dictionary codes, floats by their order keys.
+    /// Integers, dictionary codes, or floats by their order keys.
     Int(Cow<'a, [i64]>),
     Wide(&'a [i128]),
     Bytes(BytesSlice<'a>),
@@ -61,11 +63,11 @@ pub struct DenseWriter<'a> {
     pub columns: Vec<DenseColumn<'a>>,
     /// Abstracted columns, in sort order (positions in the group).
     pub levels: Vec<usize>,
-    /// Sorted columns behind the levels, candidates for the delta-coded prefix.
+    /// Sorted columns after the levels: candidates for the delta-coded prefix.
     pub prefix: Vec<usize>,
 }
 
-/// How one column lies on one page.
+/// The representation of one column on one page.
 #[derive(Debug, Clone, PartialEq)]
 enum Field {
     Reference { width: u32, reference: i128 },
@@ -77,7 +79,7 @@ enum Field {
 }
 
 impl Field {
-    /// Bits the field takes in each tuple, beside its NULL bit.
+    /// The bits of the field in each tuple, without its NULL bit.
     fn tuple_bits(&self) -> u32 {
         match self {
             Field::Reference { width, .. } | Field::PageDictionary { width, .. } | Field::Bytes { width, .. } => *width,
@@ -90,9 +92,9 @@ impl Field {
 /// A column's codes on one page while it is written.
 struct PageColumn {
     field: Field,
-    /// Per row; empty for raw fields.
+    /// One per row; empty for raw fields.
     codes: Vec<u64>,
-    /// Bit `i` of word `i / 64`: row `i` of the page is not NULL. `None`: no NULLs here.
+    /// Bit `i` of word `i / 64` is set if row `i` of the page is not NULL. `None` if no row is NULL.
     validity: Option<Vec<u64>>,
     dictionary: Vec<i128>,
 }
@@ -125,9 +127,9 @@ impl DenseWriter<'_> {
         debug_assert_eq!(out.len() - base, dictionaries_at + dictionaries.len());
     }
 
-    /// Turns the level columns' codes into nested runs.
+    /// Replaces the level columns' codes by nested runs.
     fn abstract_levels(&self, columns: &mut [PageColumn], rows: usize) -> (usize, Vec<u8>) {
-        // Runs of level j start where any of the levels 0..=j changes.
+        // A run of level j starts where any of the levels 0..=j changes.
         let mut starts: Vec<usize> = vec![];
         let mut bytes = vec![];
         let mut run_starts = vec![];
@@ -170,7 +172,7 @@ impl DenseWriter<'_> {
         (rows, bytes)
     }
 
-    /// Picks how many prefix columns to store as differences: the number that saves most, if any does.
+    /// Chooses how many prefix columns are stored as differences: the number that saves most, if any does.
     fn choose_prefix(&self, columns: &mut [PageColumn], rows: usize) -> Option<Prefix> {
         let (mut joined, mut total) = (vec![0u64; rows], 0);
         let mut best: Option<(i64, Prefix)> = None;
@@ -205,7 +207,7 @@ impl DenseWriter<'_> {
         Some(prefix)
     }
 
-    /// Writes heap and dictionaries, and enters their places in the fields.
+    /// Writes heap and dictionaries, and stores their offsets in the fields.
     fn lay_out(&self, columns: &mut [PageColumn], start: usize, rows: usize) -> (Vec<u8>, Vec<u8>) {
         let (mut heap, mut dictionaries) = (vec![], BitWriter::new());
         for (column, page_column) in self.columns.iter().zip(columns) {
@@ -310,7 +312,7 @@ fn int_range(values: &[i64], validity: Option<&[u64]>) -> (i64, i64) {
     if range.0 > range.1 { (0, 0) } else { range }
 }
 
-/// The sorted distinct values, if a dictionary of them makes the page smaller (Holloway 4.2).
+/// The sorted distinct values, if a dictionary of them makes the page smaller (Holloway and DeWitt 2008, section 4.2).
 fn page_dictionary(values: &[i64], width: u32, _low: i64, valid: &impl Fn(usize) -> bool) -> Option<Vec<i64>> {
     let mut entries: Vec<i64> = (0..values.len()).filter(|r| valid(*r)).map(|r| values[r]).collect();
     entries.sort_unstable();
@@ -330,7 +332,7 @@ struct Prefix {
     codes: Vec<u64>,
 }
 
-/// Bits behind the first 1 of a difference.
+/// The number of bits below the highest 1 bit of a difference.
 fn difference_bits(difference: u64) -> u32 {
     bits::width(difference).saturating_sub(1)
 }
@@ -415,7 +417,7 @@ fn put_reference(writer: &mut BitWriter, value: i128) {
     writer.put((zigzag >> 64) as u64, width.saturating_sub(64));
 }
 
-/// Reads bit fields one after the other.
+/// Reads consecutive bit fields.
 struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -440,12 +442,13 @@ impl BitReader<'_> {
     }
 }
 
-/// A parsed dense page: where everything is. It borrows nothing, so that a scan keeps it beside the page.
+/// A parsed dense page: the position of everything on it. It borrows nothing, so that the cache stores it together with
+/// the page.
 #[derive(Debug)]
 pub struct DenseLayout {
     rows: usize,
     fields: Vec<PlacedField>,
-    /// Bits of a tuple without its prefix.
+    /// The bits of a tuple without its prefix.
     tuple_bits: usize,
     tuples_at: usize,
     tuples_end: usize,
@@ -458,7 +461,7 @@ pub struct DenseLayout {
 #[derive(Debug)]
 struct PlacedField {
     field: Field,
-    /// Bits from the start of the fixed part to the NULL bit, or to the field where it has none.
+    /// The offset in bits from the start of the fixed part to the NULL bit, or to the field if it has none.
     at: usize,
     nullable: bool,
 }
@@ -470,15 +473,15 @@ struct LevelRuns {
     starts: Vec<u32>,
 }
 
-/// The prefix of every tuple, decoded when the page is opened, as tuples have no fixed width any more.
+/// The prefix of every tuple. It is decoded when the page is opened, because tuples with a prefix have no fixed width.
 #[derive(Debug)]
 struct PrefixCodes {
     codes: Vec<u64>,
-    /// Bit offset of each tuple's fixed part from the start of the tuples.
+    /// The bit offset of each tuple's fixed part from the start of the tuples.
     tuples: Vec<u32>,
 }
 
-/// Rows of a page, and the bit where the fixed part of each one's tuple starts.
+/// Rows of a page, and the bit at which the fixed part of each row's tuple starts.
 #[derive(Debug)]
 pub struct Picked<'r> {
     pub rows: Rows<'r>,
@@ -487,6 +490,9 @@ pub struct Picked<'r> {
 
 impl DenseLayout {
     /// Parses and checks a page of `rows` rows with `columns` fields.
+    ///
+    /// # Errors
+    /// The reason why the payload is not valid.
     pub fn parse(payload: &[u8], rows: usize, columns: usize) -> Result<Self, String> {
         if payload.len() < HEADER {
             return Err("a dense page shorter than its header".into());
@@ -609,21 +615,24 @@ impl DenseLayout {
         Ok(())
     }
 
+    /// The approximate bytes of memory that the layout has allocated.
     pub fn heap_bytes(&self) -> usize {
         let levels = self.levels.iter().map(|l| size_of_val(&l.codes[..]) + size_of_val(&l.starts[..]));
         let prefix = self.prefix.as_ref().map_or(0, |p| size_of_val(&p.codes[..]) + size_of_val(&p.tuples[..]));
         size_of_val(&self.fields[..]) + levels.sum::<usize>() + prefix
     }
 
+    /// The number of rows of the page.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
+    /// Whether a column has NULLs on this page.
     pub fn has_nulls(&self, column: usize) -> bool {
         self.fields[column].nullable
     }
 
-    /// The bit where row `row`'s fixed part starts, from the start of the tuples.
+    /// The bit at which the fixed part of row `row` starts, from the start of the tuples.
     #[inline]
     fn tuple(&self, row: usize) -> usize {
         match &self.prefix {
@@ -641,7 +650,7 @@ impl DenseLayout {
         placed.nullable && bits::get(self.tuples(payload), self.tuple(row) + placed.at, 1) == 1
     }
 
-    /// Calls `f(index among rows, code)` for each of `rows`; what `code` means is the field's.
+    /// Calls `f(index among rows, code)` for each of `rows`. The field says how to interpret `code`.
     #[inline]
     fn for_codes(&self, payload: &[u8], column: usize, rows: Rows<'_>, mut f: impl FnMut(usize, u64)) {
         let placed = &self.fields[column];
@@ -674,7 +683,7 @@ impl DenseLayout {
         }
     }
 
-    /// Bits of the prefix columns behind `column`.
+    /// The number of bits of the prefix columns after `column`.
     fn prefix_shift(&self, column: usize) -> u32 {
         let Field::Prefix { place, .. } = self.fields[column].field else { return 0 };
         let behind = self.fields.iter().filter_map(|p| match p.field {
@@ -684,7 +693,7 @@ impl DenseLayout {
         behind.sum()
     }
 
-    /// Calls `f(index, value)` with the integer that was stored (before any shared dictionary).
+    /// Calls `f(index, value)` with the stored integer, which may be a code of a shared dictionary.
     fn for_values(&self, payload: &[u8], column: usize, rows: Rows<'_>, mut f: impl FnMut(usize, i128)) {
         match &self.fields[column].field {
             Field::Reference { reference, .. } | Field::Level { reference, .. } | Field::Prefix { reference, .. } => {
@@ -719,8 +728,8 @@ impl DenseLayout {
         (0..entries).map(|i| reference.wrapping_add(i128::from(entry(i)))).collect()
     }
 
-    /// Where the tuples of `rows` start: found once for all columns that are decoded. Tuples here and there that are longer
-    /// than a cache line are asked for ahead, all at once.
+    /// The positions of the tuples of `rows`, computed once for all columns that are decoded. Scattered tuples that are
+    /// longer than a cache line are prefetched, all at once.
     pub fn pick<'r>(&self, payload: &[u8], rows: Rows<'r>) -> Picked<'r> {
         let start = |row: usize| self.tuple(row) as u32;
         let starts: Vec<u32> = match rows {
@@ -738,12 +747,12 @@ impl DenseLayout {
         Picked { rows, starts }
     }
 
-    /// Appends integers of kinds `Int` and `Wide` before any shared dictionary.
+    /// Appends integers of the kinds `Int` and `Wide`, which may be codes of a shared dictionary.
     #[inline]
     pub fn ints<T: IntTarget>(&self, payload: &[u8], column: usize, picked: &Picked<'_>, out: &mut Vec<T>) {
         let placed = &self.fields[column];
         match &placed.field {
-            // Narrow fields: what most scans read.
+            // Narrow fields, which most scans read.
             Field::Reference { reference, width } if i64::try_from(*reference).is_ok() && *width <= 56 => {
                 let (tuples, mask, reference) = (self.tuples(payload), (1 << width) - 1, *reference as i64);
                 let at = placed.at + usize::from(placed.nullable);
@@ -756,7 +765,10 @@ impl DenseLayout {
         }
     }
 
-    /// Calls `f(index, bytes)` for each of `rows` of a bytes field; an error if lengths run over the heap.
+    /// Calls `f(index, bytes)` for each of `rows` of a bytes field.
+    ///
+    /// # Errors
+    /// The lengths exceed the heap.
     pub fn for_bytes<'a>(
         &self,
         payload: &'a [u8],
@@ -781,7 +793,7 @@ impl DenseLayout {
         if end > heap.len() as u64 {
             return Err("strings run over the page".into());
         }
-        // NULLs have no bytes, whatever the least length.
+        // NULLs have no bytes, whatever the smallest length.
         if self.fields[column].nullable && reference > 0 {
             return Err("a string field with NULLs has a least length".into());
         }
@@ -795,7 +807,7 @@ impl DenseLayout {
         result
     }
 
-    /// Sets bit `at + i` of the zeroed `out` where the `i`-th of `rows` is not NULL.
+    /// Sets bit `at + i` of the zeroed `out` if the `i`-th of `rows` is not NULL.
     pub fn validity(&self, payload: &[u8], column: usize, rows: Rows<'_>, out: &mut [u64], at: usize) {
         field::for_rows(rows, |i, row| {
             if !self.is_null(payload, column, row) {
@@ -804,7 +816,7 @@ impl DenseLayout {
         });
     }
 
-    /// Clears the bits of rows that fail `predicate`; bit 0 of `selection` is row `start`.
+    /// Clears the bits of rows that do not satisfy `predicate`. Bit 0 of `selection` is row `start`.
     pub fn filter(
         &self,
         payload: &[u8],

@@ -1,5 +1,5 @@
-//! What row-wise page formats share: walking rows, short bit fields, and testing values that may be codes of a shared
-//! dictionary or compressed strings.
+//! What row-wise page formats share: iteration over rows, short bit fields, and tests of values that may be codes of a
+//! shared dictionary or compressed strings.
 
 use freestone_codec::{IntPredicate, IntTest, Predicate, Rows, Shared, Transform};
 
@@ -11,10 +11,10 @@ pub fn for_rows(rows: Rows<'_>, f: impl FnMut(usize, usize)) {
     for_rows_ahead(rows, |_| {}, f);
 }
 
-/// Rows that lines are asked for ahead of: about as many as memory hands over meanwhile.
+/// The distance in rows at which cache lines are prefetched: about as many as memory delivers meanwhile.
 const AHEAD: usize = 16;
 
-/// [`for_rows`], each time behind a call of `ahead` with a row that comes soon.
+/// As [`for_rows`], but before each row it calls `ahead` with a row that follows soon.
 #[inline]
 pub fn for_rows_ahead(rows: Rows<'_>, ahead: impl Fn(usize), mut f: impl FnMut(usize, usize)) {
     match rows {
@@ -33,13 +33,14 @@ pub fn for_rows_ahead(rows: Rows<'_>, ahead: impl Fn(usize), mut f: impl FnMut(u
     }
 }
 
-/// The field of at most 56 bits at `bit`; bytes past the end read as zero.
+/// The field of at most 56 bits at `bit`. Bytes after the end read as zero.
 #[inline]
 pub fn short(bytes: &[u8], bit: usize, width: u32) -> u64 {
     word(bytes, bit) & ((1 << width) - 1)
 }
 
-/// The 64 bits from `bit` on, of which the last 7 may be zeros in place of what is stored; bytes past the end read as zero.
+/// The 64 bits from `bit`, of which the last 7 may be zeros instead of the stored bits. Bytes after the end read as
+/// zero.
 #[inline]
 pub fn word(bytes: &[u8], bit: usize) -> u64 {
     let byte = bit / 8;
@@ -56,28 +57,28 @@ pub fn word(bytes: &[u8], bit: usize) -> u64 {
     word >> (bit % 8)
 }
 
-/// Bytes that memory hands to a cache at a time.
+/// The bytes that memory transfers to a cache at a time.
 pub const CACHE_LINE: usize = 64;
 
-/// Asks for the cache line of byte `at`, without waiting for it; nothing where there is no such byte.
+/// Prefetches the cache line of byte `at`. Does nothing if there is no such byte.
 #[inline]
 pub fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(byte) = bytes.get(at) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and never faults; the pointer is that of a byte of the slice anyway.
+        // SAFETY: a prefetch reads nothing and never faults. Also, the pointer is that of a byte of the slice.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = (bytes, at);
 }
 
-/// Clears the selected bits of which `keep` is false.
+/// Clears the selected bits for which `keep` is false.
 pub fn retain(selection: &mut [u64], len: usize, keep: impl Fn(usize) -> bool) {
     retain_ahead(selection, len, |_| {}, keep);
 }
 
-/// [`retain`], each time behind a call of `ahead` with a bit that comes soon, if that is selected.
+/// As [`retain`], but before each bit it calls `ahead` with a selected bit that follows soon.
 pub fn retain_ahead(selection: &mut [u64], len: usize, ahead: impl Fn(usize), keep: impl Fn(usize) -> bool) {
     let words = &mut selection[..bitmap::words(len)];
     for at in 0..words.len() {
@@ -96,9 +97,9 @@ pub fn retain_ahead(selection: &mut [u64], len: usize, ahead: impl Fn(usize), ke
     }
 }
 
-/// What a stored value stands for.
+/// The meaning of a stored value.
 pub enum FieldSource<'a> {
-    /// Itself.
+    /// The value.
     Value,
     /// A code of the segment's dictionary.
     Dictionary(&'a Shared),
@@ -106,6 +107,7 @@ pub enum FieldSource<'a> {
     Fsst(&'a Shared),
 }
 
+/// The meaning of stored values with this shared state.
 pub fn source(shared: Option<&Shared>) -> FieldSource<'_> {
     match shared.map(|s| (s, s.transform())) {
         Some((shared, Transform::Dictionary)) => FieldSource::Dictionary(shared),
@@ -127,7 +129,7 @@ impl FieldSource<'_> {
         }
     }
 
-    /// Whether one stored string passes; `buffer` is for decompression.
+    /// Whether one stored string passes. `buffer` is used for decompression.
     pub fn test_bytes(&self, bytes: &[u8], predicate: &Predicate, buffer: &mut Vec<u8>) -> Result<bool, String> {
         let Predicate::Bytes(test) = predicate else { return Ok(false) };
         match self {
@@ -188,7 +190,7 @@ mod tests {
             let asked = RefCell::new(vec![]);
             retain_ahead(&mut selection, len, |at| asked.borrow_mut().push(at), |at| at % 3 != 0);
             for at in 0..all.len() * 64 {
-                // What lies behind the last word that is looked at stays as it is.
+                // Bits after the last tested word remain unchanged.
                 let looked_at = at < len.next_multiple_of(64);
                 assert_eq!(
                     is_set(&selection, at),

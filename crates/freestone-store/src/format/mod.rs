@@ -1,5 +1,5 @@
-//! Page formats: the same rows as slotted tuples, as dense super tuples, or as mini pages. The scan sees none of the
-//! differences; they end in this module.
+//! Page formats: the same rows as slotted tuples, as dense super tuples, or as mini pages. The differences end in this
+//! module, and scans do not depend on them.
 
 pub mod dense;
 mod field;
@@ -17,29 +17,30 @@ use crate::column::{ColumnBuffer, Decoded};
 use crate::design::PageFormat;
 use crate::schema::kind;
 
-/// What decoding a page of a group needs to know of the segment.
+/// The properties of a segment and a column group that decoding a page needs.
 #[derive(Debug)]
 pub struct GroupContext {
     pub format: PageFormat,
     pub types: Vec<DataType>,
-    /// Per column of the group.
+    /// One per column of the group.
     pub shared: Vec<Option<Shared>>,
     slotted: SlottedSchema,
 }
 
 impl GroupContext {
+    /// The context of a group, from its format, types and shared state.
     pub fn new(format: PageFormat, types: Vec<DataType>, shared: Vec<Option<Shared>>) -> Self {
         let slotted = SlottedSchema::new(&types);
         GroupContext { format, types, shared, slotted }
     }
 
-    /// Whether pages hold each column as a chunk of its own.
+    /// Whether the pages contain each column as a chunk of its own.
     pub fn ships_columns(&self) -> bool {
         self.format == PageFormat::Pax
     }
 }
 
-/// A parsed page of any format; it borrows nothing from the page.
+/// A parsed page of any format. It borrows nothing from the page.
 #[derive(Debug)]
 pub enum Layout {
     Slotted(SlottedLayout),
@@ -48,6 +49,10 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// Parses a page.
+    ///
+    /// # Errors
+    /// The reason why the payload is not valid.
     pub fn parse(payload: &[u8], rows: usize, group: &GroupContext) -> Result<Self, String> {
         let columns = group.types.len();
         Ok(match group.format {
@@ -57,7 +62,7 @@ impl Layout {
         })
     }
 
-    /// Bytes of memory that the layout has allocated, about.
+    /// The approximate bytes of memory that the layout has allocated.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Layout::Slotted(page) => page.heap_bytes(),
@@ -66,6 +71,7 @@ impl Layout {
         }
     }
 
+    /// The number of rows of the page.
     pub fn rows(&self) -> usize {
         match self {
             Layout::Slotted(page) => page.rows(),
@@ -75,13 +81,13 @@ impl Layout {
     }
 }
 
-/// A page with what is needed to read it.
+/// A page together with everything needed to read it.
 #[derive(Debug, Clone, Copy)]
 pub struct PageView<'a> {
     pub group: &'a GroupContext,
     pub layout: &'a Layout,
     pub payload: &'a [u8],
-    /// Distinguishes pages in the scratch's cache of decompressed blocks.
+    /// Identifies the page in the scratch's cache of decompressed blocks.
     pub key: u64,
 }
 
@@ -94,8 +100,11 @@ impl<'a> PageView<'a> {
         Ok(chunk)
     }
 
-    /// Appends the values and validity of `rows` of some columns to `buffers`. Columns are given as (place in `buffers`,
-    /// position in the group).
+    /// Appends the values and validity of `rows` of some columns to `buffers`. Columns are pairs (position in
+    /// `buffers`, position in the group).
+    ///
+    /// # Errors
+    /// The reason why the page's data is not valid.
     pub fn decode(
         &self,
         columns: &[(usize, usize)],
@@ -128,7 +137,10 @@ impl<'a> PageView<'a> {
         Ok(())
     }
 
-    /// Clears the bits of rows that fail `predicate`; bit 0 of `selection` is row `start` of the page.
+    /// Clears the bits of rows that do not satisfy `predicate`. Bit 0 of `selection` is row `start` of the page.
+    ///
+    /// # Errors
+    /// The reason why the page's data is not valid.
     pub fn filter(
         &self,
         column: usize,
@@ -156,7 +168,10 @@ impl<'a> PageView<'a> {
     }
 }
 
-/// Appends the values and validity of `rows` of one chunk. `key` names the chunk for the block cache in `scratch`.
+/// Appends the values and validity of `rows` of one chunk. `key` identifies the chunk in the block cache of `scratch`.
+///
+/// # Errors
+/// The reason why the chunk is not valid.
 pub fn append_chunk(
     chunk: &Chunk<'_>,
     rows: Rows<'_>,
@@ -168,7 +183,7 @@ pub fn append_chunk(
     append(out, rows.len(), nulls, |out| decode_chunk(chunk, rows, out, scratch, key).map_err(|e| e.to_string()))
 }
 
-/// Appends `count` values by `decode`, and their validity by `nulls` where there may be any.
+/// Appends `count` values with `decode`, and their validity with `nulls` if there may be NULLs.
 #[inline]
 fn append(
     out: &mut ColumnBuffer,
@@ -188,7 +203,8 @@ fn append(
     }
 }
 
-/// Calls `$f(vector)` with the vector that a column of integers decodes into; `$floats` and `$views` are the other cases.
+/// Calls `$f(vector)` with the vector into which a column of integers is decoded. `$floats` and `$views` handle the
+/// other kinds.
 macro_rules! with_ints {
     ($decoded:expr, $v:ident => $ints:expr, $($pattern:pat => $other:expr),+ $(,)?) => {
         match $decoded {
@@ -260,7 +276,7 @@ fn decode_dense(
     let mut codes: Vec<u32> = vec![];
     page.ints(view.payload, column, picked, &mut codes);
     let entry = |code: &u32| {
-        // A column of nothing but NULLs has an empty dictionary.
+        // A column that is NULL in all rows has an empty dictionary.
         let nothing = entries.is_empty().then_some(0);
         entries.get(*code as usize).copied().or(nothing).ok_or_else(|| format!("code {code} is not in the dictionary"))
     };
@@ -304,7 +320,7 @@ fn decode_dense_codes(
     };
     let start = codes.len();
     page.ints(view.payload, column, picked, codes);
-    // A column of nothing but NULLs has an empty dictionary.
+    // A column that is NULL in all rows has an empty dictionary.
     let end = dictionary.dictionary_len().max(1) as u32;
     match codes[start..].iter().find(|code| **code >= end) {
         Some(code) => Err(format!("code {code} is not in the dictionary")),
@@ -344,13 +360,13 @@ fn decode_dense_bytes(
 
 fn extend_views(dictionary: &Shared, codes: &[u32], views: &mut freestone_codec::Views) -> Result<(), String> {
     let buffer = dictionary.dictionary_buffer().ok_or("a dictionary of numbers for a column of strings")?;
-    // Views of long entries point into buffer 0; here the dictionary may have another index.
+    // Views of long entries point to buffer 0. Here the dictionary may have another index.
     let index = u128::from(views.share(buffer));
     let long = |view: u128| view as u32 > 12;
     for code in codes {
         let view = match dictionary.view(*code) {
             Some(view) => view,
-            // A column of nothing but NULLs has an empty dictionary.
+            // A column that is NULL in all rows has an empty dictionary.
             None if dictionary.dictionary_len() == 0 => 0,
             None => return Err(format!("code {code} is not in the dictionary")),
         };
@@ -381,7 +397,7 @@ fn decode_slotted(
     Ok(())
 }
 
-/// The inverse of [`freestone_codec::f64_key`], which is its own inverse on bits.
+/// The inverse of [`freestone_codec::f64_key`]. On bits, the function is its own inverse.
 pub fn f64_of_key(key: i64) -> f64 {
     f64::from_bits(freestone_codec::f64_key(f64::from_bits(key as u64)) as u64)
 }
@@ -391,7 +407,7 @@ pub fn f32_of_key(key: i64) -> f32 {
     f32::from_bits(freestone_codec::f32_key(f32::from_bits(key as u32)) as u32)
 }
 
-/// Whether a column of this kind has its values in the fixed part of row-wise formats.
+/// Whether row-wise formats store values of this kind in the fixed part.
 pub fn is_fixed(kind: Kind) -> bool {
     kind != Kind::Bytes
 }

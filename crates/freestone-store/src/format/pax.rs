@@ -1,4 +1,5 @@
-//! PAX pages: one mini page per column, each a codec chunk (Götze IV). With one column this is a column store's page.
+//! PAX pages: one mini page per column, each a codec chunk (Götze, Baumann and Sattler 2018, section IV). With one
+//! column this is a column store's page.
 //!
 //! ```text
 //! offset size field
@@ -10,12 +11,15 @@
 
 use freestone_codec::{Chunk, CodecError, Prepared};
 
-/// Bytes before the first chunk.
+/// The number of bytes before the first chunk.
 pub fn header_bytes(columns: usize) -> usize {
     (4 + 4 * columns).next_multiple_of(8)
 }
 
 /// Appends the payload of a page with rows `start .. start + rows`.
+///
+/// # Errors
+/// A plan cannot store its column.
 pub fn encode(columns: &[&Prepared<'_>], start: usize, rows: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
     let base = out.len();
     out.resize(base + header_bytes(columns.len()), 0);
@@ -30,7 +34,7 @@ pub fn encode(columns: &[&Prepared<'_>], start: usize, rows: usize, out: &mut Ve
     Ok(())
 }
 
-/// Where the chunks of a page are; each has been parsed once with success.
+/// The positions of the chunks of a page. Each chunk was parsed once successfully.
 #[derive(Debug)]
 pub struct PaxLayout {
     chunks: Vec<std::ops::Range<usize>>,
@@ -38,10 +42,15 @@ pub struct PaxLayout {
 }
 
 impl PaxLayout {
+    /// The approximate bytes of memory that the layout has allocated.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&self.chunks[..])
     }
 
+    /// Parses and checks a page of `rows` rows with `columns` columns.
+    ///
+    /// # Errors
+    /// The reason why the payload is not valid.
     pub fn parse(payload: &[u8], rows: usize, columns: usize) -> Result<Self, String> {
         let found = payload.get(..2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]) as usize);
         if found != columns || payload.len() < header_bytes(columns) {
@@ -62,11 +71,12 @@ impl PaxLayout {
         Ok(PaxLayout { chunks, rows })
     }
 
+    /// The number of rows of the page.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Where in the payload a column's chunk is.
+    /// The range of a column's chunk in the payload.
     pub fn chunk_range(&self, column: usize) -> std::ops::Range<usize> {
         self.chunks[column].clone()
     }
@@ -76,7 +86,10 @@ impl PaxLayout {
         &payload[self.chunks[column].clone()]
     }
 
-    /// Errors if a chunk does not have the page's rows.
+    /// Checks that a chunk has the page's number of rows.
+    ///
+    /// # Errors
+    /// It has another number of rows.
     pub fn check_rows(&self, chunk: &Chunk<'_>) -> Result<(), String> {
         if chunk.rows() == self.rows {
             Ok(())

@@ -1,11 +1,11 @@
-//! Slotted pages: the honest baseline. Each tuple has a 16-byte header (as Shore's, Halverson 3.3.2) and a slot; values
-//! have their type's natural width.
+//! Slotted pages, the baseline. Each tuple has a slot and a 16-byte header (as in Shore; Halverson et al. 2006, section
+//! 3.3.2). Values have their type's natural width.
 //!
 //! ```text
 //! offset size field
 //!      0    2 columns
 //!      2    2 bytes of the fixed part
-//!      4      tuples, one after the other
+//!      4      tuples, consecutive
 //!    end      slots, growing from the end of the payload: 4 bytes each, the offset of the tuple
 //! tuple
 //!      0    4 length of the tuple
@@ -27,7 +27,7 @@ use crate::schema::kind;
 
 const TUPLE_HEADER: usize = 16;
 
-/// How a type lies in the fixed part.
+/// The representation of a type in the fixed part.
 #[derive(Debug, Clone, Copy)]
 struct Fixed {
     kind: Kind,
@@ -36,7 +36,7 @@ struct Fixed {
     at: usize,
 }
 
-/// The fixed part of a group's tuples; the same for every page.
+/// The fixed part of a group's tuples, which is the same on every page.
 #[derive(Debug)]
 pub struct SlottedSchema {
     fields: Vec<Fixed>,
@@ -44,6 +44,7 @@ pub struct SlottedSchema {
 }
 
 impl SlottedSchema {
+    /// The fixed part of tuples with these types.
     pub fn new<'a>(types: impl IntoIterator<Item = &'a DataType>) -> Self {
         let mut at = 0;
         let fields = types.into_iter().map(|data_type| {
@@ -109,23 +110,28 @@ fn fixed_bytes(column: &ColumnData, row: usize) -> [u8; 16] {
     bytes
 }
 
-/// A parsed slotted page: every tuple checked to lie within the page.
+/// A parsed slotted page. Every tuple was checked to lie within the page.
 #[derive(Debug)]
 pub struct SlottedLayout {
     fields: Vec<Fixed>,
     bitmap_bytes: usize,
     fixed_bytes: usize,
-    /// Start and end of each tuple.
+    /// The start and end of each tuple.
     tuples: Vec<(u32, u32)>,
-    /// The NULL bitmaps of all tuples over each other: columns without a bit here have no NULLs on this page.
+    /// The union of the NULL bitmaps of all tuples: columns without a bit here have no NULLs on this page.
     nulls: Vec<u8>,
 }
 
 impl SlottedLayout {
+    /// The approximate bytes of memory that the layout has allocated.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&self.fields[..]) + size_of_val(&self.tuples[..]) + self.nulls.len()
     }
 
+    /// Parses and checks a page of `rows` rows.
+    ///
+    /// # Errors
+    /// The reason why the payload is not valid.
     pub fn parse(payload: &[u8], rows: usize, schema: &SlottedSchema) -> Result<Self, String> {
         let columns = schema.fields.len();
         let bitmap_bytes = columns.div_ceil(8);
@@ -153,11 +159,12 @@ impl SlottedLayout {
         Ok(SlottedLayout { fields, bitmap_bytes, fixed_bytes, tuples, nulls })
     }
 
+    /// The number of rows of the page.
     pub fn rows(&self) -> usize {
         self.tuples.len()
     }
 
-    /// Asks for what is fixed of a value, and for its NULL bit where one has to be looked at, without waiting for them.
+    /// Prefetches the fixed part of a value, and its NULL bit if it will be read.
     #[inline]
     fn ahead(&self, payload: &[u8], column: usize, row: usize) {
         let tuple = self.tuples[row].0 as usize + TUPLE_HEADER;
@@ -176,7 +183,7 @@ impl SlottedLayout {
         &payload[from..from + bytes]
     }
 
-    /// The stored bits of a number, sign-extended where the type is signed.
+    /// The stored bits of a number, sign-extended if the type is signed.
     #[inline]
     fn number(&self, payload: &[u8], column: usize, row: usize) -> i128 {
         let field = self.fields[column];
@@ -193,7 +200,7 @@ impl SlottedLayout {
         }
     }
 
-    /// The value as predicates see it: floats by their order keys.
+    /// The value that predicates test; floats by their order keys.
     fn key(&self, payload: &[u8], column: usize, row: usize) -> i128 {
         let value = self.number(payload, column, row);
         match self.fields[column].kind {
@@ -217,6 +224,7 @@ impl SlottedLayout {
         Ok(&payload[variable + start..variable + end])
     }
 
+    /// Appends the integers of `rows`.
     pub fn ints<T: IntTarget>(&self, payload: &[u8], column: usize, rows: Rows<'_>, out: &mut Vec<T>) {
         let ahead = |row| self.ahead(payload, column, row);
         field::for_rows_ahead(rows, ahead, |_, row| out.push(T::from_i128(self.number(payload, column, row))));
@@ -228,6 +236,7 @@ impl SlottedLayout {
         field::for_rows_ahead(rows, ahead, |_, row| f(self.number(payload, column, row) as u64));
     }
 
+    /// Calls `f` with the bytes of each string of `rows`.
     pub fn for_bytes<'a>(
         &self,
         payload: &'a [u8],
@@ -244,11 +253,13 @@ impl SlottedLayout {
         result
     }
 
+    /// Whether a column has NULLs on this page.
     #[inline]
     pub fn has_nulls(&self, column: usize) -> bool {
         self.nulls[column / 8] >> (column % 8) & 1 == 1
     }
 
+    /// Sets bit `at + i` of the zeroed `out` if the `i`-th of `rows` is not NULL.
     pub fn validity(&self, payload: &[u8], column: usize, rows: Rows<'_>, out: &mut [u64], at: usize) {
         field::for_rows(rows, |i, row| {
             if !self.is_null(payload, column, row) {
@@ -257,7 +268,10 @@ impl SlottedLayout {
         });
     }
 
-    /// Clears the bits of rows that fail `predicate`; bit 0 of `selection` is row `start`.
+    /// Clears the bits of rows that do not satisfy `predicate`. Bit 0 of `selection` is row `start`.
+    ///
+    /// # Errors
+    /// The predicate is of another kind than the column.
     pub fn filter(
         &self,
         payload: &[u8],

@@ -1,5 +1,5 @@
-//! The writer lock: one writer process at a time. The file `LOCK` is locked by the operating system, so that the lock ends
-//! with the process however it ends; what it contains, the process id of the holder, is only for messages.
+//! The writer lock: one writer process at a time. The operating system locks the file `LOCK`, so that the lock ends
+//! with the process however it ends. The file contains the process id of the holder, for messages only.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,11 +10,14 @@ use crate::media::{LockFile, LockMode, Medium, MediumError};
 use super::LogError;
 
 const LOCK: &str = "LOCK";
-/// Readers hold the lock together for an instant while they look at records that CURRENT does not cover.
+/// Readers hold the lock in shared mode for an instant while they read records that CURRENT does not cover.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Takes the writer lock; held until the result is dropped.
+/// Takes the writer lock, which is held until the result is dropped.
+///
+/// # Errors
+/// Another process holds it, or the file cannot be locked.
 pub fn take_writer_lock(medium: &Arc<dyn Medium>) -> Result<Box<dyn LockFile>, LogError> {
     for _ in 0..ATTEMPTS {
         if let Some(lock) = medium.try_lock(LOCK, LockMode::Create)? {
@@ -26,22 +29,26 @@ pub fn take_writer_lock(medium: &Arc<dyn Medium>) -> Result<Box<dyn LockFile>, L
     Err(LogError::Busy { place: medium.place(), holder: holder(medium) })
 }
 
-/// Keeps writers out while a reader looks at what CURRENT does not cover.
+/// Excludes writers while a reader reads what CURRENT does not cover.
 pub enum NoWriter {
     Certain { _lock: Option<Box<dyn LockFile>> },
     SomebodyWrites,
 }
 
+/// Excludes writers, if none is active.
+///
+/// # Errors
+/// The file cannot be locked.
 pub fn exclude_writers(medium: &Arc<dyn Medium>) -> Result<NoWriter, MediumError> {
     match medium.try_lock(LOCK, LockMode::Shared)? {
         Some(lock) => Ok(NoWriter::Certain { _lock: Some(lock) }),
         None if medium.exists(LOCK)? => Ok(NoWriter::SomebodyWrites),
-        // A copy of a database, say: no writer has opened it yet.
+        // For example a copy of a database, which no writer has opened yet.
         None => Ok(NoWriter::Certain { _lock: None }),
     }
 }
 
-/// Who says to hold the lock.
+/// The holder of the lock, by its own statement.
 fn holder(medium: &Arc<dyn Medium>) -> String {
     let read = || -> Result<Vec<u8>, MediumError> {
         let file = medium.open(LOCK)?;

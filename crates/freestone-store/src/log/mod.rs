@@ -1,22 +1,22 @@
-//! The commit log, also called the manifest: what was committed, in order. A commit is one record; what is in a record is
-//! the caller's.
+//! The commit log, also called the manifest: the commits, in order. A commit is one record. The caller defines the
+//! content of records.
 //!
 //! ```text
-//! manifest-0000000007.log   header, record, record, …      the log of generation 7; only ever appended to
+//! manifest-0000000007.log   header, record, record, …      the log of generation 7; it only grows
 //! CURRENT                   generation 7, committed up to byte N, last sequence S
 //! LOCK                      locked by the writer
 //! readers/<pid>-<x>.pin     locked by a process that reads; the oldest sequence it needs
 //! ```
 //!
 //! A commit appends its record, syncs the log, and then overwrites `CURRENT` in place without a sync. So `CURRENT` is
-//! exact for everybody on this machine, and after a power loss a lower bound: [`Log::open_writer`] and a reader that
-//! finds no writer look for more records behind it. A broken record there is an append that never was acknowledged, and
-//! ignored; a broken record below it is damage, and an error.
+//! exact for all processes of this machine, and a lower bound after a power loss: [`Log::open_writer`], and a reader
+//! that finds no writer, look for more records after it. A broken record there is an append that was never
+//! acknowledged, and is ignored. A broken record in the part that `CURRENT` covers is damage and an error.
 //!
-//! A checkpoint starts a new generation, whose first record is the folded state of all records before.
+//! A checkpoint starts a new generation. Its first record is the folded state of all previous records.
 //!
-//! Readers never wait for the writer: they take what `CURRENT` covers. Use [`ReaderPins`] to keep the files of a snapshot
-//! from being removed while it is read.
+//! Readers never wait for the writer: they read what `CURRENT` covers. [`ReaderPins`] prevents the removal of a
+//! snapshot's files while it is read.
 
 mod lock;
 mod pins;
@@ -50,24 +50,36 @@ pub struct Log;
 
 impl Log {
     /// Opens the log for reading. [`LogReader::refresh`] then gives the records.
+    ///
+    /// # Errors
+    /// The folder is no database, or cannot be read.
     pub fn open_reader(medium: Arc<dyn Medium>) -> Result<LogReader, LogError> {
         LogReader::open(medium)
     }
 
     /// Takes the writer lock, creates the log if the folder has none, removes what an interrupted commit or checkpoint
-    /// left, and gives all records of the log.
+    /// left, and returns all records of the log.
+    ///
+    /// # Errors
+    /// Another process writes, the log is damaged, or the folder cannot be written.
     pub fn open_writer(medium: Arc<dyn Medium>) -> Result<(LogWriter, Vec<Record>), LogError> {
         LogWriter::open(medium)
     }
 
-    /// True if the folder holds a database, sound or not.
+    /// Whether the folder contains a database, sound or not.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
     pub fn exists(medium: &Arc<dyn Medium>) -> Result<bool, MediumError> {
         Ok(medium.exists(CURRENT)? || !generations(medium)?.is_empty())
     }
 
-    /// Makes a damaged log usable again, keeping the longest sound run of commits from the start, and reports what was
-    /// lost. Nothing is deleted: bytes that are cut off are saved beside the log. `prepare` learns what will be done before
-    /// it is, and stops it with an error.
+    /// Makes a damaged log usable again with the longest sound sequence of commits from the start, and reports what was
+    /// lost. Nothing is deleted: bytes that are cut off are saved in a file of their own. `prepare` is called with the
+    /// intended changes before they are made, and an error from it stops the repair.
+    ///
+    /// # Errors
+    /// The log cannot be read or written, or the error of `prepare`.
     pub fn repair<E: From<LogError>>(
         medium: Arc<dyn Medium>,
         prepare: impl FnOnce(&Intended<'_>) -> Result<(), E>,
@@ -76,7 +88,7 @@ impl Log {
     }
 }
 
-/// What went wrong with the log.
+/// The reason why an operation on the log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error(transparent)]
@@ -125,7 +137,7 @@ impl LogError {
         }
     }
 
-    /// True if the bytes are wrong, as opposed to not to be had now.
+    /// Whether the bytes are wrong, as opposed to temporarily unreadable.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,
@@ -159,18 +171,18 @@ fn generations(medium: &Arc<dyn Medium>) -> Result<Vec<u64>, MediumError> {
     Ok(generations)
 }
 
-/// How often to look again at what the writer may be changing just now.
+/// The number of attempts to read something that the writer may be changing.
 const ATTEMPTS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Reads CURRENT; `None` if the folder holds no database yet.
+/// Reads CURRENT. `None` if the folder contains no database yet.
 fn read_current(medium: &Arc<dyn Medium>) -> Result<Option<Current>, LogError> {
     let mut outcome = Ok(None);
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             thread::sleep(PAUSE);
         }
-        // The writer overwrites CURRENT in place, so a reader may meet it half-written, but not for long.
+        // The writer overwrites CURRENT in place, so a reader may find it half written, but not for long.
         outcome = read_current_once(medium);
         match outcome {
             Err(LogError::Damaged { .. }) => {}
@@ -195,7 +207,7 @@ fn read_current_once(medium: &Arc<dyn Medium>) -> Result<Option<Current>, LogErr
     Current::decode(&bytes).map(Some).map_err(|defect| LogError::defect(CURRENT, 0, defect))
 }
 
-/// True without a log, or with one that its creation was interrupted before CURRENT: generation 1 without a record.
+/// Whether there is no log, or only one whose creation was interrupted before CURRENT: generation 1 without a record.
 fn is_new(medium: &Arc<dyn Medium>) -> Result<bool, MediumError> {
     match generations(medium)?[..] {
         [] => Ok(true),

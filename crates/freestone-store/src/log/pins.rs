@@ -1,16 +1,16 @@
-//! Pins: which snapshots are being read, by which processes, so that VACUUM removes no file that somebody needs.
+//! Pins: which snapshots the processes read, so that VACUUM removes no file that somebody needs.
 //!
-//! A process that reads holds one file `readers/<pid>-<random>.pin` locked. It says which sequence is the oldest that any
-//! statement of the process needs. The lock ends with the process, however it ends: a pin file that can be locked belongs
-//! to nobody, and is removed.
+//! A process that reads locks one file `readers/<pid>-<random>.pin`. The file contains the oldest sequence that any
+//! statement of the process needs. The lock ends with the process, however it ends. A pin file that can be locked
+//! belongs to no process, and is removed.
 //!
 //! ```text
 //! pin file   0 sequence u64    8 the same, all bits inverted u64          little-endian; idle is u64::MAX
 //! ```
 //!
-//! A reader pins first and reads its snapshot afterwards: with the pin at sequence p it may hold any snapshot from p on.
-//! A vacuum looks at the pins after the commit that dropped the files from the current snapshot. So a reader whose pin
-//! the vacuum did not see reads its snapshot after that commit, and does not need the files.
+//! A reader pins first and reads its snapshot afterwards: with the pin at sequence p it may use any snapshot from p on.
+//! A vacuum reads the pins after the commit that dropped the files from the current snapshot. So a reader whose pin the
+//! vacuum did not see reads its snapshot after that commit, and does not need the files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,11 +28,10 @@ const SUFFIX: &str = ".pin";
 const PIN_LEN: usize = 16;
 const IDLE: u64 = u64::MAX;
 
-/// Why a process cannot pin.
+/// The reason why a process cannot pin.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
-    /// Nothing can be written in the database folder. A VACUUM by somebody who can write there would not know of this
-    /// reader.
+    /// The database folder is not writable. A VACUUM by a process that can write there would not know of this reader.
     #[error(
         "{place} cannot be written, so a VACUUM would not know that it is being read ({source}); make it writable, or \
          read it as a copy that nobody writes"
@@ -42,7 +41,7 @@ pub enum PinError {
     Medium(#[from] MediumError),
 }
 
-/// This process's pins on one database. Clones share them.
+/// The pins of this process on one database. Clones share them.
 #[derive(Clone)]
 pub struct ReaderPins {
     shared: Arc<Shared>,
@@ -57,20 +56,23 @@ struct Shared {
 
 #[derive(Default)]
 struct Active {
-    /// How many statements need each sequence.
+    /// The number of statements that need each sequence.
     statements: BTreeMap<u64, usize>,
-    /// What the pin file says; `None` after a failed write.
+    /// The content of the pin file; `None` after a failed write.
     written: Option<u64>,
 }
 
-/// A statement's hold on all snapshots from a sequence on; dropping it lets go.
+/// A statement's pin of all snapshots from a sequence on. Dropping it releases the pin.
 pub struct Pin {
     shared: Arc<Shared>,
     sequence: u64,
 }
 
 impl ReaderPins {
-    /// Registers this process as a reader. Once per process and database is enough.
+    /// Registers this process as a reader. One registration per process and database is enough.
+    ///
+    /// # Errors
+    /// The pin file cannot be created or locked.
     pub fn register(medium: Arc<dyn Medium>) -> Result<ReaderPins, PinError> {
         let (name, file) = create_pin_file(&medium).map_err(|source| {
             if source.is_read_only() { PinError::ReadOnly { place: medium.place(), source } } else { source.into() }
@@ -80,8 +82,11 @@ impl ReaderPins {
         Ok(ReaderPins { shared: Arc::new(Shared { medium, name, file, active }) })
     }
 
-    /// Holds all snapshots from `sequence` on. Refresh the log *after* this, and read a snapshot of `sequence` or later:
-    /// one that was read before may already have lost files.
+    /// Pins all snapshots from `sequence` on. Refresh the log *after* this, and read a snapshot of `sequence` or later.
+    /// One that was read before may already have lost files.
+    ///
+    /// # Errors
+    /// The pin file cannot be written.
     pub fn pin(&self, sequence: u64) -> Result<Pin, MediumError> {
         let mut active = self.shared.active.lock();
         *active.statements.entry(sequence).or_default() += 1;
@@ -101,6 +106,7 @@ impl fmt::Debug for ReaderPins {
 }
 
 impl Pin {
+    /// The pinned sequence.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -116,7 +122,7 @@ impl Drop for Pin {
     fn drop(&mut self) {
         let mut active = self.shared.active.lock();
         active.let_go(self.sequence);
-        // If this fails files are kept longer than need be, until the next pin or the end of the process.
+        // If this fails, files are retained longer than necessary, until the next pin or the end of the process.
         let _ = self.shared.write(&mut active);
     }
 }
@@ -133,7 +139,7 @@ impl Active {
 }
 
 impl Shared {
-    /// Makes the pin file say what is needed, if it does not already.
+    /// Writes the oldest needed sequence to the pin file, if it changed.
     fn write(&self, active: &mut Active) -> Result<(), MediumError> {
         let oldest = active.statements.keys().next().copied().unwrap_or(IDLE);
         if active.written != Some(oldest) {
@@ -147,18 +153,18 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // While we hold the lock nobody else removes it.
+        // Nobody else removes the file while we hold its lock.
         let _ = self.medium.remove(&self.name);
     }
 }
 
-/// Creates this process's pin file, locked.
+/// Creates the pin file of this process, locked.
 fn create_pin_file(medium: &Arc<dyn Medium>) -> Result<(String, Box<dyn LockFile>), MediumError> {
     loop {
         let name =
             format!("{FOLDER}{}-{:016x}{SUFFIX}", std::process::id(), RandomState::new().build_hasher().finish());
-        // Somebody who looks for dead readers may lock the file between its creation and our lock, and remove it: then
-        // there is another name to try.
+        // A process that looks for dead readers may lock the file between its creation and our lock, and remove it.
+        // Then another name is tried.
         if let Some(file) = medium.try_lock(&name, LockMode::Create)? {
             return Ok((name, file));
         }
@@ -166,7 +172,10 @@ fn create_pin_file(medium: &Arc<dyn Medium>) -> Result<(String, Box<dyn LockFile
 }
 
 /// The oldest sequence that any live reader of any process needs; `None` if nobody needs any. Removes the pin files of
-/// dead processes. A pin file that cannot be read counts as needing everything (0).
+/// dead processes. An unreadable pin file counts as a pin of everything (0).
+///
+/// # Errors
+/// The folder of pin files cannot be read.
 pub fn oldest_pinned(medium: &Arc<dyn Medium>) -> Result<Option<u64>, MediumError> {
     let mut oldest = IDLE;
     for name in medium.list(FOLDER)? {
@@ -174,7 +183,7 @@ pub fn oldest_pinned(medium: &Arc<dyn Medium>) -> Result<Option<u64>, MediumErro
             continue;
         }
         match medium.try_lock(&name, LockMode::Existing)? {
-            // Nobody holds it. It is removed while we have the lock, so nobody can take it in between.
+            // No process holds it. It is removed while we have the lock, so nobody can lock it in between.
             Some(_lock) => match medium.remove(&name) {
                 Err(error) if !error.is_not_found() => return Err(error),
                 _ => {}
@@ -186,13 +195,13 @@ pub fn oldest_pinned(medium: &Arc<dyn Medium>) -> Result<Option<u64>, MediumErro
 }
 
 fn read_pin(medium: &Arc<dyn Medium>, name: &str) -> Result<u64, MediumError> {
-    // The file may be half-written just now, by a process that registers or pins.
+    // A process that registers or pins may have written half of the file.
     for attempt in 0..20 {
         if attempt > 0 {
             thread::sleep(Duration::from_millis(1));
         }
         let file = match medium.open(name) {
-            // Its reader ended.
+            // Its reader has ended.
             Err(error) if error.is_not_found() => return Ok(IDLE),
             file => file?,
         };
@@ -221,13 +230,16 @@ fn decode(bytes: &[u8; PIN_LEN]) -> Option<u64> {
     (sequence == !inverted).then_some(sequence)
 }
 
-/// Up to which commit a vacuum may remove what was dropped.
+/// The last commit whose dropped files a vacuum may remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizon(u64);
 
 impl Horizon {
-    /// Looks at all pins. `last_sequence` is the last commit when this is called, as the holder of the writer lock knows
-    /// it: readers that pin from now on see at least that.
+    /// Reads all pins. `last_sequence` is the last commit at the time of this call, as known to the holder of the
+    /// writer lock: readers that pin from now on see at least that commit.
+    ///
+    /// # Errors
+    /// The pins cannot be read.
     pub fn observe(medium: &Arc<dyn Medium>, last_sequence: u64) -> Result<Horizon, MediumError> {
         let oldest = oldest_pinned(medium)?;
         Ok(Horizon::new(oldest, last_sequence))
@@ -237,8 +249,8 @@ impl Horizon {
         Horizon(oldest_pinned.map_or(last_sequence, |oldest| oldest.min(last_sequence)))
     }
 
-    /// True if no reader can need a file that is not part of any snapshot from commit `dropped_by` on: the snapshots
-    /// before that commit are the ones that need it.
+    /// Whether no reader can need a file that is in no snapshot from commit `dropped_by` on. The snapshots before that
+    /// commit are the ones that need it.
     pub fn may_remove(&self, dropped_by: u64) -> bool {
         dropped_by <= self.0
     }
@@ -301,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_vacuum_keeps_what_a_reader_may_need() {
-        // A file dropped by commit 8 is needed by snapshots up to 7.
+        // The snapshots up to 7 need a file that commit 8 dropped.
         assert!(!Horizon::new(Some(7), 10).may_remove(8));
         assert!(Horizon::new(Some(8), 10).may_remove(8));
         assert!(Horizon::new(None, 10).may_remove(8));

@@ -1,4 +1,4 @@
-//! Following the log as a reader.
+//! Reading the log and following it.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use super::record::Current;
 use super::scan::{LogFile, Position, Record};
 use super::{ATTEMPTS, LogError, PAUSE, manifest_name, read_current};
 
-/// A reader's place in the log.
+/// A reader's position in the log.
 #[derive(Debug)]
 pub struct LogReader {
     medium: Arc<dyn Medium>,
@@ -23,11 +23,11 @@ struct Open {
     position: Position,
 }
 
-/// What is new since the last refresh.
+/// The commits since the last refresh.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Refresh {
-    /// Forget everything: `records` start from nothing, or from a base record. So it is at the first refresh, and after
-    /// a checkpoint.
+    /// The reader must discard its state: `records` start from nothing, or with a base record. True at the first
+    /// refresh, and after a checkpoint.
     pub restart: bool,
     pub records: Vec<Record>,
 }
@@ -40,13 +40,16 @@ impl LogReader {
         }
     }
 
-    /// The sequence of the last record that a refresh gave; 0 before any.
+    /// The sequence of the last record that a refresh returned; 0 before the first.
     pub fn last_sequence(&self) -> u64 {
         self.open.as_ref().and_then(|open| open.position.last_sequence).unwrap_or(0)
     }
 
-    /// Reads what was committed since the last refresh. Costs the reading of 64 bytes if that is nothing. After an error
-    /// the reader is where it was, and a refresh can be tried again.
+    /// Reads the commits since the last refresh. Reads only 64 bytes if there are none. After an error the reader is at
+    /// its old position, and a refresh can be tried again.
+    ///
+    /// # Errors
+    /// The log is damaged or cannot be read.
     pub fn refresh(&mut self) -> Result<Refresh, LogError> {
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
@@ -58,7 +61,7 @@ impl LogReader {
             if let Some(open) = self.open.as_mut().filter(|open| open.log.header.generation == current.generation) {
                 return Ok(Refresh { restart: false, records: open.read_to(current)? });
             }
-            // A checkpoint may remove this generation between reading CURRENT and opening the log: then look again.
+            // A checkpoint may remove this generation between reading CURRENT and opening the log. Then try again.
             if let Some(refresh) = self.start(current)? {
                 return Ok(refresh);
             }
@@ -67,7 +70,7 @@ impl LogReader {
         Err(LogError::GenerationMissing { file: manifest_name(generation) })
     }
 
-    /// Opens the generation that CURRENT names and reads it; `None` if its log is not there.
+    /// Opens the generation that CURRENT names and reads it. `None` if its log does not exist.
     fn start(&mut self, current: Current) -> Result<Option<Refresh>, LogError> {
         let name = manifest_name(current.generation);
         let file = match self.medium.open(&name) {
@@ -95,15 +98,16 @@ impl Open {
         Ok(records)
     }
 
-    /// Reads what is behind the part that CURRENT covers. With a writer at work that is a commit under way, which is none
-    /// of our business. Without one, it was committed when CURRENT did not reach the medium before a power loss.
+    /// Reads what follows the part that CURRENT covers. If there is a writer, this is a commit in progress, which is
+    /// not visible yet. Without a writer, it was committed, but a power loss prevented CURRENT from reaching the
+    /// medium.
     fn read_uncovered(&mut self, medium: &Arc<dyn Medium>) -> Result<Vec<Record>, LogError> {
         let mut records = Vec::new();
         if self.log.file.len()? <= self.position.offset {
             return Ok(records);
         }
         let NoWriter::Certain { _lock } = exclude_writers(medium)? else { return Ok(records) };
-        // A writer that has gone since may have committed more, or even begun a new generation: CURRENT tells now.
+        // A writer that has ended since may have committed more, or begun a new generation. CURRENT says so.
         if let Some(current) = read_current(medium)?
             && current.generation == self.log.header.generation
         {
@@ -115,7 +119,7 @@ impl Open {
     }
 }
 
-/// Checks that what was read ends where CURRENT says, with the sequence that it says.
+/// Checks that the records end at the position and with the sequence of CURRENT.
 pub(super) fn check_end(name: &str, position: Position, current: Current) -> Result<(), LogError> {
     if position.offset != current.committed_len {
         return Err(LogError::damaged(name, current.committed_len, "CURRENT does not end at a record"));

@@ -9,9 +9,8 @@
 //! CURRENT   0 magic "FREECURR"    8 version u32    12 zero u32    16 generation u64    24 committed_len u64
 //!          32 last_sequence u64   40 zero, 20 bytes               60 crc u32
 //! ```
-//!
-//! A record's header CRC covers the generation, then magic, length, sequence and body CRC: the header of a record of
-//! another generation, or at another body, is not valid. See `docs/format/log.md`.
+//! A record's header CRC covers the generation, then magic, length, sequence and body CRC. So the header of a record of
+//! another generation, or with another body, is not valid. See `docs/format/log.md`.
 
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
@@ -20,7 +19,7 @@ use super::scan::Record;
 pub const HEADER_LEN: usize = 32;
 pub const RECORD_HEADER_LEN: usize = 24;
 pub const CURRENT_LEN: usize = 64;
-/// The longest body of a record, in bytes: what a u32 counts, less room for rounding up.
+/// The longest body of a record in bytes: the maximum of u32, minus room for rounding up.
 pub const LONGEST_BODY: usize = u32::MAX as usize - 64;
 pub const VERSION: u32 = 1;
 
@@ -30,25 +29,25 @@ const RECORD_MAGIC: [u8; 4] = *b"RCRD";
 /// The first record of this log is a folded state.
 const FLAG_BASE: u32 = 1;
 
-/// What the header of a log says.
+/// The content of a log's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub generation: u64,
-    /// The first record is the folded state of all generations before, with the sequence of its last commit.
+    /// The first record is the folded state of all previous generations, with the sequence of their last commit.
     pub has_base: bool,
 }
 
-/// What the file `CURRENT` says: up to where the log was committed at least.
+/// The content of the file `CURRENT`: a lower bound of the committed part of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current {
     pub generation: u64,
-    /// Bytes of the log, at the end of a record.
+    /// Committed bytes of the log, up to the end of a record.
     pub committed_len: u64,
     /// The sequence of that record, 0 if there is none.
     pub last_sequence: u64,
 }
 
-/// What the header of a record says.
+/// The content of a record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader {
     pub body_len: u32,
@@ -56,11 +55,11 @@ pub struct RecordHeader {
     pub body_crc: u32,
 }
 
-/// Why bytes are not what they should be.
+/// The reason why bytes are not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defect {
     Reason(&'static str),
-    /// Sound, but of another version of the format.
+    /// Sound, but written by another version of the format.
     Version(u32),
 }
 
@@ -113,7 +112,8 @@ impl Current {
     }
 }
 
-/// Checks what headers and CURRENT have in common: magic first, version at 8, CRC of all before in the last four bytes.
+/// Checks what headers and CURRENT have in common: magic first, version at byte 8, and in the last four bytes the CRC
+/// of all before.
 fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> Result<(), Defect> {
     if bytes[..8] != magic {
         return Err(Defect::Reason(no_magic));
@@ -165,13 +165,14 @@ impl RecordHeader {
         body.len() == self.body_len as usize && crc32_iscsi(body) == self.body_crc
     }
 
-    /// The record's bytes in the log, padding included.
+    /// The bytes of the record in the log, including padding.
     pub fn record_len(&self) -> u64 {
         (RECORD_HEADER_LEN as u64 + u64::from(self.body_len)).next_multiple_of(8)
     }
 }
 
-/// Appends a record to `bytes`, whose length is and stays a multiple of 8. `body` is at most [`LONGEST_BODY`] long.
+/// Appends a record to `bytes`, whose length is a multiple of 8 before and after. `body` has at most [`LONGEST_BODY`]
+/// bytes.
 pub fn encode_record(bytes: &mut Vec<u8>, generation: u64, sequence: u64, body: &[u8]) {
     let body_len = u32::try_from(body.len()).expect("the writer refuses longer bodies");
     let header = RecordHeader { body_len, sequence, body_crc: crc32_iscsi(body) };
@@ -181,10 +182,10 @@ pub fn encode_record(bytes: &mut Vec<u8>, generation: u64, sequence: u64, body: 
     bytes.resize(bytes.len().next_multiple_of(8), 0);
 }
 
-/// True if any valid record with a sequence from `sequence` on starts at a multiple of 8 in `bytes`.
+/// Whether a valid record with a sequence of at least `sequence` starts at a multiple of 8 in `bytes`.
 ///
-/// At most one record is ever written and not yet synced. So a valid record behind a broken one proves that the broken
-/// one was complete once.
+/// At most one record is written and not yet synced. So a valid record after a broken one proves that the broken one
+/// was complete once.
 pub fn has_record_from(bytes: &[u8], generation: u64, sequence: u64) -> bool {
     (0..bytes.len()).step_by(8).any(|start| {
         let Some((header, rest)) = bytes[start..].split_first_chunk() else { return false };
@@ -195,7 +196,7 @@ pub fn has_record_from(bytes: &[u8], generation: u64, sequence: u64) -> bool {
     })
 }
 
-/// The valid records that start at multiples of 8 in `bytes`, in their order, whatever stands between.
+/// The valid records that start at multiples of 8 in `bytes`, in order, whatever is between them.
 pub fn records_in(bytes: &[u8], generation: u64) -> Vec<Record> {
     let mut records = Vec::new();
     let mut start = 0;
@@ -227,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// Every single flipped bit must be noticed.
+    /// Every single flipped bit must be detected.
     fn check_flips<const N: usize>(bytes: [u8; N], is_good: impl Fn(&[u8; N]) -> bool) {
         assert!(is_good(&bytes));
         for bit in 0..N * 8 {
@@ -247,7 +248,7 @@ mod tests {
         assert!(RecordHeader::decode(&header.encode(4), 5).is_err(), "a record of another generation");
     }
 
-    /// The first database file ever written: these bytes are version 1, for ever.
+    /// The first database file ever written. These bytes are version 1 and never change.
     #[test]
     fn the_bytes_of_version_1() {
         let header = Header { generation: 1, has_base: false }.encode();

@@ -1,4 +1,4 @@
-//! Making a damaged log usable again.
+//! Repair of a damaged log.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use super::scan::{LogFile, Position, Record, read_bytes};
 use super::writer::replace_current;
 use super::{LogError, generations, manifest_name, read_current};
 
-/// What a repair found and did.
+/// The findings and actions of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairReport {
-    /// The log that is in force now.
+    /// The generation of the current log.
     pub generation: u64,
-    /// The last commit that was kept.
+    /// The last commit that remains.
     pub last_sequence: u64,
-    /// What CURRENT said was the last commit, if it was sound. Commits between are lost.
+    /// The last commit according to CURRENT, if it was sound. Commits between the two are lost.
     pub expected_sequence: Option<u64>,
     /// Bytes cut off at the end of the log.
     pub cut_bytes: u64,
-    /// Where the bytes that were cut off are saved.
+    /// The file with the bytes that were cut off.
     pub saved_as: Option<String>,
-    /// True if sound commits followed the damage. They are in the saved bytes, but cannot be used without what is missing.
+    /// Sound commits followed the damage. They are in the saved bytes, but cannot be used without the missing ones.
     pub sound_commits_cut: bool,
-    /// Logs that could not be used, and why. They are renamed, to outlive the next writer.
+    /// Logs that could not be used, and the reasons. They are renamed, so that the next writer does not remove them.
     pub unusable: Vec<String>,
 }
 
 impl RepairReport {
-    /// True if commits that were acknowledged may be among what was cut off.
+    /// Whether acknowledged commits may be among the bytes that were cut off.
     pub fn loses_commits(&self) -> bool {
         let unexpected = match self.expected_sequence {
             Some(expected) => expected > self.last_sequence,
@@ -40,32 +40,32 @@ impl RepairReport {
     }
 }
 
-/// What a repair is about to do, while all is as it was.
+/// The intended changes of a repair, before it changes anything.
 #[derive(Debug)]
 pub struct Intended<'a> {
     pub report: &'a RepairReport,
-    /// The commits that stay.
+    /// The commits that remain.
     pub kept: &'a [Record],
-    /// Sound commits that cannot stay, since one before them is missing.
+    /// Sound commits that cannot remain, because one before them is missing.
     pub lost: &'a [Record],
 }
 
-/// A log as far as it is sound.
+/// The sound part of a log.
 struct Candidate {
     log: LogFile,
     end: Position,
     len: u64,
 }
 
-/// Keeps the log that goes furthest, up to its first broken record, and makes CURRENT name it. `prepare` is called before
-/// anything changes, under the writer's lock; if it fails, nothing is repaired.
+/// Uses the log that goes furthest, up to its first broken record, and makes CURRENT name it. `prepare` is called
+/// before anything changes, while the writer lock is held. If it fails, nothing is repaired.
 ///
-/// A log of another version of the format, and one that cannot be read now, is not damage: both are errors.
+/// A log of another version of the format, or one that cannot be read at the moment, is not damage. Both are errors.
 pub fn repair<E: From<LogError>>(
     medium: Arc<dyn Medium>,
     prepare: impl FnOnce(&Intended<'_>) -> Result<(), E>,
 ) -> Result<RepairReport, E> {
-    // No lock file in a folder that is no database.
+    // Do not create a lock file in a folder that is no database.
     if generations(&medium).map_err(LogError::from)?.is_empty() {
         return Err(LogError::NothingToRepair { place: medium.place() }.into());
     }
@@ -84,7 +84,8 @@ pub fn repair<E: From<LogError>>(
             Err(error) => return Err(error.into()),
         }
     }
-    // Of two that go equally far the later generation: a checkpoint holds the same as the log that it folded.
+    // Of two logs that go equally far, take the later generation: a checkpoint contains the same as the log that it
+    // folded.
     let Some(best) = candidates.into_iter().max_by_key(|candidate| candidate.end.last_sequence) else {
         return Err(LogError::NothingToRepair { place: medium.place() }.into());
     };
@@ -118,12 +119,12 @@ fn log_error(error: MediumError) -> LogError {
     error.into()
 }
 
-/// Whether a repair may go on without what this error keeps from being read.
+/// Whether a repair may continue without the data that this error makes unreadable.
 fn is_repairable(error: &LogError) -> bool {
     error.is_damage() && !matches!(error, LogError::Version { .. })
 }
 
-/// The sound commits behind the damage, in order.
+/// The sound commits after the damage, in order.
 fn lost(
     medium: &Arc<dyn Medium>,
     best: &Candidate,
@@ -143,7 +144,10 @@ fn lost(
     Ok(lost)
 }
 
-/// Renames a file to what no writer removes; the new name.
+/// Renames a file to a name that no writer removes, and returns that name.
+///
+/// # Errors
+/// The file cannot be renamed.
 pub fn set_aside(medium: &Arc<dyn Medium>, name: &str) -> Result<String, MediumError> {
     let mut number = 1;
     while medium.exists(&format!("{name}.lost-{number}"))? {
@@ -166,7 +170,7 @@ fn examine(medium: &Arc<dyn Medium>, generation: u64) -> Result<Candidate, LogEr
     Ok(Candidate { log, end, len })
 }
 
-/// Cuts a log off behind its last sound record; the name of the file that holds what was cut off.
+/// Cuts a log off after its last sound record, and returns the name of the file with the bytes that were cut off.
 fn cut(medium: &Arc<dyn Medium>, candidate: &Candidate) -> Result<Option<String>, MediumError> {
     let name = &candidate.log.name;
     if candidate.len == candidate.end.offset {

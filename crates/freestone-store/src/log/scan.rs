@@ -12,7 +12,7 @@ use super::record::{HEADER_LEN, Header, RECORD_HEADER_LEN, RecordHeader, has_rec
 pub struct Record {
     pub sequence: u64,
     pub body: Vec<u8>,
-    /// The body is a folded state, as given to a checkpoint; it replaces everything before.
+    /// The body is a folded state, as passed to a checkpoint. It replaces everything before.
     pub is_base: bool,
 }
 
@@ -24,27 +24,27 @@ pub struct LogFile {
     pub header: Header,
 }
 
-/// What comes next in a log.
+/// The next element of a log.
 #[derive(Debug)]
 pub enum Step {
     Record {
         record: Record,
-        /// Where the next record starts.
+        /// The start of the next record.
         end: u64,
     },
-    /// No record, and why.
+    /// No record, and the reason.
     Nothing(&'static str),
 }
 
-/// Where a scan is: the next byte, and the sequence before.
+/// The position of a scan: the next byte, and the previous sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     pub offset: u64,
-    /// `None` before the base record, whose sequence may be any.
+    /// `None` before the base record, whose sequence is arbitrary.
     pub last_sequence: Option<u64>,
 }
 
-/// Bytes read at a time: many small records come with one read.
+/// Bytes per read, so that one read gives many small records.
 const WINDOW: usize = 256 << 10;
 
 impl LogFile {
@@ -61,11 +61,15 @@ impl LogFile {
         Ok(LogFile { name, file, header })
     }
 
+    /// The position of the first record.
     pub fn start(&self) -> Position {
         Position { offset: HEADER_LEN as u64, last_sequence: (!self.header.has_base).then_some(0) }
     }
 
-    /// Reads the records in the committed part of the log. Anything else in there is damage.
+    /// Reads the records in the committed part of the log. Anything else there is damage.
+    ///
+    /// # Errors
+    /// The part is damaged or cannot be read.
     pub fn read_committed(&self, position: &mut Position, committed_len: u64) -> Result<Vec<Record>, LogError> {
         let file_len = self.file.len()?;
         if file_len < committed_len {
@@ -78,8 +82,11 @@ impl LogFile {
         }
     }
 
-    /// Reads the records behind the committed part up to `len`. They end at the first that is not valid: an append that
-    /// was under way when the power went. A valid record behind that one is damage.
+    /// Reads the records after the committed part, up to `len`. They end at the first invalid one, an append that a
+    /// power loss interrupted. A valid record after that one is damage.
+    ///
+    /// # Errors
+    /// The part is damaged or cannot be read.
     pub fn read_tail(&self, position: &mut Position, len: u64) -> Result<Vec<Record>, LogError> {
         let mut records = Vec::new();
         if let Some(reason) = self.read_valid(position, len, |record| records.push(record))? {
@@ -91,14 +98,15 @@ impl LogFile {
         Ok(records)
     }
 
-    /// Where the sound records from the start of the log end.
+    /// The end of the sound records from the start of the log.
     pub fn sound_end(&self, len: u64) -> Result<Position, LogError> {
         let mut position = self.start();
         self.read_valid(&mut position, len, drop)?;
         Ok(position)
     }
 
-    /// Reads records up to `end`, or to the first that is not valid: then says why, and `position` is where it starts.
+    /// Reads records up to `end`, or up to the first invalid one. In that case it returns the reason, and `position` is
+    /// the start of that record.
     fn read_valid(
         &self,
         position: &mut Position,
@@ -118,7 +126,7 @@ impl LogFile {
         Ok(None)
     }
 
-    /// True if a valid record with a later sequence starts anywhere behind `offset`.
+    /// Whether a valid record with a later sequence starts anywhere after `offset`.
     pub fn has_record_behind(&self, offset: u64, len: u64, sequence: u64) -> Result<bool, MediumError> {
         let rest = read_bytes(&self.file, offset, len)?;
         Ok(has_record_from(rest.get(8..).unwrap_or(&[]), self.header.generation, sequence))
@@ -153,7 +161,7 @@ impl LogFile {
     }
 }
 
-/// The bytes of a file from `offset` up to `end`, or up to where the file ends if that is before.
+/// The bytes of a file from `offset` to `end`, or to the end of the file if that is smaller.
 pub fn read_bytes(file: &Arc<dyn ReadFile>, offset: u64, end: u64) -> Result<Vec<u8>, MediumError> {
     let end = end.min(file.len()?);
     let mut bytes = vec![0; end.saturating_sub(offset) as usize];
@@ -161,7 +169,7 @@ pub fn read_bytes(file: &Arc<dyn ReadFile>, offset: u64, end: u64) -> Result<Vec
     Ok(bytes)
 }
 
-/// A part of a file in memory that moves forward.
+/// A part of a file in memory, which moves forward.
 struct Window<'a> {
     file: &'a Arc<dyn ReadFile>,
     end: u64,
@@ -174,7 +182,7 @@ impl<'a> Window<'a> {
         Window { file, end, start: 0, bytes: Vec::new() }
     }
 
-    /// Bytes of the file; `None` if they reach past the end of the window's part.
+    /// Bytes of the file. `None` if they exceed the window's part.
     fn bytes(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>, MediumError> {
         let Some(wanted_end) = offset.checked_add(len as u64).filter(|end| *end <= self.end) else { return Ok(None) };
         if offset < self.start || wanted_end > self.start + self.bytes.len() as u64 {

@@ -11,26 +11,26 @@ use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record};
 use super::scan::{LogFile, Record, read_bytes};
 use super::{CURRENT, CURRENT_TEMPORARY, LogError, MANIFEST_PREFIX, manifest_name, read_current};
 
-/// The one writer of a log. Dropping it gives the writer lock back.
+/// The one writer of a log. Dropping it releases the writer lock.
 #[derive(Debug)]
 pub struct LogWriter {
     medium: Arc<dyn Medium>,
     log: Box<dyn WriteFile>,
     current_file: Box<dyn WriteFile>,
     current: Current,
-    /// The bytes up to the end of the base record.
+    /// The length up to the end of the base record.
     base_len: u64,
-    /// Why nothing more may be written.
+    /// The reason why nothing more may be written.
     poisoned: Option<String>,
     _lock: Box<dyn LockFile>,
 }
 
-/// What became of a commit that failed.
+/// The outcome of a failed commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nobody has seen it, nobody will.
+    /// No reader has seen the commit, and none will.
     TakenBack,
-    /// It may be there when the database is opened again.
+    /// The commit may be found when the database is opened again.
     Unknown,
 }
 
@@ -64,6 +64,7 @@ impl LogWriter {
         self.current.last_sequence
     }
 
+    /// The generation of the log.
     pub fn generation(&self) -> u64 {
         self.current.generation
     }
@@ -77,17 +78,21 @@ impl LogWriter {
         self.last_sequence() == 0
     }
 
-    /// The length of the log without its base record, in bytes: what a checkpoint would fold.
+    /// The length of the log without its base record, in bytes, which a checkpoint would fold.
     pub fn len_since_base(&self) -> u64 {
         self.current.committed_len - self.base_len
     }
 
+    /// Whether an error has ended the writer's work.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned.is_some()
     }
 
-    /// Commits: once this returns the new sequence, the record survives a crash. After an error of a write or a sync the
-    /// writer is poisoned, and only opening the log again tells what it holds.
+    /// Commits a record. When this returns the new sequence, the record survives a crash. After an error of a write or
+    /// a sync, the writer refuses further work, and only opening the log again shows what it contains.
+    ///
+    /// # Errors
+    /// The body is too long, or the log cannot be written.
     pub fn append(&mut self, body: &[u8]) -> Result<u64, LogError> {
         self.check_usable(body)?;
         let sequence = self.current.last_sequence + 1;
@@ -105,8 +110,11 @@ impl LogWriter {
         }
     }
 
-    /// Starts a new generation of the log with `body`, the folded state of all commits so far, as its first record. If
-    /// that fails before the new generation is in force the old one stays in use, and the checkpoint can be tried again.
+    /// Starts a new generation of the log whose first record is `body`, the folded state of all commits so far. If this
+    /// fails before the new generation is current, the old one stays in use, and the checkpoint can be tried again.
+    ///
+    /// # Errors
+    /// The new log or CURRENT cannot be written.
     pub fn checkpoint(&mut self, body: &[u8]) -> Result<(), LogError> {
         self.check_usable(body)?;
         let generation = self.current.generation + 1;
@@ -114,7 +122,7 @@ impl LogWriter {
         let committed_len = match write_manifest(&self.medium, header, Some((self.current.last_sequence, body))) {
             Ok(len) => len,
             Err(error) => {
-                // A log of a generation that is not in force must not outlive the commits to come.
+                // A log that is not current must not outlive the commits to come.
                 let _ = self.medium.remove(&manifest_name(generation));
                 return Err(error.into());
             }
@@ -129,7 +137,7 @@ impl LogWriter {
         self.log = log;
         self.current_file = current_file;
         self.base_len = committed_len;
-        // Readers of the old generation have it open. If it cannot be removed now, the next opening does it.
+        // Readers of the old generation have it open. If it cannot be removed now, the next writer removes it.
         let _ = self.medium.remove(&manifest_name(old));
         Ok(())
     }
@@ -149,7 +157,7 @@ impl LogWriter {
         error
     }
 
-    /// Cuts off a record that was not committed. No reader has seen it, as CURRENT does not cover it.
+    /// Cuts off a record that was not committed. No reader has seen it, because CURRENT does not cover it.
     fn take_back(&mut self) -> Outcome {
         let cut = self.log.set_len(self.current.committed_len).and_then(|()| self.log.sync());
         if cut.is_ok() { Outcome::TakenBack } else { Outcome::Unknown }
@@ -159,7 +167,7 @@ impl LogWriter {
         self.current_file.write_at(0, &self.current.encode())
     }
 
-    /// Removes logs of other generations and temporary files: an interrupted checkpoint leaves them.
+    /// Removes logs of other generations and temporary files, which an interrupted checkpoint leaves.
     fn remove_leftovers(&self) -> Result<(), MediumError> {
         let ours = manifest_name(self.current.generation);
         for name in self.medium.list(MANIFEST_PREFIX)? {
@@ -171,7 +179,7 @@ impl LogWriter {
     }
 }
 
-/// Reads the log and makes its file end with its last record.
+/// Reads the log and truncates its file to its last record.
 fn recover(medium: &Arc<dyn Medium>, current: Current) -> Result<(Current, u64, Vec<Record>), LogError> {
     let name = manifest_name(current.generation);
     let file = match medium.open(&name) {
@@ -199,9 +207,9 @@ fn record_len(body: &[u8]) -> u64 {
     (super::record::RECORD_HEADER_LEN as u64 + body.len() as u64).next_multiple_of(8)
 }
 
-/// Cuts off what is behind `end`, and makes what is between `committed` and `end` durable. It is written again before it
-/// is synced: if a sync of it failed earlier, the operating system may have the bytes, take them for written, and lose
-/// them.
+/// Cuts off what follows `end`, and makes the bytes between `committed` and `end` durable. They are written again
+/// before the sync: if an earlier sync of them failed, the operating system may have the bytes, consider them written,
+/// and lose them.
 fn settle_tail(medium: &Arc<dyn Medium>, log: &LogFile, committed: u64, end: u64) -> Result<(), MediumError> {
     let tail = read_bytes(&log.file, committed, end)?;
     let mut file = medium.edit(&log.name)?;
@@ -220,7 +228,7 @@ fn create_database(medium: &Arc<dyn Medium>) -> Result<Current, MediumError> {
     Ok(current)
 }
 
-/// Writes the log of a new generation, durable when this returns; its length.
+/// Writes the log of a new generation durably, and returns its length.
 fn write_manifest(medium: &Arc<dyn Medium>, header: Header, base: Option<(u64, &[u8])>) -> Result<u64, MediumError> {
     let mut bytes = header.encode().to_vec();
     if let Some((sequence, body)) = base {
@@ -231,7 +239,7 @@ fn write_manifest(medium: &Arc<dyn Medium>, header: Header, base: Option<(u64, &
     Ok(bytes.len() as u64)
 }
 
-/// Puts a CURRENT in the place of the one before, durably: it never names a generation that a power loss could take away.
+/// Replaces CURRENT durably. It never names a generation that a power loss could remove.
 pub(super) fn replace_current(medium: &Arc<dyn Medium>, current: Current) -> Result<(), MediumError> {
     write_durably(medium, CURRENT_TEMPORARY, CURRENT, &current.encode())
 }

@@ -1,12 +1,12 @@
-//! The bookkeeping of asynchronous reads: requests become runs, results find their way back.
+//! The bookkeeping of asynchronous reads: requests become runs, and results return to their requests.
 //!
 //! ```text
 //! requests   [p0][p1][p2]      [p7][p8]   [ one long request ]
 //! runs       [  run 0   ]      [run 1 ]   [run 2][run 3][run 4]      each at most one I/O unit, contiguous in the file
 //! ```
 //!
-//! A [`Batch`] owns the buffers until every run of it is done, wherever the [`Pending`] handle is by then: the kernel
-//! never writes into memory that somebody else uses.
+//! A [`Batch`] owns the buffers until all of its runs are done, even if the [`Pending`] handle was dropped. So the
+//! kernel never writes into memory that somebody else uses.
 
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{Buffer, BufferPool, MediumError, ReadRequest, Result, check_range};
 
-/// Reads under way. Dropping it abandons the results, not the memory they are read into.
+/// Reads in progress. Dropping it abandons the results, but not the memory into which they are read.
 #[derive(Debug)]
 pub struct Pending(State);
 
@@ -27,12 +27,12 @@ enum State {
 }
 
 impl Pending {
-    /// Results that are there already.
+    /// Results that are available already.
     pub fn ready(results: Vec<Result<Buffer>>) -> Pending {
         Pending(State::Ready(results))
     }
 
-    /// True if [`Pending::wait`] would not wait.
+    /// Whether [`Pending::wait`] would return at once.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             State::Ready(_) => true,
@@ -40,7 +40,7 @@ impl Pending {
         }
     }
 
-    /// Waits until all reads are done; results are in the order of the requests.
+    /// Waits until all reads are done. Results are in the order of the requests.
     pub fn wait(self) -> Vec<Result<Buffer>> {
         let reply = match self.0 {
             State::Ready(results) => return results,
@@ -66,7 +66,7 @@ struct Results {
     missing: usize,
 }
 
-/// The obligation to deliver one result. Dropped undelivered, it delivers an error: a waiting thread never hangs.
+/// The obligation to deliver one result. A dropped ticket delivers an error, so a waiting thread never hangs.
 #[derive(Debug)]
 pub(super) struct Ticket {
     reply: Arc<Reply>,
@@ -74,7 +74,7 @@ pub(super) struct Ticket {
     delivered: bool,
 }
 
-/// A handle to wait on, and one ticket for each of `count` results.
+/// A handle to wait for, and one ticket for each of `count` results.
 pub(super) fn tickets(count: usize) -> (Pending, Vec<Ticket>) {
     let results = Results { slots: (0..count).map(|_| None).collect(), missing: count };
     let reply = Arc::new(Reply { results: Mutex::new(results), done: Condvar::new() });
@@ -107,7 +107,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Reads of one file, sorted by offset. Generic over what reads them: `F` is the file.
+/// Reads of one file, sorted by offset, where `F` is the file type of the reader.
 #[derive(Debug)]
 pub(super) struct Batch<F> {
     pub file: F,
@@ -122,17 +122,17 @@ struct Slot {
     failure: Option<MediumError>,
 }
 
-/// Bytes that are contiguous in the file and spread over the buffers of neighbouring slots.
+/// Bytes that are contiguous in the file and distributed over the buffers of adjacent slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
     pub offset: u64,
     pub len: usize,
     first_slot: usize,
-    /// The part of each slot's buffer, from `first_slot` on.
+    /// The part of each slot's buffer, starting with `first_slot`.
     parts: Vec<Range<usize>>,
 }
 
-/// Cuts requests into runs of at most `unit` bytes. Requests past the end of the file are answered at once.
+/// Divides requests into runs of at most `unit` bytes. Requests after the end of the file fail at once.
 pub(super) fn plan<F>(
     file: F,
     requests: &[ReadRequest],
@@ -154,7 +154,7 @@ pub(super) fn plan<F>(
     (pending, batch)
 }
 
-/// What bounds a plan: the file's name for messages, its length, and the longest run, all lengths in bytes.
+/// The limits of a plan: the file's name for messages, its length, and the longest run. All lengths are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits<'a> {
     pub name: &'a str,
@@ -170,8 +170,8 @@ fn add_runs(runs: &mut Vec<Run>, slot: usize, request: ReadRequest, unit: usize)
             let next_slot = run.first_slot + run.parts.len();
             run.offset + run.len as u64 == offset && run.len < unit && next_slot == slot
         });
-        // A request that does not fit into what is left of a run starts a new one, unless it is longer than a run: pages
-        // are not torn between two reads.
+        // A request that does not fit the rest of a run starts a new run, unless it is longer than a run. So no page is
+        // divided between two reads.
         let room = continued.as_ref().map_or(0, |run| unit - run.len);
         let rest = request.len - done;
         match continued.filter(|_| rest <= room) {
@@ -190,8 +190,8 @@ fn add_runs(runs: &mut Vec<Run>, slot: usize, request: ReadRequest, unit: usize)
 }
 
 impl<F> Batch<F> {
-    /// The memory of a run. With `round_to` above 1 its end is rounded up to a multiple of that, into the unused rest of
-    /// the last buffer; `None` if that is not possible or any inner part is not such a multiple.
+    /// The memory of a run. With `round_to` above 1, its end is rounded up to a multiple of that, into the unused rest
+    /// of the last buffer. `None` if that is not possible or any inner part is not such a multiple.
     pub fn memory(&mut self, run: &Run, round_to: usize) -> Option<Vec<IoSliceMut<'_>>> {
         let last = run.parts.len() - 1;
         let mut slices = Vec::with_capacity(run.parts.len());
@@ -206,21 +206,21 @@ impl<F> Batch<F> {
         Some(slices)
     }
 
-    /// Notes that a run could not be read: the requests it was for fail, others of the batch do not.
+    /// Records that a run could not be read. Its requests fail, others of the batch do not.
     pub fn fail(&mut self, run: &Run, mut error: impl FnMut() -> MediumError) {
         for slot in self.slots[run.first_slot..].iter_mut().take(run.parts.len()) {
             slot.failure.get_or_insert_with(&mut error);
         }
     }
 
-    /// Delivers all results; to be called when no run is left.
+    /// Delivers all results. Call it when no run is left.
     pub fn deliver(self) {
         for slot in self.slots {
             slot.ticket.deliver(slot.failure.map_or(Ok(slot.buffer), Err));
         }
     }
 
-    /// Tells whoever waits that nothing will come, and gives the memory up for ever: something may still write into it.
+    /// Delivers errors, and leaks the memory for ever, because something may still write into it.
     #[cfg(target_os = "linux")]
     pub fn abandon(self) {
         for slot in self.slots {
@@ -228,7 +228,7 @@ impl<F> Batch<F> {
         }
     }
 
-    /// One batch for each request, for readers that work on several in parallel.
+    /// One batch per request, for readers that process several in parallel.
     pub fn split(self) -> Vec<Batch<F>>
     where
         F: Clone,

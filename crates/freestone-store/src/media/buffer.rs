@@ -1,6 +1,6 @@
-//! Buffers that are recycled. Copying into fresh memory costs several times as much as into memory that was touched
-//! before, because the operating system has to find and clear each page; so a dropped [`Buffer`] goes back to its
-//! [`BufferPool`], and the next read of about that size takes it from there.
+//! Recycled buffers. Copying into fresh memory costs several times as much as into memory that was touched before,
+//! because the operating system has to allocate and clear each page. So a dropped [`Buffer`] returns to its
+//! [`BufferPool`], and the next read of about the same size takes it from there.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::disk::AlignedBytes;
 
-/// Bytes that were read: either memory of a pool, or a part of a file that is in memory anyway.
+/// Bytes that were read: memory of a pool, or a part of a file that is in memory anyway.
 pub struct Buffer(Source);
 
 enum Source {
@@ -25,7 +25,7 @@ impl Buffer {
         Buffer(Source::Shared { bytes, range })
     }
 
-    /// The memory that this buffer keeps from being used otherwise, in bytes.
+    /// The bytes of memory that this buffer occupies.
     pub fn footprint(&self) -> usize {
         match &self.0 {
             Source::Pooled { bytes, .. } => bytes.len(),
@@ -33,7 +33,7 @@ impl Buffer {
         }
     }
 
-    /// All memory of a pooled buffer, which may be more than was asked for. Shared bytes cannot be written: `&mut []`.
+    /// All memory of a pooled buffer, which may be more than was requested. Shared bytes cannot be written: `&mut []`.
     pub(super) fn memory_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Source::Pooled { bytes, .. } => bytes.as_mut_slice(),
@@ -41,7 +41,7 @@ impl Buffer {
         }
     }
 
-    /// The bytes, to be filled by the caller before anybody else sees the buffer.
+    /// The bytes, which the caller fills before anybody else sees the buffer.
     pub fn fill(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Source::Pooled { bytes, len, .. } => &mut bytes.as_mut_slice()[..*len],
@@ -88,7 +88,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Keeps up to a bounded number of bytes of unused buffers, by size.
+/// Unused buffers by size, with a limit of bytes.
 pub struct BufferPool {
     free: Mutex<Free>,
     capacity: usize,
@@ -101,12 +101,12 @@ struct Free {
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `capacity` bytes of unused buffers.
+    /// A pool with at most `capacity` bytes of unused buffers.
     pub fn new(capacity: usize) -> Arc<BufferPool> {
         Arc::new(BufferPool { free: Mutex::default(), capacity })
     }
 
-    /// A buffer of `len` bytes with unspecified content, to be overwritten with [`Buffer::fill`].
+    /// A buffer of `len` bytes with arbitrary content, to be overwritten through [`Buffer::fill`].
     pub fn take(self: &Arc<Self>, len: usize) -> Buffer {
         let size = size_class(len);
         let recycled = {
@@ -119,14 +119,14 @@ impl BufferPool {
         Buffer(Source::Pooled { bytes, len, pool: self.clone() })
     }
 
-    /// A buffer that holds a copy of `bytes`.
+    /// A buffer with a copy of `bytes`.
     pub fn copy_of(self: &Arc<Self>, bytes: &[u8]) -> Buffer {
         let mut buffer = self.take(bytes.len());
         buffer.fill().copy_from_slice(bytes);
         buffer
     }
 
-    /// The unused bytes held now.
+    /// The bytes of unused buffers.
     pub fn free_bytes(&self) -> usize {
         self.free.lock().bytes
     }
@@ -138,7 +138,7 @@ impl BufferPool {
         }
         let mut free = self.free.lock();
         while free.bytes + size > self.capacity {
-            // The size with most bytes loses, so that sizes nobody asks for any more do not stay for ever.
+            // The size with the most bytes shrinks, so that sizes that are no longer requested do not stay for ever.
             let Some(list) =
                 free.by_size.values_mut().max_by_key(|list| list.first().map_or(0, AlignedBytes::len) * list.len())
             else {
@@ -158,8 +158,8 @@ impl fmt::Debug for BufferPool {
     }
 }
 
-/// Sizes are multiples of 4 KiB, and above 32 KiB one of eight steps between powers of two: at most an eighth is unused,
-/// and a size that was given back fits the next request of about its length.
+/// Sizes are multiples of 4 KiB, and above 32 KiB one of eight steps between powers of two. So at most an eighth is
+/// unused, and a returned buffer fits the next request of about its length.
 fn size_class(len: usize) -> usize {
     let step = (len.next_power_of_two() / 16).max(AlignedBytes::ALIGNMENT);
     len.max(1).next_multiple_of(step)

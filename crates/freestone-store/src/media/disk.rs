@@ -1,8 +1,9 @@
 //! A folder of the file system.
 //!
-//! Reading goes three ways. What the operating system has cached (a table just loaded) is copied from there. What it has
-//! not is read around its cache (`O_DIRECT`) and asynchronously, since our own page cache keeps it: by one io_uring, or
-//! where that is not to be had by a few threads. Headers and other small reads are plain `pread`.
+//! There are three ways to read. Bytes in the operating system's cache (for example of a table that was just loaded)
+//! are copied. Other bytes are read past that cache (`O_DIRECT`) and asynchronously, since our own page cache stores
+//! them: by one io_uring, or by a few threads if that is not available. Headers and other small reads use plain
+//! `pread`.
 
 use std::alloc::{self, Layout};
 use std::fmt;
@@ -21,19 +22,19 @@ use super::{
     check_name, check_range, folder_of,
 };
 
-/// How a disk is read.
+/// How to read a disk.
 #[derive(Debug, Clone)]
 pub struct DiskOptions {
     pub direct: DirectMode,
     /// The longest single read in bytes, a multiple of 4 KiB.
     pub io_unit: usize,
-    /// How many reads are in flight at most.
+    /// The maximum number of reads in flight.
     pub io_depth: usize,
-    /// Threads that read where io_uring is not available.
+    /// The number of reading threads without io_uring.
     pub fallback_threads: usize,
-    /// Read by threads even where io_uring is available.
+    /// Whether to read with threads even if io_uring is available.
     pub force_threads: bool,
-    /// Memory kept for recycled buffers, in bytes.
+    /// The maximum memory of recycled buffers, in bytes.
     pub pool_bytes: usize,
 }
 
@@ -52,10 +53,10 @@ impl Default for DiskOptions {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectMode {
-    /// From the operating system's cache what it has, directly what it has not, if the file system can.
+    /// Cached bytes from the operating system's cache, others directly, if the file system supports that.
     Auto,
-    /// Directly even what is cached, for measuring. An error where the file system cannot. Runs that are not aligned, as
-    /// the end of a page of less than 512 bytes, still go through the cache.
+    /// Directly even if the bytes are cached, for measurements. An error if the file system does not support it. Runs
+    /// that are not aligned, such as the end of a page of less than 512 bytes, still use the cache.
     On,
     /// Always through the operating system's cache.
     Off,
@@ -69,7 +70,10 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens a folder, creating it if it is not there and `create` says so.
+    /// Opens a folder. If it does not exist, creates it if `create` is set.
+    ///
+    /// # Errors
+    /// The folder does not exist or cannot be created.
     pub fn open(root: impl AsRef<Path>, create: bool, options: DiskOptions) -> Result<Disk> {
         let root = root.as_ref();
         if create {
@@ -84,12 +88,12 @@ impl Disk {
         Ok(Disk { root: root.to_path_buf(), io: Arc::new(Io::new(options)) })
     }
 
-    /// The pool that buffers of this disk come from and go back to.
+    /// The pool of this disk's buffers.
     pub fn pool(&self) -> &Arc<BufferPool> {
         &self.io.pool
     }
 
-    /// How misses are read: `io_uring` or `threads`. Starts the machinery if it does not run yet.
+    /// The reader of bytes that are not cached: `io_uring` or `threads`. Starts it if it does not run yet.
     pub fn engine_name(&self) -> &'static str {
         match self.io.engine() {
             #[cfg(target_os = "linux")]
@@ -126,7 +130,8 @@ impl Medium for Disk {
         Ok(Box::new(DiskWriter { label: self.label(name), file, len: 0, on_its_way: 0 }))
     }
 
-    /// Past the operating system's cache where that is possible: several times as fast, and segments are read past it too.
+    /// Past the operating system's cache where possible: this is several times as fast, and segments are read past it,
+    /// too.
     fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path(name)?;
         let mut writer = self.create(name)?;
@@ -134,7 +139,7 @@ impl Medium for Disk {
         let direct = if self.io.options.direct == DirectMode::Off { None } else { system::open_direct_writer(&path) };
         let written = match direct {
             None => 0,
-            // What a file system refuses to take directly goes through the cache, from the start.
+            // If the file system refuses direct writes, the file is written through the cache, from the start.
             Some(file) => write_direct(&file, &bytes[..whole]).map_or(0, |()| whole),
         };
         writer.write_at(written as u64, &bytes[written..])?;
@@ -220,8 +225,8 @@ impl Medium for Disk {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(self.error("lock", name)(error)),
             }
-            // Whoever had the lock before may have removed the file before we got it: then we hold a lock that nobody
-            // else can see, and try again.
+            // The previous holder of the lock may have removed the file before we got the lock. Then nobody else can
+            // see our lock, and we try again.
             if is_same_file(&file, &path).map_err(self.error("stat", name))? {
                 return Ok(Some(Box::new(DiskLock { label: self.label(name), file })));
             }
@@ -233,7 +238,7 @@ impl Medium for Disk {
     }
 }
 
-/// Creates the folder of a file at need, durably.
+/// Creates the folder of a file durably, if necessary.
 fn create_in_folder(create: impl Fn() -> io::Result<File>, path: &Path) -> io::Result<File> {
     match create() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -271,7 +276,7 @@ fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Writes through an aligned buffer; `bytes` is a multiple of the alignment.
+/// Writes through an aligned buffer. The length of `bytes` must be a multiple of the alignment.
 fn write_direct(file: &File, bytes: &[u8]) -> io::Result<()> {
     const STEP: usize = 4 << 20;
     let mut buffer = AlignedBytes::zeroed(STEP.min(bytes.len()));
@@ -301,11 +306,12 @@ struct DiskWriter {
     label: String,
     file: File,
     len: u64,
-    /// Up to here the operating system was asked to start writing.
+    /// The operating system was asked to start writing up to this offset.
     on_its_way: u64,
 }
 
-/// Bytes appended before the operating system is asked to start writing them, so that the final sync is short.
+/// The number of appended bytes after which the operating system is asked to start writing them, so that the final sync
+/// is short.
 const WRITE_BACK_STEP: u64 = 8 << 20;
 
 impl DiskWriter {
@@ -347,7 +353,7 @@ impl WriteFile for DiskWriter {
     }
 }
 
-/// The file behind a handle, shared with reads under way.
+/// The file behind a handle, shared with reads in progress.
 pub(super) struct OpenFile {
     label: String,
     file: File,
@@ -357,10 +363,10 @@ pub(super) struct OpenFile {
     io: Arc<Io>,
 }
 
-/// A second handle on the file that goes around the operating system's cache.
+/// A second handle for the file, which reads past the operating system's cache.
 struct Direct {
     file: File,
-    /// Offsets, lengths and addresses must be multiples of this, in bytes.
+    /// Offsets, lengths and addresses must be multiples of this number of bytes.
     alignment: usize,
 }
 
@@ -399,7 +405,7 @@ impl ReadFile for DiskFile {
         if batch.runs.len() > 1 {
             self.0.io.read(batch);
         } else {
-            // One read to wait for: nothing to gain from waking somebody else.
+            // With a single read to wait for, waking another thread gains nothing.
             read_runs(&mut batch);
             batch.deliver();
         }
@@ -407,14 +413,14 @@ impl ReadFile for DiskFile {
     }
 }
 
-/// Reads all runs of a batch, one after the other, on this thread.
+/// Reads all runs of a batch sequentially on this thread.
 pub(super) fn read_runs(batch: &mut Batch<Arc<OpenFile>>) {
     for run in std::mem::take(&mut batch.runs) {
         read_run(batch, &run);
     }
 }
 
-/// Reads one run on this thread: directly if that can be, or else through the operating system's cache.
+/// Reads one run on this thread: directly if possible, otherwise through the operating system's cache.
 pub(super) fn read_run(batch: &mut Batch<Arc<OpenFile>>, run: &Run) {
     let file = batch.file.clone();
     if let Some(direct) = file.direct_for(run)
@@ -434,7 +440,7 @@ pub(super) fn read_run_cached(batch: &mut Batch<Arc<OpenFile>>, run: &Run) {
     }
 }
 
-/// The same error again: several requests may fail for one reason.
+/// A copy of the error, since several requests may fail for one reason.
 fn repeat(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
 }
@@ -448,8 +454,8 @@ impl OpenFile {
         self.file.metadata().map(|metadata| metadata.len()).map_err(|error| self.error("stat", error))
     }
 
-    /// Plans a read and serves from the operating system's cache what is there; the runs left need I/O. If nothing can
-    /// be read at all, the error once for each request.
+    /// Plans a read and copies what is in the operating system's cache. The remaining runs need I/O. If nothing can be
+    /// read at all, returns the error once per request.
     #[allow(clippy::type_complexity)]
     fn plan(
         self: &Arc<Self>,
@@ -474,7 +480,7 @@ impl OpenFile {
         Ok((pending, batch))
     }
 
-    /// Reads a run if that takes no I/O; says whether it did.
+    /// Reads a run if that takes no I/O, and returns whether it did.
     fn read_if_cached(&self, batch: &mut Batch<Arc<OpenFile>>, run: &Run) -> bool {
         match system::is_cached(&self.file, run.offset, run.len) {
             Some(cached) => cached && self.fill(batch, run).is_ok(),
@@ -504,7 +510,7 @@ impl OpenFile {
         self.direct.get_or_init(|| system::open_direct(&self.file)).as_ref()
     }
 
-    /// The handle to read a run with, and the multiple that its memory must be rounded to.
+    /// The handle for reading a run, and the multiple to which its memory must be rounded.
     #[cfg(target_os = "linux")]
     pub(super) fn handle_for(&self, run: &Run) -> (&File, usize) {
         self.direct_for(run).map_or((&self.file, 1), |direct| (&direct.file, direct.alignment))
@@ -515,7 +521,7 @@ impl OpenFile {
         &self.file
     }
 
-    /// Direct reading was refused: do not try it again with this handle.
+    /// Direct reads were refused: do not try them again with this handle.
     #[cfg(target_os = "linux")]
     pub(super) fn give_up_direct(&self) {
         self.direct_failed.store(true, Ordering::Relaxed);
@@ -535,7 +541,7 @@ pub(super) struct Io {
     engine: OnceLock<Engine>,
 }
 
-/// Who reads what the operating system does not have cached.
+/// The reader of bytes that the operating system has not cached.
 enum Engine {
     #[cfg(target_os = "linux")]
     Ring(super::uring::Ring),
@@ -551,7 +557,7 @@ impl Io {
         self.options.io_unit.max(4096) / 4096 * 4096
     }
 
-    /// Reads the runs left in a batch, then delivers it.
+    /// Reads the remaining runs of a batch, then delivers it.
     fn read(&self, batch: Batch<Arc<OpenFile>>) {
         if batch.runs.is_empty() {
             return batch.deliver();
@@ -582,19 +588,20 @@ impl fmt::Debug for Io {
     }
 }
 
-/// Memory that direct reads accept: aligned to, and a multiple of, [`AlignedBytes::ALIGNMENT`]. Always initialized.
+/// Memory for direct reads: its address and its length are multiples of [`AlignedBytes::ALIGNMENT`]. It is always
+/// initialized.
 pub(super) struct AlignedBytes {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: AlignedBytes owns its memory alone, as a Box<[u8]> does; nothing about it belongs to a thread.
+// SAFETY: AlignedBytes owns its memory exclusively, like a Box<[u8]>, and no part of it belongs to a thread.
 unsafe impl Send for AlignedBytes {}
-// SAFETY: a shared reference only gives shared access to the bytes.
+// SAFETY: a shared reference gives only shared access to the bytes.
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// The strictest alignment that a common device asks for, in bytes.
+    /// The strictest alignment that common devices require, in bytes.
     pub(super) const ALIGNMENT: usize = 4096;
 
     /// `len` zeros; `len` must be a multiple of the alignment.
@@ -647,7 +654,7 @@ impl Drop for AlignedBytes {
 #[cfg(test)]
 pub(super) use system::forget_cached;
 
-/// What only Linux can.
+/// System calls that exist only on Linux.
 #[cfg(target_os = "linux")]
 mod system {
     use std::fs::{File, OpenOptions};
@@ -657,14 +664,15 @@ mod system {
 
     use super::{AlignedBytes, Direct};
 
-    /// Drops what the kernel has cached of a file and can drop.
+    /// Drops the cached bytes of a file, as far as the kernel can.
     #[cfg(test)]
     pub fn forget_cached(file: &File) {
         // SAFETY: the call takes no pointers.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
     }
 
-    /// Asks the kernel to start writing a range; a hint, so errors do not matter: the sync to come reports them.
+    /// Asks the kernel to start writing a range. This is a hint, so errors are ignored: the following sync reports
+    /// them.
     pub fn start_write_back(file: &File, offset: u64, len: u64) {
         // SAFETY: the call takes no pointers.
         unsafe {
@@ -672,9 +680,9 @@ mod system {
         }
     }
 
-    /// True if a range is in the kernel's cache; `None` if the kernel cannot tell (before 6.5, or not our file).
+    /// Whether a range is in the kernel's cache. `None` if the kernel cannot say (before 6.5, or not our file).
     ///
-    /// A read with RWF_NOWAIT would tell as well, but on a miss it starts reading ahead into the cache: the bytes would
+    /// A read with RWF_NOWAIT would also tell, but on a miss it starts reading ahead into the cache, so the bytes would
     /// be read twice.
     pub fn is_cached(file: &File, offset: u64, len: usize) -> Option<bool> {
         const CACHESTAT: libc::c_long = 451;
@@ -688,12 +696,12 @@ mod system {
         (result == 0).then_some(counts[0] >= pages)
     }
 
-    /// Reads what is in the kernel's cache; the bytes read, or `None` if there are none.
+    /// Reads bytes from the kernel's cache, and returns their number; `None` if none are cached.
     pub fn read_without_waiting(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64) -> Option<usize> {
         read_with_flags(file, memory, offset, libc::RWF_NOWAIT).ok()
     }
 
-    /// Reads into several places at once; the number of bytes read.
+    /// Reads into several buffers at once, and returns the number of bytes.
     pub fn read_vectored(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         read_with_flags(file, memory, offset, 0)
     }
@@ -706,22 +714,22 @@ mod system {
         usize::try_from(read).map_err(|_| io::Error::last_os_error())
     }
 
-    /// A second handle on the same file for direct reads, if its file system has them.
+    /// A second handle for direct reads of the same file, if its file system supports them.
     pub fn open_direct(file: &File) -> Option<Direct> {
         let alignment = direct_alignment(file)?;
-        // By its descriptor, not its name: the name may belong to another file by now.
+        // Through its descriptor and not its name, since the name may belong to another file by now.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
         Some(Direct { file, alignment })
     }
 
-    /// A handle for direct writes to a file that exists, if its file system has them.
+    /// A handle for direct writes to an existing file, if its file system supports them.
     pub fn open_direct_writer(path: &std::path::Path) -> Option<File> {
         let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
         direct_alignment(&file).map(|_| file)
     }
 
-    /// What offsets, lengths and addresses must be multiples of; `None` if direct reads are not possible.
+    /// The number of which offsets, lengths and addresses must be multiples. `None` if direct reads are not possible.
     fn direct_alignment(file: &File) -> Option<usize> {
         // SAFETY: statx is plain integers, for which zeros are valid.
         let mut stat: libc::statx = unsafe { std::mem::zeroed() };
@@ -737,7 +745,7 @@ mod system {
     }
 }
 
-/// Elsewhere everything goes through the operating system's cache.
+/// On other systems everything goes through the operating system's cache.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::fs::File;

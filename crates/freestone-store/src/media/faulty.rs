@@ -1,13 +1,14 @@
-//! A medium that fails on plan, and knows what a power loss would leave.
+//! A medium that fails on purpose, and knows what would survive a power loss.
 //!
-//! [`Faulty`] passes everything on to another medium and keeps a shadow of what is durable: bytes after a sync of their
-//! file, names after a sync of their folder. [`Faulty::crash`] makes from it one of the states that a file system may
-//! come back with: of what was not synced, any 512-byte sectors of the writes and any prefix of the changes of names.
+//! [`Faulty`] forwards everything to another medium and maintains a shadow of what is durable: bytes after a sync of
+//! their file, names after a sync of their folder. From it, [`Faulty::crash`] makes one of the states in which a file
+//! system may come back: of the unsynced data, any 512-byte sectors of the writes and any prefix of the changes of
+//! names.
 //!
 //! A write within one sector of a file happens completely or not at all, also when it fails.
 //!
-//! A sync that fails leaves its bytes visible but never to become durable, unless they are written again: this is how
-//! Linux behaves, where the next sync succeeds without having written them.
+//! After a failed sync its bytes are visible but never become durable, unless they are written again. This is how Linux
+//! behaves: the next sync succeeds without having written them.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -37,20 +38,21 @@ pub enum Operation {
     Sync,
 }
 
-/// What is to go wrong. The default plan is that nothing does.
+/// The faults to inject. The default plan has none.
 #[derive(Debug, Clone, Default)]
 pub struct FaultPlan {
-    /// Decides every choice that the plan leaves open.
+    /// Determines every choice that the plan leaves open.
     pub seed: u64,
     /// Fail this operation, counting all from 0.
     pub fail_operation: Option<u64>,
     /// Fail the n-th operation of a kind, counting from 0.
     pub fail_kinds: Vec<(Operation, u64)>,
-    /// After the first failure fail everything, as if the machine had gone.
+    /// After the first failure, fail everything, as if the machine had stopped.
     pub stay_dead: bool,
-    /// The medium is full after files grew by so many bytes in all; the write that meets the limit is cut short.
+    /// The medium is full after files have grown by this many bytes in total. The write that reaches the limit is cut
+    /// short.
     pub capacity: Option<u64>,
-    /// Flip one bit of what the n-th read gives, counting from 0.
+    /// Flip one bit in the result of the n-th read, counting from 0.
     pub flip_read: Option<u64>,
 }
 
@@ -73,7 +75,7 @@ struct State {
 }
 
 impl Faulty {
-    /// Wraps a medium. Files that are there already count as durable once they are touched through this medium.
+    /// Wraps a medium. Existing files count as durable once they are used through this medium.
     pub fn new(inner: Arc<dyn Medium>, plan: FaultPlan) -> Faulty {
         let random = Random(plan.seed);
         let state = State {
@@ -88,7 +90,7 @@ impl Faulty {
         Faulty { inner, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Wraps a medium in memory, all of whose files count as durable.
+    /// Wraps a medium in memory. All of its files count as durable.
     pub fn on_memory(memory: Memory, plan: FaultPlan) -> Faulty {
         let files = memory.files();
         let faulty = Faulty::new(Arc::new(memory), plan);
@@ -98,17 +100,17 @@ impl Faulty {
         faulty
     }
 
-    /// The operations so far, failed ones included.
+    /// The number of operations so far, including failed ones.
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
 
-    /// The operations of one kind so far.
+    /// The number of operations of one kind so far.
     pub fn operations_of(&self, kind: Operation) -> u64 {
         self.state.lock().by_kind.get(&kind).copied().unwrap_or(0)
     }
 
-    /// Replaces the plan; counts go on.
+    /// Replaces the plan. Counts continue.
     pub fn set_plan(&self, plan: FaultPlan) {
         let mut state = self.state.lock();
         state.random = Random(plan.seed);
@@ -116,12 +118,12 @@ impl Faulty {
         state.plan = plan;
     }
 
-    /// What would be found after a power loss now: one of the possible outcomes, chosen by `seed`. Locks are free.
+    /// The state after a power loss now: one of the possible outcomes, chosen by `seed`. No file is locked.
     pub fn crash(&self, seed: u64) -> Memory {
         Memory::with_files(self.state.lock().shadow.crash(&mut Random(seed)))
     }
 
-    /// Counts an operation and fails it if the plan says so.
+    /// Counts an operation, and fails it if the plan says so.
     fn pass(&self, kind: Operation, name: &str) -> Result<()> {
         let mut state = self.state.lock();
         let (number, of_kind) = state.count(kind);
@@ -134,7 +136,7 @@ impl Faulty {
         Err(injected(kind, name))
     }
 
-    /// Makes the shadow know a file that was there before.
+    /// Adds a file that existed before to the shadow.
     fn touch(&self, name: &str) -> Result<()> {
         if self.state.lock().shadow.names.contains_key(name) || !self.inner.exists(name)? {
             return Ok(());
@@ -222,7 +224,7 @@ impl Medium for Faulty {
 
     fn try_lock(&self, name: &str, mode: LockMode) -> Result<Option<Box<dyn LockFile>>> {
         self.pass(Operation::Lock, name)?;
-        // Lock files mean nothing after a crash, so the shadow leaves them out.
+        // Lock files mean nothing after a crash, so they are not in the shadow.
         self.inner.try_lock(name, mode)
     }
 
@@ -250,8 +252,8 @@ impl FaultyWriter {
         }
     }
 
-    /// How many bytes of a write go through, and why not more. What stays within one sector of the file goes through
-    /// completely or not at all, and only bytes that make the file longer use up capacity.
+    /// The number of bytes of a write that succeed, and the error if these are not all. A write within one sector of
+    /// the file succeeds completely or not at all. Only bytes that extend the file use up capacity.
     fn admit(&self, offset: u64, len: usize) -> (usize, Option<MediumError>) {
         let failure = self.medium.pass(Operation::Write, &self.name).err();
         let mut state = self.medium.state.lock();
@@ -325,7 +327,7 @@ struct FaultyReader {
 }
 
 impl FaultyReader {
-    /// Counts a read of `len` bytes; the bit to flip in it, if any.
+    /// Counts a read of `len` bytes, and returns the bit to flip in it, if any.
     fn admit(&self, len: usize) -> Result<Option<(usize, u8)>> {
         self.medium.pass(Operation::Read, &self.name)?;
         let mut state = self.medium.state.lock();
@@ -365,14 +367,14 @@ impl ReadFile for FaultyReader {
 
 type FileId = u64;
 
-/// What is durable, and what has been done since.
+/// The durable state, and all changes since.
 #[derive(Debug, Default)]
 struct Shadow {
     files: BTreeMap<FileId, ShadowFile>,
-    /// The names as everybody sees them now.
+    /// The names that are visible now.
     names: BTreeMap<String, FileId>,
     durable_names: BTreeMap<String, FileId>,
-    /// Changes of names not yet durable, in order.
+    /// Changes of names that are not yet durable, in order.
     pending_names: Vec<NameChange>,
     next_id: FileId,
 }
@@ -470,7 +472,7 @@ impl Shadow {
 }
 
 impl ShadowFile {
-    /// The content after a power loss: each pending change happened completely, not at all, or sector by sector.
+    /// The content after a power loss: each pending change happened completely, not at all, or by sectors.
     fn survivors(&self, random: &mut Random) -> Vec<u8> {
         let mut content = self.durable.clone();
         let style = random.below(4);
@@ -493,10 +495,10 @@ impl ShadowFile {
     }
 }
 
-/// The most that a device writes in one step, in bytes.
+/// The largest write that a device performs atomically, in bytes.
 const SECTOR: u64 = 512;
 
-/// Cuts a write at the boundaries of sectors.
+/// Divides a write at the boundaries of sectors.
 fn sectors(mut offset: u64, mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let mut sectors = Vec::new();
     while !bytes.is_empty() {
@@ -548,7 +550,7 @@ impl NameChange {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): enough to choose faults.
+/// SplitMix64 (Steele, Lea and Flood 2014, Fast Splittable Pseudorandom Number Generators), to choose faults.
 #[derive(Debug)]
 struct Random(u64);
 

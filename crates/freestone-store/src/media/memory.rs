@@ -1,4 +1,4 @@
-//! Everything in this process: `:memory:` databases, and tests.
+//! A medium in the memory of this process, for `:memory:` databases and tests.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use super::{
     check_range,
 };
 
-/// A database folder in memory. Clones are handles on the same folder. Reads share the file's memory, they copy nothing.
+/// A database folder in memory. Clones are handles to the same folder. Reads share the file's memory without a copy.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     files: Arc<Mutex<BTreeMap<String, Arc<File>>>>,
@@ -21,12 +21,13 @@ pub struct Memory {
 #[derive(Debug)]
 struct File {
     label: String,
-    /// Copied on write only while a reader holds a buffer of it.
+    /// Copied on write only if a reader references a buffer of it.
     content: RwLock<Arc<Vec<u8>>>,
     holders: Mutex<Holders>,
 }
 
 impl Memory {
+    /// An empty folder.
     pub fn new() -> Memory {
         Memory::default()
     }
@@ -112,7 +113,7 @@ impl Medium for Memory {
 
     fn try_lock(&self, name: &str, mode: LockMode) -> Result<Option<Box<dyn LockFile>>> {
         check_name(name)?;
-        // The names stay locked meanwhile, so a file that is locked here is the one that has the name.
+        // The names stay locked meanwhile, so that a file that is locked here is the one with this name.
         let mut files = self.files.lock();
         let file = match mode {
             LockMode::Existing | LockMode::Shared => files.get(name).cloned(),
@@ -133,7 +134,7 @@ impl Medium for Memory {
     }
 }
 
-/// Who holds the lock of a file.
+/// The holders of a file's lock.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Holders {
     #[default]
@@ -192,13 +193,13 @@ impl File {
         Ok(())
     }
 
-    /// A length that this process could hold, leaving aside whether it has the memory.
+    /// A length that this process can address, whether or not it has the memory.
     fn in_memory(&self, len: Option<u64>) -> Result<usize> {
         let fits = len.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= isize::MAX as usize);
         fits.ok_or_else(|| MediumError::io("write", &self.label, io::Error::from(ErrorKind::FileTooLarge)))
     }
 
-    /// The content now, and a checked range of it.
+    /// The current content, and a checked range of it.
     fn part(&self, offset: u64, len: usize) -> Result<(Arc<Vec<u8>>, std::ops::Range<usize>)> {
         let content = self.content.read().clone();
         let end = check_range(&self.label, content.len() as u64, offset, len)? as usize;

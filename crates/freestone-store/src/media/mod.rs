@@ -1,16 +1,16 @@
-//! Where bytes live: files by relative name inside one database folder, behind one small trait.
+//! Storage media: files by relative name inside one database folder, behind one small trait.
 //!
-//! [`Disk`] is a folder of the file system, read with direct asynchronous I/O. [`Memory`] holds everything in the
-//! process, for `:memory:` databases and tests. [`Faulty`] wraps another medium, fails on plan and tells what would have
-//! survived a power loss.
+//! [`Disk`] is a folder of the file system, read with direct asynchronous I/O. [`Memory`] stores everything in the
+//! process, for `:memory:` databases and tests. [`Faulty`] wraps another medium, fails on purpose, and knows what would
+//! survive a power loss.
 //!
-//! What every medium promises:
-//! - `create` never replaces a file: segments are immutable, so a name that exists is somebody's data.
-//! - Bytes are durable once `WriteFile::sync` returned; a name is durable once `sync_folder` of its folder returned.
-//!   Nothing else is: neither the order of unsynced writes nor their completeness.
-//! - Bytes written are visible at once to every reader of this machine, in this process or another.
+//! Every medium guarantees:
+//! - `create` never replaces a file: segments are immutable, so an existing name is somebody's data.
+//! - Bytes are durable after `WriteFile::sync`, and a name is durable after `sync_folder` of its folder. Nothing else
+//!   is guaranteed: neither the order of unsynced writes nor their completeness.
+//! - Written bytes are visible at once to every reader of this machine, in this process or another.
 //!
-//! Names use `/` between folders on every platform; folders come into being with the first file in them.
+//! Names use `/` between folders on every platform. A folder is created with the first file in it.
 
 mod batch;
 mod buffer;
@@ -33,45 +33,51 @@ pub use memory::Memory;
 
 /// One database folder.
 pub trait Medium: Send + Sync + fmt::Debug {
-    /// Creates an empty file, and its folder if need be. A name that exists is an error.
+    /// Creates an empty file, and its folder if necessary.
+    ///
+    /// # Errors
+    /// The name exists, or the file cannot be created.
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>>;
 
-    /// Creates a file with `bytes` as its content, durably: what segments are written by. After an error a file may be
-    /// left behind.
+    /// Creates a file with `bytes` as its content, durably. Segments are written by this. After an error a partial file
+    /// may remain.
+    ///
+    /// # Errors
+    /// The name exists, or the file cannot be written.
     fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut file = self.create(name)?;
         file.append(bytes)?;
         file.finish()
     }
 
-    /// Opens an existing file for writing; appends go to its end.
+    /// Opens an existing file for writing. Appends go to its end.
     fn edit(&self, name: &str) -> Result<Box<dyn WriteFile>>;
 
-    /// Opens an existing file for reading. The handle keeps working after the file is removed or replaced.
+    /// Opens an existing file for reading. The handle stays valid after the file is removed or replaced.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
 
-    /// Gives the file `from` the name `to`, replacing a file of that name in one step.
+    /// Renames `from` to `to`, and replaces a file of that name atomically.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     fn remove(&self, name: &str) -> Result<()>;
 
     fn exists(&self, name: &str) -> Result<bool>;
 
-    /// The names that start with `prefix`, sorted. The part of `prefix` up to its last `/` is the folder looked into;
-    /// folders below it are not entered. A folder that does not exist has no files.
+    /// The names that start with `prefix`, sorted. The part of `prefix` up to its last `/` is the folder to list,
+    /// without the folders below it. A folder that does not exist has no files.
     fn list(&self, prefix: &str) -> Result<Vec<String>>;
 
-    /// Makes the names of a folder durable; `""` is the database folder itself.
+    /// Makes the names of a folder durable. `""` is the database folder.
     fn sync_folder(&self, folder: &str) -> Result<()>;
 
-    /// Takes the lock of a file without waiting. `None`: somebody else has it, in this process or another, or the file is
-    /// not there and `mode` does not create it.
+    /// Takes the lock of a file without waiting. `None` if another holder has it, in this process or another, or the
+    /// file does not exist and `mode` does not create it.
     fn try_lock(&self, name: &str, mode: LockMode) -> Result<Option<Box<dyn LockFile>>>;
 
-    /// Where this medium is, for messages.
+    /// The location of this medium, for messages.
     fn place(&self) -> String;
 
-    /// True if reads cost no more than a copy, so that a page cache in front would only double the memory.
+    /// Whether a read costs no more than a copy, so that a page cache would only duplicate the memory.
     fn is_memory(&self) -> bool {
         false
     }
@@ -82,9 +88,9 @@ pub trait Medium: Send + Sync + fmt::Debug {
     }
 }
 
-/// A file open for reading. Handles are cheap to share between threads.
+/// A file open for reading. Threads may share handles.
 pub trait ReadFile: Send + Sync + fmt::Debug {
-    /// The length in bytes now; another handle may be appending.
+    /// The current length in bytes. Another handle may be appending.
     fn len(&self) -> Result<u64>;
 
     fn is_empty(&self) -> Result<bool> {
@@ -92,13 +98,16 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     }
 
     /// Fills `into` from `offset`, through the operating system's cache: for headers and other small reads.
+    ///
+    /// # Errors
+    /// The file has no such range, or cannot be read.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// Starts reading; results come from [`Pending::wait`] in the order of `requests`. Requests that are neighbours in
-    /// the file are read together, long ones in pieces, so ask for pages one by one and for many at a time.
+    /// Starts reading. [`Pending::wait`] gives the results in the order of `requests`. Adjacent requests are read
+    /// together and long ones in several pieces, so request single pages, and many at a time.
     fn start(&self, requests: &[ReadRequest]) -> Pending;
 
-    /// Reads and waits.
+    /// Reads and waits for the results, in the order of `requests`.
     fn read_many(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>> {
         self.start(requests).wait()
     }
@@ -106,25 +115,25 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
 
 /// A file open for writing, by one writer.
 pub trait WriteFile: Send + fmt::Debug {
-    /// The length in bytes, with what this handle has written.
+    /// The length in bytes, including what this handle has written.
     fn len(&self) -> u64;
 
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes at the end. Each call is a system call on a disk: hand over pages or more, not fields. After an error the
-    /// file may hold any part of `bytes`, and `len` counts none of them.
+    /// Writes at the end. On a disk each call is a system call, so pass pages or more, not fields. After an error the
+    /// file may contain any part of `bytes`, and `len` includes none of them.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Overwrites in place, or extends.
+    /// Overwrites in place, or extends the file.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Cuts the file, or extends it by zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_len(&mut self, len: u64) -> Result<()>;
 
-    /// Makes the bytes and the length durable. After an error nothing is known about what was written since the last
-    /// successful sync, and a second sync proves nothing: the operating system may have dropped the bytes.
+    /// Makes the bytes and the length durable. After an error nothing is known about the writes since the last
+    /// successful sync, and a second sync proves nothing, because the operating system may have dropped the bytes.
     fn sync(&mut self) -> Result<()>;
 
     /// Syncs and closes.
@@ -133,33 +142,35 @@ pub trait WriteFile: Send + fmt::Debug {
     }
 }
 
-/// A locked file; dropping it gives the lock back, and so does the end of the process, however it ends.
+/// A locked file. The lock ends when this is dropped, or with the process, however it ends.
 pub trait LockFile: Send + Sync + fmt::Debug {
-    /// Overwrites in place from the start and, unless the new content is shorter, replaces it. Not durable: a lock file
-    /// means nothing after a restart of the machine.
+    /// Overwrites in place from the start. Unless the new content is shorter, it replaces the old. Not durable: a lock
+    /// file means nothing after a restart of the machine.
     fn write(&self, bytes: &[u8]) -> Result<()>;
 }
 
+/// How to lock a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// Alone; create the file if it is not there.
+    /// Exclusive; creates the file if it does not exist.
     Create,
-    /// Alone, and only if the file is there.
+    /// Exclusive, and only if the file exists.
     Existing,
-    /// Beside others that share it, and only if the file is there. Works where nothing can be written.
+    /// Shared with others, and only if the file exists. It also works on read-only media.
     Shared,
 }
 
-/// A run of bytes of a file.
+/// A range of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRequest {
     pub offset: u64,
     pub len: usize,
 }
 
+/// A result of a medium.
 pub type Result<T, E = MediumError> = std::result::Result<T, E>;
 
-/// What went wrong between us and the bytes.
+/// The reason why an operation on a medium failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
     #[error("cannot {action} {file}: {source}")]
@@ -189,11 +200,12 @@ impl MediumError {
         }
     }
 
+    /// Whether the file does not exist.
     pub fn is_not_found(&self) -> bool {
         self.kind() == Some(io::ErrorKind::NotFound)
     }
 
-    /// True if the folder or medium cannot be written at all, as opposed to this write having failed.
+    /// Whether the folder or medium is not writable at all, as opposed to a single failed write.
     pub fn is_read_only(&self) -> bool {
         matches!(self.kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
     }
@@ -210,7 +222,7 @@ fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Returns the end of a run of bytes, or says that the file does not have it.
+/// The end of a range of bytes, or an error if the file does not contain it.
 fn check_range(file: &str, file_len: u64, offset: u64, len: usize) -> Result<u64> {
     match offset.checked_add(len as u64) {
         Some(end) if end <= file_len => Ok(end),

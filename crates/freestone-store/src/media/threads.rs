@@ -1,4 +1,5 @@
-//! Reading by a few threads, where io_uring is not available: another operating system, or a sandbox that forbids it.
+//! Reading with a few threads, if io_uring is not available: on another operating system, or in a sandbox that forbids
+//! it.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use super::batch::Batch;
 use super::disk::{OpenFile, read_runs};
 
-/// A small pool of reading threads. Dropping it lets them finish what is queued.
+/// A small pool of reading threads. When it is dropped, they finish the queued reads.
 #[derive(Debug)]
 pub(super) struct Threads {
     shared: Arc<Shared>,
@@ -28,7 +29,7 @@ struct Queue {
 }
 
 impl Threads {
-    /// Starts up to `count` threads; with none, reads happen on the calling thread.
+    /// Starts up to `count` threads. Without threads, reads happen on the calling thread.
     pub fn start(count: usize) -> Threads {
         let shared = Arc::new(Shared::default());
         let start = |index| {
@@ -39,7 +40,7 @@ impl Threads {
         Threads { shared, count }
     }
 
-    /// Reads the runs of a batch and delivers it; requests are read in parallel.
+    /// Reads the runs of a batch and delivers it. Requests are read in parallel.
     pub fn read(&self, mut batch: Batch<Arc<OpenFile>>) {
         if self.count == 0 {
             read_runs(&mut batch);

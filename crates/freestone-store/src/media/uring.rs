@@ -1,9 +1,9 @@
-//! Reading by io_uring: one ring, owned by one thread.
+//! Reading with io_uring: one ring, owned by one thread.
 //!
-//! A thread that wants bytes queues a batch and wakes the ring's thread through an event descriptor that the ring polls.
-//! The ring's thread keeps up to `depth` reads in flight, first come first served, and delivers a batch when its last
-//! read is done. One owner is the simplest sound arrangement: no thread ever waits for another's completions, and a batch
-//! stays in the ring's table from submission to completion, whoever still waits for it.
+//! A thread that needs bytes queues a batch and wakes the ring's thread through an event descriptor that the ring
+//! polls. The ring's thread has up to `depth` reads in flight, in order of arrival, and delivers a batch when its last
+//! read is done. One owner is the simplest sound design: no thread waits for another's completions, and a batch stays
+//! in the ring's table from submission to completion, whether or not somebody still waits for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -20,7 +20,7 @@ use super::disk::{OpenFile, read_run_cached, read_runs};
 
 type FileBatch = Batch<Arc<OpenFile>>;
 
-/// The way to the ring's thread. Dropping it lets the thread finish what is queued, and end.
+/// The queue to the ring's thread. When it is dropped, the thread finishes the queued reads and ends.
 #[derive(Debug)]
 pub(super) struct Ring {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ pub(super) struct Ring {
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// Counts up at each wake; the ring polls it.
+    /// Incremented at each wake; the ring polls it.
     event: File,
 }
 
@@ -40,13 +40,16 @@ struct Queue {
 }
 
 impl Ring {
-    /// Starts the ring and its thread; an error if the kernel or a sandbox refuses.
+    /// Starts the ring and its thread.
+    ///
+    /// # Errors
+    /// The kernel or a sandbox refuses.
     pub fn start(depth: usize) -> io::Result<Ring> {
         let depth = depth.clamp(1, 4096);
         let shared = Arc::new(Shared { queue: Mutex::default(), event: new_event()? });
         let (started, outcome) = mpsc::sync_channel(1);
         let thread_shared = shared.clone();
-        // The ring is made on the thread that uses it, which lets the kernel skip work that guards against several.
+        // The ring is created on the thread that uses it, so that the kernel can omit locking.
         let run = move || match new_ring(depth) {
             Ok(ring) => {
                 let _ = started.send(Ok(()));
@@ -65,7 +68,7 @@ impl Ring {
     pub fn read(&self, mut batch: FileBatch) {
         let mut queue = self.shared.queue.lock();
         if queue.closed {
-            // The ring broke down earlier.
+            // The ring failed earlier.
             drop(queue);
             read_runs(&mut batch);
             return batch.deliver();
@@ -73,7 +76,7 @@ impl Ring {
         queue.batches.push(batch);
         let first = queue.batches.len() == 1;
         drop(queue);
-        // If there were others, the thread was woken for them and has yet to take them, and ours as well.
+        // If the queue was not empty, the thread was woken already and will take this batch, too.
         if first {
             self.shared.wake();
         }
@@ -89,7 +92,7 @@ impl Drop for Ring {
 
 impl Shared {
     fn wake(&self) {
-        // It can only fail if the counter is at its limit, and then the thread wakes anyway.
+        // This fails only if the counter is at its limit, and then the thread wakes anyway.
         let _ = (&self.event).write(&1u64.to_ne_bytes());
     }
 
@@ -104,16 +107,16 @@ fn new_event() -> io::Result<File> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: eventfd just made this descriptor, and nobody else owns it.
+    // SAFETY: eventfd just created this descriptor, and nobody else owns it.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
 fn new_ring(depth: usize) -> io::Result<IoUring> {
     let entries = (depth + 1) as u32;
     let lean = IoUring::builder().setup_coop_taskrun().setup_single_issuer().setup_defer_taskrun().build(entries);
-    // Kernels before 6.1 do not know these flags.
+    // Kernels before 6.1 do not support these flags.
     let ring = lean.or_else(|_| IoUring::new(entries))?;
-    // Kernels before 5.6 may drop completions when many come at once; with those the threads are safer.
+    // Kernels before 5.6 may drop completions when many arrive at once. Threads are safer there.
     if ring.params().is_feature_nodrop() { Ok(ring) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
 }
 
@@ -121,12 +124,12 @@ fn new_ring(depth: usize) -> io::Result<IoUring> {
 struct Owner {
     ring: IoUring,
     shared: Arc<Shared>,
-    /// Nothing touches the buffers of these batches until their last run is done.
+    /// Nothing uses the buffers of these batches until their last run is done.
     batches: HashMap<u64, Open>,
     next_id: u64,
-    /// Runs not yet submitted.
+    /// Runs that are not yet submitted.
     waiting: VecDeque<Reading>,
-    /// Runs submitted, by slot; a slot's number is the completion's user data.
+    /// Submitted runs, by slot. A slot's number is the completion's user data.
     in_flight: Vec<Option<Reading>>,
     free_slots: Vec<usize>,
     polling: bool,
@@ -139,13 +142,14 @@ struct Open {
     retry: Vec<Run>,
 }
 
-/// A run, with what the kernel needs to read it.
+/// A run together with what the kernel needs to read it.
 struct Reading {
     batch: u64,
     run: Run,
-    /// Of a file that the batch holds open.
+    /// The descriptor of a file that the batch keeps open.
     descriptor: RawFd,
-    /// Of buffers that the batch owns. Boxed: the kernel reads them from where they were at submission.
+    /// The addresses of buffers that the batch owns. Boxed, because the kernel reads them from the address at
+    /// submission.
     addresses: Box<[libc::iovec]>,
 }
 
@@ -178,14 +182,14 @@ impl Owner {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) if is_transient(&error) => {}
-                // The ring is broken: dropping the batches tells whoever waits.
+                // The ring failed: dropping the batches reports that to the waiting threads.
                 Err(_) => return,
             }
             self.reap();
         }
     }
 
-    /// Takes over what was queued; true if nothing more will come.
+    /// Takes the queued batches. Returns true if no more will come.
     fn take_queue(&mut self) -> bool {
         let (batches, closed) = {
             let mut queue = self.shared.queue.lock();
@@ -205,7 +209,7 @@ impl Owner {
             return batch.deliver();
         }
         let runs_left = runs.len();
-        // All addresses are taken now, before the first read starts: afterwards the buffers are the kernel's.
+        // All addresses are taken now, before the first read starts. Afterwards the buffers belong to the kernel.
         self.waiting.extend(runs.into_iter().map(|run| prepare(id, &mut batch, run)));
         self.batches.insert(id, Open { batch, runs_left, retry: Vec::new() });
     }
@@ -227,9 +231,9 @@ impl Owner {
             .user_data(slot as u64);
         self.in_flight[slot] = Some(reading);
         // SAFETY: the kernel uses the addresses, which are in in_flight, and the buffers and the file, which are in
-        // batches, until the completion. `complete` is the only place that takes them out before the end of this thread,
-        // and `drop` leaks what is still in flight. Until a batch's last run is done nothing here reads or writes its
-        // buffers, and the runs of a batch do not overlap within a buffer.
+        // batches, until the completion. Only `complete` removes them before this thread ends, and `drop` leaks what is
+        // still in flight. Until a batch's last run is done, nothing here reads or writes its buffers, and the runs of
+        // a batch do not overlap within a buffer.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the submission queue has an entry for every slot and one for the poll");
     }
@@ -240,7 +244,7 @@ impl Owner {
         }
         let event = types::Fd(self.shared.event.as_raw_fd());
         let entry = opcode::PollAdd::new(event, libc::POLLIN as u32).build().user_data(WAKE);
-        // SAFETY: a poll takes no memory, and the descriptor lives as long as self.shared.
+        // SAFETY: a poll uses no memory, and the descriptor lives as long as self.shared.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         self.polling = pushed.is_ok();
     }
@@ -291,7 +295,7 @@ fn prepare(id: u64, batch: &mut FileBatch, run: Run) -> Reading {
 }
 
 /// Delivers a batch whose reads are done. What the ring could not read (rare: a short read, a signal, a device that
-/// refuses direct reads) is read the plain way, which either succeeds or gives the error to report.
+/// refuses direct reads) is read with `pread`, which either succeeds or gives the error to report.
 fn finish(mut open: Open) {
     for run in open.retry {
         read_run_cached(&mut open.batch, &run);
@@ -302,15 +306,15 @@ fn finish(mut open: Open) {
 impl Drop for Owner {
     fn drop(&mut self) {
         if self.in_flight.iter().any(Option::is_some) {
-            // Only after a failure of the ring, or a panic: the kernel may still write into these buffers, so nobody may
-            // ever use the memory again. Whoever waits is told.
+            // Only after a failure of the ring, or a panic: the kernel may still write into these buffers, so the
+            // memory must never be used again. The waiting threads get an error.
             std::mem::forget(std::mem::take(&mut self.in_flight));
             for (_, open) in std::mem::take(&mut self.batches) {
                 open.batch.abandon();
             }
         }
-        // What is queued is dropped, which tells those who wait; outside the lock, as the last file of a disk takes the
-        // ring's handle with it.
+        // Dropping the queue reports an error to the waiting threads. It happens outside the lock, since the last file
+        // of a disk drops the ring's handle, too.
         let queued = {
             let mut queue = self.shared.queue.lock();
             queue.closed = true;

@@ -1,10 +1,10 @@
-//! How much memory there is.
+//! The amount of memory of this process.
 
 use std::fs;
 use std::path::Path;
 
-/// The bytes of memory that this process may count on: the machine's, or those of the control group that it runs in, as in a
-/// container. `None` where the system does not tell.
+/// The bytes of memory that this process may use: the machine's, or those of its control group, as in a container.
+/// `None` if the system does not say.
 pub fn limit() -> Option<usize> {
     least(|path| fs::read_to_string(path).ok())
 }
@@ -14,13 +14,13 @@ fn least(read: impl Fn(&str) -> Option<String>) -> Option<usize> {
     let of_groups = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (controllers, group) = (parts.next()?, parts.next()?);
-        // A group of version 2 has all controllers, those of version 1 are told by name.
+        // A group of version 2 has all controllers. In version 1 each controller has groups of its own.
         let (root, file) = match controllers {
             "" => ("/sys/fs/cgroup", "memory.max"),
             v1 if v1.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             _ => return None,
         };
-        // The groups around it limit it as well.
+        // The enclosing groups limit it as well.
         let folders = Path::new(group).ancestors().filter_map(|group| group.to_str());
         let of_folder =
             |group: &str| read(&format!("{root}{}/{file}", group.trim_end_matches('/')))?.trim().parse().ok();

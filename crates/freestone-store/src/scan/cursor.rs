@@ -1,4 +1,4 @@
-//! A cursor: one thread's way through units of a scan.
+//! A cursor: one thread's progress through the morsels of a scan.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -26,10 +26,11 @@ mod reads;
 
 use reads::{Ahead, Held, Read};
 
-/// An index that is asked for dynamic filters is asked by as many threads, as far as is known: each has to gain by itself.
+/// The assumed number of threads that search an index for a dynamic filter. Each thread searches separately, so the
+/// search must pay off for each.
 const ASKING_THREADS: usize = 4;
 
-/// One thread's way through units of a scan. Rows come out in the order of the units it is given.
+/// One thread's progress through the morsels of a scan. Rows are returned in the order of the morsels.
 #[derive(Debug)]
 pub struct Cursor {
     table: Arc<Table>,
@@ -43,15 +44,15 @@ pub struct Cursor {
     scratch: Scratch,
     observed: Vec<Observed>,
     dynamic: Vec<(u64, DynamicState)>,
-    /// The predicates and codes of all dynamic filters, and how the predicates did.
+    /// The predicates and codes of all dynamic filters, and the observations of the predicates.
     dynamic_predicates: Vec<ColumnPredicate>,
     dynamic_codes: Vec<CodeFilter>,
-    /// The segment of the last unit, and the rows of it that an index names for those predicates.
+    /// The segment of the last morsel, and the index matches of these predicates in it.
     dynamic_named: Option<(u64, Option<NamedRows>)>,
     dynamic_order: Vec<Observed>,
-    /// How the row filters of dynamic filters did, by filter and place.
+    /// The observations of the row filters of dynamic filters, by filter and position.
     dynamic_observed: HashMap<(usize, usize), Observed>,
-    /// The next unit.
+    /// The next morsel.
     ahead: Option<Ahead>,
 }
 
@@ -87,17 +88,20 @@ impl Cursor {
         &self.schema
     }
 
-    /// The next batch that is full, if there is one.
+    /// The next full batch, if there is one.
     pub fn next_ready(&mut self) -> Option<RecordBatch> {
         self.ready.pop_front()
     }
 
-    /// Rows that were selected and not handed out yet.
+    /// The number of selected rows that were not returned yet.
     pub fn buffered_rows(&self) -> usize {
         self.rows + self.ready.iter().map(RecordBatch::num_rows).sum::<usize>()
     }
 
-    /// What is left when no unit is.
+    /// The remaining rows, after the last morsel.
+    ///
+    /// # Errors
+    /// String data is not UTF-8.
     pub fn finish(&mut self) -> Result<Option<RecordBatch>> {
         if self.rows > 0 {
             self.flush()?;
@@ -105,12 +109,18 @@ impl Cursor {
         Ok(self.ready.pop_front())
     }
 
-    /// Scans one unit; batches that fill up become ready. `next` is read ahead while this one is decoded.
+    /// Scans one morsel. Full batches become ready. `next` is read ahead while this one is decoded.
+    ///
+    /// # Errors
+    /// A page cannot be read or is damaged, or a filter fails.
     pub fn scan(&mut self, unit: &Unit, next: Option<&Unit>) -> Result<()> {
         self.scan_to(unit, next, None)
     }
 
-    /// Scans one unit for a sink, which takes its rows in place of batches.
+    /// Scans one morsel for a sink, which takes its rows instead of batches.
+    ///
+    /// # Errors
+    /// As for [`Cursor::scan`], or the sink's error.
     pub fn scan_into(&mut self, unit: &Unit, next: Option<&Unit>, sink: &mut dyn Sink) -> Result<()> {
         self.scan_to(unit, next, Some(sink))
     }
@@ -133,7 +143,7 @@ impl Cursor {
             let selected = Selected::of(&selection, granule.len);
             let read = self.read_selected(&segment, &granule, &selected, &held, &waiting);
             waiting.push_back((granule, selected, read));
-            // Rows come out in their order: those behind pages under way wait with these.
+            // Rows are returned in order: rows after pages that are still being read wait together with these.
             while let Some((granule, selected, read)) = waiting.pop_front_if(is_here) {
                 self.take(&granule, &selected, read, &mut held, borrow(&mut sink))?;
             }
@@ -144,7 +154,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Decodes the selected rows, for a sink or for batches, when their pages are here.
+    /// Decodes the selected rows, for a sink or for batches, when their pages have arrived.
     fn take(
         &mut self,
         granule: &Granule<'_>,
@@ -167,7 +177,8 @@ impl Cursor {
         if self.rows >= self.request.batch_rows { self.flush() } else { Ok(()) }
     }
 
-    /// Of the rows that the zones leave by themselves, those that dynamic filters do, and an index that was asked for them.
+    /// Of the rows that zone pruning leaves, those that also satisfy the codes of dynamic filters and are index matches
+    /// for them.
     fn narrowed<'a>(&self, granule: &Granule<'_>, selection: &'a [u64], named: Option<&NamedRows>) -> Cow<'a, [u64]> {
         if self.dynamic_predicates.is_empty() && self.dynamic_codes.is_empty() && named.is_none() {
             return selection.into();
@@ -180,7 +191,7 @@ impl Cursor {
     }
 
     fn refresh_dynamic(&mut self) -> Result<()> {
-        // Threads that come together share the work: each translates what no other is at.
+        // Threads that start together share the work: each translates a filter that no other is translating.
         self.request.dynamic.iter().for_each(|filter| filter.prepare());
         let mut changed = false;
         for (filter, (generation, state)) in self.request.dynamic.iter().zip(&mut self.dynamic) {
@@ -201,8 +212,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Asks an index for the rows that dynamic filters leave of a unit's segment: each thread for itself, whenever it comes to
-    /// another segment or the filters change.
+    /// Searches an index for the rows of the morsel's segment that satisfy the dynamic filters. Each thread does so
+    /// separately, whenever it reaches another segment or the filters change.
     fn name_dynamic(&mut self, table: &Table, segment: &Segment, unit: &Unit) -> Result<()> {
         let is_known = self.dynamic_named.as_ref().is_some_and(|(of, _)| *of == segment.id);
         if !is_known {
@@ -223,7 +234,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The rows of a granule that qualify, but for those of zones that the sink took.
+    /// The qualifying rows of a granule, without those of zones that the sink took.
     fn select(
         &mut self,
         granule: &Granule<'_>,
@@ -278,13 +289,13 @@ impl Cursor {
         Ok(selection)
     }
 
-    /// Whether rows qualify that the zones' aggregates say qualify: nothing else filters.
+    /// Whether a zone's aggregates alone decide that its rows qualify, because nothing else filters.
     fn zones_decide(&self) -> bool {
         let filters = !self.request.row_filters.is_empty() || !self.dynamic_predicates.is_empty();
         !filters && self.dynamic.iter().all(|(_, state)| state.row_filters.is_empty())
     }
 
-    /// Offers the sink the zones of which every row qualifies for sure; those it takes are not selected any more.
+    /// Offers the sink the zones in which every row qualifies. The rows of those that it takes are deselected.
     fn offer_zones(&self, granule: &Granule<'_>, whole: &[bool], sink: &mut dyn Sink, selection: &mut [u64]) {
         if !self.zones_decide() {
             return;
@@ -298,7 +309,7 @@ impl Cursor {
         }
     }
 
-    /// Decodes the selected rows as they are stored, for the sink.
+    /// Decodes the selected rows in stored form for the sink.
     fn hand_over(
         &mut self,
         granule: &Granule<'_>,
@@ -320,7 +331,7 @@ impl Cursor {
         sink.take_rows(granule.ordinal, &self.output, selected.count)
     }
 
-    /// Decodes the selected rows of the projection's columns.
+    /// Decodes the selected rows of the projected columns.
     fn decode_selected(
         &mut self,
         granule: &Granule<'_>,
@@ -340,7 +351,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Row filters of dynamic filters only spare work above the scan: one that keeps most rows is left out from then on.
+    /// Applies the row filters of dynamic filters. They only save work above the scan, so one that keeps most rows is
+    /// not used again.
     fn apply_dynamic_row_filters(
         &mut self,
         granule: &Granule<'_>,
@@ -371,7 +383,7 @@ impl Cursor {
         }
     }
 
-    /// Drops rows that fail; how many rows the pages visited have.
+    /// Deselects rows that do not satisfy `filter`, and returns the number of rows of the visited pages.
     fn filter_column(
         &mut self,
         granule: &Granule<'_>,
@@ -393,7 +405,7 @@ impl Cursor {
             let in_page = granule.start + first - granule.segment.page_rows(group, page).start;
             let wrong = |e: String| granule.segment.page_error(group, page, e);
             if first.is_multiple_of(64) {
-                // A whole number of words starts here. Rows of the next page in the last word are not this page's.
+                // The page starts at a word boundary here. The rows of the next page in the last word are not tested.
                 let words = &mut selection[first / 64..bitmap::words(first + rows)];
                 let last = words.last().copied().unwrap_or(0);
                 bitmap::trim(words, rows);
@@ -464,8 +476,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Appends the selected rows of some columns of a group, given as (place in `buffers`, place in the group), page by
-    /// page, so that a page of rows is in the cache for all of them.
+    /// Appends the selected rows of some columns of a group, page by page, so that a page of rows is in the processor's
+    /// cache for all of them. Columns are pairs (position in `buffers`, position in the group).
     fn decode_group(
         &mut self,
         granule: &Granule<'_>,
@@ -515,7 +527,7 @@ impl Cursor {
     }
 }
 
-/// The zones of a granule that are whole and all of whose rows are selected: number, first row in the granule, and rows.
+/// The zones of a granule that are whole and whose rows are all selected: number, first row in the granule, and rows.
 fn whole_zones(granule: &Granule<'_>, whole: &[bool], selection: &[u64]) -> Vec<(usize, usize, usize)> {
     let zone_rows = granule.segment.zone_rows();
     let zones = whole.iter().enumerate().filter(|(_, is_whole)| **is_whole).map(|(at, _)| {
@@ -523,14 +535,14 @@ fn whole_zones(granule: &Granule<'_>, whole: &[bool], selection: &[u64]) -> Vec<
         let rows = zone_rows.min(granule.segment.rows() - zone * zone_rows);
         (zone, zone * zone_rows - granule.start, rows)
     });
-    // Granules begin with a zone; one that ends early, or lost rows, is scanned.
+    // Granules begin with a zone. A zone that ends early, or has lost rows, is scanned.
     let is_here = |&(_, from, rows): &(usize, usize, usize)| {
         from + rows <= granule.len && bitmap::count(&bitmap::extract(selection, from, rows)) == rows
     };
     zones.filter(is_here).collect()
 }
 
-/// The sink for one call.
+/// Reborrows the sink for one call.
 fn borrow<'a>(sink: &'a mut Option<&mut dyn Sink>) -> Option<&'a mut dyn Sink> {
     match sink {
         Some(sink) => Some(&mut **sink),
@@ -547,7 +559,7 @@ fn output_schema(table: &Table, request: &ScanRequest) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The selected rows of a granule, as positions from the granule's start unless all are.
+/// The selected rows of a granule, as positions from the granule's start unless all rows are selected.
 struct Selected {
     count: usize,
     list: Option<Vec<u32>>,
@@ -564,7 +576,7 @@ impl Selected {
         Selected { count, list }
     }
 
-    /// The selected rows that are on a page, as rows of the page; `buffer` holds positions.
+    /// The selected rows on a page, as rows of the page. `buffer` stores positions.
     fn in_page<'b>(&self, granule: &Granule<'_>, group: usize, page: usize, buffer: &'b mut Vec<u32>) -> Rows<'b> {
         let (first, len) = overlap(granule, group, page);
         let page_start = granule.segment.page_rows(group, page).start;
@@ -573,7 +585,7 @@ impl Selected {
         };
         let from = list.partition_point(|row| (*row as usize) < first);
         let to = list.partition_point(|row| (*row as usize) < first + len);
-        // Positions are of the granule; the page may have started before it.
+        // Positions are relative to the granule, and the page may have started before it.
         let shift = granule.start.wrapping_sub(page_start) as u32;
         buffer.clear();
         buffer.extend(list[from..to].iter().map(|row| row.wrapping_add(shift)));
@@ -588,7 +600,7 @@ impl Selected {
     }
 }
 
-/// The rows that a page shares with a granule: the first, from the granule's start, and how many.
+/// The rows that a page shares with a granule: the first, relative to the granule's start, and their number.
 fn overlap(granule: &Granule<'_>, group: usize, page: usize) -> (usize, usize) {
     let rows = granule.segment.page_rows(group, page);
     let (start, end) = (rows.start.max(granule.start), rows.end.min(granule.start + granule.len));

@@ -1,4 +1,4 @@
-//! What a scan will read, by a guess from the footers alone: to choose among copies of a table.
+//! An estimate of the bytes that a scan will read, from the footers alone, to choose among the copies of a table.
 
 use super::index::{Candidate, candidate};
 use super::judge::rows_left;
@@ -7,13 +7,16 @@ use crate::error::Result;
 use crate::segment::Segment;
 use crate::store::Table;
 
-/// Granules that are judged one by one; of larger tables every second, fourth, … stands for its neighbours.
+/// The maximum number of granules that are tested. In larger tables, only every second, fourth, … granule is tested.
 const GRANULES: usize = 4096;
 
-/// Bytes of the pages that a scan is expected to touch, if `selected` rows pass all its conjuncts. Pages of columns that are
-/// tested are read wherever zones are left; of the others those that hold a row that passes: of n rows a page, each of
-/// which passes with probability s, 1 - (1 - s)^n. Where an index names the rows to look at, its own pages come in place of
-/// those of the columns that it answers for.
+/// The expected bytes of the pages that a scan reads, if `selected` rows satisfy all conjuncts. Pages of tested columns
+/// are read wherever zones remain. Of other columns, the pages with a qualifying row are read: with n rows per page,
+/// each qualifying with probability s, this share is 1 - (1 - s)^n. If an index is used, its pages replace those of the
+/// columns that it answers.
+///
+/// # Errors
+/// A footer or an index cannot be read.
 pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Result<f64> {
     let step = table.segments.iter().map(|s| s.rows as usize).sum::<usize>().div_ceil(GRANULES * GRANULE_ROWS);
     let mut left = vec![];
@@ -33,7 +36,7 @@ pub fn expected_bytes(table: &Table, request: &ScanRequest, selected: f64) -> Re
     Ok(bytes)
 }
 
-/// Bytes of a segment's pages, if zones leave `left` rows and the share `passing` of them passes.
+/// The bytes read of a segment's pages, if zones leave `left` rows and the share `passing` of them qualifies.
 fn scanned(segment: &Segment, request: &ScanRequest, left: f64, passing: f64) -> f64 {
     let rows = segment.rows().max(1) as f64;
     let groups = groups(segment, request, |_| false).into_iter().map(|(group, is_tested)| {
@@ -43,7 +46,7 @@ fn scanned(segment: &Segment, request: &ScanRequest, left: f64, passing: f64) ->
     groups.sum()
 }
 
-/// Bytes of a segment's pages, if only the rows that an index names are looked at, of which `passing` pass.
+/// The bytes read of a segment's pages, if only index matches are tested, of which `passing` qualify.
 fn named(segment: &Segment, request: &ScanRequest, index: &Candidate<'_>, passing: f64) -> f64 {
     let rows = segment.rows().max(1) as f64;
     let named = (index.left as f64 / rows).min(1.0);
@@ -54,14 +57,14 @@ fn named(segment: &Segment, request: &ScanRequest, index: &Candidate<'_>, passin
     groups.sum()
 }
 
-/// The share of a group's pages that hold a row of the share `s` of all, which are anywhere.
+/// The share of a group's pages with at least one row, if the share `s` of all rows is wanted, at random positions.
 fn touched(segment: &Segment, group: usize, s: f64) -> f64 {
     let page_rows = segment.rows().max(1) as f64 / segment.page_count(group).max(1) as f64;
     1.0 - (1.0 - s).powf(page_rows)
 }
 
-/// The groups that a request needs, each with whether one of its columns is tested. Predicates that are answered, by their
-/// places, need nothing.
+/// The groups that a request needs, each with whether one of its columns is tested. Predicates that the index answers,
+/// by their positions, need nothing.
 fn groups(segment: &Segment, request: &ScanRequest, answered: impl Fn(usize) -> bool) -> Vec<(usize, bool)> {
     let predicates =
         request.predicates.iter().enumerate().filter(|(place, _)| !answered(*place)).map(|(_, p)| p.column);

@@ -1,4 +1,4 @@
-//! The order of conjuncts: cheap and selective ones first, by what was observed so far.
+//! The order of conjuncts: cheap and selective ones first, from observations of the scan so far.
 
 use std::time::Duration;
 
@@ -6,34 +6,35 @@ use freestone_codec::Predicate;
 
 use crate::bitmap;
 
-/// Words of a selection that kernels go through together, and pass by where no row of them is wanted.
+/// The words of a selection that kernels process together, and skip if no row of them is selected.
 const VECTOR_WORDS: usize = 1024 / u64::BITS as usize;
 
-/// What of some rows is wanted.
+/// The selected rows of a granule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     pub rows: usize,
-    /// Vectors with at least one of the rows.
+    /// Vectors with at least one selected row.
     pub vectors: usize,
 }
 
 impl Left {
+    /// Counts the selected rows and vectors.
     pub fn of(selection: &[u64]) -> Left {
         let vectors = selection.chunks(VECTOR_WORDS).filter(|words| words.iter().any(|word| *word != 0));
         Left { rows: bitmap::count(selection), vectors: vectors.count() }
     }
 }
 
-/// Nanoseconds that a row of numbers, and of texts, is taken to cost where nothing was tried.
+/// The assumed nanoseconds per row of a test on numbers, and on strings, before the first observation.
 const NUMBERS_NS: f64 = 0.3;
 const TEXTS_NS: f64 = 3.0;
 
-/// How a conjunct did so far.
+/// The observations of a conjunct.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Observed {
     is_text: bool,
-    /// Rows of the pages that it was tested on: what its cost is of. A page is tested as a whole, however few of its rows
-    /// are still wanted.
+    /// The rows of the tested pages, to which the cost refers. A page is tested as a whole, however few of its rows are
+    /// selected.
     tested: u64,
     rows_in: u64,
     rows_out: u64,
@@ -43,14 +44,14 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Of a conjunct that was not tried yet.
+    /// The observations of a conjunct that was not tested yet.
     pub fn new(predicate: &Predicate) -> Observed {
         Observed { is_text: matches!(predicate, Predicate::Bytes(_)), ..Observed::default() }
     }
 
-    /// `tested`: rows of the pages visited, and what of them qualified before and after.
+    /// Adds an observation. `tested`: the rows of the visited pages; `before` and `after`: their selected rows.
     pub fn record(&mut self, tested: usize, before: Left, after: Left, time: Duration) {
-        // Old observations fade, so that a change along the table is noticed.
+        // Old observations lose weight, so that changes along the table are noticed.
         if self.tested > 1 << 22 {
             self.tested /= 2;
             self.rows_in /= 2;
@@ -62,7 +63,7 @@ impl Observed {
         self.tested += tested as u64;
         self.rows_in += before.rows as u64;
         self.rows_out += after.rows as u64;
-        // Where few rows are left of vectors, any conjunct empties them.
+        // If few rows of the vectors are left, any conjunct empties vectors.
         if 2 * before.rows >= before.vectors * VECTOR_WORDS * u64::BITS as usize {
             self.vectors_in += before.vectors as u64;
             self.vectors_out += after.vectors as u64;
@@ -70,15 +71,15 @@ impl Observed {
         self.nanos += time.as_nanos() as u64;
     }
 
-    /// Whether it was tried on many rows and dropped few of them.
+    /// Whether it was tested on many rows and rejected few of them.
     pub fn keeps_most(&self) -> bool {
         self.rows_in > 50_000 && self.rows_out * 10 > self.rows_in * 7
     }
 
-    /// Cost of a row, divided by the share of what is dropped: the order that is optimal for independent conjuncts. Half of
-    /// what comes after is taken to cost by rows, half by vectors that have a row left: most tests do not get cheaper before
-    /// a vector is empty. What was never tried is taken to drop everything, at a usual cost: what is cheap is tried soon,
-    /// what is dear behind the rest.
+    /// The cost per row divided by the share of rejected rows: the optimal order for independent conjuncts. Later work
+    /// is assumed to be proportional to rows for one half, and to vectors with a selected row for the other half,
+    /// because most tests get cheaper only when a vector is empty. A conjunct without observations is assumed to reject
+    /// every row at a default cost: so cheap ones are tried soon, and expensive ones last.
     fn rank(&self) -> f64 {
         if self.rows_in == 0 {
             return if self.is_text { TEXTS_NS } else { NUMBERS_NS };
@@ -114,7 +115,8 @@ mod tests {
         observed[1].record(1000, left(1000, 1), left(10, 1), Duration::from_micros(1));
         observed[2].record(1000, left(1000, 1), left(10, 1), Duration::from_micros(50));
         assert_eq!(order(&observed), [1, 0, 2]);
-        // Numbers are tried before what costs more for each row that it drops, and texts before what costs much more.
+        // Numbers are tried before conjuncts with a higher cost per rejected row, and strings before those with a much
+        // higher cost.
         let (number, text) = (Observed::default(), Observed { is_text: true, ..Observed::default() });
         assert_eq!(order(&[observed[0], text, number]), [2, 1, 0]);
         assert_eq!(order(&[observed[1], text, number]), [2, 0, 1]);
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn what_ran_behind_a_selective_conjunct_is_not_taken_for_dear() {
         let mut observed = [Observed::default(); 2];
-        // Texts, of which a tenth is left; then numbers, whose pages are unpacked for that tenth.
+        // Strings first, of which a tenth qualifies. Then numbers, whose pages are unpacked for that tenth.
         observed[0].record(8192, left(8192, 8), left(819, 8), Duration::from_micros(160));
         observed[1].record(8192, left(819, 8), left(0, 0), Duration::from_micros(20));
         assert_eq!(order(&observed), [1, 0]);

@@ -1,4 +1,4 @@
-//! Rows that an ordered index names, for scans that ask for few of them.
+//! Index matches: the rows that an ordered index finds, for scans that select few rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::segment::zones::Verdict;
 use crate::segment::{CachedPage, Segment, SegmentIndex};
 use crate::store::Table;
 
-/// Rows that a scan passes by while an index names one of its rows; fewer where their test is dear, of texts that the segment has
-/// no dictionary of; and while an entry is only tested, at the ends of a range. An index is asked where that is less than what
-/// the segment's zones leave.
+/// The cost of one index match, in rows that a scan tests in the same time; for strings without a segment dictionary,
+/// whose tests are expensive; and of an entry that is only tested, at the ends of a range. An index is used if its cost
+/// is less than the rows that zone pruning leaves.
 const NAMED_ROWS: usize = 64;
 const NAMED_TEXTS: usize = 8;
 const TESTED_ROWS: usize = 4;
-/// From so many rows on they are put in order by a bit for each row of the segment.
+/// From this number of rows on, they are sorted through a bitmap of all rows of the segment.
 const MANY: usize = 4096;
 
-/// Rows that pass some of a scan's predicates.
+/// Rows that satisfy some predicates of a scan, found by an index.
 #[derive(Debug, PartialEq)]
 pub struct NamedRows {
     /// Ascending.
     rows: Vec<u32>,
-    /// The predicates that they pass, by their places among those that the index was asked for.
+    /// The predicates that they satisfy, by position among those given to the index.
     pub(super) passed: Vec<usize>,
 }
 
@@ -40,38 +40,38 @@ impl NamedRows {
         NamedRows { rows, passed }
     }
 
-    /// Which rows from `start` on are named, up to `len` of them, as bits.
+    /// The matches among the `len` rows from `start`, as bits.
     pub(super) fn bits(&self, start: usize, len: usize) -> Vec<u64> {
         let mut bits = vec![0; bitmap::words(len)];
         self.within(start..start + len).iter().for_each(|row| bitmap::set(&mut bits, *row as usize - start));
         bits
     }
 
-    /// The named rows that are among `rows`.
+    /// The matches in the range `rows`.
     pub(super) fn within(&self, rows: Range<usize>) -> &[u32] {
         let place = |row: usize| self.rows.partition_point(|named| (*named as usize) < row);
         &self.rows[place(rows.start)..place(rows.end)]
     }
 }
 
-/// An index that may name a scan's rows.
+/// An index that may be used for a scan.
 pub(super) struct Candidate<'a> {
     index: &'a SegmentIndex,
     entries: Arc<Segment>,
-    /// Per predicate that it answers: its place, and the column among the entries' columns.
+    /// For each predicate that it answers: its position, and the column among the columns of the entries.
     tests: Vec<(usize, usize)>,
-    /// The zones that are left, and their entries.
+    /// The zones of entries that remain, and the number of their entries.
     zones: Vec<usize>,
     pub(super) left: usize,
 }
 
 impl Candidate<'_> {
-    /// Bytes of the index that naming the rows takes.
+    /// The bytes of the index that a search reads.
     pub(super) fn bytes(&self) -> f64 {
         self.index.bytes() as f64 * self.left as f64 / self.entries.rows().max(1) as f64
     }
 
-    /// Rows that a scan of `segment` passes by meanwhile.
+    /// The cost of a search, in rows that a scan of `segment` tests in the same time.
     fn cost(&self, segment: &Segment, predicates: &[ColumnPredicate]) -> usize {
         let is_dear = |(at, _): &(usize, usize)| {
             let column = predicates[*at].column;
@@ -84,14 +84,14 @@ impl Candidate<'_> {
         ends * TESTED_ROWS + (self.left - ends) * named
     }
 
-    /// Whether the index answers the predicate at a place.
+    /// Whether the index answers the predicate at a position.
     pub(super) fn answers(&self, place: usize) -> bool {
         self.tests.iter().any(|(test, _)| *test == place)
     }
 }
 
-/// The rows that an index of the segment names for some predicates, if it is worth asking: `leaves` says whether the zones leave
-/// at least so many rows.
+/// The rows that an index of the segment finds for some predicates, if its use is worthwhile. `leaves` says whether
+/// zone pruning leaves at least a given number of rows.
 pub(super) fn named_rows(
     table: &Table,
     segment: &Segment,
@@ -106,7 +106,8 @@ pub(super) fn named_rows(
     candidate.map(|found| look_up(&found, predicates, table.cache(), metrics)).transpose()
 }
 
-/// The index of a segment that leaves the fewest entries, if those are few beside the rows that its zones leave.
+/// The index of a segment that leaves the fewest entries, if these are few in comparison with the rows that zone
+/// pruning leaves.
 pub(super) fn candidate<'a>(
     segment: &'a Segment,
     predicates: &[ColumnPredicate],
@@ -123,8 +124,11 @@ pub(super) fn candidate<'a>(
     Ok(best.filter(|best| leaves(best.cost(segment, predicates))))
 }
 
-/// The key of the index that a scan will ask, as its columns' positions in the table: by the first segment with indexes that
-/// is not ruled out.
+/// The key of the index that a scan will use, as positions of its columns in the table, judged by the first segment
+/// with indexes that is not pruned.
+///
+/// # Errors
+/// A footer or an index cannot be read.
 pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<usize>>> {
     if request.predicates.is_empty() {
         return Ok(None);
@@ -139,7 +143,7 @@ pub fn index_asked(table: &Table, request: &ScanRequest) -> Result<Option<Vec<us
     Ok(None)
 }
 
-/// What the zones of an index leave; `None` where nothing is asked of the first column of its key.
+/// What zone pruning leaves of an index. `None` if no predicate is on the first column of its key.
 fn tested<'a>(
     segment: &Segment,
     index: &'a SegmentIndex,
@@ -166,7 +170,7 @@ fn tested<'a>(
     Ok(Some(Candidate { index, entries, tests, zones, left }))
 }
 
-/// The rows that an index names.
+/// The rows that an index finds.
 fn look_up(
     candidate: &Candidate<'_>,
     predicates: &[ColumnPredicate],
@@ -202,7 +206,7 @@ fn look_up(
     })
 }
 
-/// Rows, each once, of a segment of `all` in their order.
+/// Sorts rows of a segment of `all` rows, and removes duplicates.
 fn ascending(mut rows: Vec<u32>, all: usize) -> Vec<u32> {
     if rows.len() < MANY {
         rows.sort_unstable();
@@ -234,7 +238,7 @@ fn hold(
     Ok(held.into_iter().flatten().collect())
 }
 
-/// Rows that entries `start`, …, `start + len - 1` of a page name, as far as they pass the tests.
+/// The rows of entries `start`, …, `start + len - 1` of a page that satisfy the tests.
 fn rows_of<'a>(
     entries: &Segment,
     page: usize,

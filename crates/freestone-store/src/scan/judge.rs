@@ -1,4 +1,4 @@
-//! What zones say about a scan's predicates, before any page is looked at.
+//! Zone pruning: what the aggregates of zones say about a scan's predicates, before any page is read.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use crate::cluster::CodeFilter;
 use crate::segment::Segment;
 use crate::segment::zones::Verdict;
 
-/// A granule while it is scanned.
+/// A granule during a scan.
 pub(super) struct Granule<'a> {
     pub(super) segment: &'a Segment,
-    /// Position of the segment in the table.
+    /// The position of the segment in the table.
     pub(super) ordinal: usize,
     pub(super) start: usize,
     pub(super) len: usize,
-    /// The only rows to look at, where an index named them.
+    /// Index matches: if set, only these rows are tested.
     pub(super) named: Option<&'a NamedRows>,
 }
 
 impl<'a> Granule<'a> {
-    /// The granules of a unit.
+    /// The granules of a morsel.
     pub(super) fn of(segment: &'a Segment, unit: &'a Unit) -> impl Iterator<Item = Granule<'a>> {
         let end = (unit.rows.end as usize).min(segment.rows());
         (unit.rows.start as usize..end).step_by(GRANULE_ROWS).map(move |start| Granule {
@@ -34,22 +34,22 @@ impl<'a> Granule<'a> {
     }
 }
 
-/// What the zones of a granule say about some predicates.
+/// The pruning result of a granule for some predicates.
 #[derive(Debug)]
 pub(super) struct Judged {
-    /// Rows of zones that are not ruled out.
+    /// The rows of zones that are not pruned.
     pub(super) selection: Vec<u64>,
-    /// Predicates that some zone leaves open.
+    /// Predicates that at least one zone leaves open.
     pub(super) open: Vec<usize>,
-    /// For each zone, whether it is ruled out.
+    /// For each zone, whether it is pruned.
     pub(super) pruned: Vec<bool>,
-    /// For each zone, whether its aggregates say that all its rows pass the predicates. Of zones that are ruled out it says
-    /// nothing.
+    /// For each zone, whether its aggregates prove that all its rows satisfy the predicates. Arbitrary for pruned
+    /// zones.
     pub(super) whole: Vec<bool>,
 }
 
 impl Judged {
-    /// Leaves only rows that an index named, which pass what it answered.
+    /// Deselects rows that are no index matches, and closes the predicates that the index answered.
     pub(super) fn narrow(&mut self, granule: &Granule<'_>, named: &NamedRows) {
         let rows = named.bits(granule.start, granule.len);
         self.selection.iter_mut().zip(&rows).for_each(|(word, named)| *word &= named);
@@ -59,7 +59,7 @@ impl Judged {
     }
 }
 
-/// What zones, and the rows that an index named, say about all that a scan asks for.
+/// The pruning result for a request, from zones and index matches.
 pub(super) fn judge_all(granule: &Granule<'_>, request: &ScanRequest) -> Judged {
     let Some(named) = granule.named else { return judge(granule, &request.predicates, &request.codes) };
     if named.within(granule.start..granule.start + granule.len).is_empty() {
@@ -83,7 +83,7 @@ pub(super) fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes
         judged.pruned.push(pruned);
         judged.whole.push(verdicts.iter().all(|verdict| *verdict == Verdict::All));
         if pruned {
-            // Granules and zones start at whole words, and a zone that does not end at one ends the granule.
+            // Granules and zones start at word boundaries. A zone that does not end at one is the last of the granule.
             let (from, to) = (rows.start - granule.start, rows.end - granule.start);
             bitmap::clear_words(&mut judged.selection, from, to);
             continue;
@@ -97,31 +97,32 @@ pub(super) fn judge(granule: &Granule<'_>, predicates: &[ColumnPredicate], codes
     judged
 }
 
-/// The zones that rows are in, each with those of its rows that are among them.
+/// The zones that overlap `rows`, each with the overlapping rows.
 fn zones(segment: &Segment, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
     let zone_rows = segment.zone_rows();
     (rows.start / zone_rows..rows.end.div_ceil(zone_rows))
         .map(move |zone| (zone, (zone * zone_rows).max(rows.start)..((zone + 1) * zone_rows).min(rows.end)))
 }
 
-/// Whether a zone holds no row with the codes asked for. Codes of another numbering than the segment's say nothing of it.
+/// Whether a zone contains no row with the requested codes. Codes of another numbering than the segment's prune
+/// nothing.
 fn outside(segment: &Segment, zone: usize, filter: &CodeFilter) -> bool {
     let own = segment.footer.dimensions.iter().find(|d| d.fingerprint == filter.fingerprint);
     own.is_some_and(|dimension| filter.verdict(dimension, zone) == Verdict::None)
 }
 
-/// Whether the aggregates of a zone say that no row of it qualifies.
+/// Whether the aggregates of a zone prove that no row of it qualifies.
 fn is_ruled_out(segment: &Segment, zone: usize, request: &ScanRequest) -> bool {
     request.predicates.iter().any(|p| segment.verdict(zone, p.column, &p.predicate) == Verdict::None)
         || request.codes.iter().any(|filter| outside(segment, zone, filter))
 }
 
-/// Whether the least and the greatest numbers of a whole segment say so.
+/// Whether the minimum and maximum of a whole segment prove that no row qualifies.
 pub(super) fn is_ruled_out_whole(segment: &Segment, request: &ScanRequest) -> bool {
     request.predicates.iter().any(|p| segment.footer.zones[p.column].excludes(&p.predicate))
 }
 
-/// Whether the zones of a unit, and what an index named, leave any row.
+/// Whether zone pruning and index matches leave any row of a morsel.
 pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) -> bool {
     if request.predicates.is_empty() && request.codes.is_empty() {
         return true;
@@ -137,7 +138,7 @@ pub(super) fn survives(segment: &Segment, unit: &Unit, request: &ScanRequest) ->
     }
 }
 
-/// Rows that the zones of a segment leave, zone by zone, in every `step`-th granule.
+/// The rows that zone pruning leaves of a segment, by zone, in every `step`-th granule.
 fn left<'a>(
     segment: &'a Segment,
     request: &'a ScanRequest,
@@ -150,7 +151,7 @@ fn left<'a>(
         .map(|(zone, rows)| (rows, !is_ruled_out(segment, zone, request)))
 }
 
-/// Rows of a segment that its zones leave: as every `step`-th granule says.
+/// The number of rows that zone pruning leaves of a segment, extrapolated from every `step`-th granule.
 pub(super) fn rows_left(segment: &Segment, request: &ScanRequest, step: usize) -> f64 {
     if request.predicates.is_empty() && request.codes.is_empty() {
         return segment.rows() as f64;
@@ -166,13 +167,14 @@ pub(super) fn rows_left(segment: &Segment, request: &ScanRequest, step: usize) -
     segment.rows() as f64 * kept as f64 / seen.max(1) as f64
 }
 
-/// Whether the zones of a segment leave at least so many rows.
+/// Whether zone pruning leaves at least `least` rows of a segment.
 pub(super) fn leaves(segment: &Segment, request: &ScanRequest, least: usize) -> bool {
     let kept = left(segment, request, 1).filter(|(_, is_left)| *is_left).map(|(rows, _)| rows.len());
     reaches(kept, least, segment.rows())
 }
 
-/// Whether counts of rows add up to `least`, out of a segment of `rows`; no more of them are taken than it needs.
+/// Whether counts of rows add up to at least `least`, in a segment of `rows` rows. Consumes only as many counts as it
+/// needs.
 pub(super) fn reaches(mut counts: impl Iterator<Item = usize>, least: usize, rows: usize) -> bool {
     let mut sum = 0;
     let reached = |count| {
@@ -196,7 +198,7 @@ mod tests {
 
     const ROWS: usize = 3 * GRANULE_ROWS + 5000;
 
-    /// A column that rises, in steps that go back now and then, and one of a few values with NULLs.
+    /// A column that mostly ascends, with steps back now and then, and a column of a few values with NULLs.
     fn table() -> Arc<Table> {
         let rising = Int64Array::from_iter_values((0..ROWS as i64).map(|row| row + row % 7 * 300));
         let few = Int64Array::from_iter((0..ROWS as i64).map(|row| (row % 3 > 0).then_some(row / 9000 * 10)));

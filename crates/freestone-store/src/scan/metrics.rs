@@ -1,4 +1,4 @@
-//! What a scan did: counters for `EXPLAIN ANALYZE`, shared by all cursors of a scan.
+//! Counters of a scan for `EXPLAIN ANALYZE`, shared by all of its cursors.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,11 +10,11 @@ use crate::segment::Segment;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// Shared counters of one scan.
+        /// The shared counters of one scan.
         #[derive(Debug, Default)]
         pub struct ScanMetrics {
             $($(#[$doc])* pub $name: AtomicU64,)+
-            /// The pages that count as used, by segment and group: threads and conjuncts meet on the same ones.
+            /// The pages counted as used, by segment and group, because threads and conjuncts use the same pages.
             used: Mutex<HashMap<(u64, usize), RoaringBitmap>>,
             has_begun: AtomicBool,
         }
@@ -24,6 +24,7 @@ macro_rules! counters {
         pub struct ScanTotals { $($(#[$doc])* pub $name: u64),+ }
 
         impl ScanMetrics {
+            /// The current counters.
             pub fn totals(&self) -> ScanTotals {
                 ScanTotals { $($name: self.$name.load(Relaxed)),+ }
             }
@@ -41,44 +42,44 @@ macro_rules! counters {
 counters! {
     /// Segments of the table.
     segments,
-    /// Segments of which no zone was left.
+    /// Segments of which pruning left no zone.
     segments_pruned,
-    /// Segments of which an index named the rows to look at, how many rows these were, and its pages that were looked at.
+    /// Segments in which an index was used, the number of rows that it found, and its pages that were read.
     index_segments,
     index_rows,
     index_pages,
     zones,
-    /// Zones skipped by their aggregates.
+    /// Zones that their aggregates pruned.
     zones_pruned,
-    /// Zones of which the aggregates say that all rows qualify.
+    /// Zones whose aggregates prove that all rows qualify.
     zones_whole,
-    /// Whole zones whose aggregates were the answer: nothing of them was read.
+    /// Whole zones that were answered from their aggregates, without reading a page.
     zones_aggregated,
-    /// Pages of the groups that hold the columns asked for.
+    /// Pages of the groups with the requested columns.
     pages_total,
-    /// Pages that were decoded from, each once.
+    /// Pages of which something was decoded, each counted once.
     pages_used,
-    /// Pages that came from the medium, each time they did.
+    /// Pages that were read from the medium, counted each time.
     pages_read,
-    /// Bytes of all those pages, of those used, of those read.
+    /// Bytes of all these pages, of those used, and of those read.
     bytes_total,
     bytes_used,
     bytes_read,
     /// Rows of zones that were not pruned.
     rows_scanned,
-    /// Rows that passed all filters.
+    /// Rows that satisfied all filters.
     rows_selected,
-    /// Values decoded for the output and for row filters.
+    /// Values that were decoded for the output and for row filters.
     values_decoded,
 }
 
 impl ScanMetrics {
-    /// True for the first that asks: what there is to scan is counted once, whoever opens the scan.
+    /// True for the first caller: the totals of a scan are counted once, whoever opens it.
     pub fn begin(&self) -> bool {
         !self.has_begun.swap(true, Relaxed)
     }
 
-    /// Counts a page as used, unless it is counted.
+    /// Counts a page as used, once.
     pub(super) fn use_page(&self, segment: &Segment, group: usize, page: usize) {
         let is_new = self.used.lock().entry((segment.id, group)).or_default().insert(page as u32);
         if is_new {

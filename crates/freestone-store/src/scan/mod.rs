@@ -1,5 +1,5 @@
-//! The scan: one core for all layouts. Zones are pruned by their aggregates, conjuncts run on encoded data in the order of
-//! their observed selectivity, and what is projected is decoded at the rows that are left.
+//! The scan, which is the same for all layouts. Zones are pruned by their aggregates, conjuncts run on encoded data in
+//! the order of their observed cost and selectivity, and projected columns are decoded at the qualifying rows.
 
 mod cursor;
 mod estimate;
@@ -42,26 +42,32 @@ pub struct ColumnPredicate {
 
 /// A filter that only the caller can evaluate, on decoded columns.
 pub trait RowFilter: Send + Sync + std::fmt::Debug {
-    /// The columns it needs, in the order that [`RowFilter::evaluate`] gets them.
+    /// The columns that it needs, in the order in which [`RowFilter::evaluate`] receives them.
     fn columns(&self) -> &[usize];
 
-    /// Which of the rows pass: bit `i` of the answer for row `i` of `columns`.
+    /// Which rows pass: bit `i` of word `i / 64` for row `i` of `columns`.
+    ///
+    /// # Errors
+    /// The reason why the filter failed.
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String>;
 }
 
-/// Predicates that become known or sharper while a scan runs: of a join's other side, of a TopK.
+/// Predicates that become known or narrower during a scan: from the build side of a join, or from a TopK.
 pub trait DynamicFilter: Send + Sync + std::fmt::Debug {
-    /// A number that changes when the filter does.
+    /// A number that changes whenever the filter changes.
     fn generation(&self) -> u64;
 
-    /// Finds out what the filter is now, unless another thread is about it.
+    /// Translates the current filter, unless another thread is doing so.
     fn prepare(&self) {}
 
-    /// The filter now; conjuncts that cannot be said by predicates come as a row filter.
+    /// The current filter. Conjuncts that are no predicates on encoded data become a row filter.
+    ///
+    /// # Errors
+    /// The reason why the filter cannot be translated.
     fn current(&self) -> Result<DynamicState, String>;
 }
 
-/// What a dynamic filter is at one moment.
+/// A dynamic filter at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct DynamicState {
     pub predicates: Vec<ColumnPredicate>,
@@ -70,23 +76,24 @@ pub struct DynamicState {
     pub codes: Vec<CodeFilter>,
 }
 
-/// What a scan is asked for.
+/// The parameters of a scan.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
-    /// Columns of the output, by their position in the table.
+    /// The columns of the output, by position in the table.
     pub projection: Vec<usize>,
-    /// Whether a last column gives each row's id: segment ordinal times 2^32 plus row.
+    /// Whether to add a last column with each row's id: segment ordinal times 2^32, plus row.
     pub row_ids: bool,
     pub predicates: Vec<ColumnPredicate>,
-    /// Which codes of clustered segments' dimensions are asked for: prunes zones, and no row of those that stay.
+    /// Codes of clustered segments' dimensions that qualifying rows may have. They prune zones only, not rows.
     pub codes: Vec<CodeFilter>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
     pub dynamic: Vec<Arc<dyn DynamicFilter>>,
-    /// Rows a batch should have, at least, but for the last one of a cursor.
+    /// The minimum number of rows per batch, except for the last batch of a cursor.
     pub batch_rows: usize,
 }
 
 impl ScanRequest {
+    /// A scan of all rows of some columns.
     pub fn columns(projection: Vec<usize>) -> Self {
         ScanRequest {
             projection,
@@ -99,7 +106,7 @@ impl ScanRequest {
         }
     }
 
-    /// The columns that it puts out, and those that it tests, ascending; without what becomes known while it runs.
+    /// The projected and the tested columns, ascending, without those of dynamic filters.
     pub(crate) fn touched(&self) -> Vec<usize> {
         let mut columns = self.projection.clone();
         columns.extend(self.predicates.iter().map(|p| p.column));
@@ -110,7 +117,7 @@ impl ScanRequest {
     }
 }
 
-/// Scans the units of a table that are `wanted`, in one thread, and gives `take` each batch.
+/// Scans the `wanted` morsels of a table on one thread, and passes each batch to `take`.
 pub(crate) fn for_each_batch(
     table: &Arc<Table>,
     request: Arc<ScanRequest>,
@@ -131,17 +138,17 @@ pub(crate) fn for_each_batch(
 /// The type of the row id column.
 pub const ROW_ID_TYPE: DataType = DataType::UInt64;
 
-/// Row ids of a scan: which segment of the table, which row of it.
+/// The row id of row `row` of the segment at position `segment` of the table.
 pub fn row_id(segment: usize, row: usize) -> u64 {
     (segment as u64) << 32 | row as u64
 }
 
-/// Splits what [`row_id`] joined.
+/// Splits a row id of [`row_id`] into segment and row.
 pub fn split_row_id(id: u64) -> (usize, u32) {
     ((id >> 32) as usize, id as u32)
 }
 
-/// Bits of a boolean array, NULL as false.
+/// The bits of a boolean array, with NULL as false.
 pub fn boolean_bits(array: &arrow_array::BooleanArray) -> Vec<u64> {
     let len = array.len();
     let mut bits = vec![0u64; crate::bitmap::words(len)];

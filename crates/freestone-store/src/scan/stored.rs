@@ -1,5 +1,5 @@
-//! A scan that decodes nothing: whole columns as the pages hold them, for whoever ships them on. Where a segment has deleted
-//! rows, or pages whose columns are not apart, its rows come decoded.
+//! A scan that decodes nothing: whole columns as they are on the pages, to be sent elsewhere. If a segment has deleted
+//! rows, or page formats that store several columns together, its rows are decoded.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -14,13 +14,13 @@ use crate::media::Pending;
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
-/// Rows that come at a time.
+/// Rows per step.
 pub(super) const UNIT_ROWS: usize = 64 << 10;
 
 /// Some rows of a table.
 #[derive(Debug)]
 pub enum StoredRows {
-    /// Columns in the order they were asked for, as they are stored.
+    /// Columns in the requested order, in stored form.
     Stored {
         rows: usize,
         columns: Vec<StoredColumn>,
@@ -29,6 +29,7 @@ pub enum StoredRows {
 }
 
 impl StoredRows {
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         match self {
             StoredRows::Stored { rows, .. } => *rows,
@@ -37,10 +38,10 @@ impl StoredRows {
     }
 }
 
-/// Rows of a column, as its pages hold them.
+/// Rows of a column, as they are on its pages.
 #[derive(Debug, Clone)]
 pub struct StoredColumn {
-    /// What the chunks refer to, with a number that tells it from all others of the scan.
+    /// The shared state to which the chunks refer, with a number that is unique in the scan.
     pub shared: Option<(u64, Shared)>,
     pub pieces: Vec<StoredPiece>,
 }
@@ -48,29 +49,29 @@ pub struct StoredColumn {
 /// Rows of one chunk.
 #[derive(Debug, Clone)]
 pub struct StoredPiece {
-    /// The page, and where in its bytes the chunk is.
+    /// The page, and the range of the chunk in its bytes.
     pub page: Arc<CachedPage>,
     pub range: Range<usize>,
-    /// Rows of the chunk before the first that is meant, and how many are.
+    /// The number of rows of the chunk to skip, and the number of rows after them.
     pub skip: usize,
     pub rows: usize,
 }
 
-/// A page of a segment: its group, and its place there.
+/// A page of a segment: its group, and its position in the group.
 type Place = (usize, usize);
 
-/// Goes through all rows of a table, in order.
+/// Reads all rows of a table, in order.
 #[derive(Debug)]
 pub struct StoredScan {
     table: Arc<Table>,
     columns: Vec<usize>,
     units: VecDeque<Unit>,
-    /// Decodes what does not come as it is stored.
+    /// Decodes the rows that are not returned in stored form.
     cursor: Cursor,
-    /// Pages of the last unit, and its segment: the next may begin in them.
+    /// The pages of the last step, and their segment; the next step may begin on them.
     held: HashMap<Place, Arc<CachedPage>>,
     held_of: u64,
-    /// What is being read for the next unit.
+    /// The reads for the next step.
     ahead: Option<(Arc<Segment>, Vec<Place>, PendingPages)>,
 }
 
@@ -91,7 +92,10 @@ impl StoredScan {
         StoredScan { table, columns, units, cursor, held: HashMap::new(), held_of: 0, ahead: None }
     }
 
-    /// The next rows; `None` behind the last.
+    /// The next rows; `None` after the last.
+    ///
+    /// # Errors
+    /// A page cannot be read or is damaged.
     pub fn next_rows(&mut self) -> Result<Option<StoredRows>> {
         loop {
             if let Some(batch) = self.cursor.next_ready() {
@@ -102,7 +106,7 @@ impl StoredScan {
             };
             let segment = self.table.open_segment(unit.segment)?;
             if self.ships(&segment, &unit) {
-                // Rows stay in order: what was decoded goes first.
+                // Rows stay in order, so rows that were decoded before come first.
                 if let Some(batch) = self.cursor.finish()? {
                     return Ok(Some(StoredRows::Decoded(batch)));
                 }
@@ -110,7 +114,7 @@ impl StoredScan {
                 return self.stored(&segment, &unit).map(Some);
             }
             self.units.pop_front();
-            // What is shipped is not the cursor's to read.
+            // The cursor does not read what is returned in stored form.
             let mut next = self.units.front();
             if let Some(unit) = next {
                 let segment = self.table.open_segment(unit.segment)?;
@@ -120,7 +124,7 @@ impl StoredScan {
         }
     }
 
-    /// Whether the columns of a segment are apart, and all of its rows are there.
+    /// Whether the columns of a segment are stored separately, and none of its rows is deleted.
     fn ships(&self, segment: &Segment, unit: &Unit) -> bool {
         let apart = |column: &usize| segment.group(segment.place(*column).0).ships_columns();
         self.table.segments[unit.segment].deleted.is_none() && self.columns.iter().all(apart)
@@ -153,13 +157,13 @@ impl StoredScan {
         StoredColumn { shared, pieces: (run.first..=run.last).map(piece).collect() }
     }
 
-    /// The pages of some rows of all columns, each once.
+    /// The pages with some rows of all columns, each once.
     fn places(&self, segment: &Segment, rows: &Range<usize>) -> Vec<Place> {
         let runs = segment.groups_of(&self.columns).into_iter().map(|group| segment.pages_of(group, rows.clone()));
         runs.flat_map(|run| (run.first..=run.last).map(move |page| (run.group, page))).collect()
     }
 
-    /// Makes sure that the pages of some rows are held, and lets go of others.
+    /// Pins the pages of some rows and releases others.
     fn hold(&mut self, segment: &Arc<Segment>, rows: &Range<usize>) -> Result<()> {
         let mut before = std::mem::take(&mut self.held);
         if std::mem::replace(&mut self.held_of, segment.id) != segment.id {

@@ -1,4 +1,5 @@
-//! Which texts a column of a segment has, where they are few: from its dictionary, from its zones, or read once.
+//! The distinct strings of a segment's column, if they are few: from its dictionary, from its zones, or by reading it
+//! once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,10 +12,14 @@ use crate::segment::Segment;
 use crate::segment::zones::Bounds;
 use crate::store::Table;
 
-/// More different texts than these are not looked for.
+/// If there are more distinct strings than this, the search stops.
 const FEW: usize = 4096;
 
-/// All texts of a column in the segment at a position of the table, of its deleted rows too; `None` if they are many.
+/// All strings of a column in the segment at a position of the table, including those of deleted rows. `None` if they
+/// are many.
+///
+/// # Errors
+/// A page cannot be read or is damaged.
 pub fn few_texts(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Arc<Vec<Vec<u8>>>>> {
     let segment = table.open_segment(at)?;
     segment.texts(column, || {
@@ -34,7 +39,7 @@ fn of_dictionary(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
     Some((0..shared.dictionary_len()).map(|code| entries.get(code).to_vec()).collect())
 }
 
-/// The texts of zones that have one each.
+/// The strings of zones that have one distinct string each.
 fn of_zones(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
     let Bounds::Bytes(bounds) = &segment.footer.zones[column].bounds else { return None };
     let mut texts: Vec<Vec<u8>> = bounds.iter().flatten().map(|b| b.only().cloned()).collect::<Option<_>>()?;
@@ -44,7 +49,7 @@ fn of_zones(segment: &Segment, column: usize) -> Option<Vec<Vec<u8>>> {
 }
 
 fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u8>>>> {
-    // What one snapshot does not see, an older one may.
+    // An older snapshot may see rows that this one does not.
     let mut whole = Table::clone(table);
     whole.segments[at].deleted = None;
     let request = Arc::new(ScanRequest::columns(vec![column]));
@@ -61,7 +66,7 @@ fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u
     Ok((texts.found.len() <= FEW).then(|| texts.found.into_iter().collect()))
 }
 
-/// Different texts of rows, until they are many.
+/// Collects distinct strings, up to a maximum.
 #[derive(Default)]
 struct Texts {
     found: HashSet<Vec<u8>>,
@@ -78,7 +83,7 @@ impl Sink for Texts {
 
     fn take_rows(&mut self, _: usize, columns: &[ColumnBuffer], rows: usize) -> Result<()> {
         let [ColumnBuffer { decoded: Decoded::Views(views), .. }] = columns else { return Ok(()) };
-        // Neighbours are often equal; and what is short enough is its view.
+        // Adjacent strings are often equal, and a short string is equal to its view.
         let (mut last, mut short) = (None, HashSet::new());
         for row in 0..rows {
             let view = views.views[row];

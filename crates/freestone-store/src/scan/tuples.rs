@@ -1,9 +1,9 @@
-//! Row-major output: blocks of tuples of fixed width, as the row stores of papers 000 (section 5, blocks of 100) and 002
-//! materialize them.
+//! Row-major output: blocks of fixed-width tuples, as the row stores of Holloway and DeWitt 2008 (section 5, blocks of
+//! 100) and of Halverson et al. 2006 materialize them.
 //!
 //! ```text
 //! tuple
-//!      0    NULL bits, one a column, 1 = NULL, in as many bytes as they need
+//!      0    NULL bits, one per column, 1 = NULL, in as many bytes as they need
 //!      …    per column its value, little endian in the width of its Arrow type (BOOLEAN: 1 byte);
 //!           text and binary: 4 offset into the block's heap, 4 length
 //! ```
@@ -12,16 +12,16 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
 
-/// Where the columns of a tuple are.
+/// The layout of a tuple.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TupleLayout {
-    /// Per column, its offset in the tuple and its width, in bytes.
+    /// For each column, its offset in the tuple and its width, in bytes.
     columns: Vec<(usize, usize)>,
-    /// Bytes of a tuple.
+    /// The bytes of a tuple.
     width: usize,
 }
 
-/// Some tuples, one behind the other.
+/// Consecutive tuples.
 #[derive(Debug, Clone, Default)]
 pub struct TupleBlock {
     tuples: Vec<u8>,
@@ -29,10 +29,11 @@ pub struct TupleBlock {
     rows: usize,
 }
 
-/// Bytes of a text or binary value in its tuple.
+/// The bytes of a text or binary value in its tuple.
 const REFERENCE: usize = 8;
 
 impl TupleLayout {
+    /// The layout of tuples with these columns.
     pub fn new(schema: &Schema) -> Self {
         let mut width = schema.fields().len().div_ceil(8);
         let mut columns = Vec::with_capacity(schema.fields().len());
@@ -47,13 +48,13 @@ impl TupleLayout {
         TupleLayout { columns, width }
     }
 
-    /// Bytes of a tuple.
+    /// The bytes of a tuple.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Cuts a batch into blocks of `block_rows` tuples (the last may have fewer) and gives each to `take`. The block is
-    /// used again, so that it stays in the processor's cache.
+    /// Divides a batch into blocks of `block_rows` tuples (the last may have fewer) and passes each to `take`. The
+    /// block is reused, so that it stays in the processor's cache.
     pub fn for_each_block(
         &self,
         batch: &RecordBatch,
@@ -95,7 +96,8 @@ impl TupleLayout {
                 (0..values.len()).for_each(|row| self.put_bytes(row, offset, values.value(row), block));
             }
             _ => {
-                // All other stored types are primitive: one buffer of values of this width, from the slice's offset on.
+                // All other stored types are primitive: one buffer of values with this width, starting at the slice's
+                // offset.
                 let data = array.to_data();
                 let values = &data.buffers()[0][data.offset() * width..][..array.len() * width];
                 match width {
@@ -139,12 +141,12 @@ impl TupleLayout {
 }
 
 impl TupleBlock {
-    /// Tuples in the block.
+    /// The number of tuples in the block.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// All tuples, each [`TupleLayout::width`] bytes.
+    /// All tuples, of [`TupleLayout::width`] bytes each.
     pub fn tuples(&self) -> &[u8] {
         &self.tuples
     }

@@ -1,4 +1,4 @@
-//! What a scan is cut into, and how threads share it.
+//! Morsels: how a scan is divided, and how threads share it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use super::{ScanMetrics, ScanRequest};
 use crate::error::Result;
 use crate::store::Table;
 
-/// A piece of a scan that one thread does at a time: zones of one segment.
+/// A morsel: zones of one segment, which one thread processes at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unit {
-    /// Position of the segment in the table.
+    /// The position of the segment in the table.
     pub segment: usize,
     pub rows: Range<u32>,
-    /// The only rows of the segment to look at, where an index named them.
+    /// Index matches: if set, only these rows of the segment are tested.
     pub named: Option<Arc<NamedRows>>,
 }
 
 impl Unit {
-    /// All of the rows.
+    /// A morsel of all rows of the range.
     pub fn new(segment: usize, rows: Range<u32>) -> Self {
         Unit { segment, rows, named: None }
     }
 }
 
-/// Rows that a cursor filters and decodes together: several zones, judged one by one.
+/// The rows that a cursor filters and decodes together: several zones, each of which is pruned separately.
 pub const GRANULE_ROWS: usize = 8192;
 
-/// The units of a table, in order, of at most about `unit_rows` rows: those of a segment alike, so that no thread is left with
-/// a large one while another has the rest.
+/// The morsels of a table, in order, of at most about `unit_rows` rows. Those of one segment have equal lengths, so
+/// that no thread is left with a large one at the end.
 pub fn units(table: &Table, unit_rows: usize) -> Vec<Unit> {
     let mut units = vec![];
     for (segment, entry) in table.segments.iter().enumerate() {
@@ -44,7 +44,11 @@ pub fn units(table: &Table, unit_rows: usize) -> Vec<Unit> {
     units
 }
 
-/// The units of a scan of which the zones, or an index, leave anything, and the totals to compare a scan's work with.
+/// The morsels of a scan of which zone pruning, or an index, leaves any row. Also sets the totals with which a scan's
+/// work is compared.
+///
+/// # Errors
+/// A footer or an index cannot be read.
 pub fn surviving_units(
     table: &Table,
     request: &ScanRequest,
@@ -87,7 +91,7 @@ pub fn surviving_units(
     Ok(left)
 }
 
-/// Units that several threads take from: one queue for all, or a range for each where order matters.
+/// Morsels that several threads take: from one shared queue, or from one range each if order matters.
 #[derive(Debug)]
 pub struct UnitQueue {
     units: Vec<Unit>,
@@ -96,12 +100,12 @@ pub struct UnitQueue {
 }
 
 impl UnitQueue {
-    /// A queue that so many threads share.
+    /// A queue shared by `threads` threads.
     pub fn new(units: Vec<Unit>, threads: usize) -> Self {
         UnitQueue { units, next: AtomicUsize::new(0), threads }
     }
 
-    /// A unit for this caller alone, if at least `least` are left.
+    /// Takes the next morsel, if at least `least` are left.
     fn take(&self, least: usize) -> Option<&Unit> {
         let claim = |at: usize| (at + least <= self.units.len()).then_some(at + 1);
         let at = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
@@ -109,8 +113,8 @@ impl UnitQueue {
     }
 }
 
-/// One thread's way through a queue. It holds the unit that it does next, and reads it ahead, as long as there is one
-/// for each of the others too.
+/// One thread's access to a queue. It takes its next morsel in advance, to read it ahead, as long as there is one for
+/// each of the other threads, too.
 #[derive(Debug)]
 pub struct Units {
     queue: Arc<UnitQueue>,
@@ -118,11 +122,12 @@ pub struct Units {
 }
 
 impl Units {
+    /// The access of one thread.
     pub fn new(queue: Arc<UnitQueue>) -> Self {
         Units { queue, next: None }
     }
 
-    /// A unit, and the one after it if that is known already.
+    /// A morsel, and the next one if it is known already.
     pub fn take(&mut self) -> Option<(Unit, Option<Unit>)> {
         let unit = self.next.take().or_else(|| self.queue.take(1).cloned())?;
         self.next = self.queue.take(self.queue.threads).cloned();

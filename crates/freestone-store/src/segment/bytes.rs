@@ -1,4 +1,4 @@
-//! Little-endian bytes of the footer: written in order, read back with every length checked.
+//! Little-endian fields of the footer: written in order, and read with every length checked.
 
 /// Appends fields.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ impl ByteWriter {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Zigzag, then seven bits a byte, least significant first, the top bit set on all but the last.
+    /// Zigzag, then seven bits per byte, least significant first, with the top bit set in all bytes but the last.
     pub fn varint(&mut self, value: i128) {
         let mut rest = ((value << 1) ^ (value >> 127)) as u128;
         while rest >= 0x80 {
@@ -36,7 +36,7 @@ impl ByteWriter {
     }
 }
 
-/// Takes fields from the front; an error where the bytes end.
+/// Reads fields from the front, and fails where the bytes end.
 #[derive(Debug)]
 pub struct ByteReader<'a> {
     rest: &'a [u8],

@@ -1,19 +1,19 @@
-//! The footer: everything a segment says about itself. A segment decodes from its bytes alone.
+//! The footer, which describes the segment, so that it can be decoded from its bytes alone.
 //!
 //! ```text
 //! footer, the payload of one blob page
 //!      4 length of the description n
 //!      n description: JSON (rows, zone rows, page size, schema, design, columns, groups)
-//!        per group, per page: 4 first row, 4 index of the page's first unit
-//!        per column: its zones: NULLs of each as varints; then per zone a tag and its bounds (`zones.rs`)
-//!        per dimension that the rows are clustered by: its bins (`cluster/bins.rs`), then its codes' zones
+//!        per group, per page: 4 first row, 4 index of the page
+//!        per column: its zones: NULL counts as varints; then per zone a tag and its bounds (`zones.rs`)
+//!        per dimension by which the rows are clustered: its bins (`cluster/bins.rs`), then its codes' zones
 //! trailer, the last 4096 bytes of the file
 //!      0    8 magic "FREESEG1"
-//!      8    4 CRC-32C of everything behind this field
+//!      8    4 CRC-32C of everything after this field
 //!     12    4 page size
-//!     16    4 index of the footer's page, in pages
+//!     16    4 index of the footer's page, in page sizes
 //!     20    4 units of the footer's page
-//!     24    8 id of the segment, which is also its file's name: tells a file that was put in the place of another
+//!     24    8 id of the segment, also in the file's name: detects exchanged files
 //!     32      zeros
 //! ```
 
@@ -33,7 +33,7 @@ use crate::schema::{TableSchema, kind};
 pub const TRAILER: usize = 4096;
 const MAGIC: [u8; 8] = *b"FREESEG1";
 
-/// What a segment's bytes mean.
+/// The decoded footer of a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Footer {
     pub description: Description,
@@ -41,7 +41,7 @@ pub struct Footer {
     pub pages: Vec<Vec<PageEntry>>,
     /// Per column of the schema.
     pub zones: Vec<ZoneMap>,
-    /// What the rows are clustered by.
+    /// The dimensions by which the rows are clustered.
     pub dimensions: Vec<SegmentDimension>,
 }
 
@@ -56,19 +56,19 @@ pub struct Description {
     pub groups: Vec<GroupDescription>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dimensions: Vec<DimensionDescription>,
-    /// The least and the greatest clustering key of the rows.
+    /// The smallest and largest clustering key of the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_keys: Option<(u64, u64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexDescription>,
 }
 
-/// An ordered index: a segment within the segment's file, of the key's columns and the rows that they are of.
+/// An ordered index: a segment within the segment's file, of the key's columns and row numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexDescription {
-    /// The key, by its columns' positions in the table.
+    /// The columns of the key, by position in the table.
     pub columns: Vec<u32>,
-    /// Where it begins in the file, a whole number of pages, and its bytes.
+    /// The offset in the file, a multiple of the page size, and the length in bytes.
     pub offset: u64,
     pub bytes: u64,
 }
@@ -80,11 +80,11 @@ pub struct ColumnDescription {
     /// Page index, units and length of the column's shared dictionary or symbol table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<BlobEntry>,
-    /// Distinct values, estimated from a sample unless the column has a shared dictionary.
+    /// The number of distinct values, estimated from a sample unless the column has a shared dictionary.
     pub distinct: u64,
-    /// Bytes of this column's chunks; for groups of dense or slotted tuples, its share of their pages.
+    /// The bytes of this column's chunks; in groups of dense or slotted tuples, its share of their pages.
     pub bytes: u64,
-    /// Plans weighed when the segment was written, best first: name, bytes and nanoseconds a value.
+    /// The candidate plans when the segment was written, best first: name, bytes per value and nanoseconds per value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub considered: Vec<(String, f32, f32)>,
 }
@@ -101,7 +101,7 @@ pub struct GroupDescription {
     pub format: PageFormat,
     pub columns: Vec<u32>,
     pub pages: u32,
-    /// Units behind the last page's first one.
+    /// The end of the group's last page, in page sizes from the start of the file.
     pub end: u32,
 }
 
@@ -133,7 +133,10 @@ impl Footer {
         bytes
     }
 
-    /// Reads and checks everything that scans rely on.
+    /// Reads a footer and checks everything on which scans rely.
+    ///
+    /// # Errors
+    /// The reason why the footer is not valid.
     pub fn parse(bytes: &[u8]) -> Result<Footer, String> {
         let mut input = ByteReader::new(bytes);
         let length = input.u32()? as usize;
@@ -205,7 +208,7 @@ pub fn trailer(page_size: u32, index: u32, units: u32) -> Vec<u8> {
     bytes
 }
 
-/// Enters the id of a finished segment, which is known when its file is created, into its trailer.
+/// Writes the id of a finished segment into its trailer. The id is known when the file is created.
 pub fn stamp(segment: &mut [u8], id: u64) {
     let at = segment.len() - TRAILER;
     let bytes = &mut segment[at..];
@@ -214,14 +217,14 @@ pub fn stamp(segment: &mut [u8], id: u64) {
     bytes[8..12].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// What the trailer says.
+/// The content of a trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trailer {
     pub page_size: u32,
     /// Index and units of the footer's page.
     pub index: u32,
     pub units: u32,
-    /// The segment's id; 0 in segments that were never given one.
+    /// The segment's id; 0 in segments without one.
     pub id: u64,
 }
 
@@ -260,7 +263,7 @@ const ENCODINGS: [(&str, Encoding); 9] = [
 ];
 
 impl ColumnDescription {
-    /// Description of a column stored by `plan`, sizes to be filled in.
+    /// The description of a column with this plan. The caller sets the sizes.
     pub fn of(plan: ColumnPlan) -> Self {
         let transform = TRANSFORMS.iter().find(|(_, t)| *t == plan.transform).expect("every transform has a name").0;
         let encoding = ENCODINGS.iter().find(|(_, e)| *e == plan.encoding).expect("every encoding has a name").0;

@@ -1,8 +1,8 @@
-//! Ordered indexes: which rows of a segment have which values of a key.
+//! Ordered indexes, which find the rows of a segment by the values of a key.
 //!
-//! An index of a segment is a segment itself, within the same file: its rows are the entries, sorted by the key, each with
-//! the columns of the key and the row that has them. So it is encoded, checked and cached as every segment, and its zones
-//! lead to the entries of a value as an inner node of a tree would. It is read from the medium when it is first used.
+//! An index of a segment is a segment itself, within the same file. Its rows are the entries, sorted by the key: the
+//! columns of the key and the row number. So it is encoded, checked and cached like every segment, and its zones lead
+//! to the entries of a value as an inner node of a tree would. It is read from the medium when it is first used.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +20,8 @@ use crate::scan::GRANULE_ROWS;
 use crate::schema::{Column, TableSchema};
 use crate::store::sort_order;
 
-/// Columns of the keys of a design's indexes, and each index's bytes. Segments of a granule have none: it is scanned as fast.
+/// The key columns and the bytes of each index of a design. Segments of at most one granule have no indexes, because a
+/// scan is as fast.
 pub(super) fn write(
     schema: &TableSchema,
     design: &Design,
@@ -50,7 +51,7 @@ fn entry_schema(schema: &TableSchema, key: &[usize]) -> TableSchema {
     TableSchema { columns, ..TableSchema::default() }
 }
 
-/// An index of a segment, opened when it is used.
+/// An index of a segment, opened when it is first used.
 #[derive(Debug)]
 pub struct SegmentIndex {
     description: IndexDescription,
@@ -59,7 +60,7 @@ pub struct SegmentIndex {
 }
 
 impl SegmentIndex {
-    /// `end` is where the index must have ended in the file.
+    /// `end` is the maximum end of the index in the file.
     pub(super) fn new(description: IndexDescription, end: u64) -> Result<Self, String> {
         let (offset, bytes) = (description.offset, description.bytes);
         if offset.checked_add(bytes).is_none_or(|index_end| index_end > end) {
@@ -69,17 +70,20 @@ impl SegmentIndex {
         Ok(SegmentIndex { description, columns, opened: OnceLock::new() })
     }
 
-    /// The columns of the key, by their positions in the table.
+    /// The columns of the key, by position in the table.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// Bytes of the index in the segment's file.
+    /// The bytes of the index in the segment's file.
     pub fn bytes(&self) -> u64 {
         self.description.bytes
     }
 
-    /// An error unless zeros fill the file's page behind the index: nothing else tells that a byte there is another.
+    /// Checks that zeros fill the rest of the file's page after the index. No checksum covers these bytes.
+    ///
+    /// # Errors
+    /// A byte is not zero, or the page cannot be read.
     pub(crate) fn check_padding(&self, segment: &Segment) -> Result<()> {
         let end = self.description.offset + self.description.bytes;
         let mut padding = vec![0; (end.next_multiple_of(segment.page_size() as u64) - end) as usize];
@@ -93,7 +97,10 @@ impl SegmentIndex {
         }
     }
 
-    /// The entries of `segment`'s rows: the columns of the key, sorted, then the row of each entry.
+    /// The entries of `segment`'s rows: the columns of the key, sorted, and the row of each entry.
+    ///
+    /// # Errors
+    /// The index cannot be read or is damaged.
     pub fn entries(&self, segment: &Segment) -> Result<Arc<Segment>> {
         if let Some(known) = self.opened.get() {
             return Ok(known.clone());
@@ -116,7 +123,7 @@ impl SegmentIndex {
     }
 }
 
-/// A part of a file that is read as a file.
+/// A part of a file that is read as a file of its own.
 #[derive(Debug)]
 struct Part {
     file: Arc<dyn ReadFile>,

@@ -1,4 +1,4 @@
-//! Segments: horizontal runs of rows, written once, immutable, self-describing.
+//! Segments: ranges of rows that are written once, immutable and self-describing.
 
 pub(crate) mod bytes;
 pub mod footer;

@@ -1,4 +1,5 @@
-//! A segment open for reading: its footer, checked once, and its pages, checked when they come from the medium.
+//! A segment that is open for reading. Its footer is checked once, and its pages are checked when they are read from
+//! the medium.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +16,7 @@ use crate::media::{Buffer, ReadFile, ReadRequest};
 use crate::page::{self, PageHeader};
 use crate::schema::kind;
 
-/// An open segment. Cheap to share; holds no pages.
+/// An open segment. It is cheap to share and contains no pages.
 #[derive(Debug)]
 pub struct Segment {
     pub id: u64,
@@ -23,16 +24,16 @@ pub struct Segment {
     file: Arc<dyn ReadFile>,
     pub footer: Footer,
     groups: Vec<GroupContext>,
-    /// Per column: its group, and its place there.
+    /// For each column: its group, and its position in the group.
     places: Vec<(usize, usize)>,
-    /// Per column: its texts, where somebody looked and they are few.
+    /// For each column: its distinct strings, if they were searched for and are few.
     texts: Vec<OnceLock<Option<Texts>>>,
     indexes: Vec<SegmentIndex>,
-    /// Where the segment begins in its file, in pages: an index is a segment within another's file.
+    /// The offset of the segment in its file, in page sizes. It is not 0 for an index, a segment within another's file.
     first_page: u32,
 }
 
-/// Different texts of a column.
+/// The distinct strings of a column.
 type Texts = Arc<Vec<Vec<u8>>>;
 
 /// A verified page with its parsed layout.
@@ -50,8 +51,8 @@ impl AsRef<[u8]> for CachedPage {
 }
 
 impl CachedPage {
-    /// Where in the page the chunk of a column is, by the column's place in its group, whose columns must be apart
-    /// ([`GroupContext::ships_columns`]).
+    /// The range of a column's chunk on the page, by the column's position in its group. The group must store its
+    /// columns separately ([`GroupContext::ships_columns`]).
     pub fn chunk_range(&self, place: usize) -> Range<usize> {
         let Layout::Pax(layout) = &self.layout else { unreachable!("columns of other pages are not apart") };
         let (start, chunk) = (page::HEADER, layout.chunk_range(place));
@@ -69,7 +70,7 @@ impl Cached for CachedPage {
     }
 }
 
-/// Pages `first ..= last` of a group, by their places in the directory.
+/// Pages `first ..= last` of a group, by position in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRun {
     pub group: usize,
@@ -78,12 +79,15 @@ pub struct PageRun {
 }
 
 impl Segment {
-    /// Reads and checks the footer. `name` is the file's, for messages.
+    /// Opens a segment: reads and checks the footer. `name` is the file's, for messages.
+    ///
+    /// # Errors
+    /// The file cannot be read, or trailer or footer are damaged.
     pub fn open(id: u64, name: &str, file: Arc<dyn ReadFile>) -> Result<Segment> {
         Self::open_at(id, name, file, 0)
     }
 
-    /// Opens the segment that an index is, which `first_page` pages of the file lie before.
+    /// Opens an index's segment, before which the file has `first_page` page sizes.
     pub(super) fn open_at(id: u64, name: &str, file: Arc<dyn ReadFile>, first_page: u32) -> Result<Segment> {
         let len = file.len()?;
         let corrupt = |reason: String| StoreError::Corrupt { file: name.to_owned(), reason };
@@ -180,12 +184,12 @@ impl Segment {
         &self.groups[group]
     }
 
-    /// The group of a column, and the column's place in it.
+    /// The group of a column, and the column's position in it.
     pub fn place(&self, column: usize) -> (usize, usize) {
         self.places[column]
     }
 
-    /// The groups that some columns are in, each once, in order.
+    /// The groups that contain some columns, each once, in order.
     pub fn groups_of(&self, columns: &[usize]) -> Vec<usize> {
         let mut groups: Vec<usize> = columns.iter().map(|column| self.place(*column).0).collect();
         groups.sort_unstable();
@@ -199,12 +203,15 @@ impl Segment {
         self.groups[group].shared[place].as_ref()
     }
 
-    /// The segment's dictionary of a column, whose codes its pages hold.
+    /// The segment dictionary of a column whose pages contain codes.
     pub fn dictionary(&self, column: usize) -> Option<&Shared> {
         self.shared(column).filter(|shared| shared.transform() == Transform::Dictionary)
     }
 
-    /// The texts of a column, which `find` looks for once; `None` if they are many.
+    /// The distinct strings of a column, for which `find` searches once; `None` if they are many.
+    ///
+    /// # Errors
+    /// The error of `find`.
     pub fn texts(&self, column: usize, find: impl FnOnce() -> Result<Option<Vec<Vec<u8>>>>) -> Result<Option<Texts>> {
         if let Some(known) = self.texts[column].get() {
             return Ok(known.clone());
@@ -228,7 +235,7 @@ impl Segment {
         directory[page].first_row as usize..end
     }
 
-    /// The pages that hold rows `rows` (not empty).
+    /// The pages with the rows `rows`, which must not be empty.
     pub fn pages_of(&self, group: usize, rows: Range<usize>) -> PageRun {
         let directory = self.directory(group);
         let holding = |row: usize| directory.partition_point(|p| p.first_row as usize <= row) - 1;
@@ -242,7 +249,7 @@ impl Segment {
         ReadRequest { offset, len: (end - directory[page].index) as usize * self.page_size() }
     }
 
-    /// Bytes of a page in the file.
+    /// The bytes of a page in the file.
     pub fn page_bytes(&self, group: usize, page: usize) -> usize {
         self.request(group, page).len
     }
@@ -251,7 +258,7 @@ impl Segment {
         PageKey { file: self.id, page: self.file_page(self.directory(group)[page].index) }
     }
 
-    /// A page's place in the file.
+    /// The position of a page in the file, in page sizes.
     fn file_page(&self, index: u32) -> u32 {
         self.first_page.saturating_add(index)
     }
@@ -260,7 +267,7 @@ impl Segment {
         cache.contains(self.key(group, page))
     }
 
-    /// Bytes of all pages of a group in the file.
+    /// The bytes of all pages of a group in the file.
     pub fn group_bytes(&self, group: usize) -> usize {
         let first = self.directory(group).first().map_or(0, |page| page.index);
         (self.footer.description.groups[group].end - first) as usize * self.page_size()
@@ -271,13 +278,16 @@ impl Segment {
         cache.get(self.key(group, page))
     }
 
-    /// Starts reading `pages` (group, page), to be handed to [`Segment::admit`] with the results.
+    /// Starts reading `pages` (group, page). Pass the results to [`Segment::admit`].
     pub fn start(&self, pages: &[(usize, usize)]) -> crate::media::Pending {
         let requests: Vec<_> = pages.iter().map(|(group, page)| self.request(*group, *page)).collect();
         self.file.start(&requests)
     }
 
-    /// Verifies a page that was read, and puts it into the cache.
+    /// Verifies a page that was read, and inserts it into the cache.
+    ///
+    /// # Errors
+    /// The page is damaged.
     pub fn admit(
         &self,
         cache: &PageCache<CachedPage>,
@@ -297,7 +307,7 @@ impl Segment {
         Ok(cache.insert(self.key(group, page), CachedPage { bytes, header, layout }))
     }
 
-    /// A page ready to be decoded.
+    /// A page, ready to be decoded.
     pub fn view<'a>(&'a self, group: usize, page: &'a CachedPage) -> PageView<'a> {
         PageView {
             group: &self.groups[group],
@@ -307,7 +317,7 @@ impl Segment {
         }
     }
 
-    /// The error for a page whose content does not decode.
+    /// The error for a page whose content cannot be decoded.
     pub fn page_error(&self, group: usize, page: usize, reason: String) -> StoreError {
         StoreError::page(&self.name, self.file_page(self.directory(group)[page].index).into(), reason)
     }

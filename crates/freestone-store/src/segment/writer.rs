@@ -1,4 +1,5 @@
-//! Rows to a segment: choose encodings, sort nothing (rows come sorted), cut pages, take zones, write the footer.
+//! Writing a segment: choosing encodings, filling pages, computing zones, writing the footer. The rows must be sorted
+//! already.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -23,26 +24,29 @@ use crate::format::slotted::SlottedSchema;
 use crate::page::{self, HEADER, KIND_BLOB, PageHeader};
 use crate::schema::TableSchema;
 
-/// Rows in a zone.
+/// Rows per zone.
 pub const ZONE_ROWS: usize = 2048;
 
-/// A group's pages, before their place in the file is known.
+/// A group's pages, before their position in the file is known.
 #[derive(Default)]
 struct GroupPages {
     bytes: Vec<u8>,
-    /// First row and units of each page.
+    /// The first row and the units of each page.
     pages: Vec<(u32, u16)>,
 }
 
-/// A column ready to be written.
+/// A column, ready to be written.
 struct PlannedColumn<'a> {
     choice: Choice,
     prepared: Prepared<'a>,
     zones: ZoneMap,
 }
 
-/// Encodes one segment: `columns` in schema order, all of the same length, in the order of the design. The bytes are those
-/// of the segment's file. `clustering` is what the rows are clustered by.
+/// Encodes one segment, and returns the bytes of its file. `columns` are in schema order, of equal length, and in the
+/// row order of the design. `clustering` describes the clustering of the rows.
+///
+/// # Errors
+/// A plan that the user set cannot store its column, or a value is too large.
 pub fn write_segment(
     schema: &TableSchema,
     design: &Design,
@@ -63,7 +67,8 @@ pub fn write_segment(
     assemble(schema, design, &groups, &planned, parts, clustering, indexes)
 }
 
-/// What to write by itself: (group, first row, rows). Groups of several columns are cut so that every thread has work.
+/// The parts that are written separately: (group, first row, rows). Groups of several columns are divided, so that
+/// every thread has work.
 fn page_jobs(groups: &[Group], rows: usize, threads: usize) -> Vec<(usize, usize, usize)> {
     let mut jobs = vec![];
     for (at, group) in groups.iter().enumerate() {
@@ -114,7 +119,7 @@ fn choose_options(schema: &TableSchema, design: &Design, group: &Group, column: 
         chunk_bytes: payload / group.columns.len(),
         bytes_per_ns: 0.1,
         allow_block: group.columns.len() == 1,
-        // A level of a column design: its value stands once per run.
+        // A level of a column design, whose value is stored once per run.
         wanted: pinned
             .or((abstracted && group.format == PageFormat::Pax && !is_bytes(schema, column)).then_some(run_lengths)),
     }
@@ -181,18 +186,18 @@ fn dense_writer<'a>(
     let sorted = design.sort_columns(schema);
     let in_group = |column: &usize| group.columns.iter().position(|c| c == column);
     let abstracted = design.levels as usize;
-    // The leading sort columns can be abstracted or delta-coded only as far as they are all in this group.
+    // Leading sort columns can be abstracted or delta-coded only as far as they are all in this group.
     let leading: Vec<usize> = sorted.iter().map_while(in_group).collect();
     let levels = leading.iter().take(abstracted).copied().take_while(|c| can_abstract(&planned[group.columns[*c]]));
-    // The directory gives a level's place, and a prefix column's, five bits.
+    // The directory has five bits for the position of a level or prefix column.
     let levels: Vec<usize> = levels.take(32).collect();
-    // A run holds its value against the page's reference, not a place in a dictionary of the page.
+    // A run stores its value relative to the page's reference, not as a position in a dictionary of the page.
     levels.iter().for_each(|level| columns[*level].page_dictionary = false);
     let prefix = leading[levels.len()..].iter().take(32).copied().collect();
     DenseWriter { columns, levels, prefix }
 }
 
-/// Runs hold integer codes, so NULLs and strings without a dictionary stay in the tuples.
+/// Runs contain integer codes, so NULLs and strings without a dictionary stay in the tuples.
 fn can_abstract(column: &PlannedColumn<'_>) -> bool {
     matches!(column.prepared.transformed(), Values::Int(_)) && column.prepared.validity().is_none()
 }
@@ -206,12 +211,13 @@ fn dense_column<'a>(planned: &'a PlannedColumn<'_>) -> DenseColumn<'a> {
         Values::Bytes(v) => DenseValues::Bytes(v),
     };
     let stats = &planned.choice.stats;
-    // Sorting a page's values to look for a dictionary costs; a sample with few repeats says it cannot pay.
+    // Searching for a page dictionary sorts the page's values. With few repeated values in the sample, it cannot be
+    // worthwhile.
     let page_dictionary = stats.distinct * 3 < stats.rows && planned.choice.plan.transform == Transform::None;
     DenseColumn { values, validity: planned.prepared.validity(), page_dictionary }
 }
 
-/// Cuts rows into pages.
+/// Divides rows into pages.
 struct Cutter {
     page_size: usize,
     kind: u8,
@@ -222,7 +228,8 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Pages of an encoder that can only be tried: guess, try, correct, at most a few times a page.
+    /// For encoders whose size is known only after encoding: estimate the rows, encode, and correct, at most a few
+    /// times per page.
     fn cut(&mut self, mut encode: impl FnMut(usize, usize, &mut Vec<u8>) -> Result<()>) -> Result<()> {
         let budget = self.page_size - HEADER;
         while self.start < self.end {
@@ -260,7 +267,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// Pages of an encoder that knows how many rows fit. Counts are rounded down to whole vectors where that costs little.
+    /// For encoders that know how many rows fit. The number is rounded down to whole vectors if that costs little.
     fn cut_known(
         &mut self,
         fit: impl Fn(usize, usize, usize) -> usize,
@@ -270,7 +277,8 @@ impl Cutter {
             let left = self.end - self.start;
             let mut count = fit(self.start, left, self.page_size - HEADER).max(1);
             if count < left {
-                // Whole vectors decode fastest, whole words filter without shifting; neither is worth much space.
+                // Whole vectors decode fastest, and whole words are filtered without shifts. Neither is worth much
+                // space.
                 let vectors = count / 1024 * 1024;
                 count = match count {
                     _ if vectors * 100 >= count * 99 => vectors,
@@ -403,7 +411,10 @@ fn push_blob(file: &mut Vec<u8>, page_size: usize, bytes: &[u8]) -> BlobEntry {
     BlobEntry { index, units, bytes: bytes.len() as u32 }
 }
 
-/// `f` of every item, in order, on up to `threads` threads; the first error ends it.
+/// Applies `f` to every item, on up to `threads` threads, with the results in order.
+///
+/// # Errors
+/// The first error of `f`, which ends the work.
 pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, f: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let threads = threads.clamp(1, items.len().max(1));
     if threads == 1 {

@@ -1,4 +1,4 @@
-//! Zones: small materialized aggregates (SMAs) of runs of rows, and what they say about a predicate.
+//! Zones: small materialized aggregates (Moerkotte 1998) of consecutive rows, and what they say about a predicate.
 
 use freestone_codec::{BytesPredicate, IntPredicate, Predicate, f32_key, f64_key};
 
@@ -6,31 +6,33 @@ use super::bytes::{ByteReader, ByteWriter};
 use crate::bitmap;
 use crate::column::{ColumnData, Physical};
 
-/// Longest prefix of a string kept as a bound.
+/// The longest prefix of a string that is stored as a bound, in bytes.
 const BOUND_BYTES: usize = 12;
 
-/// The zones of one column of one segment. A zone without values has no bounds.
+/// The zone map of one column of one segment. A zone without values has no bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ZoneMap {
     pub nulls: Vec<u32>,
     pub bounds: Bounds,
-    /// The least and the greatest of all zones, of integers.
+    /// The minimum and maximum of all zones, for integers.
     range: Option<(i128, i128)>,
 }
 
+/// The bounds of all zones of a column, by kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bounds {
-    /// Integers, decimals (and floats, by their order keys): least, greatest, and the sum (0 for floats).
+    /// Integers, decimals, and floats by their order keys: minimum, maximum, and the sum (0 for floats).
     Int(Vec<Option<IntBounds>>),
-    /// Strings: prefixes of the least and the greatest.
+    /// Strings: prefixes of the minimum and maximum.
     Bytes(Vec<Option<BytesBounds>>),
 }
 
+/// Minimum, maximum and sum of a zone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IntBounds {
     pub min: i128,
     pub max: i128,
-    /// `None` when it does not fit 128 bits, or for floats.
+    /// `None` if it does not fit 128 bits, and for floats.
     pub sum: Option<i128>,
 }
 
@@ -39,12 +41,12 @@ pub struct IntBounds {
 pub struct BytesBounds {
     pub min: Vec<u8>,
     pub max: Option<Vec<u8>>,
-    /// Whether min and max are values themselves.
+    /// Whether min and max are values.
     pub exact: bool,
 }
 
 impl BytesBounds {
-    /// The value that all rows have, if the bounds show that they have one.
+    /// The value of all rows, if the bounds show that they are equal.
     pub fn only(&self) -> Option<&Vec<u8>> {
         self.max.as_ref().filter(|max| self.exact && **max == self.min)
     }
@@ -59,7 +61,7 @@ pub enum Verdict {
 }
 
 impl ZoneMap {
-    /// Aggregates of `column` in zones of `zone_rows` rows.
+    /// The aggregates of `column` in zones of `zone_rows` rows.
     pub fn of(column: &ColumnData, zone_rows: usize) -> ZoneMap {
         let rows = column.len();
         let zones = (0..rows).step_by(zone_rows).map(|start| start..(start + zone_rows).min(rows));
@@ -81,6 +83,7 @@ impl ZoneMap {
         ZoneMap::new(nulls, bounds)
     }
 
+    /// A zone map from the NULL count and bounds of each zone.
     pub fn new(nulls: Vec<u32>, bounds: Bounds) -> ZoneMap {
         let range = match &bounds {
             Bounds::Int(zones) => {
@@ -92,12 +95,13 @@ impl ZoneMap {
         ZoneMap { nulls, bounds, range }
     }
 
-    /// The least and the greatest integer of all zones; `None` of texts, and where there are only NULLs.
+    /// The minimum and maximum integer of all zones. `None` for strings, and if there are only NULLs.
     pub fn range(&self) -> Option<(i128, i128)> {
         self.range
     }
 
-    /// Whether the zones taken together say that no row passes the predicate, which is one of integers.
+    /// Whether the bounds of all zones together prove that no row satisfies the predicate, which must be one on
+    /// integers.
     pub fn excludes(&self, predicate: &Predicate) -> bool {
         match (predicate, self.range) {
             (Predicate::Int(p), Some((min, max))) => {
@@ -107,10 +111,12 @@ impl ZoneMap {
         }
     }
 
+    /// The number of zones.
     pub fn len(&self) -> usize {
         self.nulls.len()
     }
 
+    /// Whether there are no zones.
     pub fn is_empty(&self) -> bool {
         self.nulls.is_empty()
     }
@@ -205,7 +211,7 @@ fn int_bounds(
 ) -> Option<IntBounds> {
     let (mut min, mut max, mut sum, mut any) = (i64::MAX, i64::MIN, 0i128, false);
     if column.validity.is_none() && !zone.is_empty() {
-        // Two passes, each of which the compiler vectorizes where the values lie in a slice.
+        // Two passes, which the compiler vectorizes if the values are a slice.
         (min, max) = zone.clone().map(&value).fold((i64::MAX, i64::MIN), |(l, h), v| (l.min(v), h.max(v)));
         let narrow = min.unsigned_abs().max(max.unsigned_abs()) < 1 << 48;
         sum = match (with_sum, narrow) {
@@ -249,7 +255,7 @@ fn bytes_bounds<'a>(
     Some(BytesBounds { min, max, exact })
 }
 
-/// The least string that is greater than every string starting with `prefix`; `None` if there is none.
+/// The smallest string that is larger than every string that starts with `prefix`. `None` if there is none.
 pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|b| *b != u8::MAX)?;
     let mut next = prefix[..=last].to_vec();
@@ -336,7 +342,7 @@ mod tests {
         ColumnData { values: Physical::Bytes { offsets, data }, validity: Some(validity) }
     }
 
-    /// A verdict must hold for every row.
+    /// A verdict must be true for every row.
     fn check(map: &ZoneMap, rows: usize, predicate: &Predicate, passing: usize) {
         match map.verdict(0, rows, predicate) {
             Verdict::None => assert_eq!(passing, 0, "{predicate:?}"),

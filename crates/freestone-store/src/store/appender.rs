@@ -1,6 +1,6 @@
-//! Rows into segments, with bounded memory: batches are collected, sorted where the design asks for it, cut into segments
-//! and encoded on all threads while the caller brings more. Rows to be sorted that are too many become sorted runs on the
-//! medium, and segments when all are there.
+//! Appending rows with bounded memory. Batches are collected, sorted if the design has an order, divided into segments
+//! and encoded on all threads, while the caller adds more. If rows to be sorted do not fit the memory, they become
+//! sorted runs on the medium, and segments when all rows have arrived.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::error::{Result, StoreError};
 use crate::schema::{TableSchema, kind};
 use crate::segment::{ZONE_ROWS, footer, parallel, write_segment};
 
-/// Rows of a full segment.
+/// The rows of a full segment.
 pub const SEGMENT_ROWS: usize = 1 << 20;
-/// Arrow bytes after which a segment is cut, whatever its rows.
+/// The Arrow bytes after which a segment ends, whatever its rows.
 const SEGMENT_BYTES: usize = 512 << 20;
-/// Up to this many rows, and bytes, a segment is kept in the log until it is merged.
+/// Up to this many rows, and bytes, a segment is stored in the log until it is merged.
 const PENDING_ROWS: usize = 16 << 10;
 const PENDING_BYTES: usize = 1 << 20;
-/// Parts of the memory of a write, one of which is a piece of rows: one piece is collected while another is converted,
-/// sorted and encoded, which takes up to four times its size.
+/// The number of parts of a write's memory. One part is for collecting rows. The others are for rows that are
+/// converted, sorted and encoded at the same time, which takes up to four times their size.
 const PIECES: usize = 5;
-/// However little memory there is: a piece of rows that is worth a segment.
+/// The minimum memory for collecting rows, so that segments are worthwhile.
 const PIECE_BYTES_MIN: usize = 1 << 20;
 
 /// What all appends of a transaction share.
@@ -42,23 +42,24 @@ const PIECE_BYTES_MIN: usize = 1 << 20;
 pub struct AppendContext {
     pub resources: Arc<Resources>,
     pub next_id: Arc<AtomicU64>,
-    /// The files made so far; the transaction removes them again if it does not commit.
+    /// The files written so far. The transaction removes them if it does not commit.
     pub created: Arc<Mutex<Vec<u64>>>,
     pub threads: usize,
-    /// Bytes that an append may hold: rows collected, rows being sorted, encoded segments.
+    /// The maximum memory of an append in bytes: collected rows, rows being sorted, encoded segments.
     pub write_bytes: usize,
-    /// Whether few rows may stay in the log.
+    /// Whether small appends may be stored in the log.
     pub allow_pending: bool,
 }
 
 impl AppendContext {
-    /// Bytes of rows to collect before they are written.
+    /// The bytes of rows to collect before they are written.
     fn piece_bytes(&self) -> usize {
         (self.write_bytes / PIECES).max(PIECE_BYTES_MIN)
     }
 }
 
-/// Takes rows for one table. Dropped before it is finished, it waits for what it has begun to write.
+/// Appends rows to one table. If it is dropped before it is finished, it waits for the end of the writes that it has
+/// started.
 #[derive(Debug)]
 pub struct Appender {
     table: u64,
@@ -71,13 +72,13 @@ pub struct Appender {
     sorts: bool,
     writer: Option<Writer>,
     design: Design,
-    /// Until the writer has it.
+    /// Moved to the writer when it starts.
     clustering: Option<Clustering>,
-    /// Which columns of each batch go to which copy of the table.
+    /// For each copy of the table: the columns of each batch that it gets, and its appender.
     copies: Vec<(Vec<usize>, Appender)>,
 }
 
-/// The segments that an append made; they belong to nothing until the transaction takes them.
+/// The segments of an append. They belong to no table until the transaction adds them.
 #[derive(Debug)]
 pub struct Appended {
     pub(super) table: u64,
@@ -97,11 +98,11 @@ pub(super) struct NewSegment {
 
 enum Job {
     Rows(Vec<RecordBatch>),
-    /// No more rows will come. Without it the append was given up.
+    /// No more rows will come. An append that ends without this was abandoned.
     Last(Vec<RecordBatch>),
 }
 
-/// The thread that encodes while batches come in.
+/// The thread that encodes while batches arrive.
 #[derive(Debug)]
 struct Writer {
     jobs: SyncSender<Job>,
@@ -133,13 +134,15 @@ impl Appender {
         }
     }
 
-    /// Lets a copy of the table have the rows too: these columns of them.
+    /// Also appends these columns of the rows to a copy of the table.
     pub(super) fn add_copy(&mut self, columns: Vec<usize>, appender: Appender) {
         self.copies.push((columns, appender));
     }
 
-    /// Takes a batch with the table's columns and types. An error names the column and, for a NULL where none may be, the
-    /// row among all rows taken.
+    /// Appends a batch with the table's columns and types.
+    ///
+    /// # Errors
+    /// The error names the column and, for a NULL in a NOT NULL column, the row, counted over all batches.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check(batch)?;
         if batch.num_rows() == 0 {
@@ -161,7 +164,7 @@ impl Appender {
             at += len;
             self.rows += len;
             self.rows_total += len as u64;
-            // A slice shares its batch's memory; its own share is what it will cost.
+            // A slice shares its batch's memory. It is counted with its own share, which it will need when converted.
             self.bytes += row_bytes * len;
             self.batches.push(part);
             if self.bytes >= piece_bytes || !self.sorts && self.rows >= SEGMENT_ROWS {
@@ -214,7 +217,7 @@ impl Appender {
             start_writer(target, self.context.clone())
         });
         if writer.jobs.send(job).is_err() {
-            // The writer ended early: its result is the reason.
+            // The writer ended early; its result is the reason.
             return self.join().map(|_| ());
         }
         Ok(())
@@ -229,7 +232,10 @@ impl Appender {
         }
     }
 
-    /// Writes what is left. The segments are durable when this returns, but in no table.
+    /// Writes the remaining rows. The segments are durable when this returns, but in no table.
+    ///
+    /// # Errors
+    /// A foreign key of a clustered table has no referenced row, a plan cannot store its column, or the medium fails.
     pub fn finish(mut self) -> Result<Appended> {
         let small = self.context.allow_pending && self.rows <= PENDING_ROWS && self.bytes <= PENDING_BYTES;
         let mut segments = vec![];
@@ -249,7 +255,7 @@ impl Appender {
 
 impl Drop for Appender {
     fn drop(&mut self) {
-        // No file may come into being behind the back of a transaction that removes what it created.
+        // No file may be created after the transaction has removed its files.
         if let Some(Writer { jobs, thread }) = self.writer.take() {
             drop(jobs);
             let _ = thread.join();
@@ -257,7 +263,7 @@ impl Drop for Appender {
     }
 }
 
-/// Bytes of a row of a batch, on average, in whichever form takes more: as it came, or widened to be encoded.
+/// The mean bytes of a row of a batch, in the larger of two forms: as received, or widened for encoding.
 fn row_bytes(schema: &TableSchema, batch: &RecordBatch) -> usize {
     let width = |kind| match kind {
         Kind::Int | Kind::F64 => 8,
@@ -276,19 +282,19 @@ struct Target {
 }
 
 impl Target {
-    /// The columns by which rows are ordered. A clustering's key is one more column behind the table's.
+    /// The columns by which rows are sorted. A clustering key is one more column after the table's.
     fn sort_columns(&self) -> Vec<usize> {
         let key = self.clustering.as_ref().map(|_| self.schema.columns.len());
         key.into_iter().chain(self.design.sort_columns(&self.schema)).collect()
     }
 
-    /// The kinds of all columns, the key's included.
+    /// The kinds of all columns, including the key.
     fn kinds(&self) -> Vec<Kind> {
         let key = self.clustering.as_ref().map(|_| Kind::Int);
         self.schema.columns.iter().map(|column| kind(&column.data_type)).chain(key).collect()
     }
 
-    /// Separates the columns of the table from what their key says of them.
+    /// Separates the columns of the table from the clustering that their key describes.
     fn split<'c>(&self, columns: &'c [ColumnData]) -> (&'c [ColumnData], SegmentClustering) {
         match (&self.clustering, columns.split_last()) {
             (Some(clustering), Some((ColumnData { values: Physical::Int(keys), .. }, columns))) => {
@@ -301,7 +307,7 @@ impl Target {
 }
 
 fn start_writer(target: Target, context: AppendContext) -> Writer {
-    // No job waits: while one is worked on, the next is collected.
+    // The channel has no buffer: while one job is processed, the next is collected.
     let (jobs, inbox) = sync_channel::<Job>(0);
     let thread = std::thread::spawn(move || write_jobs(target, &context, inbox));
     Writer { jobs, thread }
@@ -337,7 +343,7 @@ fn write_jobs(mut target: Target, context: &AppendContext, inbox: Receiver<Job>)
     Ok(segments)
 }
 
-/// Segments of the rows of all runs, in one order: the next rows are merged while a segment is encoded.
+/// The segments of the rows of all runs, in one order. The next rows are merged while a segment is encoded.
 fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<Vec<NewSegment>> {
     let bytes = SEGMENT_BYTES.min(context.piece_bytes());
     std::thread::scope(|scope| {
@@ -346,7 +352,7 @@ fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<
             let mut merge = runs.merge()?;
             while let Some(columns) = merge.next(SEGMENT_ROWS, bytes)? {
                 if pieces.send(columns).is_err() {
-                    // The encoder failed, and says why.
+                    // The encoder failed and reports the reason.
                     break;
                 }
             }
@@ -361,7 +367,8 @@ fn write_merged(target: &Target, context: &AppendContext, runs: Runs) -> Result<
     })
 }
 
-/// Few rows, kept in the log: one group of small pages, whatever the design; they get the design when they are merged.
+/// A segment of few rows, stored in the log: one group of small pages, whatever the design. The rows get the design
+/// when they are merged.
 fn pending_segment(
     schema: &TableSchema,
     design: &Design,
@@ -394,8 +401,8 @@ fn write_rows(target: &Target, context: &AppendContext, columns: Vec<ColumnData>
     Ok(segments)
 }
 
-/// The rows of batches as columns, in the order of the design; a clustering's keys are the last. What is converted is freed
-/// at once.
+/// The rows of batches as columns, in the order of the design. The last column is the clustering key, if there is one.
+/// Batches are freed as soon as they are converted.
 fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<ColumnData>> {
     let schema = &target.schema;
     let mut arrays: Vec<Vec<ArrayRef>> = schema.columns.iter().map(|_| Vec::with_capacity(batches.len())).collect();
@@ -423,7 +430,7 @@ fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize
     each_taken(columns, threads, |column| column.permute(&order))
 }
 
-/// `f` of every item, on several threads; each item is gone when its result is there.
+/// Applies `f` to every item, on several threads. Each item is dropped when its result is complete.
 fn each_taken<T: Send, R: Send>(items: Vec<T>, threads: usize, f: impl Fn(T) -> R + Sync) -> Result<Vec<R>> {
     let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
     parallel(&items, threads, |item| Ok(f(item.lock().take().expect("every item is taken once"))))
@@ -437,8 +444,8 @@ fn write_file(target: &Target, context: &AppendContext, columns: &[ColumnData]) 
     Ok(NewSegment { id, rows, bytes: bytes.len() as u64, pending: None })
 }
 
-/// Writes a segment's file under the next id that is free: a killed process may have left files with ids that no commit
-/// took, and they are somebody's data until the database is opened for writing.
+/// Writes a segment's file under the next free id. A killed process may have left files with ids that no commit names;
+/// they remain until the database is opened for writing.
 fn write_under_free_id(context: &AppendContext, bytes: &mut [u8]) -> Result<u64> {
     loop {
         let id = context.next_id.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! CHECK: reads every byte of every segment and recomputes what the footers claim.
+//! CHECK: reads every byte of every segment and recomputes everything that the footers state.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -14,20 +14,23 @@ use crate::scan::{ScanRequest, for_each_batch};
 use crate::segment::zones::ZoneMap;
 use crate::segment::{Segment, SegmentIndex};
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
     pub tables: usize,
     pub segments: usize,
     pub pages: usize,
     pub rows: u64,
-    /// Everything that is wrong, each with file and page.
+    /// All problems, each with file and page.
     pub problems: Vec<String>,
 }
 
 impl Store {
-    /// Verifies one table, or all: checksums of all pages, decoding of all values, and the zones' aggregates against the
-    /// values. Problems are collected, not returned as the error.
+    /// Verifies one table, or all: the checksums of all pages, the decoding of all values, and the zones' aggregates.
+    /// Problems are collected in the report and are no errors.
+    ///
+    /// # Errors
+    /// The table does not exist, or the database cannot be read.
     pub fn check(&self, table: Option<&str>) -> Result<CheckReport> {
         let snapshot = self.snapshot()?;
         let mut report = CheckReport::default();
@@ -58,7 +61,7 @@ fn check_segments(table: &Arc<Table>, report: &mut CheckReport) {
     }
 }
 
-/// Checks a copy, and where it is sound as its table is, compares the rows of both.
+/// Checks a copy. If it and its table are sound, compares the rows of both.
 fn check_copy(table: &Arc<Table>, copy: &Arc<Table>, is_table_sound: bool, report: &mut CheckReport) {
     let before = report.problems.len();
     check_segments(copy, report);
@@ -69,7 +72,7 @@ fn check_copy(table: &Arc<Table>, copy: &Arc<Table>, is_table_sound: bool, repor
     }
 }
 
-/// Compares a copy's rows with its table's, in whatever order each has them.
+/// Compares a copy's rows with its table's, in any order.
 fn compare(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> Result<()> {
     let Some(of) = &copy.copy_of else { return Ok(()) };
     if rows_hash(table, of.columns.clone())? != rows_hash(copy, (0..of.columns.len()).collect())? {
@@ -81,7 +84,7 @@ fn compare(table: &Arc<Table>, copy: &Arc<Table>, report: &mut CheckReport) -> R
     Ok(())
 }
 
-/// How many rows some columns have, and the sum of the rows' hashes.
+/// The number of rows, and the sum of the hashes of some of their columns.
 fn rows_hash(table: &Arc<Table>, columns: Vec<usize>) -> Result<(u64, u64)> {
     let types: Vec<DataType> = columns.iter().map(|c| table.schema.columns[*c].data_type.clone()).collect();
     let (mut rows, mut sum) = (0, 0u64);
@@ -113,7 +116,7 @@ fn check_segment(table: &Arc<Table>, at: usize, report: &mut CheckReport) -> Res
     Ok(())
 }
 
-/// Reads all of an index, and compares it with the values of the segment's columns.
+/// Reads a whole index, and compares it with the values of the segment's columns.
 fn check_index(
     table: &Arc<Table>,
     segment: &Segment,
@@ -136,7 +139,7 @@ fn check_index(
     Ok(())
 }
 
-/// Whether an index's entries are `keys`, the columns of the rows, in ascending order, each with its row.
+/// Whether the entries of an index are `keys`, the key columns of the rows, in ascending order, each with its row.
 fn names_every_row(keys: &[&ColumnData], entries: &[ColumnData]) -> bool {
     let order = sort_order(keys);
     let (found, Some(rows)) = (entries, entries.last()) else { return false };
@@ -148,7 +151,8 @@ fn names_every_row(keys: &[&ColumnData], entries: &[ColumnData]) -> bool {
         })
 }
 
-/// Reads all pages of a segment, or of an index, and compares the zones with the values; these, if all pages are sound.
+/// Reads all pages of a segment, or of an index, and compares the zones with the values. Returns the values, if all
+/// pages are sound.
 fn check_pages(
     table: &Arc<Table>,
     segment: &Segment,
@@ -167,7 +171,7 @@ fn check_pages(
         }
     }
     if buffers.iter().any(|b| b.len() != segment.rows()) {
-        // Pages are missing, and reported; the aggregates cannot be compared.
+        // Pages are missing, which was reported. The aggregates cannot be compared.
         return Ok(None);
     }
     let mut values = Vec::with_capacity(columns.len());
@@ -184,7 +188,7 @@ fn check_pages(
     Ok(Some(values))
 }
 
-/// The rows and columns that a page holds.
+/// A description of the rows and columns of a page.
 fn page_rows(segment: &Segment, group: usize, page: usize) -> String {
     let rows = segment.page_rows(group, page);
     let description = &segment.footer.description;
@@ -194,7 +198,7 @@ fn page_rows(segment: &Segment, group: usize, page: usize) -> String {
     format!("rows {} to {} of ({columns})", rows.start, rows.end.saturating_sub(1))
 }
 
-/// Reads a page past the cache, so that what is on the medium is checked.
+/// Reads a page past the cache, so that the bytes on the medium are checked.
 fn read_page(
     table: &Arc<Table>,
     segment: &Segment,
@@ -251,7 +255,7 @@ mod tests {
         let mut appender = transaction.appender("t").unwrap();
         appender.push(&rows(&[1, 2, 3])).unwrap();
         let mut appended = appender.finish().unwrap();
-        // As if it had been given other rows.
+        // As if the copy had received other rows.
         let copy = transaction.copies(&transaction.table("t").unwrap())[0].clone();
         let mut of_copy = transaction.appender_of(&copy, Design::default(), None).unwrap();
         of_copy.push(&rows(&[1, 2, 4])).unwrap();

@@ -6,8 +6,7 @@
 //!      4    n JSON: { "operations": [ … ] }
 //!             per attachment: 8 length, then the bytes: pending segments and deletion bitmaps, by number
 //! ```
-//!
-//! A checkpoint is a commit whose operations make the whole state from nothing.
+//! A checkpoint is a commit whose operations build the whole state from nothing.
 
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "is_zero")]
         changed: u64,
     },
-    /// Rows were changed or removed: what was learnt of them holds no more, and copies of them are not current.
+    /// Rows were changed or removed: what was derived from them is no longer valid, and copies of them are not current.
     Changed {
         table: u64,
     },
@@ -44,11 +43,11 @@ pub enum Operation {
         design: Design,
         is_current: bool,
     },
-    /// A copy has exactly its table's rows from this commit on, until `Changed`.
+    /// From this commit on, until `Changed`, a copy has exactly its table's rows.
     CopyIsCurrent {
         copy: u64,
     },
-    /// A table, with its copies, or a copy.
+    /// Drops a table with its copies, or a copy.
     DropTable {
         table: u64,
     },
@@ -56,7 +55,7 @@ pub enum Operation {
         table: u64,
         design: Design,
     },
-    /// Segments are in order of their place in the table. `pending`: the attachment that holds the segment's bytes,
+    /// Segments are in the order of their position in the table. `pending`: the attachment with the segment's bytes,
     /// instead of a file.
     AddSegment {
         table: u64,
@@ -70,7 +69,7 @@ pub enum Operation {
         table: u64,
         segments: Vec<u64>,
     },
-    /// The attachment holds the whole deletion bitmap of the segment, in Roaring's portable format.
+    /// The attachment is the whole deletion bitmap of the segment, in Roaring's portable format.
     SetDeleted {
         table: u64,
         segment: u64,
@@ -87,18 +86,18 @@ pub enum Operation {
     Forget {
         segments: Vec<u64>,
     },
-    /// A removed segment whose file may still be there: readers of snapshots before `sequence` need it.
+    /// A removed segment whose file may still exist, because readers of snapshots before `sequence` need it.
     Removed {
         segment: u64,
         sequence: u64,
     },
-    /// The highest id given out so far.
+    /// The largest id so far.
     LastId {
         id: u64,
     },
 }
 
-/// The operations of one commit, with what they refer to.
+/// The operations of one commit, with their attachments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Commit {
     pub operations: Vec<Operation>,
@@ -111,6 +110,7 @@ struct Body {
 }
 
 impl Commit {
+    /// Adds an operation.
     pub fn push(&mut self, operation: Operation) {
         self.operations.push(operation);
     }
@@ -121,6 +121,7 @@ impl Commit {
         self.attachments.len() - 1
     }
 
+    /// The body of the commit's log record.
     pub fn to_bytes(&self) -> Vec<u8> {
         let body = Body { operations: self.operations.clone() };
         let json = serde_json::to_vec(&body).expect("operations have only strings as keys");
@@ -134,6 +135,10 @@ impl Commit {
         out
     }
 
+    /// Parses the body of a log record.
+    ///
+    /// # Errors
+    /// The reason why the body is not valid.
     pub fn parse(bytes: &[u8]) -> Result<Commit, String> {
         let ends = "the commit ends early";
         let (length, rest) = bytes.split_first_chunk::<4>().ok_or(ends)?;
@@ -149,7 +154,7 @@ impl Commit {
         if rest.is_empty() { Ok(Commit { operations: body.operations, attachments }) } else { Err(ends.into()) }
     }
 
-    /// A commit that makes `state` from nothing.
+    /// A commit that builds `state` from nothing.
     pub fn of_state(state: &State) -> Commit {
         let mut commit = Commit::default();
         commit.push(Operation::LastId { id: state.last_id });
@@ -189,6 +194,9 @@ impl Commit {
     }
 
     /// The state after this commit, which has `sequence`.
+    ///
+    /// # Errors
+    /// An operation refers to something that does not exist.
     pub fn apply(&self, state: &State, sequence: u64) -> Result<State, String> {
         let mut next = state.clone();
         next.sequence = sequence;

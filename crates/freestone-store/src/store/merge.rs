@@ -1,9 +1,9 @@
-//! Merging of clustered runs, beside readers and writers: rows that are appended to a clustered table land in segments of
-//! their own, each covering all of the dimensions' space, and a scan has a piece of each to read. Runs of like size become
-//! one, so that each row is rewritten a few times at most, however many loads there are.
+//! Compaction of clustered runs, concurrent with readers and writers. Rows that are appended to a clustered table are
+//! stored in segments of their own, which cover the whole space of the dimensions, and a scan reads a part of each.
+//! Runs of similar size become one, so that each row is rewritten only a few times, however many loads there are.
 //!
-//! The new segments are written without the writer's lock. Only then a transaction puts them in the place of the old ones,
-//! if those are still what they were.
+//! The new segments are written without the writer lock. Then a transaction replaces the old ones, if they have not
+//! changed.
 
 use std::sync::Arc;
 
@@ -16,14 +16,18 @@ use super::{Snapshot, Store};
 use crate::error::Result;
 use crate::scan::{ScanRequest, for_each_batch};
 
-/// Runs of like size that are merged; the size of those that are like each other differs by less than this factor.
+/// The number of runs of similar size that are merged. Sizes are similar if they differ by less than this factor.
 const RUNS: usize = 4;
 
 impl Store {
-    /// Merges runs of one clustered table, if any has several of like size, holding `write_bytes` at most; whether there may be
-    /// more to do, also because a writer changed meanwhile what was merged. `goes_on` is asked now and then; what was begun is dropped when it says no.
+    /// Merges runs of one clustered table, if one has several of similar size, with at most `write_bytes` of memory.
+    /// Returns whether there may be more to do, for example because a writer changed the runs meanwhile. `goes_on` is
+    /// called repeatedly; when it returns false, the merge is abandoned.
+    ///
+    /// # Errors
+    /// The medium fails, or another process writes.
     pub fn merge_runs(&self, write_bytes: usize, goes_on: impl Fn() -> bool) -> Result<bool> {
-        // A vacuum does the same, and removes files that no commit names, as those of a merge are until it ends.
+        // A vacuum does the same, and it removes files that no commit names, such as those of a merge in progress.
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
         let snapshot = self.snapshot()?;
         for table in snapshot.state.all() {
@@ -52,7 +56,7 @@ impl Store {
         let files = Unnamed { store: self, created: Arc::default() };
         let merged = self.write_merged(snapshot, table, which, write_bytes, &files, goes_on);
         if merged.is_err() {
-            // Rows that lost what they reference, say: VACUUM is where that is reported.
+            // For example, rows have lost the rows that they reference. VACUUM reports that.
             *self.refused.lock() = identity(table, which);
         }
         let Some(appended) = merged? else { return Ok(false) };
@@ -66,7 +70,7 @@ impl Store {
         Ok(true)
     }
 
-    /// The rows of segments as one run; `None` where that was not to go on.
+    /// The rows of segments as one run. `None` if the merge was abandoned.
     fn write_merged(
         &self,
         snapshot: &Snapshot,
@@ -78,7 +82,7 @@ impl Store {
     ) -> Result<Option<Appended>> {
         let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
         let mut context = self.append_context(files.created.clone(), write_bytes, false);
-        // The other threads are for those who wait.
+        // The other threads are for statements that a user waits for.
         context.threads = 1;
         let tables = |name: &str| snapshot.table(name).cloned();
         let clustering = clustering_of(&tables, table, &table.design, Some(rows))?;
@@ -107,14 +111,14 @@ impl Store {
     }
 }
 
-/// Files that no commit names yet; removed unless they are taken.
+/// Files that no commit names yet. They are removed unless a transaction takes them.
 struct Unnamed<'a> {
     store: &'a Store,
     created: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Unnamed<'_> {
-    /// Whether nobody removed them, as opening a log anew does.
+    /// Whether nobody removed them, as opening a log again does.
     fn are_there(&self) -> bool {
         self.created.lock().iter().all(|id| self.store.resources.medium.open(&segment_file(*id)).is_ok())
     }
@@ -127,7 +131,7 @@ impl Unnamed<'_> {
 impl Drop for Unnamed<'_> {
     fn drop(&mut self) {
         for id in self.take() {
-            // What cannot be removed now is removed by the next vacuum.
+            // If it cannot be removed now, the next vacuum removes it.
             let _ = self.store.resources.medium.remove(&segment_file(id));
         }
     }
@@ -137,7 +141,7 @@ fn identity(table: &Table, which: &[usize]) -> Vec<u64> {
     which.iter().map(|at| table.segments[*at].id).collect()
 }
 
-/// Whether the table still has these segments, with the same rows deleted, and the same form.
+/// Whether the table still has these segments, with the same deleted rows and the same layout.
 fn still_there(transaction: &WriteTransaction<'_>, table: &Table, which: &[usize]) -> bool {
     let Ok(now) = transaction.table_by_id(table.id) else { return false };
     let is_same = |then: &SegmentEntry| {
@@ -146,7 +150,8 @@ fn still_there(transaction: &WriteTransaction<'_>, table: &Table, which: &[usize
     now.design == table.design && now.schema == table.schema && which.iter().all(|at| is_same(&table.segments[*at]))
 }
 
-/// The segments of the runs that are to become one: those of the least size that so many runs have, and all smaller ones.
+/// The segments of the runs that are to become one: those of the smallest size class with `RUNS` runs, and all smaller
+/// ones.
 fn due(runs: &[Run]) -> Vec<usize> {
     let mut runs: Vec<&Run> = runs.iter().collect();
     runs.sort_by_key(|run| run.rows);
@@ -158,7 +163,7 @@ fn due(runs: &[Run]) -> Vec<usize> {
     which
 }
 
-/// Segments that one append made: their keys ascend from first to last.
+/// The segments of one append. Their keys ascend from the first to the last.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
     segments: Vec<usize>,
@@ -166,7 +171,7 @@ struct Run {
     last_key: Option<u64>,
 }
 
-/// The runs of a table, without those that live in the log.
+/// The runs of a table, without those in the log.
 fn runs(table: &Table) -> Result<Vec<Run>> {
     let mut runs: Vec<Run> = vec![];
     for (at, entry) in table.segments.iter().enumerate().filter(|(_, entry)| entry.pending.is_none()) {

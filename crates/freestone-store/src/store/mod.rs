@@ -35,16 +35,16 @@ use crate::error::{Result, StoreError};
 use crate::log::{Log, LogError, LogReader, LogWriter, Pin, PinError, ReaderPins, Record};
 use crate::media::{Disk, DiskOptions, Medium, Memory};
 
-/// How a store is opened.
+/// How to open a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     pub read_only: bool,
-    /// Threads that encode.
+    /// The number of encoding threads.
     pub threads: usize,
-    /// Bytes of pages kept in memory.
+    /// The maximum bytes of the page cache.
     pub cache_bytes: usize,
-    /// Bytes that a write may hold: rows collected, rows being sorted, encoded segments. Segments are smaller where this is
-    /// little, and more rows to be sorted go through temporary files.
+    /// The maximum memory of a write in bytes: collected rows, rows being sorted, encoded segments. With little memory,
+    /// segments are smaller, and more rows to be sorted go through temporary files.
     pub write_bytes: usize,
     pub disk: DiskOptions,
 }
@@ -67,26 +67,26 @@ pub struct Store {
     resources: Arc<Resources>,
     options: StoreOptions,
     reader: Mutex<Reader>,
-    /// The writer's end of the log, from the first write transaction on: one writer process at a time.
+    /// The writer's side of the log, from the first write transaction on: one writer process at a time.
     writer: Mutex<Option<LogWriter>>,
-    /// The next id of a segment or table. It never goes back, also not for transactions that are rolled back: caches know
-    /// segments by their ids.
+    /// The next id of a segment or table. It never decreases, not even when transactions are rolled back, because
+    /// caches identify segments by their ids.
     next_id: Arc<AtomicU64>,
-    /// Held by what rewrites segments of its own accord, or removes files that no commit names.
+    /// Locked by everything that rewrites segments in the background or removes files that no commit names.
     maintenance: Mutex<()>,
-    /// The segments of the last merge that failed: it would again.
+    /// The segments of the last merge that failed, because it would fail again.
     refused: Mutex<Vec<u64>>,
     pins: Option<ReaderPins>,
 }
 
 #[derive(Debug)]
 struct Reader {
-    /// `None` until somebody wrote a database that did not exist.
+    /// `None` until a database is created.
     log: Option<LogReader>,
     state: Arc<State>,
 }
 
-/// The tables and views of one commit. Files that it needs stay while it lives.
+/// The tables and views of one commit. Its files remain while it lives.
 #[derive(Debug)]
 pub struct Snapshot {
     state: Arc<State>,
@@ -94,47 +94,58 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The commit that this snapshot shows.
+    /// The commit of this snapshot.
     pub fn sequence(&self) -> u64 {
         self.state.sequence
     }
 
+    /// A table by name.
     pub fn table(&self, name: &str) -> Option<&Arc<Table>> {
         self.state.tables.get(name)
     }
 
+    /// All tables.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.state.tables.values()
     }
 
-    /// The copies of a table, those that are not current included.
+    /// The copies of a table, including those that are not current.
     pub fn copies(&self, table: &Table) -> impl Iterator<Item = &Arc<Table>> {
         self.state.copies_of(table.id)
     }
 
-    /// View names and their queries.
+    /// The names of views, and their queries.
     pub fn views(&self) -> &std::collections::BTreeMap<String, String> {
         &self.state.views
     }
 }
 
 impl Store {
-    /// Opens a database folder; creates it unless `read_only`.
+    /// Opens a database folder. Creates it unless `read_only` is set.
+    ///
+    /// # Errors
+    /// The folder cannot be read or created, or the commit log is damaged.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store> {
         let disk = Disk::open(path, !options.read_only, options.disk.clone())?;
         Store::on_medium(Arc::new(disk), options)
     }
 
-    /// A database that lives and dies with the value.
+    /// A database in memory, which ends with the value.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
     pub fn in_memory(options: StoreOptions) -> Result<Store> {
         Store::on_medium(Arc::new(Memory::new()), options)
     }
 
     /// Opens a database on any medium.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
     pub fn on_medium(medium: Arc<dyn Medium>, options: StoreOptions) -> Result<Store> {
         let log = match Log::open_reader(medium.clone()) {
             Ok(log) => Some(log),
-            // Nothing there, or a creation that was interrupted: it is done again.
+            // Nothing exists, or a creation was interrupted and is repeated.
             Err(LogError::NoDatabase { .. }) if !options.read_only => None,
             Err(error) => return Err(error.into()),
         };
@@ -161,24 +172,29 @@ impl Store {
             pins,
         };
         if !exists {
-            // The first thing a new database does is to be one.
+            // Create the database at once.
             drop(store.lock_writer()?.0);
         }
         store.snapshot()?;
         Ok(store)
     }
 
+    /// The options with which the store was opened.
     pub fn options(&self) -> &StoreOptions {
         &self.options
     }
 
+    /// The counters of the page cache.
     pub fn cache_counters(&self) -> CacheCounters {
         self.resources.cache.counters()
     }
 
-    /// What is committed now.
+    /// The current snapshot.
+    ///
+    /// # Errors
+    /// The log is damaged or cannot be read.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        // Pin first, then look: what is removed after the pin is not in the snapshot that is read after it.
+        // Pin first, then read: files that are removed after the pin are not in a snapshot that is read after it.
         let mut reader = self.reader.lock();
         let pin = self.pins.as_ref().map(|pins| pins.pin(reader.state.sequence)).transpose()?;
         self.refresh(&mut reader)?;
@@ -205,7 +221,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes `state` what readers see. Tables keep the segments that are open already.
+    /// Makes `state` visible to readers. Tables reuse the segments that are open already.
     fn publish(&self, reader: &mut Reader, mut state: State) {
         for table in state.tables.values_mut().chain(state.copies.values_mut()) {
             if table.resources.is_none() {
@@ -215,25 +231,28 @@ impl Store {
         reader.state = Arc::new(state);
     }
 
-    /// Begins a write transaction; waits for another of this process, and fails if another process writes.
+    /// Begins a write transaction. Waits for another one of this process.
+    ///
+    /// # Errors
+    /// Another process writes, or the database is open read-only.
     pub fn write(&self) -> Result<WriteTransaction<'_>> {
         let (guard, opened) = self.lock_writer()?;
         let base = self.snapshot()?;
         let transaction = WriteTransaction::new(self, guard, base);
         if opened && let Some(_maintenance) = self.maintenance.try_lock() {
-            // What cannot be removed now is in nobody's way but the disk's, and the next vacuum tries again.
+            // Leftovers that cannot be removed now only take disk space, and the next vacuum tries again.
             let _ = transaction.remove_orphans();
         }
         Ok(transaction)
     }
 
-    /// What appends need besides the rows.
+    /// The context of appends.
     fn append_context(&self, created: Arc<Mutex<Vec<u64>>>, write_bytes: usize, allow_pending: bool) -> AppendContext {
         let (resources, next_id) = (self.resources.clone(), self.next_id.clone());
         AppendContext { resources, next_id, created, threads: self.options.threads, write_bytes, allow_pending }
     }
 
-    /// The log for writing, and whether it was opened just now.
+    /// The log for writing, and whether it was opened now.
     fn lock_writer(&self) -> Result<(parking_lot::MutexGuard<'_, Option<LogWriter>>, bool)> {
         if self.options.read_only {
             return Err(StoreError::ReadOnly("the database is open for reading only".into()));
@@ -241,7 +260,7 @@ impl Store {
         let mut guard = self.writer.lock();
         let opened = guard.as_ref().is_none_or(LogWriter::is_poisoned);
         if opened {
-            // Give the lock back before taking it again.
+            // Release the lock before taking it again.
             *guard = None;
             let (writer, _) = Log::open_writer(self.resources.medium.clone())?;
             *guard = Some(writer);
@@ -258,7 +277,7 @@ fn apply(record: &Record, state: &State) -> Result<State> {
     commit.apply(from, record.sequence).map_err(wrong)
 }
 
-/// The tables that a record makes from nothing, through a checkpoint of them: for fuzzing.
+/// The tables that a record builds from nothing, passed through a checkpoint: for fuzzing.
 pub(crate) fn fold(record: &Record) -> Option<Vec<Arc<Table>>> {
     let state = apply(record, &State::default()).ok()?;
     let body = Commit::of_state(&state).to_bytes();

@@ -1,5 +1,5 @@
-//! `freestone check --repair`: a damaged commit log made usable again. Nothing is deleted and nothing is dropped in silence:
-//! what the log cannot keep is described commit by commit, and files that only lost commits knew are set aside.
+//! `freestone check --repair`: makes a damaged commit log usable again. Nothing is deleted or dropped silently: lost
+//! commits are described one by one, and files that only lost commits named are renamed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::error::{Result, StoreError};
 use crate::log::{Log, Record, RepairReport, set_aside};
 use crate::media::{Disk, DiskOptions, Medium, MediumError};
 
-/// What a repair of a database did.
+/// The results of a repair.
 #[derive(Debug)]
 pub struct Repaired {
     pub log: RepairReport,
-    /// What is lost: commits, as far as they can be read, with the tables and rows that they were about.
+    /// Descriptions of the lost commits, as far as they can be read, with their tables and rows.
     pub lost: Vec<String>,
-    /// New names of segment files that only lost commits knew. Their rows are in them.
+    /// The new names of segment files that only lost commits named. They contain those commits' rows.
     pub set_aside: Vec<String>,
 }
 
 impl Repaired {
-    /// True if the log was sound, and is as it was.
+    /// Whether the log was sound and is unchanged.
     pub fn found_nothing(&self) -> bool {
         let expected = self.log.expected_sequence.is_some_and(|expected| expected <= self.log.last_sequence);
         expected && self.log.cut_bytes == 0 && self.log.unusable.is_empty()
@@ -32,11 +32,11 @@ impl Repaired {
 }
 
 impl Store {
-    /// Makes the commit log of a database folder usable again, as far as it is sound. Segments are not touched: see
+    /// Makes the commit log of a database folder usable again, as far as it is sound. Segments are not changed: see
     /// [`Store::check`] for those.
     ///
     /// # Errors
-    /// When the folder holds no log that could be used, another process writes, or the medium fails. Before that nothing
+    /// The folder contains no usable log, another process writes, or the medium fails. In the first two cases nothing
     /// is changed.
     pub fn repair(path: &Path) -> Result<Repaired> {
         Store::repair_on(Arc::new(Disk::open(path, false, DiskOptions::default())?))
@@ -57,7 +57,7 @@ impl Store {
     }
 }
 
-/// Renames the segment files that no kept commit names: the next writer would take them for leftovers.
+/// Renames the segment files that no remaining commit names, because the next writer would remove them as leftovers.
 fn set_unknown_segments_aside(medium: &Arc<dyn Medium>, state: &State) -> Result<Vec<String>, MediumError> {
     let aside = unknown_segments(medium, state)?;
     let aside = aside.iter().map(|name| set_aside(medium, name)).collect::<Result<Vec<_>, _>>()?;
@@ -67,7 +67,7 @@ fn set_unknown_segments_aside(medium: &Arc<dyn Medium>, state: &State) -> Result
     Ok(aside)
 }
 
-/// A line for each commit that is lost, and for each run of those that cannot be read.
+/// A line for each lost commit, and one for each sequence of unreadable ones.
 fn describe_lost(state: &State, report: &RepairReport, readable: &[Record]) -> Vec<String> {
     let mut names: BTreeMap<u64, String> = state.all().map(|table| (table.id, table.name.clone())).collect();
     let mut lines = vec![];
@@ -98,7 +98,7 @@ fn unreadable(first: u64, last: u64) -> Option<String> {
     }
 }
 
-/// What a commit was about, in words.
+/// A description of a commit.
 fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
     let mut parts = vec![];
     let mut added: BTreeMap<u64, (u64, Vec<String>)> = BTreeMap::new();

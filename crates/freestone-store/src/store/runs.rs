@@ -1,11 +1,11 @@
-//! Sorting more rows than memory holds: sorted runs in temporary files, and their merge into one order.
+//! External merge sort: sorted runs in temporary files, and their merge into one order.
 //!
-//! [`Runs`] takes pieces of rows that are sorted each by itself and writes each to a file; [`Runs::merge`] gives all rows
-//! back in one order, a bounded number at a time. A key is one or more columns of the rows, compared as sort columns are.
-//! A key that is computed is a column more, which whoever takes the rows leaves out again.
+//! [`Runs`] takes parts of the rows, each sorted separately, and writes each to a file. [`Runs::merge`] returns all
+//! rows in one order, a bounded number at a time. A key is one or more columns of the rows, compared as sort columns
+//! are. A computed key is an additional column, which the caller removes again.
 //!
-//! A run is not part of the database's format: only the process that wrote it reads it, and on a disk its file has no
-//! name any more when the run is complete. What a killed process left is removed with other orphans.
+//! A run is not part of the database's format. Only the process that wrote it reads it, and on a disk its file has no
+//! name any more when the run is complete. Files of a killed process are removed with other orphans.
 
 use std::cmp::Ordering;
 use std::io::ErrorKind;
@@ -25,11 +25,11 @@ use crate::page::checksum;
 /// The folder of runs that are being written.
 pub(super) const FOLDER: &str = "temporary/";
 
-/// Bytes of a block: what is read of a run at once.
+/// The size of a block, which is read from a run at once, in bytes.
 const BLOCK_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 20;
-/// Runs merged at once if each may have blocks of more than the least size.
+/// The number of runs that are merged at once, if memory allows larger blocks than the smallest.
 const USUAL_FAN_IN: usize = 64;
-/// Rows whose places are collected before they are copied.
+/// The number of rows whose positions are collected before they are copied.
 const ROWS_A_STEP: usize = 1 << 16;
 
 /// Sorted runs of one table's rows.
@@ -44,7 +44,7 @@ pub(super) struct Runs {
     runs: Vec<Run>,
 }
 
-/// A run to be read: the handle keeps the file alive, which has no name.
+/// A run to be read. The handle keeps the file alive, which has no name.
 #[derive(Debug)]
 struct Run {
     name: String,
@@ -54,8 +54,8 @@ struct Run {
 }
 
 impl Runs {
-    /// Runs of rows with columns of `kinds`, in the order of the columns `keys`, whose merge holds about `memory_bytes`.
-    /// `next_id` names their files.
+    /// Runs of rows with columns of `kinds`, in the order of the columns `keys`, whose merge uses about `memory_bytes`.
+    /// `next_id` gives their file names.
     pub fn new(
         resources: Arc<Resources>,
         next_id: Arc<AtomicU64>,
@@ -90,7 +90,8 @@ impl Runs {
         RunWriter::create(self.resources.medium.clone(), &self.next_id)
     }
 
-    /// All rows in one order. Where there are more runs than may be open at once, neighbours become longer runs first.
+    /// All rows in one order. If there are more runs than may be open at once, adjacent ones are first merged into
+    /// longer runs.
     pub fn merge(mut self) -> Result<Merge> {
         while self.runs.len() > self.fan_in {
             let mut longer = Vec::with_capacity(self.runs.len().div_ceil(self.fan_in));
@@ -110,7 +111,7 @@ impl Runs {
     }
 }
 
-/// A run being written. Dropped before it is finished, it leaves nothing.
+/// A run that is being written. If it is dropped before it is finished, it leaves nothing.
 struct RunWriter {
     medium: Arc<dyn Medium>,
     name: String,
@@ -126,7 +127,7 @@ impl RunWriter {
             let id = next_id.fetch_add(1, atomic::Ordering::Relaxed);
             let name = format!("{FOLDER}{id:016x}.run");
             match medium.create(&name) {
-                // A killed process left it, and could not be cleaned up after.
+                // A killed process left the file and could not clean up.
                 Err(error) if error.kind() == Some(ErrorKind::AlreadyExists) => {}
                 file => return Ok(RunWriter { medium, name, file: file?, blocks: vec![], rows: 0, buffer: vec![] }),
             }
@@ -151,15 +152,15 @@ impl RunWriter {
 
 impl Drop for RunWriter {
     fn drop(&mut self) {
-        // What cannot be removed now is removed when the database is opened for writing again.
+        // If it cannot be removed now, the next opening for writing removes it.
         let _ = self.medium.remove(&self.name);
     }
 }
 
-/// Rows of a block as bytes:
+/// The bytes of a block of rows:
 ///
 /// ```text
-/// 0 crc u32 of all that follows    4 rows u32
+/// 0 crc u32 of everything that follows    4 rows u32
 /// then each column: has_validity u8, validity words u64 if so,
 ///     values (numbers), or the end of each in the data u32, and the data (bytes)
 /// ```
@@ -188,7 +189,7 @@ fn write_block(columns: &[ColumnData], start: usize, rows: usize, out: &mut Vec<
     out[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The columns of a block; `None` if the bytes are not what was written.
+/// The columns of a block. `None` if the bytes are not those that were written.
 fn read_block(kinds: &[Kind], bytes: &[u8]) -> Option<Vec<ColumnData>> {
     let mut rest = bytes;
     let crc = numbers(&mut rest, 1, u32::from_le_bytes)?[0];
@@ -225,30 +226,30 @@ fn numbers<T, const N: usize>(rest: &mut &[u8], count: usize, from: impl Fn([u8;
     Some(bytes.as_chunks::<N>().0.iter().map(|bytes| from(*bytes)).collect())
 }
 
-/// Runs on their way into one order: a tournament between their next rows.
+/// The merge of runs into one order: a tournament between their next rows (Knuth's tree of losers).
 #[derive(Debug)]
 pub(super) struct Merge {
     kinds: Vec<Kind>,
     keys: Vec<usize>,
     heads: Vec<Head>,
-    /// At 0 the winner, the run with the least row; at every other node the loser of the match there.
+    /// Element 0 is the winner, the run with the smallest row. Every other node is the loser of its match.
     tree: Vec<usize>,
 }
 
-/// A run's block in memory, and the row that is next.
+/// The current block of a run, and its next row.
 #[derive(Debug)]
 struct Head {
     run: Run,
     next_block: usize,
     columns: Vec<ColumnData>,
-    /// Of each row's first key: decides most comparisons.
+    /// The prefix of each row's first key, which decides most comparisons.
     prefixes: Vec<u64>,
     row: usize,
-    /// Bytes of a row of the block, on average.
+    /// The mean bytes of a row of the block.
     row_bytes: usize,
 }
 
-/// Stands in the tree for a run that has not played yet, and wins against all.
+/// Marks a run that has not played yet. It wins against all others.
 const NOBODY: usize = usize::MAX;
 
 impl Merge {
@@ -266,7 +267,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// The next rows: as many as `rows_max`, or fewer that take `bytes_max` or a little more; `None` when all were given.
+    /// The next rows: up to `rows_max`, or fewer that take about `bytes_max`. `None` after the last.
     pub fn next(&mut self, rows_max: usize, bytes_max: usize) -> Result<Option<Vec<ColumnData>>> {
         let mut out: Vec<ColumnData> = self.kinds.iter().map(|kind| ColumnData::new(*kind)).collect();
         let mut picked: Vec<(u32, u32)> = vec![];
@@ -293,7 +294,7 @@ impl Merge {
 
     fn copy(&self, picked: &mut Vec<(u32, u32)>, out: &mut [ColumnData]) {
         for (at, column) in out.iter_mut().enumerate() {
-            // A run that is at its end has no columns, and no row that was picked.
+            // A run at its end has no columns, and none of its rows was selected.
             static NONE: ColumnData = ColumnData { values: Physical::Int(vec![]), validity: None };
             let sources: Vec<&ColumnData> =
                 self.heads.iter().map(|head| head.columns.get(at).unwrap_or(&NONE)).collect();
@@ -302,7 +303,7 @@ impl Merge {
         picked.clear();
     }
 
-    /// Reads a run's next block; a run without one is at its end.
+    /// Reads a run's next block. A run without another block is at its end.
     fn refill(&mut self, at: usize) -> Result<()> {
         let head = &mut self.heads[at];
         (head.row, head.columns, head.prefixes) = (0, vec![], vec![]);
@@ -322,7 +323,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Lets a run's next row play its matches from its leaf to the root.
+    /// Plays the matches of a run's next row, from its leaf to the root.
     fn play(&mut self, run: usize) {
         let (mut winner, mut node) = (run, (run + self.heads.len()) / 2);
         while node > 0 {
@@ -374,7 +375,7 @@ mod tests {
         values.iter().any(Option::is_none).then_some(bits)
     }
 
-    /// The rows as columns, and their place among all rows as one more.
+    /// The rows as columns, and their position among all rows as one more column.
     fn columns(rows: &[Row], first: usize) -> Vec<ColumnData> {
         let ints: Vec<Option<i64>> = rows.iter().map(|row| row.0).collect();
         let texts: Vec<Option<Vec<u8>>> = rows.iter().map(|row| row.1.clone()).collect();
@@ -403,7 +404,7 @@ mod tests {
         runs
     }
 
-    /// The places of all rows, sorted piece by piece and merged, `rows_max` at a time.
+    /// The positions of all rows, sorted in parts and merged, `rows_max` at a time.
     fn merged(pieces: &[Vec<Row>], keys: &[usize], rows_max: usize) -> Vec<usize> {
         let medium = Arc::new(Memory::new());
         let mut runs = runs(medium.clone(), keys);
@@ -424,7 +425,7 @@ mod tests {
             let [_, _, _, ColumnData { values: Physical::Wide(found), .. }] = &columns[..] else { panic!("four") };
             assert!(columns.iter().all(|column| column.len() == found.len()) && found.len() <= rows_max);
             places.extend(found.iter().map(|place| (place >> 70) as usize));
-            // What comes out is what went in.
+            // The output has exactly the rows of the input.
             let all: Vec<&Row> = pieces.iter().flatten().collect();
             for (at, place) in found.iter().map(|place| (place >> 70) as usize).enumerate() {
                 let expected = self::columns(&[all[place].clone()], place);

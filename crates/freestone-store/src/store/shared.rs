@@ -1,4 +1,4 @@
-//! What all snapshots of a store share: the medium, the page cache, the segments that are open.
+//! What all snapshots of a store share: the medium, the page cache, the open segments.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::media::{Buffer, Medium, MediumError, Pending, ReadFile, ReadRequest};
 use crate::segment::{CachedPage, Segment};
 
-/// Where a key map comes from: a dimension's fingerprint, and the segments of the referenced tables.
+/// The source of a key map: a dimension's fingerprint, and the segments of the referenced tables.
 pub type KeyMapSource = (u64, Vec<u64>);
 
 /// A column at one state of its table: the table, the last commit that changed its rows, its segments, the column.
@@ -23,9 +23,10 @@ pub struct Resources {
     pub medium: Arc<dyn Medium>,
     pub cache: PageCache<CachedPage>,
     open: Mutex<HashMap<u64, Weak<Segment>>>,
-    /// Codes of the keys that clustered tables reference, by dimension and the segments they were read from.
+    /// The codes of the keys that clustered tables reference, by dimension and the segments from which they were read.
     pub key_maps: Mutex<HashMap<KeyMapSource, Arc<KeyMap>>>,
-    /// Whether the values of one column are unique, and whether those of one are all among those of another.
+    /// For one column, whether its values are unique. For two columns, whether all values of the first are in the
+    /// second.
     pub answers: Mutex<HashMap<Vec<ColumnState>, bool>>,
 }
 
@@ -40,7 +41,7 @@ impl Resources {
         }
     }
 
-    /// Opens a segment; a `resident` one is read into memory as a whole, once, and scans copy nothing from then on.
+    /// Opens a segment. A `resident` segment is read into memory as a whole, once, and later scans copy nothing.
     pub fn open_segment(&self, entry: &SegmentEntry, resident: bool) -> Result<Arc<Segment>> {
         if let Some(segment) = self.open.lock().get(&entry.id).and_then(Weak::upgrade) {
             return Ok(segment);
@@ -77,7 +78,7 @@ fn read_whole(file: &dyn ReadFile) -> Result<Vec<u8>, MediumError> {
     Ok(bytes)
 }
 
-/// A segment that lives in memory or in the commit log, as a file.
+/// A segment in memory or in the commit log, as a file.
 #[derive(Debug)]
 struct BytesFile {
     name: String,

@@ -23,7 +23,8 @@ pub fn sort_order(keys: &[&ColumnData]) -> Vec<u32> {
     }
 }
 
-/// All keys of a row joined into one number, with the row: far cheaper to sort. `None` if they do not fit 128 bits.
+/// All keys of a row concatenated into one number, with the row: this is much faster to sort. `None` if they do not fit
+/// 128 bits.
 fn packed_keys(keys: &[&ColumnData], rows: usize) -> Option<Vec<(u128, u32)>> {
     let mut packed: Vec<(u128, u32)> = (0..rows as u32).map(|row| (0, row)).collect();
     let mut bits = 0;
@@ -37,7 +38,7 @@ fn packed_keys(keys: &[&ColumnData], rows: usize) -> Option<Vec<(u128, u32)>> {
         let valid = (0..rows).filter(|row| key.is_valid(*row)).map(&value);
         let (low, high) = valid.fold((i64::MAX, i64::MIN), |(l, h), v| (l.min(v), h.max(v)));
         let span = if low > high { 0 } else { (i128::from(high) - i128::from(low)) as u128 };
-        // One code more than the values need stands for NULL.
+        // One code more than the values need represents NULL.
         let width = 128 - (span + 1).leading_zeros();
         bits += width;
         if bits > 128 {

@@ -1,4 +1,4 @@
-//! The state that the log's commits add up to: tables, their segments, views.
+//! The state that results from the log's commits: tables, their segments, views.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::error::{Result, StoreError};
 use crate::schema::TableSchema;
 use crate::segment::{CachedPage, Segment};
 
-/// Key maps, and answers about keys, that are kept; they are forgotten together when there are more.
+/// The number of cached key maps, and of cached results about keys. If there are more, all are dropped together.
 const KEY_MAPS: usize = 64;
 
 /// The whole catalog at one commit.
@@ -22,9 +22,9 @@ pub struct State {
     pub sequence: u64,
     pub last_id: u64,
     pub tables: BTreeMap<String, Arc<Table>>,
-    /// Copies of tables by their ids; see [`CopyOf`].
+    /// The copies of tables, by id; see [`CopyOf`].
     pub copies: BTreeMap<u64, Arc<Table>>,
-    /// View name to its query.
+    /// The query of each view, by the view's name.
     pub views: BTreeMap<String, String>,
     /// Segments that are in no table any more, with the commit that removed them, until their files are gone.
     pub removed: BTreeMap<u64, u64>,
@@ -34,27 +34,27 @@ pub struct State {
 #[derive(Debug, Clone)]
 pub struct Table {
     pub id: u64,
-    /// A copy's name is unique among those of its table.
+    /// A copy's name is unique among the copies of its table.
     pub name: String,
-    /// What this is a copy of; `None`: it is a table of its own.
+    /// The table of which this is a copy; `None` for a table.
     pub copy_of: Option<CopyOf>,
     pub schema: TableSchema,
     pub design: Design,
     pub segments: Vec<SegmentEntry>,
-    /// The last commit that changed or removed rows; additions do not count.
+    /// The last commit that changed or removed rows. Appends do not count.
     pub changed: u64,
     pub(super) resources: Option<Arc<Resources>>,
 }
 
-/// What makes a table a copy: the rows of another, some or all of its columns, in a design of its own.
+/// The properties of a copy: the rows of a table, some or all of its columns, in a design of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOf {
     /// The id of the table.
     pub table: u64,
-    /// Which columns of the table the copy's are, ascending.
+    /// The columns of the table that the copy has, ascending.
     pub columns: Vec<usize>,
-    /// Whether it has exactly the table's rows. Rows that are added come to both; after others are changed or removed it
-    /// waits for [`Store::vacuum`](super::Store::vacuum), and is not read.
+    /// Whether it has exactly the table's rows. Appended rows are written to both. After rows were changed or removed,
+    /// the copy is not read until [`Store::vacuum`](super::Store::vacuum) rewrites it.
     pub is_current: bool,
 }
 
@@ -62,22 +62,23 @@ pub struct CopyOf {
 #[derive(Debug, Clone)]
 pub struct SegmentEntry {
     pub id: u64,
-    /// Rows stored, deleted ones included.
+    /// The number of stored rows, including deleted ones.
     pub rows: u32,
-    /// Bytes of the segment's file, or of its place in the log.
+    /// The bytes of the segment's file, or of its attachment in the log.
     pub bytes: u64,
     pub deleted: Option<Arc<RoaringBitmap>>,
-    /// The bytes of a small segment that lives in the log.
+    /// The bytes of a small segment that is stored in the log.
     pub pending: Option<Arc<Vec<u8>>>,
     opened: Arc<OnceLock<Arc<Segment>>>,
 }
 
 impl SegmentEntry {
+    /// A segment without deleted rows.
     pub fn new(id: u64, rows: u32, bytes: u64, pending: Option<Arc<Vec<u8>>>) -> Self {
         SegmentEntry { id, rows, bytes, deleted: None, pending, opened: Arc::default() }
     }
 
-    /// Rows that are not deleted.
+    /// The number of rows that are not deleted.
     pub fn live_rows(&self) -> u64 {
         u64::from(self.rows) - self.deleted.as_ref().map_or(0, |d| d.len())
     }
@@ -89,20 +90,22 @@ pub fn segment_file(id: u64) -> String {
 }
 
 impl Table {
+    /// A table without rows.
     pub fn new(id: u64, name: String, schema: TableSchema, design: Design) -> Self {
         Table { id, name, copy_of: None, schema, design, segments: vec![], changed: 0, resources: None }
     }
 
-    /// Rows that are not deleted.
+    /// The number of rows that are not deleted.
     pub fn rows(&self) -> u64 {
         self.segments.iter().map(SegmentEntry::live_rows).sum()
     }
 
-    /// Whether this is a copy that has exactly its table's rows.
+    /// Whether this is a copy with exactly its table's rows.
     pub fn is_current(&self) -> bool {
         self.copy_of.as_ref().is_some_and(|of| of.is_current)
     }
 
+    /// The bytes of all segments.
     pub fn bytes(&self) -> u64 {
         self.segments.iter().map(|s| s.bytes).sum()
     }
@@ -115,7 +118,7 @@ impl Table {
         &self.resources().cache
     }
 
-    /// The codes of keys that `make` finds out from `sources`; kept while the sources stay as they are.
+    /// The codes of keys, which `make` computes from `sources`. Cached while the sources do not change.
     pub(crate) fn key_map(
         &self,
         fingerprint: u64,
@@ -135,12 +138,12 @@ impl Table {
         Ok(maps.entry(identity).or_insert(made).clone())
     }
 
-    /// A column as it is at this state of the table.
+    /// A column at the current state of the table.
     pub(crate) fn column_state(&self, column: usize) -> ColumnState {
         (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), column)
     }
 
-    /// What `find` finds out of columns; kept while their rows stay as they are.
+    /// The result of `find` about columns. Cached while their rows do not change.
     pub(crate) fn answer(&self, of: Vec<ColumnState>, find: impl FnOnce() -> Result<bool>) -> Result<bool> {
         if let Some(known) = self.resources().answers.lock().get(&of) {
             return Ok(*known);
@@ -155,6 +158,9 @@ impl Table {
     }
 
     /// Opens the segment at a position of `segments`, once.
+    ///
+    /// # Errors
+    /// The segment cannot be read, or its footer is damaged.
     pub fn open_segment(&self, at: usize) -> Result<Arc<Segment>> {
         let entry = &self.segments[at];
         if let Some(segment) = entry.opened.get() {
@@ -176,11 +182,12 @@ impl State {
         self.tables.values().flat_map(|table| std::iter::once(table).chain(self.copies_of(table.id)))
     }
 
+    /// The copies of a table.
     pub fn copies_of(&self, table: u64) -> impl Iterator<Item = &Arc<Table>> {
         self.copies.values().filter(move |copy| copy.copy_of.as_ref().is_some_and(|of| of.table == table))
     }
 
-    /// The table or copy with that id.
+    /// The table or copy with this id.
     pub(super) fn table_by_id(&self, id: u64) -> Result<&Arc<Table>, String> {
         let table = self.copies.get(&id).or_else(|| self.tables.values().find(|t| t.id == id));
         table.ok_or_else(|| no_number(id))
@@ -192,7 +199,7 @@ impl State {
         Ok(())
     }
 
-    /// Says of a copy whether it has its table's rows.
+    /// Sets whether a copy has its table's rows.
     pub(super) fn set_current(&mut self, copy: u64, is_current: bool) -> Result<(), String> {
         let mut found = false;
         self.change_table(copy, |table| {

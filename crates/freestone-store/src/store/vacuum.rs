@@ -1,4 +1,4 @@
-//! VACUUM: rewrite what deletions and small inserts left, then remove the files that nobody needs any more.
+//! VACUUM: rewrites segments with many deletions and small segments, then removes the files that nobody needs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,18 +13,21 @@ use crate::error::{Result, StoreError};
 use crate::log::Horizon;
 use crate::media::{Medium, MediumError};
 
-/// What a vacuum did.
+/// The results of a vacuum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VacuumReport {
     pub segments_rewritten: usize,
     pub files_removed: usize,
-    /// Files that live readers of older snapshots still need.
+    /// The number of files that live readers of older snapshots still need.
     pub files_kept_for_readers: usize,
 }
 
 impl Store {
-    /// Rewrites segments with deleted rows and small ones, of one table or all, and removes files that neither the
+    /// Rewrites segments with deleted rows and small segments, of one table or all, and removes files that neither the
     /// current state nor any live reader of any process needs.
+    ///
+    /// # Errors
+    /// The table does not exist, another process writes, or the medium fails.
     pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
         let _maintenance = self.maintenance.lock();
         let mut report = VacuumReport::default();
@@ -48,7 +51,7 @@ impl Store {
 }
 
 impl WriteTransaction<'_> {
-    /// Rewrites what is worth it, of a copy that is not current all; returns how many segments that was.
+    /// Rewrites the segments for which that is worthwhile, and all of a copy that is not current. Returns their number.
     fn tidy(&mut self, table: &Arc<Table>) -> Result<usize> {
         if table.copy_of.is_some() && !table.is_current() {
             self.fill_copy(table.id)?;
@@ -63,8 +66,8 @@ impl WriteTransaction<'_> {
     }
 }
 
-/// Segments with many deleted rows, and small ones where there are several; all where the rows are to be clustered and are
-/// not, or no more.
+/// Segments with many deleted rows; small segments, if there are several; and all segments if the rows should be
+/// clustered and are not, or not any more.
 fn worth_rewriting(transaction: &WriteTransaction<'_>, table: &Table) -> Result<Vec<usize>> {
     let all = 0..table.segments.len();
     if !table.design.cluster.is_empty() && !is_clustered(&|name| transaction.table(name).ok(), table)? {
@@ -80,7 +83,7 @@ fn worth_rewriting(transaction: &WriteTransaction<'_>, table: &Table) -> Result<
 }
 
 impl WriteTransaction<'_> {
-    /// Removes files of removed segments as far as no reader needs them, and files of no commit.
+    /// Removes the files of removed segments, as far as no reader needs them, and files that no commit names.
     fn remove_files(&mut self, report: &mut VacuumReport) -> Result<()> {
         let medium = &self.store().resources.medium;
         let horizon = Horizon::observe(medium, self.state().sequence)?;
@@ -96,7 +99,7 @@ impl WriteTransaction<'_> {
         for id in &gone {
             match medium.remove(&segment_file(*id)) {
                 Ok(()) => report.files_removed += 1,
-                // An earlier vacuum removed it, and was interrupted before it could say so.
+                // An earlier vacuum removed it, and was interrupted before it could record that.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(StoreError::from(error)),
             }
@@ -110,8 +113,8 @@ impl WriteTransaction<'_> {
 }
 
 impl WriteTransaction<'_> {
-    /// Removes files that no commit ever named, of killed or failed transactions, and returns how many. Only for a
-    /// transaction that has created none itself.
+    /// Removes files that no commit ever named, of killed or failed transactions, and returns their number. Only for a
+    /// transaction that has not created any file itself.
     pub(super) fn remove_orphans(&self) -> Result<usize> {
         let medium = &self.store().resources.medium;
         let mut removed = 0;

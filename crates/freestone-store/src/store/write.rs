@@ -1,4 +1,4 @@
-//! Write transactions: changes are collected, segments written, and one log record makes all of it true.
+//! Write transactions: changes are collected, segments are written, and one log record commits all of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,22 +18,23 @@ use crate::log::LogWriter;
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::schema::TableSchema;
 
-/// A table's pending segments are merged when there are this many.
+/// The number of a table's pending segments at which they are merged.
 const PENDING_SEGMENTS: usize = 32;
-/// The log is folded when commits since the last fold take this many bytes.
+/// The log is folded when the commits since the last base record take this many bytes.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
-/// One writer's changes, seen by nobody until [`WriteTransaction::commit`]. Dropped without a commit, nothing happened.
+/// The changes of one writer, invisible to others until [`WriteTransaction::commit`]. Dropping it without a commit
+/// discards them.
 #[derive(Debug)]
 pub struct WriteTransaction<'a> {
     store: &'a Store,
     log: MutexGuard<'a, Option<LogWriter>>,
     base: Arc<Snapshot>,
-    /// The state with the changes so far.
+    /// The state including the changes so far.
     state: State,
     commit: Commit,
     next_id: Arc<AtomicU64>,
-    /// Files that are removed again if there is no commit.
+    /// Files that are removed if there is no commit.
     created: Arc<Mutex<Vec<u64>>>,
     write_bytes: usize,
     committed: bool,
@@ -49,23 +50,26 @@ impl<'a> WriteTransaction<'a> {
         WriteTransaction { store, log, base, state, commit, next_id, created, write_bytes, committed: false }
     }
 
-    /// What was committed when the transaction began.
+    /// The snapshot on which the transaction is based.
     pub fn base(&self) -> &Arc<Snapshot> {
         &self.base
     }
 
-    /// A table as it is with this transaction's changes.
+    /// A table including this transaction's changes.
+    ///
+    /// # Errors
+    /// The table does not exist.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         let table = self.state.tables.get(name).ok_or_else(|| StoreError::invalid(format!("no table {name}")))?;
         Ok(self.with_resources(table))
     }
 
-    /// The table or copy with that id, as it is with this transaction's changes.
+    /// The table or copy with this id, including this transaction's changes.
     pub(super) fn table_by_id(&self, id: u64) -> Result<Arc<Table>> {
         self.state.table_by_id(id).map(|table| self.with_resources(table)).map_err(StoreError::Invalid)
     }
 
-    /// The copies of a table, as they are with this transaction's changes.
+    /// The copies of a table, including this transaction's changes.
     pub fn copies(&self, table: &Table) -> Vec<Arc<Table>> {
         self.state.copies_of(table.id).map(|copy| self.with_resources(copy)).collect()
     }
@@ -78,7 +82,7 @@ impl<'a> WriteTransaction<'a> {
         table
     }
 
-    /// Lets appends and conversions that begin from now on hold so many bytes, instead of what the store's options say.
+    /// Sets the memory in bytes of later appends and conversions, instead of the store's option.
     pub fn set_write_bytes(&mut self, bytes: usize) {
         self.write_bytes = bytes;
     }
@@ -93,6 +97,10 @@ impl<'a> WriteTransaction<'a> {
         Ok(())
     }
 
+    /// Creates a table.
+    ///
+    /// # Errors
+    /// The name is taken, or the schema is not valid.
     pub fn create_table(&mut self, name: &str, schema: TableSchema, design: Design) -> Result<()> {
         self.check_free(name)?;
         let table = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -116,13 +124,20 @@ impl<'a> WriteTransaction<'a> {
         Err(StoreError::invalid(format!("there is a {taken} {name} already")))
     }
 
+    /// Drops a table with its copies.
+    ///
+    /// # Errors
+    /// The table does not exist.
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?.id;
         self.perform(Operation::DropTable { table })
     }
 
-    /// Makes a copy of a table: all its rows, some or all of its columns (by position, ascending), in a design of its own.
-    /// Later additions to the table come to it too.
+    /// Creates a copy of a table: all its rows, and some or all of its columns (by position, ascending), in a design of
+    /// its own. Rows that are appended to the table later are written to the copy, too.
+    ///
+    /// # Errors
+    /// The table does not exist, the name is taken, or the medium fails.
     pub fn create_copy(&mut self, table: &str, name: &str, columns: Vec<usize>, design: Design) -> Result<()> {
         let of = self.table(table)?;
         if self.copies(&of).iter().any(|copy| copy.name == name) {
@@ -133,6 +148,10 @@ impl<'a> WriteTransaction<'a> {
         self.fill_copy(copy)
     }
 
+    /// Drops a copy.
+    ///
+    /// # Errors
+    /// The table or the copy does not exist.
     pub fn drop_copy(&mut self, table: &str, name: &str) -> Result<()> {
         let copies = self.copies(&*self.table(table)?);
         let copy = copies.iter().find(|copy| copy.name == name);
@@ -140,7 +159,7 @@ impl<'a> WriteTransaction<'a> {
         self.perform(Operation::DropTable { table: copy.id })
     }
 
-    /// Writes a copy's rows anew, from its table.
+    /// Writes all rows of a copy again, from its table.
     pub(super) fn fill_copy(&mut self, copy: u64) -> Result<()> {
         let copy = self.table_by_id(copy)?;
         let of = copy.copy_of.as_ref().ok_or_else(|| StoreError::invalid(format!("{} is no copy", copy.name)))?;
@@ -152,11 +171,19 @@ impl<'a> WriteTransaction<'a> {
         self.perform(Operation::CopyIsCurrent { copy: copy.id })
     }
 
+    /// Creates a view.
+    ///
+    /// # Errors
+    /// The name is taken.
     pub fn create_view(&mut self, name: &str, sql: &str) -> Result<()> {
         self.check_free(name)?;
         self.perform(Operation::CreateView { name: name.into(), sql: sql.into() })
     }
 
+    /// Drops a view.
+    ///
+    /// # Errors
+    /// The view does not exist.
     pub fn drop_view(&mut self, name: &str) -> Result<()> {
         if !self.state.views.contains_key(name) {
             return Err(StoreError::invalid(format!("no view {name}")));
@@ -164,7 +191,10 @@ impl<'a> WriteTransaction<'a> {
         self.perform(Operation::DropView { name: name.into() })
     }
 
-    /// Removes all rows, those of copies too.
+    /// Removes all rows, also of copies.
+    ///
+    /// # Errors
+    /// The table does not exist.
     pub fn truncate(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?;
         self.remove_segments(&table)?;
@@ -181,14 +211,20 @@ impl<'a> WriteTransaction<'a> {
         self.perform(Operation::RemoveSegments { table: table.id, segments })
     }
 
-    /// Changes the design for rows to come; [`WriteTransaction::convert`] also rewrites those that are there.
+    /// Changes the design of rows to come. [`WriteTransaction::convert`] also rewrites existing ones.
+    ///
+    /// # Errors
+    /// The table does not exist.
     pub fn set_design(&mut self, name: &str, design: Design) -> Result<()> {
         let table = self.table(name)?.id;
         self.perform(Operation::SetDesign { table, design })
     }
 
-    /// Takes rows for a table and its current copies, in any thread. Hand what it finishes to
+    /// An appender for a table and its current copies, which may be used on any thread. Pass its result to
     /// [`WriteTransaction::append`].
+    ///
+    /// # Errors
+    /// The table does not exist, or a clustering path is invalid.
     pub fn appender(&self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
         let copies: Vec<Arc<Table>> = self.copies(&table).into_iter().filter(|copy| copy.is_current()).collect();
@@ -201,14 +237,17 @@ impl<'a> WriteTransaction<'a> {
         Ok(appender)
     }
 
-    /// Takes rows in the place of others that this transaction deletes: copies of the table are not current then, and do not
-    /// get them.
+    /// An appender for rows that replace others, which this transaction deletes. The copies of the table are not
+    /// current then, and do not get the rows.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::appender`].
     pub fn replacing_appender(&self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
         self.appender_of(&table, table.design.clone(), None)
     }
 
-    /// `rewritten`: how many rows of the table come again, all of them or some; `None` for new ones.
+    /// `rewritten`: the number of existing rows of the table that are written again; `None` for new rows.
     pub(super) fn appender_of(&self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
         self.appender_within(table, design, rewritten, self.write_bytes)
     }
@@ -225,7 +264,10 @@ impl<'a> WriteTransaction<'a> {
         Ok(Appender::new(table.id, table.schema.clone(), design, clustering, context))
     }
 
-    /// Adds the rows of an appender, and returns how many.
+    /// Adds the rows of an appender, and returns their number.
+    ///
+    /// # Errors
+    /// The table was dropped meanwhile.
     pub fn append(&mut self, appended: Appended) -> Result<u64> {
         for copy in appended.copies {
             self.append(copy)?;
@@ -243,7 +285,10 @@ impl<'a> WriteTransaction<'a> {
         Ok(appended.rows)
     }
 
-    /// Deletes rows by the ids that a scan of this transaction's base gave; returns how many were there.
+    /// Deletes rows by the ids from a scan of this transaction's base, and returns the number of rows that existed.
+    ///
+    /// # Errors
+    /// The table does not exist.
     pub fn delete(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<u64> {
         let base = self.base.table(name).cloned().ok_or_else(|| StoreError::invalid(format!("no table {name}")))?;
         let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
@@ -254,7 +299,7 @@ impl<'a> WriteTransaction<'a> {
         let mut deleted = 0;
         for (at, rows) in by_segment {
             let id = base.segments.get(at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?.id;
-            // As this transaction left it: a segment that is gone has lost all its rows already.
+            // With this transaction's changes: a segment that was removed has no rows left.
             let now = self.table(name)?;
             let Some(entry) = now.segments.iter().find(|s| s.id == id) else { continue };
             let old = entry.deleted.as_deref().cloned().unwrap_or_default();
@@ -274,6 +319,9 @@ impl<'a> WriteTransaction<'a> {
     }
 
     /// Rewrites all rows of a table in another design.
+    ///
+    /// # Errors
+    /// The table does not exist, a clustering path is invalid, or the medium fails.
     pub fn convert(&mut self, name: &str, design: Design) -> Result<()> {
         let table = self.table(name)?;
         self.rewrite(&table, design.clone(), (0..table.segments.len()).collect())?;
@@ -289,19 +337,22 @@ impl<'a> WriteTransaction<'a> {
         self.replace(table, &which, appender.finish()?)
     }
 
-    /// Puts new segments in the place of some of a table's.
+    /// Replaces some segments of a table by the given ones.
     pub(super) fn replace(&mut self, table: &Table, which: &[usize], appended: Appended) -> Result<()> {
         let segments = which.iter().map(|at| table.segments[*at].id).collect();
         self.perform(Operation::RemoveSegments { table: table.id, segments })?;
         self.append(appended).map(|_| ())
     }
 
-    /// Takes files that were made before the transaction: they go if there is no commit.
+    /// Takes ownership of files that were written before the transaction. They are removed if there is no commit.
     pub(super) fn own(&mut self, files: Vec<u64>) {
         self.created.lock().extend(files);
     }
 
     /// Makes the changes durable and visible, and returns the commit's sequence.
+    ///
+    /// # Errors
+    /// The log cannot be written. The error says whether the outcome is known.
     pub fn commit(mut self) -> Result<u64> {
         self.merge_pending()?;
         if self.commit.operations.is_empty() {
@@ -317,25 +368,25 @@ impl<'a> WriteTransaction<'a> {
         }
         let body = self.commit.to_bytes();
         let log = self.log.as_mut().expect("a transaction holds the open log");
-        // From here on the files may belong to a commit, even if it fails: what happened is decided when the log is
-        // opened again, and files of no commit are removed then.
+        // From here on the files may belong to a commit, even if this fails. The next opening of the log decides, and
+        // removes files of no commit.
         self.committed = true;
         let sequence = log.append(&body)?;
         let mut reader = self.store.reader.lock();
         if self.store.refresh(&mut reader).is_err() {
-            // The commit is durable, and that is what the caller asked; the next snapshot tries again to read it.
+            // The commit is durable, which is what the caller asked for. The next snapshot tries to read it again.
             return Ok(sequence);
         }
         let state = reader.state.clone();
         drop(reader);
         if log.len_since_base() > CHECKPOINT_BYTES {
-            // A checkpoint that fails leaves the log as it was: longer than it need be, and right.
+            // After a failed checkpoint the log is longer than necessary, but correct.
             let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
         }
         Ok(sequence)
     }
 
-    /// Small inserts stay in the log until there are many of them; then one segment takes their place.
+    /// Small inserts stay in the log until they are many. Then one segment replaces them.
     fn merge_pending(&mut self) -> Result<()> {
         let tables: Vec<u64> = self.state.all().map(|table| table.id).collect();
         for id in tables {
@@ -349,7 +400,7 @@ impl<'a> WriteTransaction<'a> {
         Ok(())
     }
 
-    /// Pending segments that came and went within this transaction need not be in the log.
+    /// Pending segments that were added and removed within this transaction are not written to the log.
     fn drop_unused_attachments(&mut self) {
         let commit = std::mem::take(&mut self.commit);
         let gone = |operation: &Operation, at: usize| match operation {
@@ -387,7 +438,7 @@ impl<'a> WriteTransaction<'a> {
     }
 }
 
-/// How rows of a table are clustered in a design, if they are; see [`Clustering::new`].
+/// The clustering of a table's rows in a design, if it has one; see [`Clustering::new`].
 pub(super) fn clustering_of(
     tables: Tables<'_>,
     table: &Table,
@@ -401,7 +452,7 @@ impl Drop for WriteTransaction<'_> {
     fn drop(&mut self) {
         if !self.committed {
             for id in self.created.lock().drain(..) {
-                // A file that cannot be removed now is removed when the database is opened for writing again.
+                // If it cannot be removed now, the next opening for writing removes it.
                 let _ = self.store.resources.medium.remove(&segment_file(id));
             }
         }

@@ -1,5 +1,6 @@
-//! What a cursor reads, and how reads overlap: a unit is read while the one before is decoded (column prefetch, Halverson
-//! 3.1), and pages of a granule's output while the next granule is filtered.
+//! The reads of a cursor, and how they overlap with decoding: the next morsel is read while the current one is decoded
+//! (column prefetch, Halverson et al. 2006, section 3.1), and the output's pages of a granule while the next granule is
+//! filtered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use crate::scan::{Sink, Unit};
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
-/// Pages under way, by group and place there.
+/// Pages that are being read, by group and position in the group.
 pub(super) struct Read {
     segment: Arc<Segment>,
     pages: Vec<(usize, usize)>,
@@ -24,10 +25,10 @@ pub(super) struct Read {
     from: usize,
 }
 
-/// Reads in the order in which they are needed.
+/// Reads, in the order in which they are needed.
 pub(super) type Reads = VecDeque<Read>;
 
-/// A unit that has begun: its granules as zones judge them, and what is read of it.
+/// A morsel whose processing has begun: the pruning results of its granules, and its reads.
 #[derive(Debug)]
 pub(super) struct Ahead {
     segment: usize,
@@ -36,14 +37,14 @@ pub(super) struct Ahead {
     pub(super) reads: Reads,
 }
 
-/// Pages of a segment, by group and place there.
+/// Pages of a segment, by group and position in the group.
 type Pages = HashSet<(usize, usize)>;
 
-/// Pages of one segment that the cursor holds.
+/// The pages of one segment that the cursor has pinned.
 pub(super) struct Held {
-    /// Per group, the last ones it used, in their order.
+    /// For each group, the pages that it used last, in order.
     groups: Vec<Vec<(usize, Arc<CachedPage>)>>,
-    /// Those that were asked for ahead of their use, and not used yet.
+    /// Pages that were read ahead and not used yet.
     arrived: HashMap<(usize, usize), Arc<CachedPage>>,
 }
 
@@ -56,7 +57,7 @@ impl Held {
         self.groups[group].binary_search_by_key(&page, |(p, _)| *p).is_ok() || self.arrived.contains_key(&(group, page))
     }
 
-    /// A page that [`Cursor::hold`] was asked for.
+    /// A page that [`Cursor::hold`] has pinned.
     pub(super) fn page(&self, group: usize, page: usize) -> Arc<CachedPage> {
         let found = self.groups[group].binary_search_by_key(&page, |(p, _)| *p);
         self.groups[group][found.expect("the pages of a granule are held before they are used")].1.clone()
@@ -64,7 +65,7 @@ impl Held {
 }
 
 impl Read {
-    /// Whether nobody has to wait for it.
+    /// Whether the read is complete.
     pub(super) fn is_ready(&self) -> bool {
         self.pending.is_ready()
     }
@@ -77,13 +78,13 @@ impl std::fmt::Debug for Read {
 }
 
 impl Cursor {
-    /// What was begun of a unit ahead of its time, or else is begun now: callers may do other units than the one they named.
+    /// The morsel that was begun ahead. If the caller scans another morsel than it announced, that one is begun now.
     pub(super) fn take_ahead(&mut self, segment: &Arc<Segment>, unit: &Unit, sink: Option<&dyn Sink>) -> Ahead {
         let begun = self.ahead.take().filter(|ahead| (ahead.segment, &ahead.rows) == (unit.segment, &unit.rows));
         begun.unwrap_or_else(|| self.begin(segment, unit, sink, Pages::default()))
     }
 
-    /// Begins the next unit: its zones, and reading what it needs first, but for what is under way.
+    /// Begins the next morsel: prunes its zones, and starts the reads that it needs first, except pages in `under_way`.
     pub(super) fn begin_next(
         &mut self,
         table: &Table,
@@ -97,14 +98,14 @@ impl Cursor {
         Ok(())
     }
 
-    /// Starts reading what a unit needs first, but for known pages: one granule, one, two, four.
+    /// Starts the reads that a morsel needs first, except known pages, in batches of one, one, two and four granules.
     fn begin(&self, segment: &Arc<Segment>, unit: &Unit, sink: Option<&dyn Sink>, mut known: Pages) -> Ahead {
         let judged: VecDeque<Judged> = Granule::of(segment, unit).map(|g| judge_all(&g, &self.request)).collect();
         let begun = |reads, judged| Ahead { segment: unit.segment, rows: unit.rows.clone(), judged, reads };
         let mut reads = Reads::default();
         let named = match &self.dynamic_named {
             Some((of, named)) if *of == segment.id => named.as_ref(),
-            // Which rows are wanted of another segment is known when it is asked for.
+            // For another segment, the index matches become known when it is reached.
             _ if !self.dynamic_predicates.is_empty() && !segment.indexes().is_empty() => {
                 return begun(reads, judged);
             }
@@ -115,7 +116,7 @@ impl Cursor {
             let selection = self.narrowed(&granule, &judged.selection, named);
             let is_wanted = |group, page| any_selected(&granule, group, page, &selection);
             let mut missing = self.missing(&granule, &self.first_columns(judged), is_wanted, &known);
-            // The sink is asked where there is something to read only: hot scans ask it once a zone.
+            // The sink is asked only if there is something to read. Hot scans ask it once per zone.
             if let Some(sink) = sink.filter(|_| !missing.is_empty() && self.zones_decide()) {
                 let left = not_taken(&granule, judged, sink);
                 missing.retain(|(group, page)| any_selected(&granule, *group, *page, &left));
@@ -123,7 +124,8 @@ impl Cursor {
             known.extend(&missing);
             pages.append(&mut missing);
             let end = granule.start + granule.len;
-            // As many again as before: what is there is decoded while the next ones come, and far reads are long.
+            // Each batch has as many granules as all before. One is decoded while the next is read, and reads far ahead
+            // are long.
             if end - from >= from - unit.rows.start as usize {
                 reads.extend(start(segment, std::mem::take(&mut pages), from));
                 from = end;
@@ -133,7 +135,7 @@ impl Cursor {
         begun(reads, judged)
     }
 
-    /// The columns that a granule needs first: those of its filters, or the projection's where nothing filters.
+    /// The columns that a granule needs first: those of its filters, or the projected ones if nothing filters.
     fn first_columns(&self, judged: &Judged) -> Vec<usize> {
         let request = &self.request;
         let filtered: Vec<usize> = match judged.open.is_empty() {
@@ -147,7 +149,8 @@ impl Cursor {
         }
     }
 
-    /// Starts reading the pages that the selected rows of a granule need, but for what the cursor holds or waits for.
+    /// Starts reading the pages that the selected rows of a granule need, except those that the cursor has pinned or
+    /// waits for.
     pub(super) fn read_selected(
         &self,
         segment: &Arc<Segment>,
@@ -165,7 +168,7 @@ impl Cursor {
         start(segment, pages, granule.start)
     }
 
-    /// The pages of some columns that are wanted, not cached, and not known yet.
+    /// The wanted pages of some columns that are neither cached nor known.
     fn missing(
         &self,
         granule: &Granule<'_>,
@@ -186,7 +189,7 @@ impl Cursor {
         pages
     }
 
-    /// Waits for the reads that rows up to `start` need, and checks what came.
+    /// Waits for the reads that rows up to `start` need, and verifies the pages.
     pub(super) fn admit_to(&self, start: usize, reads: &mut Reads, held: &mut Held) -> Result<()> {
         while let Some(read) = reads.pop_front_if(|read| read.from <= start) {
             self.take_read(read, held)?;
@@ -194,14 +197,14 @@ impl Cursor {
         Ok(())
     }
 
-    /// Waits for a read, checks what came, and holds it until it is used.
+    /// Waits for a read, verifies its pages, and pins them until they are used.
     pub(super) fn take_read(&self, read: Read, held: &mut Held) -> Result<()> {
         let admitted = self.admit(&read.segment, &read.pages, read.pending)?;
         held.arrived.extend(read.pages.into_iter().zip(admitted));
         Ok(())
     }
 
-    /// Makes sure that the cursor holds `wanted` pages of a group, and lets go of others.
+    /// Pins the `wanted` pages of a group and releases others.
     pub(super) fn hold(&self, segment: &Segment, group: usize, wanted: &[usize], held: &mut Held) -> Result<()> {
         let (mut found, mut missing) = (vec![], vec![]);
         for page in wanted {
@@ -246,7 +249,7 @@ impl Cursor {
     }
 }
 
-/// The rows that zones leave, but for zones that the sink would take.
+/// The rows that zone pruning leaves, except zones that the sink would take.
 fn not_taken(granule: &Granule<'_>, judged: &Judged, sink: &dyn Sink) -> Vec<u64> {
     let mut left = judged.selection.clone();
     for (zone, from, rows) in whole_zones(granule, &judged.whole, &judged.selection) {
@@ -262,7 +265,7 @@ fn start(segment: &Arc<Segment>, pages: Vec<(usize, usize)>, from: usize) -> Opt
     Some(Read { segment: segment.clone(), pages, pending, from })
 }
 
-/// The pages of a segment that are under way.
+/// The pages of a segment that are being read.
 fn pages_of<'a>(segment: &Segment, reads: impl IntoIterator<Item = &'a Read>) -> Pages {
     let own = reads.into_iter().filter(|read| read.segment.id == segment.id);
     own.flat_map(|read| read.pages.iter().copied()).collect()
