@@ -1,12 +1,12 @@
-//! Measures this machine and prints the profile: `cargo run --release -p freestone-advisor --example calibrate [-- FILE]`.
-//! With a file name the profile is kept there; its folder's disk is measured.
+//! Measures this machine and prints the profile: `cargo run --release -p freestone-advisor --example calibrate [--
+//! FILE]`. With a file name, the profile is written there and the disk of its folder is measured.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use freestone_advisor::{CalibrateOptions, calibrate};
 
-/// As in the `freestone` command: where pages lie decides what it costs to come by them.
+/// As in the `freestone` command, because the kind of memory pages determines their cost.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

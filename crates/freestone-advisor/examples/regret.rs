@@ -1,4 +1,5 @@
-//! How far the search is from the best there is, and what it takes: `cargo run --release -p freestone-advisor --example regret`.
+//! The regret of the search compared with the best designs, and its cost: `cargo run --release -p freestone-advisor
+//! --example regret`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -27,7 +28,7 @@ fn main() {
     timing("scan model", &model, &work);
 }
 
-/// Regret of each way to climb against all partitions, over 100 random workloads on 3 to 8 columns.
+/// The regret of each way to climb compared with all partitions, over 100 random workloads on 3 to 8 columns.
 fn small_tables() {
     let limits = Limits { exhaustive_columns: 0, exhaustive_atoms: 0, ..Limits::default() };
     let mut regrets = [vec![], vec![], vec![], vec![]];
@@ -61,7 +62,7 @@ fn small_tables() {
     }
 }
 
-/// Advised against the best of the presets and of 200 random designs.
+/// The advised design compared with the best of the presets and of 200 random designs.
 fn wide_tables() {
     println!("wide tables: the best preset and the best of 200 random designs, by the advised");
     for (seed, columns) in [(1, 12), (2, 20), (3, 30), (4, 50), (5, 100)] {
@@ -85,7 +86,7 @@ fn timing(name: &str, model: &dyn CostModel, work: &Workload) {
     println!("50 columns, 100 queries, {name}: {seconds:.2} s, {} model calls; {}", advice.model_calls, advice.reason);
 }
 
-/// The advisor's own model on a table of numbers, from a sample of 24 blocks, with a profile that nobody measured.
+/// The advisor's own model on a table of numbers, from a sample of 24 blocks, with the assumed profile.
 fn scan_model(columns: usize) -> ScanModel {
     let mut rng = StdRng::seed_from_u64(9);
     let batches: Vec<RecordBatch> = (0..24i64)

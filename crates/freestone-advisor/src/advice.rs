@@ -1,5 +1,5 @@
-//! What to do with a table: designs by predicted cost, each with winners and losers, what converting costs and when that has
-//! paid; or to keep what is there. Advice is written as JSON by `serde` and as text by `Display`.
+//! Advice for a table: designs by predicted cost, each with winners and losers, the cost of converting and when that
+//! has paid; or the advice to keep the current design. Advice is written as JSON by `serde` and as text by `Display`.
 
 mod confirm;
 mod statements;
@@ -17,25 +17,25 @@ use crate::search::copies::{self, Copy, CopySet};
 use crate::search::{Evaluator, Limits, Names, Pins, SearchOptions, search};
 use crate::workload::{Query, Workload};
 
-/// What the user asks of the advice.
+/// What the user asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
     /// The table's name, for statements.
     pub table: String,
-    /// Bytes that the table, copies included, may take. Designs beyond it are not given.
+    /// The maximum bytes of the table, including copies. Larger designs are not proposed.
     pub budget: Option<f64>,
-    /// Bytes that it may take in memory; without it, the medium stays as it is.
+    /// The maximum bytes of the table in memory. Without it, the medium does not change.
     pub memory: Option<f64>,
-    /// Axes that are decided. Encodings that the current design pins stay pinned.
+    /// Options that are fixed. Encodings that the current design sets remain.
     pub pins: Pins,
-    /// Designs that are costed and listed whatever they cost, unless they are beyond the budget.
+    /// Designs that are evaluated and listed whatever their cost, unless they exceed the budget.
     pub consider: Vec<Design>,
-    /// Copies of the table, itself included. 1: none besides those that there are.
+    /// The maximum number of copies of the table, including the table. 1: none besides the existing ones.
     pub max_copies: usize,
-    /// Copies that there are.
+    /// The existing copies.
     pub existing: Vec<Existing>,
-    /// Relative error of the model's ranking, 0.2 = 20 %: a predicted gain below it is no reason to convert.
+    /// The relative error of the model's ranking, 0.2 = 20 %. A smaller predicted gain is no reason to convert.
     pub model_error: f64,
     pub limits: Limits,
 }
@@ -56,22 +56,22 @@ impl Default for Options {
     }
 }
 
-/// A copy that the table has.
+/// An existing copy of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Existing {
     pub name: String,
     pub design: Design,
-    /// Its design as one of the whole table: columns that it does not hold are apart.
+    /// Its design as a design of the whole table: each column that it does not have is in a group of its own.
     pub whole: Design,
     /// Ascending.
     pub columns: Vec<usize>,
     pub bytes: f64,
-    /// Whether queries read it; else it takes space and its name only.
+    /// Whether queries read it. If not, it only takes space and its name.
     pub is_current: bool,
 }
 
 impl Existing {
-    /// A current copy of no size. `columns`: what it holds of those that the table has, whose `names` are given.
+    /// A current copy of unknown size. `columns` are its columns, as positions in `names`.
     pub fn new(name: String, design: Design, columns: Vec<usize>, names: &[&str]) -> Self {
         let mut whole = design.clone();
         if whole.groups.is_empty() && !matches!(whole.preset, Preset::Column | Preset::Auto) {
@@ -90,73 +90,75 @@ impl Existing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     pub table: String,
-    /// Whether what is stored now should stay.
+    /// Whether the current design should remain.
     pub keep: bool,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
-    /// What is stored now.
+    /// The current design.
     pub current: Proposal,
-    /// Other designs, best first: by what was measured once [`Advice::confirm`] ran, else by prediction.
+    /// Other designs, best first: by measurement after [`Advice::confirm`], before by prediction.
     pub designs: Vec<Proposal>,
-    /// Copies that together are predicted to gain more than the best design alone; `None` where that is within the error.
+    /// Copies that together are predicted to gain more than the best single design. `None` if the difference is within
+    /// the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<CopyAdvice>,
-    /// Bytes of the copies that there are.
+    /// The bytes of the existing copies.
     #[serde(default)]
     pub copied_bytes: f64,
-    /// Statements that drop copies which serve no query of the workload best.
+    /// Statements that drop copies which are best for no query of the workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<String>,
-    /// Relative error that decided whether to keep.
+    /// The relative error that was used to decide whether to keep.
     pub model_error: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
-    /// Queries that the model costed.
+    /// The number of predicted queries.
     pub model_calls: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed: Option<Confirmation>,
 }
 
-/// A design and what is predicted of it.
+/// A design with its predictions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
     pub design: Design,
-    /// One run of the workload: weighted sums over the queries. The interval assumes that all queries err the same way.
+    /// One run of the workload: weighted sums over the queries. The interval assumes that the errors of all queries
+    /// have the same sign.
     pub total: Cost,
     /// In the workload's order.
     pub queries: Vec<QueryCost>,
-    /// Bytes of the table.
+    /// The bytes of the table.
     pub bytes: f64,
-    /// Writing the table anew.
+    /// The cost of rewriting the table.
     pub conversion: Cost,
-    /// Runs of the workload after which the conversion has paid; `None`: never.
+    /// The number of runs of the workload after which the conversion has paid. `None`: never.
     pub break_even_runs: Option<f64>,
-    /// The statement that converts, and the one that goes back to what is stored now.
+    /// The statement that converts, and the one that restores the current design.
     pub apply: String,
     pub revert: String,
-    /// One run of the workload on the sample, measured; `None` until [`Advice::confirm`].
+    /// The measured time of one run of the workload on the sample. `None` before [`Advice::confirm`].
     #[serde(default)]
     pub measured_ms: Option<f64>,
-    /// Whole statements; `None` where no statement's time is known.
+    /// Whole statements. `None` if no statement's time is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statements: Option<Statements>,
 }
 
-/// A query in a design, beside what it costs now.
+/// The cost of a query in a design and in the current one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryCost {
     pub name: String,
     pub weight: f64,
     pub cost: Cost,
     pub current: Cost,
-    /// What it costs now by what it would cost: above 1 it wins, below it loses.
+    /// The current cost divided by the new cost: a query wins above 1 and loses below.
     pub ratio: f64,
     #[serde(default)]
     pub measured_ms: Option<f64>,
-    /// The whole statement, as logged.
+    /// The time of the whole statement, as logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement_ms: Option<f64>,
-    /// Rows that its joins have to do with, by those that they have now.
+    /// The number of rows that reach its joins, divided by the current number.
     #[serde(default = "one")]
     pub joined: f64,
 }
@@ -168,45 +170,48 @@ fn one() -> f64 {
 /// Several copies of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyAdvice {
-    /// The first is the table itself.
+    /// The first is the table.
     pub copies: Vec<CopyProposal>,
-    /// For each query of the workload, the copy that serves it.
+    /// For each query of the workload, the copy that it reads.
     pub serves: Vec<usize>,
-    /// Statements that drop copies which are not among them, with those that go back.
+    /// Statements that drop the existing copies that are not among them, with the statements that restore these.
     pub dropped: Vec<(String, String)>,
-    /// Milliseconds of one run of the workload, each query on its cheapest copy.
+    /// Milliseconds of one run of the workload, with each query on its cheapest copy.
     pub ms: f64,
-    /// The same on the sample, measured; `None` until [`Advice::confirm_copies`].
+    /// The measured time on the sample. `None` before [`Advice::confirm_copies`].
     #[serde(default)]
     pub measured_ms: Option<f64>,
-    /// Bytes of all copies.
+    /// The bytes of all copies.
     pub bytes: f64,
     pub conversion_ms: f64,
     pub break_even_runs: Option<f64>,
 }
 
+/// One copy of a proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyProposal {
     pub design: Design,
-    /// Columns' names; empty: all.
+    /// The names of the columns. Empty: all.
     pub columns: Vec<String>,
     pub bytes: f64,
-    /// Names of the queries that go to it.
+    /// The names of the queries that read it.
     pub queries: Vec<String>,
-    /// The statement that makes it, and the one that goes back; `None` where it is there.
+    /// The statement that creates it, and the one that drops it. `None` if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<String>,
 }
 
-/// Designs for a table that is stored as `current` and asked what `workload` says. Errors name the query or option that
-/// makes no sense.
+/// Recommends designs for a table that is stored as `current` and queried by `workload`.
+///
+/// # Errors
+/// Names the query or option that is not valid.
 pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, options: &Options) -> Result<Advice> {
     check(model, workload, options)?;
     let names = Names::new(model, current.encode.clone());
     let copied: f64 = options.existing.iter().map(|copy| copy.bytes).sum();
-    // Copies stay, unless others are chosen.
+    // Existing copies remain, unless others are chosen.
     let budget = options.budget.map(|budget| if options.max_copies > 1 { budget } else { (budget - copied).max(0.0) });
     let mut evaluator = Evaluator::new(model, workload, names, budget);
     let search_options =
@@ -261,7 +266,11 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
     Ok(advice)
 }
 
-/// What a design would cost a workload (one query, or many), beside the current design: the answer to `WHATIF`.
+/// Compares the cost of a workload (one query or several) in a design and in the current design: the answer to
+/// `WHATIF`.
+///
+/// # Errors
+/// As for [`advise`].
 pub fn what_if(
     model: &dyn CostModel,
     workload: &Workload,
@@ -274,7 +283,8 @@ pub fn what_if(
 }
 
 impl Advice {
-    /// The statements that apply the advice, with those that go back: copies where they pay, else the best design.
+    /// The statements that apply the advice, with those that undo it: for copies if they are worthwhile, otherwise for
+    /// the best design.
     pub fn changes(&self) -> Vec<(String, String)> {
         match (&self.copies, self.recommended()) {
             (Some(set), _) => set.changes(),
@@ -283,7 +293,7 @@ impl Advice {
         }
     }
 
-    /// The design to convert to; `None`: keep.
+    /// The recommended design. `None`: keep the current one.
     pub fn recommended(&self) -> Option<&Proposal> {
         self.designs.first().filter(|_| !self.keep)
     }
@@ -329,7 +339,7 @@ impl Advice {
         (self.keep, self.reason) = (keep, reason);
     }
 
-    /// What is stored now takes, copies included.
+    /// The bytes of the table as it is stored now, including copies.
     fn stored_bytes(&self) -> f64 {
         self.current.bytes + self.copied_bytes
     }
@@ -338,7 +348,7 @@ impl Advice {
         self.budget.is_some_and(|budget| self.stored_bytes() > budget)
     }
 
-    /// How the reason names what is stored now.
+    /// How the reason names the current design.
     fn subject(&self) -> &'static str {
         match self.current.design.preset {
             Preset::Column | Preset::Auto if self.current.design.groups.is_empty() => "columns are",
@@ -412,7 +422,7 @@ fn propose(
     }
 }
 
-/// What a query costs with the table in a design and the copies that there are: on the cheapest of them.
+/// The cost of a query with the table in a design and the existing copies: on the cheapest of them.
 fn cheapest(model: &dyn CostModel, design: &Design, query: &Query, options: &Options) -> Cost {
     let copies = options.existing.iter().filter(|copy| copy.serves(query));
     let costs = copies.map(|copy| model.query(&copy.whole, query));
@@ -432,7 +442,7 @@ fn unused(model: &dyn CostModel, workload: &Workload, current: &Design, options:
 }
 
 impl CopyAdvice {
-    /// The statements that make and drop copies, with those that go back.
+    /// The statements that create and drop copies, with those that undo them.
     pub fn changes(&self) -> Vec<(String, String)> {
         let made = self.copies.iter().filter_map(|copy| Some((copy.apply.clone()?, copy.revert.clone()?)));
         self.dropped.iter().cloned().chain(made).collect()
@@ -506,17 +516,19 @@ fn break_even(conversion_ms: f64, saved_ms: f64) -> Option<f64> {
     (saved_ms > 0.0).then(|| conversion_ms / saved_ms).filter(|runs| runs.is_finite())
 }
 
-/// Designs that store the same, however they say it.
+/// Whether two designs store the same, however they are written.
 fn same(names: &Names, a: &Design, b: &Design) -> bool {
     a == b || (a.encode == b.encode && names.layout(a) == names.layout(b) && a.levels == b.levels)
 }
 
-/// `SET DESIGN` names the preset, which starts afresh: what the options leave out is the default, not what was there.
+/// `SET DESIGN` names the preset, which resets all options: an option that is not given has its default, not its former
+/// value.
 fn alter(table: &str, design: &Design) -> String {
     format!("ALTER TABLE {} SET DESIGN ({design});", quoted(table))
 }
 
-/// The statements that add a copy and drop it. Groups of the whole table name no columns that a subset lacks: those are apart.
+/// The statements that add a copy and drop it. Groups of the whole table name no columns that the copy lacks, since
+/// those are in groups of their own.
 fn copy_statements(table: &str, name: &str, design: &Design, columns: &[String]) -> (String, String) {
     let (table, name) = (quoted(table), quoted(name));
     let list = match columns {

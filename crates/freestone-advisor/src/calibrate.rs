@@ -1,5 +1,5 @@
-//! Measures this machine: its memory as the Calibrator of paper 003 (section 3.2) does, its disk, its own loopback network,
-//! and what the store's scans cost on it, each by repeats with their spread.
+//! Measures this machine: its memory as the Calibrator of Grund et al. 2010 (section 3.2) does, its disk, its own
+//! loopback network, and the costs of the store's scans, each with repetitions and their spread.
 
 mod beside;
 mod disk;
@@ -24,21 +24,22 @@ pub use pace::Reference;
 use pace::Steady;
 use timing::Timing;
 
-/// How long calibration may take.
+/// How much time calibration may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// A second or two: for tests, and to see that it works. Its figures are rough.
+    /// One or two seconds: for tests, and to see that it works. The figures are rough.
     Quick,
     /// Up to a minute.
     Normal,
 }
 
+/// Options of a calibration.
 #[derive(Debug, Clone)]
 pub struct CalibrateOptions {
     pub effort: Effort,
-    /// A folder on the disk to measure, in which a file is made and removed again; `None` measures no disk.
+    /// A folder on the disk to measure, in which a temporary file is created. `None` measures no disk.
     pub folder: Option<PathBuf>,
-    /// Most threads that bandwidth is measured with.
+    /// The maximum number of threads for measuring bandwidth.
     pub threads: usize,
 }
 
@@ -49,11 +50,13 @@ impl Default for CalibrateOptions {
     }
 }
 
-/// Of a scan that is always the same: more spread than this, and the machine has other work.
+/// If the reference scan has more spread than this, the machine has other load.
 const NOISY_SPREAD: f64 = 0.3;
 
-/// Measures the machine. `progress` hears what is measured next, and the share of the work that is done. Errors where the
-/// folder cannot be written, or an in-memory table cannot be made.
+/// Measures the machine. `progress` receives the name of the next measurement, and the share of the work that is done.
+///
+/// # Errors
+/// The folder cannot be written, or an in-memory table cannot be created.
 pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)) -> Result<Profile> {
     let timing = Timing::new(options.effort);
     let host = host::host();

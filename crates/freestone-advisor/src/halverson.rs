@@ -1,26 +1,27 @@
-//! Halverson et al.'s cost of a sequential scan (A Comparison of C-Store and Row-Store in a Common Framework, section 4):
-//! equations 1 to 15 as they are printed. Costs are in the paper's unit, of which [`Constants::PAPER`] are multiples.
+//! The cost of a sequential scan by Halverson et al. 2006, section 4: equations 1 to 15 as printed. Costs are in the
+//! paper's unit, of which [`Constants::PAPER`] are multiples.
 //!
-//! The general model has this one as its special case; here it stands alone, for the golden test and for the laboratory.
+//! The general model contains this one as a special case. It is separate here for the golden test and for the
+//! laboratory.
 
-/// What the paper measured of its prototype (Table 5), or another system's figures in their place.
+/// The paper's measurements of its prototype (Table 5), or the figures of another system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Constants {
-    /// SEQIO: cost of a single sequential I/O of a page.
+    /// SEQIO: the cost of a single sequential I/O of a page.
     pub sequential_io: f64,
-    /// RDMIO: cost of a single random I/O.
+    /// RDMIO: the cost of a single random I/O.
     pub random_io: f64,
-    /// FC: cost of a function call, here that of taking one value or row.
+    /// FC: the cost of a function call, which takes one value or row.
     pub function_call: f64,
-    /// IC: cost of one iteration of the storage manager.
+    /// IC: the cost of one iteration of the storage manager.
     pub iteration: f64,
-    /// |BP|: pages of the buffer pool, half of which is for prefetching columns.
+    /// |BP|: the pages of the buffer pool, half of which is used to prefetch columns.
     pub buffer_pages: f64,
-    /// PGSZ: usable bytes of a page.
+    /// PGSZ: the usable bytes of a page.
     pub page_bytes: f64,
-    /// CSZ: bytes of a value.
+    /// CSZ: the bytes of a value.
     pub value_bytes: f64,
-    /// OH: bytes that a slotted page spends on a tuple besides its values.
+    /// OH: the bytes per tuple on a slotted page in addition to its values.
     pub tuple_overhead_bytes: f64,
 }
 
@@ -47,9 +48,9 @@ pub struct Table {
 /// C(i) and ‖L(i)‖.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level {
-    /// Columns of the level.
+    /// The columns of the level.
     pub columns: f64,
-    /// Tuples of the level for each tuple of the level above.
+    /// The tuples of the level per tuple of the level above.
     pub cardinality: f64,
 }
 
@@ -59,22 +60,22 @@ impl Table {
         Table { levels: vec![Level { columns, cardinality: rows }] }
     }
 
-    /// Levels from the outermost to the leaf; without any, an empty table.
+    /// A table with levels from the outermost to the leaf. Without levels, an empty table.
     pub fn with_levels(levels: Vec<Level>) -> Self {
         Table { levels }
     }
 
-    /// ‖R‖: rows.
+    /// ‖R‖: the number of rows.
     pub fn rows(&self) -> f64 {
         self.tuples().last().copied().unwrap_or(0.0)
     }
 
-    /// C: columns.
+    /// C: the number of columns.
     pub fn columns(&self) -> f64 {
         self.levels.iter().map(|l| l.columns).sum()
     }
 
-    /// Tuples of each level: the products of ‖L(j)‖ for j = 1 to i.
+    /// The tuples of each level: the products of ‖L(j)‖ for j = 1 to i.
     fn tuples(&self) -> Vec<f64> {
         self.levels
             .iter()
@@ -86,22 +87,23 @@ impl Table {
     }
 }
 
-/// A scan's cost in its three parts.
+/// The cost of a scan in its three parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ScanCost {
     pub io: f64,
     pub iteration: f64,
-    /// Local overhead by tuple, and by value where tuples are put together.
+    /// Local overhead per tuple, and per value if tuples are reconstructed.
     pub local: f64,
 }
 
 impl ScanCost {
+    /// The sum of the three parts.
     pub fn total(&self) -> f64 {
         self.io + self.iteration + self.local
     }
 }
 
-/// Equations 1 to 3: a row store on slotted pages; `cold` is F, the share of pages that come from the medium.
+/// Equations 1 to 3: a row store on slotted pages. `cold` is F, the share of pages that are read from the medium.
 pub fn standard_row_scan(constants: &Constants, table: &Table, cold: f64) -> ScanCost {
     ScanCost {
         io: standard_pages(constants, table) * constants.sequential_io * cold,
@@ -132,41 +134,42 @@ pub fn super_column_scan(constants: &Constants, table: &Table, read: f64, cold: 
     }
 }
 
-/// Equation 7, |PS|: pages of the columns that are read.
+/// Equation 7, |PS|: the pages of the columns that are read.
 pub fn scanned_pages(constants: &Constants, table: &Table, read: f64) -> f64 {
     read / table.columns() * super_pages(constants, table)
 }
 
-/// Equation 8, |PC|: pages that are prefetched of a column at once.
+/// Equation 8, |PC|: the pages of a column that are prefetched at once.
 pub fn prefetch_pages(constants: &Constants, read: f64) -> f64 {
     constants.buffer_pages / 2.0 / read
 }
 
-/// Equation 9, |RP|: I/Os that are random: one for each run of prefetched pages.
+/// Equation 9, |RP|: the number of random I/Os, one per sequence of prefetched pages.
 pub fn random_ios(constants: &Constants, table: &Table, read: f64) -> f64 {
     scanned_pages(constants, table, read) / prefetch_pages(constants, read)
 }
 
-/// Equation 13, ABSAV: bytes that abstraction saves; 0 for a table of one level.
+/// Equation 13, ABSAV: the bytes that abstraction saves; 0 for a table of one level.
 pub fn abstraction_savings(constants: &Constants, table: &Table) -> f64 {
     let above_leaf = table.levels.len().saturating_sub(1);
     let saved = table.levels.iter().zip(table.tuples()).take(above_leaf);
     saved.map(|(level, tuples)| level.columns * constants.value_bytes * (table.rows() - tuples)).sum()
 }
 
-/// Equation 14, |R|: pages of a row store on slotted pages.
+/// Equation 14, |R|: the pages of a row store on slotted pages.
 pub fn standard_pages(constants: &Constants, table: &Table) -> f64 {
     let row = constants.tuple_overhead_bytes + table.columns() * constants.value_bytes;
     (table.rows() * row - abstraction_savings(constants, table)) / constants.page_bytes
 }
 
-/// Equation 15, |P|: pages of super tuples.
+/// Equation 15, |P|: the pages of super tuples.
 pub fn super_pages(constants: &Constants, table: &Table) -> f64 {
     let bytes = table.rows() * table.columns() * constants.value_bytes;
     (bytes - abstraction_savings(constants, table)) / constants.page_bytes
 }
 
-/// The fewest columns at which a scan of the column store is dearer than one of the super-tuple row store.
+/// The smallest number of columns for which a scan of the column store costs more than one of the super-tuple row
+/// store.
 pub fn crossover(constants: &Constants, table: &Table, cold: f64) -> Option<u32> {
     let row = super_row_scan(constants, table, cold).total();
     let columns = table.columns() as u32;
@@ -196,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Worked by hand for Figures 9 and 10: 8 M rows of 16 columns are 16,000 super-tuple and 20,000 slotted pages.
+    /// Computed by hand for Figures 9 and 10: 8 M rows of 16 columns are 16,000 super-tuple and 20,000 slotted pages.
     #[test]
     fn parts_of_a_scan_of_16_columns() {
         let table = Table::flat(8e6, 16.0);
@@ -206,7 +209,7 @@ mod tests {
         assert_eq!(standard, ScanCost { io: 300e6, iteration: 640e6, local: 48e6 });
         let rows = super_row_scan(&PAPER, &table, 1.0);
         assert_eq!(rows, ScanCost { io: 240e6, iteration: 1.28e6, local: 48e6 });
-        // 4 columns: 4,000 pages, prefetched 2,048 at a time, so 1.953125 random I/Os.
+        // 4 columns: 4,000 pages, prefetched 2,048 at a time, give 1.953125 random I/Os.
         assert_eq!(random_ios(&PAPER, &table, 4.0), 1.953125);
         let four = super_column_scan(&PAPER, &table, 4.0, 1.0);
         assert_eq!(four, ScanCost { io: 1.953125 * 435_000.0 + 60e6, iteration: 320e3, local: 192e6 });
@@ -215,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Section 4.3.1: iterating 1000 tuples on a page takes 5 times as long as reading it.
+    /// Section 4.3.1: iterating over 1000 tuples of a page takes 5 times as long as reading it.
     #[test]
     fn iterating_a_page_takes_five_times_as_long_as_reading_it() {
         let ratio = 1000.0 * PAPER.iteration / PAPER.sequential_io;
@@ -237,8 +240,9 @@ mod tests {
         );
     }
 
-    /// Figure 3 (a): 8 times the data, and the standard row store's time has not doubled (13 s to 21.6 s measured). (b): of
-    /// 32 M fields, it passes the column store just below 16 columns; the others' times hardly depend on the width.
+    /// Figure 3 (a): with 8 times the data, the standard row store's time less than doubles (13 s to 21.6 s measured).
+    /// (b): with 32 M fields, it becomes slower than the column store just below 16 columns. The others' times hardly
+    /// depend on the width.
     #[test]
     fn super_tuple_effects() {
         let standard = |rows, columns| standard_row_scan(&PAPER, &Table::flat(rows, columns), 1.0).total();
@@ -253,8 +257,8 @@ mod tests {
         assert!(columns.iter().all(|cost| (cost / columns[0] - 1.0).abs() < 0.06), "{columns:?}");
     }
 
-    /// Figure 4 (a): abstraction makes the super-tuple stores cheaper step by step; the standard row store becomes dearer
-    /// at Gen_200000_10_4, because it has more tuples.
+    /// Figure 4 (a): abstraction makes the super-tuple stores cheaper with each level. The standard row store becomes
+    /// more expensive at Gen_200000_10_4, because it has more tuples.
     #[test]
     fn abstraction_effects() {
         let flat = Table::flat(8e6, 4.0);
@@ -271,7 +275,8 @@ mod tests {
         assert!(standard[1] > standard[0] && standard[2] < standard[1], "{standard:?}");
     }
 
-    /// Figure 12: for 1 M rows of 32 columns, I/O is roughly the same for all. Figure 11: for 8 M of 4, slotted pages double it.
+    /// Figure 12: for 1 M rows of 32 columns, I/O is roughly the same for all stores. Figure 11: for 8 M rows of 4
+    /// columns, slotted pages double it.
     #[test]
     fn constant_fields() {
         let io = |table: &Table| {
@@ -295,7 +300,8 @@ mod tests {
         assert!(super_row_scan(&light, &table, 1.0).total() < standard);
     }
 
-    /// Figure 14: reading a quarter of the columns, the column store loses to plain rows somewhere between 256 and 512.
+    /// Figure 14: when a quarter of the columns is read, the column store becomes slower than plain rows between 256
+    /// and 512 columns.
     #[test]
     fn forecast_of_wide_tuples() {
         let column_wins = |columns: f64| {

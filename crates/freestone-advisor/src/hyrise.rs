@@ -1,25 +1,27 @@
-//! HYRISE's layouter for tables in memory (paper 003, section 3.3): cache misses of projections and selections over containers
-//! (vertical groups of rows, each row's values side by side), and the layout that misses least.
+//! HYRISE's layouter for tables in memory (Grund et al. 2010, section 3.3): the cache misses of projections and
+//! selections over containers (column groups stored row by row), and the layout with the fewest misses.
 
 use crate::search::partition;
 
-/// Bytes of a cache line.
+/// The bytes of a cache line.
 pub const LINE: u64 = 64;
-/// Atoms for which the best cover is found exactly; above, groups are merged while that pays.
+/// The maximum number of atoms for which the best cover is found exactly. With more, groups are merged while that saves
+/// misses.
 const EXACT_ATOMS: usize = 12;
 
-/// Reads some columns of all rows, or of a share of them by their positions.
+/// Reads some columns of all rows, or of a share of them by position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryQuery {
-    /// Ascending, each once.
+    /// Ascending and unique.
     pub columns: Vec<usize>,
-    /// Share of the rows read; 1: a full projection.
+    /// The share of rows that are read. 1: a full projection.
     pub selectivity: f64,
     pub weight: f64,
 }
 
-/// Misses of reading `projected` bytes at `offset` of every row of a container `width` bytes wide: all of its lines where the
-/// rest of a row is shorter than a line, else the mean over the positions that a row can have to lines, times the rows.
+/// The misses of reading `projected` bytes at `offset` of every row of a container that is `width` bytes wide. These
+/// are all of its lines if the rest of a row is shorter than a line; otherwise the mean over the possible positions of
+/// a row relative to lines, times the rows.
 pub fn projection_misses(width: u64, offset: u64, projected: u64, rows: f64) -> f64 {
     if width == 0 || projected == 0 {
         return 0.0;
@@ -30,8 +32,8 @@ pub fn projection_misses(width: u64, offset: u64, projected: u64, rows: f64) -> 
     rows * lines_per_row(width, offset, projected)
 }
 
-/// Misses of reading the same of a share σ of the rows, in their order: N·σ·m; where rows share lines, divided by
-/// 1 + (64/W − 1)·σ. Never more than reading all rows.
+/// The misses of reading the same of a share σ of the rows, in order: N·σ·m. If rows share lines, divided by 1 + (64/W
+/// − 1)·σ. At most the misses of reading all rows.
 pub fn selection_misses(width: u64, offset: u64, projected: u64, rows: f64, selectivity: f64) -> f64 {
     if width == 0 || projected == 0 {
         return 0.0;
@@ -41,7 +43,8 @@ pub fn selection_misses(width: u64, offset: u64, projected: u64, rows: f64, sele
     (lines / (1.0 + shared)).min(projection_misses(width, offset, projected, rows))
 }
 
-/// m: lines that `projected` bytes touch, averaged over r < LCM(64, W)/W: ⌈(((r·W + offset) mod 64) + projected)/64⌉.
+/// m: the number of lines with some of the `projected` bytes, averaged over r < LCM(64, W)/W: ⌈(((r·W + offset) mod 64)
+/// + projected)/64⌉.
 fn lines_per_row(width: u64, offset: u64, projected: u64) -> f64 {
     let positions = LINE / gcd(LINE, width);
     let lines = |r: u64| ((r * width + offset) % LINE + projected).div_ceil(LINE);
@@ -52,8 +55,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Misses of one query in one container whose columns lie in the order given. Columns it reads that are less than a line
-/// apart are read as one stretch.
+/// The misses of one query in one container with its columns in the given order. Columns to read that are less than a
+/// line apart are read together.
 pub fn container_misses(container: &[usize], widths: &[u64], rows: f64, query: &MemoryQuery) -> f64 {
     let width: u64 = container.iter().map(|c| widths[*c]).sum();
     let mut stretches: Vec<(u64, u64)> = vec![];
@@ -72,7 +75,7 @@ pub fn container_misses(container: &[usize], widths: &[u64], rows: f64, query: &
     stretches.into_iter().map(misses).sum()
 }
 
-/// Weighted misses of a workload in a layout.
+/// The weighted misses of a workload in a layout.
 pub fn layout_misses(layout: &[Vec<usize>], widths: &[u64], rows: f64, queries: &[MemoryQuery]) -> f64 {
     layout.iter().map(|container| group_misses(container, widths, rows, queries)).sum()
 }
@@ -81,10 +84,10 @@ fn group_misses(container: &[usize], widths: &[u64], rows: f64, queries: &[Memor
     queries.iter().map(|q| q.weight * container_misses(container, widths, rows, q)).sum()
 }
 
-/// The containers that miss least, each in the order of its columns: primary partitions of the queries' columns, candidates
-/// by merging where the merged container costs less than its parts, and of these the cheapest that hold each column once.
-/// Exact for up to 12 primary partitions that are read. `widths`: bytes of each column; columns that no query reads are one
-/// container.
+/// The containers with the fewest misses, each in the order of its columns. Starts with the primary partitions of the
+/// queries' columns, merges candidates if the merged container costs less than its parts, and chooses the cheapest
+/// candidates that contain each column once. Exact for up to 12 primary partitions that are read. `widths`: the bytes
+/// of each column. Columns that no query reads form one container.
 pub fn lay_out(widths: &[u64], rows: f64, queries: &[MemoryQuery]) -> Vec<Vec<usize>> {
     let mut atoms = partition::atoms(widths.len(), queries.iter().map(|q| q.columns.as_slice()));
     let read = |atom: &Vec<usize>| queries.iter().any(|q| q.columns.contains(&atom[0]));
@@ -96,8 +99,8 @@ pub fn lay_out(widths: &[u64], rows: f64, queries: &[MemoryQuery]) -> Vec<Vec<us
     layout
 }
 
-/// The cheapest cover: for every set of atoms, the candidate that holds its first atom and the best cover of the rest. A
-/// union of atoms is a candidate only if it costs less than what its atoms cost when covered otherwise.
+/// The cheapest cover: for every set of atoms, the candidate that contains its first atom, plus the best cover of the
+/// rest. A union of atoms is a candidate only if it costs less than its atoms cost when covered otherwise.
 fn cover(atoms: &[Vec<usize>], cost: &dyn Fn(&[usize]) -> f64) -> Vec<Vec<usize>> {
     let sets = 1usize << atoms.len();
     let union = |set: usize| {
@@ -111,13 +114,13 @@ fn cover(atoms: &[Vec<usize>], cost: &dyn Fn(&[usize]) -> f64) -> Vec<Vec<usize>
     for set in 1..sets {
         let first = set & set.wrapping_neg();
         (best[set], choice[set]) = (f64::INFINITY, set);
-        // All subsets that hold the first atom.
+        // All subsets that contain the first atom.
         let rest = set ^ first;
         let mut part = rest;
         loop {
             let candidate = part | first;
             let total = alone[candidate] + best[set ^ candidate];
-            // Of equals the smaller container: merging has to pay.
+            // If costs are equal, the smaller container: merging has to save something.
             if total < best[set] || (total == best[set] && candidate.count_ones() < choice[set].count_ones()) {
                 (best[set], choice[set]) = (total, candidate);
             }
@@ -136,7 +139,7 @@ fn cover(atoms: &[Vec<usize>], cost: &dyn Fn(&[usize]) -> f64) -> Vec<Vec<usize>
     layout
 }
 
-/// Merges the two containers that save most, while any two do.
+/// Merges the two containers that save most, while any two save.
 fn merge(mut layout: Vec<Vec<usize>>, cost: &dyn Fn(&[usize]) -> f64) -> Vec<Vec<usize>> {
     loop {
         let costs: Vec<f64> = layout.iter().map(|g| cost(g)).collect();
@@ -197,7 +200,7 @@ mod tests {
             let mut all: Vec<usize> = layout.iter().flatten().copied().collect();
             all.sort_unstable();
             prop_assert_eq!(&all, &(0..widths.len()).collect::<Vec<_>>());
-            // No better partition of the atoms that are read exists.
+            // There is no better partition of the atoms that are read.
             let mut atoms = partition::atoms(widths.len(), queries.iter().map(|q| q.columns.as_slice()));
             atoms.retain(|atom| queries.iter().any(|q| q.columns.contains(&atom[0])));
             let mut best = f64::INFINITY;
@@ -219,7 +222,7 @@ mod tests {
                 let chosen: Vec<u64> = (0..20_000).filter(|_| rng.random_bool(selectivity)).collect();
                 let touched = lines_touched(width, offset, projected, chosen.into_iter());
                 let predicted = selection_misses(width, offset, projected, 20_000.0, selectivity);
-                // The closed form is coarse for rows of a few bytes at middling selectivities, and says too little there.
+                // The closed form is coarse for rows of a few bytes at medium selectivities, and underestimates there.
                 assert!(
                     predicted > 0.35 * touched && predicted < 1.6 * touched,
                     "{width} {offset} {projected} {selectivity}: {predicted}, touched {touched}"
@@ -228,7 +231,8 @@ mod tests {
         }
     }
 
-    /// The paper's projectivity experiment: of 100 integers, one is 1/25 of a row's lines in columns; all cost the same.
+    /// The paper's projectivity experiment: one of 100 integers. In columns it needs 1/25 of a row's lines; all of them
+    /// cost the same.
     #[test]
     fn projectivity() {
         let widths = [4; 100];
@@ -241,7 +245,8 @@ mod tests {
         assert_eq!(misses(&columns, 100), misses(&row, 100));
     }
 
-    /// The paper's selectivity experiment: of 16 integers, all read of few rows, a row is one line and columns are sixteen.
+    /// The paper's selectivity experiment: all of 16 integers, for few rows. A row is one line, and columns need
+    /// sixteen.
     #[test]
     fn selectivity() {
         let (widths, all) = ([4; 16], (0..16).collect::<Vec<_>>());

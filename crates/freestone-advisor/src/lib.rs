@@ -1,6 +1,6 @@
-//! Freestone's advisor: it measures the machine ([`profile`]), predicts what a scan costs in a design ([`model`]), and
-//! searches for the designs that a workload wants ([`advise`]). It writes no table and runs no SQL: who calls it brings
-//! statistics and a workload, and applies what it says.
+//! Freestone's advisor. It measures the machine ([`profile`]), predicts the cost of a scan in a design ([`model`]), and
+//! searches for the best designs for a workload ([`advise`]). It writes no table and runs no SQL: the caller supplies
+//! statistics and a workload, and applies the advice.
 
 pub mod advice;
 pub mod calibrate;

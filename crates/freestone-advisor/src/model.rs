@@ -1,12 +1,12 @@
-//! What a scan of a table costs in a design: the table by its statistics, the machine by its profile.
+//! The cost of a scan in a design, from the statistics of the table and the profile of the machine.
 //!
-//! The scan is followed as the store runs it. Zones that predicates rule out cost a look at their aggregates
-//! ([`prune`](self)); in those that are left, predicates run one after the other on the pages of their columns, cheap and
-//! selective ones first; the rows that qualify are listed, and the columns asked for are decoded there. Each visit of a page
-//! costs something, each value something by its form, encoding and how many of its neighbours are wanted, and what is larger
-//! than the caches comes at the speed of memory. Cold pages are read around the system's cache: what a unit needs first while
-//! the one before is decoded, its output while it is filtered. Halverson's equations (paper 002, section 4) are the case
-//! of one group, one page format, and no zones.
+//! The model follows the scan as the store runs it. A zone that predicates prune costs one test of its aggregates
+//! ([`prune`](self)). In the other zones, predicates run in order on the pages of their columns, cheap and selective
+//! ones first. The qualifying rows are listed, and the output columns are decoded there. A visit of a page has a cost,
+//! and so has each value, by its form, its encoding and the share of neighbouring values that are wanted. Data that
+//! exceeds the caches is read at the speed of memory. Cold pages are read past the system's cache: what a morsel needs
+//! first while the previous one is decoded, and its output while it is filtered. The equations of Halverson et al.
+//! 2006, section 4, are the case of one group, one page format, and no zones.
 
 mod classify;
 mod geometry;
@@ -30,77 +30,80 @@ pub use geometry::{GroupGeometry, Layout, StoredColumn};
 pub use index::IndexGeometry;
 pub use prune::Pruned;
 
-/// Rows of a unit: what a thread takes at a time.
+/// Rows per morsel, which a thread takes at a time.
 const UNIT_ROWS: f64 = 65536.0;
 const GRANULE: f64 = GRANULE_ROWS as f64;
-/// Rows of a zone, of segments and of indexes: what aggregates are kept of.
+/// Rows per zone, of segments and of indexes.
 const ZONE: f64 = ZONE_ROWS as f64;
 
-/// Under which circumstances queries run.
+/// The conditions under which queries run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// Threads that a query gets.
+    /// The threads of a query.
     pub threads: usize,
-    /// Scans that run at the same time and share the machine, this one included.
+    /// The number of scans that run at the same time and share the machine, including this one.
     pub concurrent: usize,
-    /// Share of the pages that are in the page cache when the query begins: 0 is cold, 1 is hot. (Paper 002's F.)
+    /// The share of the pages that are in the page cache when the query begins: 0 is cold, 1 is hot. (F in Halverson et
+    /// al. 2006.)
     pub cached: f64,
-    /// Bytes of the page cache: what is larger does not stay in it.
+    /// The bytes of the page cache. Larger data does not stay in it.
     pub cache_bytes: f64,
 }
 
 impl Setting {
+    /// All pages are cached.
     pub fn hot(threads: usize) -> Self {
         Setting { threads, concurrent: 1, cached: 1.0, cache_bytes: (2u64 << 30) as f64 }
     }
 
+    /// No page is cached.
     pub fn cold(threads: usize) -> Self {
         Setting { cached: 0.0, ..Setting::hot(threads) }
     }
 }
 
-/// Predicts scans of one table on one machine. Clones share what was found out of layouts.
+/// Predicts scans of one table on one machine. Clones share the computed layouts.
 #[derive(Debug, Clone)]
 pub struct ScanModel {
     pub statistics: Arc<TableStatistics>,
     pub profile: Arc<Profile>,
     pub setting: Setting,
-    /// How slow the machine is, held against when the profile was measured.
+    /// The current slowdown of the machine, relative to the time of the profile.
     pace: Pace,
     groups: Arc<KnownGroups>,
-    /// The last layouts: queries are asked for design by design.
+    /// The last layouts, since queries are predicted design by design.
     layouts: Arc<Mutex<Vec<KnownLayout>>>,
 }
 
 type KnownLayout = (Design, Arc<Layout>);
 
-/// Layouts that are kept.
+/// The number of cached layouts.
 const LAYOUTS: usize = 16;
 
-/// Of what a prediction is made, in nanoseconds of one thread that does all of it at the pace at which the profile was measured,
-/// for reports and for finding errors.
+/// The parts of a prediction, for reports and for finding errors: nanoseconds of one thread that does all of the work,
+/// without slowdown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Parts {
-    /// Waking other threads and waiting for them: what no thread takes off another.
+    /// Waking other threads and waiting for them, which does not shrink with more threads.
     pub begin_ns: f64,
     /// Reads of indexes before that.
     pub begin_read_ns: f64,
-    /// Opening, units, granules and zones.
+    /// Opening, and the fixed costs of morsels, granules and zones.
     pub frame_ns: f64,
     pub filter_ns: f64,
     pub select_ns: f64,
     pub decode_ns: f64,
-    /// Visits of pages, of filters and of decoding.
+    /// Visits of pages, for filters and for decoding.
     pub page_ns: f64,
-    /// What comes from beyond the nearest caches.
+    /// Access to data beyond the nearest caches.
     pub memory_ns: f64,
     pub output_ns: f64,
-    /// Checking pages that were read.
+    /// Verifying pages that were read.
     pub admit_ns: f64,
-    /// What processors do for reads, on the thread that reads.
+    /// The processor time of reads, on the reading thread.
     pub reading_ns: f64,
-    /// What each thread waits for the first pages of its first unit, what threads wait for reads that nothing overlaps, and what
-    /// the disk is busy in all.
+    /// The wait of each thread for the first pages of its first morsel; the wait for reads that nothing overlaps; and
+    /// the busy time of the disk.
     pub first_ns: f64,
     pub wait_ns: f64,
     pub ahead_ns: f64,
@@ -111,7 +114,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// All that the processor does.
+    /// The whole processor time.
     pub fn processor_ns(&self) -> f64 {
         self.frame_ns
             + self.filter_ns
@@ -124,36 +127,37 @@ impl Parts {
     }
 }
 
-/// Part of the shorter of processor and disk that does not overlap with the longer: the begin and the end of a scan, and of
-/// each unit, whose output is read behind its filters; and a virtual machine's disk is its host's processor and memory at work. What
-/// the validation found for tables of 1 to 11 units.
+/// The part of the shorter of processor and disk time that does not overlap with the longer one: at the begin and the
+/// end of a scan, and of each morsel, whose output is read after its filters. Also, the disk of a virtual machine uses
+/// the processor and memory of its host. From the validation, for tables of 1 to 11 morsels.
 const OVERLAP_LOSS: f64 = 0.8;
-/// Share of a unit's first pages that a thread waits for before it begins.
+/// The share of a morsel's first pages for which a thread waits before it begins.
 const FIRST_BATCH: f64 = 0.15;
-/// Nanoseconds of the first read of a scan beyond what later ones take: a file is opened around the system's cache, threads are
-/// woken that sleep, and nothing of what they do is in the processor's caches. What the validation found.
+/// The additional nanoseconds of the first read of a scan: a file is opened past the system's cache, sleeping threads
+/// are woken, and their data is not in the processor's caches. From the validation.
 const FIRST_READ_NS: f64 = 250_000.0;
-/// What is expected to be fewer bytes than these is read by some scans only.
+/// If fewer bytes than this are expected, only some scans read at all.
 const FIRST_READ_BYTES: f64 = 32768.0;
-/// Nanoseconds to take a column's aggregates of a zone in place of its rows.
+/// Nanoseconds for taking one column's aggregates of a zone instead of its rows.
 const TAKE_NS: f64 = 20.0;
-/// How far the measured time may be from a prediction, as factors: what the validation found of nine in ten cases.
+/// The interval of a measured time relative to its prediction, as factors: from nine in ten cases of the validation.
 const HOT_INTERVAL: (f64, f64) = (0.4, 2.3);
 const COLD_INTERVAL: (f64, f64) = (0.6, 4.0);
-/// The same with a profile that nobody measured.
+/// The same with a profile that was not measured.
 const ASSUMED_INTERVAL: (f64, f64) = (0.25, 6.0);
 
 impl ScanModel {
+    /// A model without slowdown.
     pub fn new(statistics: Arc<TableStatistics>, profile: Arc<Profile>, setting: Setting) -> Self {
         ScanModel { statistics, profile, setting, pace: Pace::SAME, groups: Arc::default(), layouts: Arc::default() }
     }
 
-    /// The same at a moment at which the machine has that pace ([`Profile::pace`]).
+    /// The same model with the slowdown of a moment ([`Profile::pace`]).
     pub fn at_pace(self, pace: Pace) -> Self {
         ScanModel { pace, ..self }
     }
 
-    /// How the table lies in a design.
+    /// The layout of the table in a design.
     pub fn layout(&self, design: &Design) -> Arc<Layout> {
         let layouts = || self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = layouts().iter().rev().find(|(of, _)| of == design) {
@@ -168,11 +172,12 @@ impl ScanModel {
         layout
     }
 
-    /// The parts of which a query's time is made.
+    /// The parts of a query's predicted time.
     pub fn parts(&self, design: &Design, query: &Query) -> Parts {
         self.parts_of(&self.layout(design), query)
     }
 
+    /// The parts of a query's predicted time on a known layout.
     pub fn parts_of(&self, layout: &Layout, query: &Query) -> Parts {
         let mut pruned = Pruned::of(layout, query, &self.statistics);
         let mut parts = Parts::default();
@@ -187,7 +192,7 @@ impl ScanModel {
         parts
     }
 
-    /// One query on a layout that is known already: what a search over queries calls.
+    /// The cost of one query on a known layout, which a search over queries calls.
     pub fn query_on(&self, layout: &Layout, query: &Query) -> Cost {
         let parts = self.parts_of(layout, query);
         let uncached = self.uncached(layout, query);
@@ -198,7 +203,7 @@ impl ScanModel {
         let processor = near * self.pace.cached() + parts.memory_ns * self.pace.beyond_caches();
         let begin = parts.begin_ns * self.pace.cached() + parts.begin_read_ns;
         let cpu = begin + processor * share * self.crowd() + parts.reading_ns * self.reading_share();
-        // A thread waits for what was not read ahead; others work meanwhile, and the disk is everybody's.
+        // A thread waits for reads that were not done ahead. Others work meanwhile, and all share the disk.
         let waits = (parts.first_ns * FIRST_BATCH + parts.wait_ns * share) * scans;
         let (thread, busy) = (cpu + waits, parts.ahead_ns * scans);
         let first = FIRST_READ_NS * (parts.bytes_read / FIRST_READ_BYTES).min(1.0);
@@ -215,11 +220,12 @@ impl ScanModel {
         }
     }
 
-    /// Rows of the last of so many units, over those of the others: a segment is cut into granules, as evenly as it can be.
+    /// The rows of the last of `units` morsels, divided by those of the others: a segment is divided at granules, as
+    /// evenly as possible.
     fn last_unit(&self, units: f64) -> f64 {
         let rows = self.statistics.rows as f64;
         let all = (rows / UNIT_ROWS).ceil();
-        // Of large tables, or where zones rule units out, it is any unit.
+        // In large tables, or where zone pruning removes morsels, any morsel may be the last.
         if units < all || rows > self.statistics.segment_rows() {
             return 1.0;
         }
@@ -235,45 +241,45 @@ impl ScanModel {
         }
     }
 
-    /// Threads of all scans that run at the same time.
+    /// The threads of all scans that run at the same time.
     fn all_threads(&self) -> f64 {
         (self.setting.threads.max(1) * self.setting.concurrent.max(1)) as f64
     }
 
-    /// Part of the time that the reading thread works which threads lose by it: it needs a core too.
+    /// The part of the reading thread's time that other threads lose, because it needs a core, too.
     fn reading_share(&self) -> f64 {
         let threads = self.all_threads();
         let beyond = threads + 1.0 - self.profile.host.cores.max(1) as f64;
         beyond.clamp(0.0, 1.0) / threads
     }
 
-    /// How much longer a thread takes because others work as well: beside it, and in turns where there are more than cores.
+    /// The slowdown of a thread by others: concurrent ones, and alternating ones if there are more threads than cores.
     fn crowd(&self) -> f64 {
         let wanted = self.all_threads();
         let cores = self.profile.host.cores.max(1) as f64;
         self.profile.engine.beside(wanted.min(cores)) * (wanted / cores).max(1.0)
     }
 
-    /// Share of a query's pages that come from the medium.
+    /// The share of a query's pages that are read from the medium.
     pub(crate) fn uncached(&self, layout: &Layout, query: &Query) -> f64 {
         if layout.medium == MediumKind::Memory {
             return 0.0;
         }
         let groups = layout.groups_of(&query.touched());
         let bytes: f64 = groups.iter().map(|g| layout.groups[*g].bytes).sum();
-        // What does not fit is driven out before it is used again.
+        // Data that does not fit is evicted before it is used again.
         let fits = (self.setting.cache_bytes / bytes.max(1.0)).min(1.0);
         1.0 - self.setting.cached.clamp(0.0, 1.0) * if fits < 1.0 { fits * 0.5 } else { 1.0 }
     }
 }
 
-/// The share of the units that the thread with most of them has: they are whole, and with few of them some threads wait for
-/// the last, which is `last` times as long as the others. Between whole numbers of units, which are an expectation, it lies in
-/// proportion.
+/// The share of the morsels of the thread with the most. Morsels are indivisible, so with few of them some threads wait
+/// for the last one, which is `last` times as long as the others. The number of morsels is an expectation; between
+/// whole numbers the share is interpolated.
 fn longest_share(units: f64, threads: f64, last: f64) -> f64 {
     let of_whole = |units: f64| {
         let rounds = (units / threads).ceil();
-        // The thread that takes the last one has nothing beside it, or less than another.
+        // The thread that takes the last morsel has no other one, or has less work than another thread.
         let is_alone = units - (rounds - 1.0) * threads < 1.5;
         let longest = if is_alone { rounds - 1.0 + last } else { rounds };
         (longest / (units - 1.0 + last)).clamp(1.0 / threads, 1.0)
@@ -342,7 +348,7 @@ impl CostModel for ScanModel {
         let write = self.profile.hardware.disk.as_ref().filter(|_| on_disk).map_or(0.0, |d| d.write.value * then.bytes);
         let cpu_ms = read.cpu_ms + (encode + sort) / 1e6;
         let io_ms = read.io_ms + write / 1e6;
-        // The appender encodes while rows come in, and then writes.
+        // The appender encodes while rows arrive, and then writes.
         let ms = read.ms.max(encode / 1e6) + sort / 1e6 + write / 1e6;
         Cost { ms, low_ms: ms * 0.5, high_ms: ms * 2.0, io_ms, cpu_ms, bytes: read.bytes + then.bytes }
     }

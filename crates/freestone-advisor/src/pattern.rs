@@ -1,46 +1,46 @@
-//! The hierarchical memory pattern model (Manegold, Boncz, Kersten: Generic database cost models for hierarchical memory
-//! systems, VLDB 2002; paper 003 names it as its reference 5): what an access pattern misses on each level of the memory, and
-//! what that costs.
+//! The hierarchical memory pattern model (Manegold, Boncz and Kersten 2002: Generic database cost models for
+//! hierarchical memory systems, VLDB; reference 5 of Grund et al. 2010): the misses of an access pattern on each level
+//! of the memory, and their cost.
 //!
-//! A region is `items` items of `width` bytes, of which an access uses `used` adjacent ones. Misses are cache lines for caches,
-//! pages for the TLB: a level only has a capacity, a line, and two latencies.
+//! A region has `items` items of `width` bytes, of which an access uses `used` adjacent ones. Misses are cache lines
+//! for caches and pages for the TLB. A level has only a capacity, a line size, and two latencies.
 
 /// A cache or TLB.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Level {
-    /// Bytes that it holds (of a TLB: that its entries reach).
+    /// Its size in bytes (of a TLB: the bytes that its entries cover).
     pub capacity: f64,
-    /// Bytes that one miss brings.
+    /// The bytes that one miss loads.
     pub line: f64,
     /// Nanoseconds of a miss that continues a sequence, and of one that does not.
     pub sequential_ns: f64,
     pub random_ns: f64,
 }
 
-/// A region that is walked through or looked into.
+/// A region that is accessed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
     pub items: f64,
     /// Bytes from one item to the next.
     pub width: f64,
-    /// Bytes of each item that are used, at most `width`.
+    /// The bytes of each item that are used, at most `width`.
     pub used: f64,
 }
 
-/// How a region is accessed.
+/// The access pattern of a region.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pattern {
     /// Each item once, in order.
     Sequential(Region),
-    /// Each item once, in no order.
+    /// Each item once, in random order.
     Random(Region),
     /// `accesses` items drawn at random, with repetition.
     RepeatedRandom { region: Region, accesses: f64 },
-    /// Items in order, each with this chance: a scan by a list of positions.
+    /// Items in order, each with this probability: a scan by a list of positions.
     Selected { region: Region, share: f64 },
 }
 
-/// Expected misses of one level.
+/// The expected misses of one level.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Misses {
     pub sequential: f64,
@@ -48,43 +48,43 @@ pub struct Misses {
 }
 
 impl Region {
-    /// A region all of whose bytes are used.
+    /// A region whose bytes are all used.
     pub fn full(items: f64, width: f64) -> Self {
         Region { items, width, used: width }
     }
 
-    /// ‖R‖: bytes.
+    /// ‖R‖: the bytes.
     pub fn bytes(&self) -> f64 {
         self.items * self.width
     }
 
-    /// |R|: lines.
+    /// |R|: the lines.
     fn lines(&self, line: f64) -> f64 {
         (self.bytes() / line).ceil()
     }
 
-    /// Whether each line holds a used byte, so that walking through brings them all.
+    /// Whether each line has a used byte, so that a traversal loads all of them.
     fn dense(&self, line: f64) -> bool {
         self.width - self.used < line
     }
 
-    /// Lines that one access touches, averaged over how items lie to lines: ⌈u/B⌉ + ((u − 1) mod B)/B.
+    /// The lines of one access, averaged over the alignment of items: ⌈u/B⌉ + ((u − 1) mod B)/B.
     fn lines_per_access(&self, line: f64) -> f64 {
         let used = self.used.max(1.0);
         (used / line).ceil() + ((used - 1.0) % line) / line
     }
 
-    /// Lines that a walk through all items touches.
+    /// The lines of a traversal of all items.
     fn lines_walked(&self, line: f64) -> f64 {
         if self.dense(line) { self.lines(line) } else { self.items * self.lines_per_access(line) }
     }
 
-    /// Lines touched at least once by `accesses` random accesses, of which `distinct` go to different items.
+    /// The lines of at least one of `accesses` random accesses, of which `distinct` go to different items.
     fn lines_drawn(&self, line: f64, accesses: f64, distinct: f64) -> f64 {
         if !self.dense(line) {
             return distinct * self.lines_per_access(line);
         }
-        // An access touches any one line with this chance.
+        // The probability that an access uses a given line.
         let lines = self.lines(line);
         let chance = (self.lines_per_access(line) / lines).min(1.0);
         lines * (1.0 - (1.0 - chance).powf(accesses))
@@ -92,7 +92,7 @@ impl Region {
 }
 
 impl Pattern {
-    /// Expected misses, from a cold cache.
+    /// The expected misses, starting with a cold cache.
     pub fn misses(&self, level: &Level) -> Misses {
         let line = level.line;
         match self {
@@ -105,7 +105,7 @@ impl Pattern {
         }
     }
 
-    /// Nanoseconds that the misses of all levels take: Σ (M_seq · l_seq + M_rand · l_rand).
+    /// Nanoseconds of the misses of all levels: Σ (M_seq · l_seq + M_rand · l_rand).
     pub fn latency_ns(&self, levels: &[Level]) -> f64 {
         let of = |level: &Level| {
             let misses = self.misses(level);
@@ -115,13 +115,13 @@ impl Pattern {
     }
 }
 
-/// T = T_cpu + Σ (M_seq · l_seq + M_rand · l_rand) for patterns one after the other, in nanoseconds.
+/// T = T_cpu + Σ (M_seq · l_seq + M_rand · l_rand) for patterns in sequence, in nanoseconds.
 pub fn time_ns(cpu_ns: f64, patterns: &[Pattern], levels: &[Level]) -> f64 {
     cpu_ns + patterns.iter().map(|p| p.latency_ns(levels)).sum::<f64>()
 }
 
-/// Lines of the region once; and again for items whose line was driven out by those in between, where the region is larger
-/// than the cache: all but the items that fit, (n − C/w)(1 − C/‖R‖).
+/// The lines of the region once. If the region is larger than the cache, again for items whose line was evicted by
+/// those in between: all but the items that fit, (n − C/w)(1 − C/‖R‖).
 fn random_traversal(region: &Region, level: &Level) -> f64 {
     let first = region.lines_walked(level.line);
     if !region.dense(level.line) || region.bytes() <= level.capacity {
@@ -129,12 +129,12 @@ fn random_traversal(region: &Region, level: &Level) -> f64 {
     }
     let fitting = level.capacity / region.width;
     let again = (region.items - fitting) * (1.0 - level.capacity / region.bytes());
-    // Only items that share their line with others can come back to one that was there before.
+    // Only an item that shares its line with others can access a line again.
     let visits = region.items * region.lines_per_access(level.line);
     first.max((first + again).min(visits))
 }
 
-/// The lines touched, once each; and every later touch with the chance that its line was driven out.
+/// The accessed lines once each, and every later access with the probability that its line was evicted.
 fn repeated_random(region: &Region, accesses: f64, level: &Level) -> f64 {
     if region.items < 1.0 || accesses <= 0.0 {
         return 0.0;
@@ -149,7 +149,8 @@ fn repeated_random(region: &Region, accesses: f64, level: &Level) -> f64 {
     touched + (visits - touched).max(0.0) * (1.0 - held / touched)
 }
 
-/// Each item with a chance: lines that hold one of them, in order. A line next to the one before continues a sequence.
+/// Each item with a probability: the lines with one of them, in order. A line directly after the previous one continues
+/// a sequence.
 fn selected(region: &Region, share: f64, level: &Level) -> Misses {
     let share = share.clamp(0.0, 1.0);
     if !region.dense(level.line) {
@@ -157,7 +158,7 @@ fn selected(region: &Region, share: f64, level: &Level) -> Misses {
         return split_runs(lines, share);
     }
     let lines = region.lines(level.line);
-    // Items that touch a line: those that begin in it, and those that reach into it.
+    // The items of a line: those that begin in it, and those that extend into it.
     let touching = (region.items * region.lines_per_access(level.line) / lines).max(f64::MIN_POSITIVE);
     let chance = 1.0 - (1.0 - share).powf(touching);
     split_runs(lines * chance, chance)
@@ -178,7 +179,8 @@ mod tests {
 
     const LEVEL: Level = Level { capacity: 64.0 * 256.0, line: 64.0, sequential_ns: 2.0, random_ns: 80.0 };
 
-    /// Misses of a fully associative cache with least-recently-used replacement, averaged over where the region begins.
+    /// The misses of a fully associative cache with least-recently-used replacement, averaged over the alignment of the
+    /// region.
     fn simulate(region: &Region, accesses: &[usize]) -> f64 {
         let misses: usize = (0..8).map(|i| simulate_at(region, accesses, i * 9)).sum();
         misses as f64 / 8.0
@@ -217,7 +219,7 @@ mod tests {
         let of = |items, width, used| Pattern::Sequential(Region { items, width, used }).misses(&LEVEL);
         assert_eq!(of(1000.0, 4.0, 4.0), Misses { sequential: 63.0, random: 0.0 });
         assert_eq!(of(1000.0, 64.0, 4.0).sequential, 1000.0, "each line holds a used byte");
-        // One byte of 200: one line an item. 64 bytes of 200: 1 line in one of 64 positions, else 2.
+        // One byte of 200: one line per item. 64 bytes of 200: 1 line at one of 64 alignments, otherwise 2.
         assert_eq!(of(1000.0, 200.0, 1.0).sequential, 1000.0);
         assert_eq!(of(1000.0, 200.0, 64.0).sequential, 1000.0 * (1.0 + 63.0 / 64.0));
         let region = Region { items: 4096.0, width: 200.0, used: 24.0 };

@@ -1,6 +1,6 @@
-//! What is known of a table: from contiguous runs of its rows that are really encoded, in whatever form a design asks for.
-//! Sizes are measured on the sample, not modelled; what the sample cannot show (runs as long as the whole table has when it is
-//! sorted) is scaled up from it.
+//! Statistics of a table, from contiguous runs of its rows that are encoded in every form that a design needs. Sizes
+//! are measured on the sample, not modelled. What the sample cannot show (the length of runs in the whole table after
+//! sorting) is extrapolated.
 
 mod encoded;
 mod order;
@@ -27,51 +27,55 @@ use sample::Sample;
 pub use sample::{SAMPLE_BLOCKS, sample_table};
 use zones::Zones;
 
-/// What the model and the search know of a table. Forms of columns are found when they are asked for, and kept.
+/// The statistics for the model and the search. Forms of columns are computed when they are requested, and cached.
 #[derive(Debug)]
 pub struct TableStatistics {
     pub schema: TableSchema,
     pub rows: u64,
-    /// How the rows lie now; their order is the sample's.
+    /// The current design, whose order is the sample's.
     pub current: Design,
     pub columns: Vec<ColumnStatistics>,
-    /// Bytes of the table's segments now, where a stored table was looked at.
+    /// The bytes of the table's segments, if this is a stored table.
     pub stored_bytes: Option<u64>,
     sample: Sample,
-    /// Whether rows of the sample that are neighbours there lie apart in the table.
+    /// Whether adjacent rows of the sample are not adjacent in the table.
     is_thinned: bool,
-    /// Attributes that foreign keys lead to, numbered behind the table's columns.
+    /// Attributes that foreign keys lead to, numbered after the table's columns.
     paths: Vec<Arc<PathColumn>>,
     zones: Option<Zones>,
     orders: Mutex<HashMap<Order, Arc<Ordered>>>,
     forms: Mutex<encoded::Forms>,
 }
 
-/// One column, in the order that the rows have now.
+/// One column, in the current order of the rows.
 #[derive(Debug, Clone)]
 pub struct ColumnStatistics {
     pub name: String,
     pub data_type: DataType,
     pub kind: Kind,
-    /// Share of the rows that are NULL.
+    /// The share of NULLs.
     pub nulls: f64,
-    /// Different values in the table, estimated.
+    /// The estimated number of distinct values in the table.
     pub distinct: f64,
-    /// Bytes of a text on average; of a number, those of its type.
+    /// The mean bytes of a string; for numbers, the bytes of the type.
     pub width: f64,
-    /// Rows of a run of equal values, on average.
+    /// The mean number of rows in a run of equal values.
     pub run_rows: f64,
 }
 
 impl ColumnStatistics {
+    /// Whether the column is a string column.
     pub fn is_text(&self) -> bool {
         self.kind == Kind::Bytes
     }
 }
 
 impl TableStatistics {
-    /// Statistics of a table of `rows` rows from some of them: each batch a run of neighbouring rows, in table order; 8,192
-    /// rows a batch, spread evenly, show zones and encodings as they are. `current`: how the rows lie now.
+    /// The statistics of a table of `rows` rows from some of them. Each batch is a run of adjacent rows, in table
+    /// order. 8,192 rows per batch, spread evenly, show zones and encodings correctly. `current`: the current design.
+    ///
+    /// # Errors
+    /// A column's type cannot be stored.
     pub fn new(schema: TableSchema, rows: u64, current: Design, batches: &[RecordBatch]) -> Result<Self> {
         let sample = Sample::new(&schema, batches)?;
         if sample.rows() == 0 && rows > 0 {
@@ -104,14 +108,20 @@ impl TableStatistics {
         })
     }
 
-    /// The same, where each batch is not a run of neighbours, but every so manieth row of a longer one. Rows that lie in
-    /// clusters need that: few runs of them know few clusters.
+    /// The same for batches that are not runs of adjacent rows but contain every n-th row of a longer run. Clustered
+    /// rows need this, because a few runs of them contain few clusters.
+    ///
+    /// # Errors
+    /// A column's type cannot be stored.
     pub fn of_thinned(schema: TableSchema, rows: u64, current: Design, batches: &[RecordBatch]) -> Result<Self> {
         let statistics = TableStatistics::new(schema, rows, current, batches)?;
         Ok(TableStatistics { is_thinned: true, ..statistics })
     }
 
-    /// Statistics of a stored table, from blocks of its rows that this reads.
+    /// The statistics of a stored table, from blocks of its rows, which this reads.
+    ///
+    /// # Errors
+    /// The table cannot be read.
     pub fn of_table(table: &Arc<Table>) -> Result<Self> {
         let mut batches = vec![];
         sample_table(table, SAMPLE_BLOCKS, |batch| batches.push(batch))?;
@@ -121,15 +131,18 @@ impl TableStatistics {
         Ok(statistics)
     }
 
-    /// Takes from the stored table what its metadata tell: bytes, and the bounds of its zones.
+    /// Adds what the metadata of the stored table show: its bytes, and the bounds of its zones.
+    ///
+    /// # Errors
+    /// A footer cannot be read.
     pub fn look_at(&mut self, table: &Arc<Table>) -> Result<()> {
         self.stored_bytes = Some(table.bytes());
         self.zones = Some(Zones::of(table)?);
         Ok(())
     }
 
-    /// Share of the rows that pass a predicate on a column, counted on the sample: at least half a row of it. One value that
-    /// only one run of the sample has is taken to be as frequent as values are on average. Zones bound what the sample says.
+    /// The share of rows that satisfy a predicate on a column, counted on the sample: at least half a row of it. A
+    /// single value that only one run of the sample has is assumed to have the mean frequency. Zones bound the result.
     pub fn selectivity(&self, column: usize, predicate: &Predicate) -> f64 {
         let sampled = self.sampled_selectivity(column, predicate);
         self.zones.as_ref().map_or(sampled, |zones| zones.selectivity(column, predicate, sampled))
@@ -148,17 +161,18 @@ impl TableStatistics {
         if one && found <= a_run { found.min((1.0 - statistics.nulls) / statistics.distinct.max(1.0)) } else { found }
     }
 
+    /// The number of rows of the sample.
     pub fn sample_rows(&self) -> usize {
         self.sample.rows()
     }
 
-    /// The range of a predicate `low <= c <= high` in a numeric column (floats as their order keys) that passes about
-    /// `share` of the rows, beginning at quantile `from`; `None` for texts and columns without values.
+    /// The range of a predicate `low <= c <= high` on a numeric column (floats as their order keys) that about `share`
+    /// of the rows satisfy, beginning at quantile `from`. `None` for strings and columns without values.
     pub fn range(&self, column: usize, from: f64, share: f64) -> Option<(i128, i128)> {
         self.sample.range(column, from, share)
     }
 
-    /// Rows of a full segment, or of the only one.
+    /// The rows of a full segment, or of the only one.
     pub fn segment_rows(&self) -> f64 {
         (self.rows as f64).min(freestone_store::SEGMENT_ROWS as f64).max(1.0)
     }
@@ -171,8 +185,8 @@ impl TableStatistics {
         })
     }
 
-    /// The share of a column's values, in their order, that a zone of 2,048 rows spans when the rows lie in `order`: 0 where
-    /// each has one value, near 1 where each has all.
+    /// The share of a column's values, in their order, that a zone of 2,048 rows spans if the rows are in `order`: 0 if
+    /// each zone has one value, nearly 1 if each has all.
     pub fn zone_span(&self, column: usize, order: &Order) -> f64 {
         if let Some(zones) = self.zones.as_ref().filter(|_| order.is_current() && column < self.columns.len()) {
             return zones.span(column);
@@ -180,13 +194,13 @@ impl TableStatistics {
         self.ordered(order).zone_span(column, self)
     }
 
-    /// Rows of a run of equal values of a column, on average, when the rows lie in `order`.
+    /// The mean number of rows in a run of equal values of a column if the rows are in `order`.
     pub fn run_rows(&self, column: usize, order: &Order) -> f64 {
         self.ordered(order).run_rows(column, self)
     }
 }
 
-/// A lock whose holder cannot leave it half done: a panic elsewhere does not make what it guards wrong.
+/// Locks a mutex. Its data cannot be inconsistent, so a panic of another holder is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

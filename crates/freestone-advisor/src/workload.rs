@@ -1,8 +1,8 @@
-//! A workload: weighted queries on one table, as what a scan is asked for. Columns are positions in the table.
+//! A workload: weighted queries on one table, as parameters of scans. Columns are positions in the table.
 
 use serde::{Deserialize, Serialize};
 
-/// What runs on a table, and how often.
+/// The queries of a table, with their frequencies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     pub queries: Vec<Query>,
@@ -11,22 +11,22 @@ pub struct Workload {
 /// One scan of one table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Query {
-    /// What reports call it: the statement, shortened, or a name that the user gave.
+    /// The name in reports: the shortened statement, or a name that the user gave.
     pub name: String,
-    /// How often it runs, relative to the others. Positive and finite.
+    /// The frequency relative to the others. Positive and finite.
     pub weight: f64,
-    /// Columns whose values leave the scan, ascending, each once.
+    /// The columns that the scan returns, ascending and unique.
     pub columns: Vec<usize>,
     /// Conjuncts that the scan evaluates.
     pub predicates: Vec<QueryPredicate>,
-    /// What joins ask of attributes that foreign keys lead to: rows that are clustered by them are pruned by it.
+    /// Tests by joins on attributes that foreign keys lead to. Clustering by these attributes prunes rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathTest>,
     pub output: Output,
-    /// Columns by which the rows are wanted in order; empty when no order is.
+    /// The columns of the requested order; empty if none is requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<usize>,
-    /// Milliseconds of the whole statement as the table is stored now, in the mean; `None` where that is not known.
+    /// The mean milliseconds of the whole statement with the table's current design. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement_ms: Option<f64>,
 }
@@ -35,7 +35,7 @@ pub struct Query {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryPredicate {
     pub column: usize,
-    /// Share of the rows that pass it alone, 0 to 1.
+    /// The share of rows that satisfy it alone, 0 to 1.
     pub selectivity: f64,
     pub form: PredicateForm,
 }
@@ -43,14 +43,14 @@ pub struct QueryPredicate {
 /// A test of an attribute of another table, whose rows this table's rows reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathTest {
-    /// Columns with foreign keys, and the attribute, as a dimension of `cluster = '…'` names it.
+    /// Foreign-key columns and the attribute, as in a dimension of `cluster = '…'`.
     pub path: Vec<String>,
-    /// Share of the rows that pass it alone, 0 to 1.
+    /// The share of rows that satisfy it alone, 0 to 1.
     pub selectivity: f64,
     pub form: PredicateForm,
 }
 
-/// What kind of test a conjunct is: decides what it costs and whether an order of rows prunes by it.
+/// The kind of a conjunct's test. It determines the cost, and whether an order of rows prunes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PredicateForm {
@@ -60,28 +60,28 @@ pub enum PredicateForm {
     Range,
     /// `c IN (…)`, and keys from a join: several runs.
     In,
-    /// Anything else, evaluated on decoded values; no order prunes by it.
+    /// Anything else, evaluated on decoded values. No order prunes by it.
     Other,
 }
 
-/// What becomes of the rows that qualify.
+/// The use of the qualifying rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
     /// Arrow columns for the executor.
     Columns,
-    /// Rows, tuple by tuple, as a client of a row protocol takes them.
+    /// Rows, tuple by tuple, as for a client of a row protocol.
     Rows,
-    /// Aggregates: values are decoded and folded, none leaves.
+    /// Aggregates: values are decoded and aggregated, and not returned.
     Aggregate,
-    /// The same, of which the aggregates of zones say enough: values are decoded only where not all rows of a zone qualify.
+    /// The same, if zone aggregates suffice: values are decoded only in zones that do not qualify as a whole.
     ZoneAggregate,
-    /// Columns as they are stored, for a client.
+    /// Columns in stored form, for a client.
     Shipped,
 }
 
 impl Output {
-    /// As it is written in workloads.
+    /// The name in workloads.
     pub fn name(self) -> &'static str {
         match self {
             Output::Columns => "columns",
@@ -92,14 +92,14 @@ impl Output {
         }
     }
 
-    /// Whether values are folded where they are decoded.
+    /// Whether values are aggregated inside the scan.
     pub fn is_aggregate(self) -> bool {
         matches!(self, Output::Aggregate | Output::ZoneAggregate)
     }
 }
 
 impl Query {
-    /// All columns that the scan touches, ascending, each once.
+    /// All columns that the scan reads, ascending and unique.
     pub fn touched(&self) -> Vec<usize> {
         let mut columns: Vec<usize> =
             self.columns.iter().copied().chain(self.predicates.iter().map(|p| p.column)).collect();
@@ -108,13 +108,14 @@ impl Query {
         columns
     }
 
-    /// Share of the rows that pass all predicates, taken as independent.
+    /// The share of rows that satisfy all predicates, assuming independence.
     pub fn selectivity(&self) -> f64 {
         self.predicates.iter().map(|p| p.selectivity).product()
     }
 }
 
 impl Workload {
+    /// The sum of the weights.
     pub fn total_weight(&self) -> f64 {
         self.queries.iter().map(|q| q.weight).sum()
     }

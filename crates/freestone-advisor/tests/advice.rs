@@ -1,4 +1,4 @@
-//! What advice says, and what it says after measuring.
+//! The advice before and after measurements.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn preset(preset: Preset) -> Design {
     Design::preset(preset)
 }
 
-/// Reports over few columns with tests that no order helps, as TPC-H's over lineitem are in the main.
+/// Reports over few columns with tests that no order helps, like most of TPC-H's queries on lineitem.
 fn reports() -> (DiskModel, Workload) {
     let mut model = DiskModel::new(&[8.0, 8.0, 8.0, 4.0, 8.0, 8.0, 8.0, 8.0, 1.0, 1.0, 4.0, 4.0, 4.0, 12.0, 5.0, 27.0]);
     model.rows = 6e6;
@@ -51,7 +51,7 @@ fn lookups_are_converted_and_the_conversion_pays() {
     assert_eq!(best.revert, "ALTER TABLE \"my \"\"table\"\"\" SET DESIGN (design = 'column');");
     let saved = advice.current.total.ms - best.total.ms;
     assert!((best.break_even_runs.unwrap() - model.conversion(&best.design).ms / saved).abs() < 1e-9);
-    // Winners and losers: the lookup wins, the scan of one column loses.
+    // Winners and losers: the lookup wins, and the scan of one column loses.
     assert!(best.queries[0].ratio > 1.0 && best.queries[1].ratio < 1.0, "{advice}");
     assert!(advice.designs.is_sorted_by(|a, b| a.total.ms <= b.total.ms));
 }
@@ -63,7 +63,7 @@ fn advice_is_json_and_text() {
     let advice = advise(&model, &work, &preset(Preset::Column), &options).unwrap();
     let json = serde_json::to_string_pretty(&advice).unwrap();
     let again: Advice = serde_json::from_str(&json).unwrap();
-    // Numbers come back to within their last digit.
+    // Numbers are equal except for their last digit.
     assert_eq!(again.to_string(), advice.to_string());
     assert!(again.designs.iter().map(|p| &p.design).eq(advice.designs.iter().map(|p| &p.design)));
     let text = advice.to_string();
@@ -114,7 +114,7 @@ fn a_budget_is_never_exceeded() {
         let advice = advise(&model, &work, &preset(Preset::Slotted), &options).unwrap();
         assert!(advice.designs.iter().all(|p| p.bytes <= bytes * factor));
         assert!(advice.copies.iter().all(|set| set.bytes <= bytes * factor && set.copies.len() <= copies));
-        // Slotted pages take three times the bytes of these columns' values, so they are beyond the smaller budgets.
+        // Slotted pages need three times the bytes of these columns' values, so they exceed the smaller budgets.
         if advice.current.bytes > bytes * factor {
             assert_eq!(advice.keep, advice.designs.is_empty(), "{advice}");
             assert!(advice.reason.contains("budget"), "{}", advice.reason);
@@ -176,9 +176,9 @@ fn copies_that_are_there_are_counted_kept_and_dropped() {
     let sorted = existing("sorted", &all, &["c0"]);
     let useless = existing("copy_1", &[7], &[]);
     let after = with(vec![sorted.clone(), useless]);
-    // What is there makes the present better, and is no gain any more.
+    // An existing copy improves the current cost, and is no longer a gain.
     assert!(after.current.total.ms * 2.0 < before.current.total.ms);
-    // One that is not read counts for nothing, but has its name and takes its space.
+    // A copy that is not read saves nothing, but has its name and takes its space.
     let stale = Existing { is_current: false, ..existing("copy_1", &all, &["c0"]) };
     let beside = with(vec![stale.clone()]);
     assert_eq!(beside.current.total, before.current.total);
@@ -254,7 +254,8 @@ fn what_statements_do_above_their_scans_stays() {
     let (model, mut work) = lookups();
     let advised = |work: &Workload| advise(&model, work, &preset(Preset::Column), &Options::default()).unwrap();
     assert!(advised(&work).designs[0].statements.is_none(), "no time is known");
-    // Of one statement half is its scan; of another the prediction is more than the whole, of which planning stays.
+    // Half of the first statement is its scan. For the second, the prediction exceeds the whole time, and only planning
+    // is excluded.
     const PLANNING_MS: f64 = 0.5;
     let scans: Vec<f64> = advised(&work).current.queries.iter().map(|q| q.cost.ms).collect();
     work.queries[0].statement_ms = Some(scans[0] * 2.0);
@@ -271,7 +272,7 @@ fn what_statements_do_above_their_scans_stays() {
     };
     let best = advice.designs[0].clone();
     check(&best, [best.queries[0].cost.ms / scans[0], best.queries[1].cost.ms / scans[1]]);
-    // What a sample showed counts more than what was predicted.
+    // A measurement on the sample has precedence over a prediction.
     let now = advice.current.design.clone();
     let all = [measured(&advice, &now, 1.0, 0.0), measured(&advice, &best.design, 0.5, 0.0)];
     advice.confirm(&all).unwrap();

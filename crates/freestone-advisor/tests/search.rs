@@ -1,4 +1,4 @@
-//! The search against the best there is, by a model small enough to try everything.
+//! The search compared with the optimum, with a model small enough to try everything.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn evaluator<'a>(model: &'a DiskModel, workload: &'a Workload, budget: Option<f6
     Evaluator::new(model, workload, Names::new(model, Default::default()), budget)
 }
 
-/// No partition tried out, so that what is compared is the climbing.
+/// No exhaustive search, so that climbing alone is compared.
 fn climbing() -> Limits {
     Limits { exhaustive_columns: 0, exhaustive_atoms: 0, ..Limits::default() }
 }
@@ -63,7 +63,7 @@ fn climbing_regrets_little_against_all_partitions() {
     assert!(regrets[94] <= 0.1, "95 of 100 within 10 %");
 }
 
-/// All partitions in both page formats in every order of at most two tested or wanted columns.
+/// All partitions in both page formats, in every order of at most two tested or requested columns.
 fn best_of_all(evaluator: &mut Evaluator<'_>, work: &Workload, columns: usize) -> Found {
     let tested = work.queries.iter().flat_map(|q| q.predicates.iter().map(|p| p.column).chain(q.order.iter().copied()));
     let mut tested: Vec<usize> = tested.collect();
@@ -88,7 +88,7 @@ fn the_whole_search_regrets_little_against_all_partitions_in_all_orders() {
         let columns = 3 + (seed % 4) as usize;
         let (model, work) = random_case(seed, columns, 2 + (seed % 7) as usize);
         let mut evaluator = evaluator(&model, &work, None);
-        // What the yardstick does not try is pinned.
+        // Options that the exhaustive comparison does not vary are fixed.
         let pins = Pins { page_size: Some(PAGE_SIZE_DEFAULT), cluster: Some(vec![]), ..Pins::default() };
         let options = SearchOptions { pins, limits: climbing(), ..SearchOptions::default() };
         let found = search(&mut evaluator, &Design::default(), &options);
@@ -185,7 +185,7 @@ fn no_design_beyond_the_budget_beats_one_within() {
     assert!(found[first_over..].iter().all(|f| f.score.excess > 0.0), "those beyond it are last");
 }
 
-/// Two tables that differ in the order of their columns are advised the same.
+/// Two tables that differ only in the order of their columns get the same advice.
 #[test]
 fn columns_order_does_not_matter() {
     for seed in 0..20 {

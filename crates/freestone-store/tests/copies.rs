@@ -11,7 +11,7 @@ use freestone_store::{Store, StoreError, Table, WriteTransaction};
 
 const KEY_AND_TEXT: [usize; 2] = [0, 4];
 
-/// A table of 30,000 rows with a whole copy in rows, and one of two columns that is clustered.
+/// A table of 30,000 rows, with a copy of all columns in rows, and a clustered copy of two columns.
 fn store(memory: &Memory) -> Store {
     let store = open(memory.clone()).unwrap();
     change(&store, |t| {
@@ -30,7 +30,7 @@ fn change(store: &Store, f: impl FnOnce(&mut WriteTransaction<'_>) -> Result<(),
     transaction.commit().unwrap();
 }
 
-/// The copies that are current, each of which has its table's rows, and those that are not.
+/// The number of current copies, each of which has its table's rows, and of the others.
 fn copies(store: &Store) -> (usize, usize) {
     let snapshot = store.snapshot().unwrap();
     digests(&snapshot).unwrap();
@@ -53,7 +53,7 @@ fn additions_come_to_copies_and_removals_make_them_wait_for_vacuum() {
     assert_eq!(copies(&store), (2, 0));
     change(&store, |t| delete(t, "t", keys_between(100, 4_000)).map(|_| ()));
     assert_eq!(copies(&store), (0, 2));
-    // What is added to the table alone is in the copies when they are written anew.
+    // Rows that were appended only to the table are in the copies after these are rewritten.
     change(&store, |t| append(t, "t", &batch(60_000..61_000)));
     drop(store);
     let store = open(memory.clone()).unwrap();
@@ -114,12 +114,12 @@ fn pages_that_a_scan_will_touch_are_guessed() {
     let table = snapshot.table("t").unwrap();
     let copy = |name: &str| snapshot.copies(table).find(|copy| copy.name == name).unwrap();
     let bytes = |of: &Arc<Table>, request: &ScanRequest, selected| expected_bytes(of, request, selected).unwrap();
-    // One column of all rows, and all columns of a few: each form has its use.
+    // One column of all rows, and all columns of a few rows: each copy has its use.
     let narrow = ScanRequest::columns(vec![1]);
     assert!(bytes(table, &narrow, 3e4) * 3.0 < bytes(copy("rows"), &narrow, 3e4));
     let mut wide = ScanRequest::columns((0..5).collect());
     assert!(bytes(copy("rows"), &wide, 3e4) < bytes(table, &wide, 3e4) * 4.0);
-    // A key: the zones of the table, whose rows are in its order, leave it in one of them.
+    // A key. The table's rows are in its order, and zone pruning leaves one zone.
     wide.predicates = vec![ColumnPredicate { column: 0, predicate: keys_between(5, 5) }];
     let (all, few) = (bytes(table, &ScanRequest::columns((0..5).collect()), 3e4), bytes(table, &wide, 1.0));
     assert!(few * 3.0 < all, "{few} of {all}");

@@ -1,5 +1,5 @@
-//! Every byte of a small database flipped in turn, and files that are cut, empty, or not the ones they should be: an error
-//! that names file and page or offset, or the rows as they were. Never a panic, never a wrong row.
+//! Every byte of a small database is flipped in turn, and files are cut, emptied or exchanged. The result must be an
+//! error that names file and page or offset, or the original rows. Never a panic, never a wrong row.
 
 mod common;
 
@@ -16,7 +16,7 @@ use freestone_store::{Store, StoreError, StoreOptions};
 type Files = BTreeMap<String, Vec<u8>>;
 type State = BTreeMap<String, Digest>;
 
-/// A database of every page format, with deletion bitmaps, segments in the log, and several segments a table.
+/// A database of every page format, with deletion bitmaps, segments in the log, and several segments per table.
 fn small_database() -> (Files, State) {
     let memory = Memory::new();
     let store = open(memory.clone()).expect("opens");
@@ -59,13 +59,13 @@ fn read_all(files: &Files) -> Result<State, StoreError> {
     digests(&*open_reader(files)?.snapshot()?)
 }
 
-/// Whether a message tells where the damage is: a file, and a page or an offset in it.
+/// Whether a message names the place of the damage: a file, and a page or an offset in it.
 fn tells_where(message: &str, file: &str) -> bool {
     let named = message.contains(file) || message.contains("pending segment") || message.contains("commit ");
     named && (message.contains(", page ") || message.contains("byte ") || message.contains("bytes"))
 }
 
-/// Reads everything and checks everything. The rows are `state`, or there is an error; whether the check complained.
+/// Reads and checks everything. The rows are `state`, or there is an error. Returns whether the check found a problem.
 fn check(files: &Files, state: &State, file: &str, what: &str) -> bool {
     match read_all(files) {
         Ok(found) => assert_eq!(&found, state, "{what}: other rows, and no error"),
@@ -90,7 +90,7 @@ fn every_flipped_byte_is_an_error_or_harmless() {
     let bytes: usize = files.values().map(Vec::len).sum();
     assert!(bytes < 256_000, "{bytes} bytes");
     assert!(!check(&files, &state, "", "untouched"));
-    // One flip a byte where all bytes are tried, two in a sample.
+    // One flip per byte if all bytes are tried, two in a sample.
     let flips = stride(2);
     let (mut noticed, mut flipped) = (0, 0);
     for (name, content) in &files {
@@ -132,7 +132,7 @@ fn files_cut_short_emptied_or_gone() {
     }
 }
 
-/// Bytes of a segment with an index, and rows that are found by it: those there are, or an error.
+/// Flipped bytes of a segment with an index: rows that are found by it are correct, or there is an error.
 #[test]
 fn flipped_bytes_of_indexes() {
     let memory = Memory::new();
@@ -173,7 +173,7 @@ fn flipped_bytes_of_indexes() {
     }
 }
 
-/// Segments that are sound, but somebody else's: of another table, or of the same table and size.
+/// Segments that are sound but in the wrong place: of another table, or of the same table and size.
 #[test]
 fn segments_in_each_others_place() {
     let memory = Memory::new();

@@ -147,7 +147,7 @@ fn scan(store: &Store, request: ScanRequest) -> Vec<RecordBatch> {
     scan_units(store, request, 1 << 14).0
 }
 
-/// What a scan by units of so many rows gives, and what it counted.
+/// The rows and the counters of a scan with morsels of `unit_rows` rows.
 fn scan_units(store: &Store, request: ScanRequest, unit_rows: usize) -> (Vec<RecordBatch>, ScanTotals) {
     let table = store.snapshot().unwrap().table("t").unwrap().clone();
     let metrics = Arc::new(ScanMetrics::default());
@@ -213,7 +213,7 @@ fn predicates() -> Vec<(usize, Predicate)> {
     ]
 }
 
-/// Whether a value passes, without any codec.
+/// Whether a value satisfies the predicate, without any codec.
 fn passes(batch: &RecordBatch, row: usize, column: usize, predicate: &Predicate) -> bool {
     let array = batch.column(column);
     let key: i128 = match (predicate, array.is_null(row), array.data_type()) {
@@ -238,7 +238,7 @@ fn passes(batch: &RecordBatch, row: usize, column: usize, predicate: &Predicate)
     matches!(predicate, Predicate::Int(p) if p.test(key))
 }
 
-/// Every predicate with the rows that pass it.
+/// Every predicate with the rows that satisfy it.
 fn expectations(batches: &[RecordBatch]) -> Vec<(usize, Predicate, Vec<String>)> {
     let expected = |column: usize, predicate: &Predicate| {
         let mut passing = vec![];
@@ -257,7 +257,7 @@ fn expectations(batches: &[RecordBatch]) -> Vec<(usize, Predicate, Vec<String>)>
 #[test]
 fn every_design_gives_the_same_rows() {
     for seed in [1, 3] {
-        // More than what stays in the log whatever the design.
+        // More rows than stay in the log, whatever the design.
         let batches = [batch(9_000, seed), batch(7_500, seed + 10)];
         let (expected, by_predicate) = (rows(&batches), expectations(&batches));
         for options in DESIGNS {
@@ -295,7 +295,7 @@ fn counters_count_each_page_and_zone_once() {
         let ones = Predicate::Int(IntPredicate::In(vec![1, 2]));
         request.predicates = vec![ColumnPredicate { column: 0, predicate: ones }];
         let units = surviving_units(&table, &request, 8192, &metrics).unwrap();
-        // Two threads that take turns: pages that span units are met by both.
+        // Two threads that alternate, so that both read pages that extend over morsels.
         let request = Arc::new(request);
         let mut cursors = [0, 1].map(|_| Cursor::new(table.clone(), request.clone(), metrics.clone()));
         for (at, unit) in units.iter().enumerate() {
@@ -339,7 +339,7 @@ fn cold_scans_read_each_page_once_and_keep_the_order() {
             };
             let opened = Store::open(folder.path(), StoreOptions::default()).unwrap();
             let (cold, totals) = scan_units(&opened, request(), 1 << 16);
-            // Neighbouring units meet on some pages; a predicate's pages that are read may not be needed by another's rows.
+            // Adjacent morsels share some pages. A predicate's pages may be read that another's rows do not need.
             assert!(totals.pages_read <= totals.pages_total, "{options:?} {predicates:?}: {totals:?}");
             assert_eq!(cold, scan_units(&store, request(), 1 << 16).0, "{options:?} {predicates:?}");
         }
@@ -378,7 +378,7 @@ fn stored_scans_mix_what_ships_and_what_does_not() {
         transaction.append(appender.finish().unwrap()).unwrap();
         transaction.commit().unwrap();
     }
-    // Segments that lost a row are decoded; the one between them ships.
+    // Segments that lost a row are decoded. The one between them is returned in stored form.
     let mut transaction = store.write().unwrap();
     assert_eq!(transaction.delete("t", vec![row_id(0, 5), row_id(2, 7)]).unwrap(), 2);
     transaction.commit().unwrap();
@@ -556,7 +556,7 @@ proptest! {
         let batches = [batch(count, seed)];
         let store = store_with(&batches, DESIGNS[which]);
         let mut transaction = store.write().unwrap();
-        // Out of the log and into the design.
+        // From the log into the design.
         transaction.convert("t", design(DESIGNS[which])).unwrap();
         transaction.commit().unwrap();
         prop_assert!(rows(&scan(&store, all())) == rows(&batches));

@@ -1,5 +1,5 @@
-//! Disk full, failed operations and power loss at every point: what was acknowledged is there, what was not is there
-//! completely or not at all, and writing goes on after the database is opened again.
+//! Full disks, failed operations and power losses at every point: acknowledged commits are found, others are found
+//! completely or not at all, and writing works after the database is opened again.
 
 mod common;
 
@@ -19,7 +19,7 @@ use rand::{RngExt, SeedableRng};
 type State = BTreeMap<String, Digest>;
 type Step = fn(&Store) -> Result<(), StoreError>;
 
-/// Everything that changes a database, in an order in which each has something to do.
+/// Every operation that changes a database, in an order in which each has something to do.
 const STEPS: [(&str, Step); 19] = [
     ("create", |store| create(store, "t", DESIGNS[1])),
     ("load", |store| insert(store, "t", &batch(0..17_000))),
@@ -74,7 +74,7 @@ fn update(store: &Store) -> Result<(), StoreError> {
     transaction.commit().map(|_| ())
 }
 
-/// So many segments in the log that the last insert merges them. One commit, for one outcome.
+/// Enough segments in the log that the last insert merges them. One commit, for one outcome.
 fn many_inserts(store: &Store) -> Result<(), StoreError> {
     let mut transaction = store.write()?;
     for start in 0..35 {
@@ -83,7 +83,7 @@ fn many_inserts(store: &Store) -> Result<(), StoreError> {
     transaction.commit().map(|_| ())
 }
 
-/// Small enough for the log each, and so much together that it is folded.
+/// Each small enough for the log, and together so large that the log is folded.
 fn big_inserts(store: &Store) -> Result<(), StoreError> {
     static BATCH: LazyLock<RecordBatch> = LazyLock::new(big_batch);
     let mut transaction = store.write()?;
@@ -93,7 +93,7 @@ fn big_inserts(store: &Store) -> Result<(), StoreError> {
     transaction.commit().map(|_| ())
 }
 
-/// 800 KiB that do not compress, in few rows.
+/// 800 KiB of incompressible data in few rows.
 fn big_batch() -> RecordBatch {
     let mut random = StdRng::seed_from_u64(1);
     let text = |_| (0..20_000).map(|_| char::from(random.random_range(33..127u8))).collect::<String>();
@@ -117,7 +117,7 @@ fn drop_copy(store: &Store) -> Result<(), StoreError> {
     transaction.commit().map(|_| ())
 }
 
-/// Loads that are files each, in one commit.
+/// Loads of a file each, in one commit.
 fn clustered_loads(store: &Store) -> Result<(), StoreError> {
     let mut transaction = store.write()?;
     transaction.create_table("c", table_schema(), design(&[("cluster", "g, k"), ("page_size", "4KiB")]))?;
@@ -133,12 +133,12 @@ fn drop_table(store: &Store) -> Result<(), StoreError> {
     transaction.commit().map(|_| ())
 }
 
-/// The log must have been folded, or nothing of that was tried.
+/// The log must have been folded, or that was not tested.
 fn check_folded(memory: &Memory) {
     assert!(memory.files().contains_key("manifest-0000000002.log"), "{:?}", memory.files().keys());
 }
 
-/// The states that the steps go through, from the empty database on.
+/// The states after each step, starting with the empty database.
 fn states() -> Vec<State> {
     let memory = Memory::new();
     let store = open(memory.clone()).expect("memory does not fail");
@@ -157,12 +157,12 @@ fn now(store: &Store) -> State {
     digests(&store.snapshot().expect("a snapshot")).expect("sound data")
 }
 
-/// Whether a failed commit may be there nevertheless.
+/// Whether a failed commit may have been stored nevertheless.
 fn is_open(error: &StoreError) -> bool {
     error.to_string().contains("may or may not be stored")
 }
 
-/// Runs the steps until one fails: how many are acknowledged, and the failure.
+/// Runs the steps until one fails. Returns the number of acknowledged steps, and the failure.
 fn run(store: &Store, from: usize) -> (usize, Option<StoreError>) {
     for (at, (_, step)) in STEPS.iter().enumerate().skip(from) {
         if let Err(error) = step(store) {
@@ -172,10 +172,11 @@ fn run(store: &Store, from: usize) -> (usize, Option<StoreError>) {
     (STEPS.len(), None)
 }
 
-/// Checks that `found` is the state behind `done` steps, or behind one more if that one may have been stored; how many
-/// steps are done then.
+/// Checks that `found` is the state after `done` steps, or after one more if that one may have been stored. Returns the
+/// number of steps done.
 fn check_state(found: &State, states: &[State], done: usize, open: bool, context: &str) -> usize {
-    // Steps that change no rows have the state of the one before, so either may be meant: the later has nothing to redo.
+    // Steps that change no rows have the state of the step before, so either may be meant. The later one has nothing to
+    // repeat.
     if *found == states[done] {
         return done;
     }
@@ -184,18 +185,18 @@ fn check_state(found: &State, states: &[State], done: usize, open: bool, context
     done + 1
 }
 
-/// After a power loss: opens what is left, and finishes the steps there.
+/// After a power loss: opens the remaining files and finishes the steps there.
 fn check_crash(faulty: &Faulty, seed: u64, states: &[State], done: usize, context: &str) {
     let context = format!("{context}, power loss {seed}");
     let store = open(faulty.crash(seed)).unwrap_or_else(|e| panic!("{context}: cannot open: {e}"));
-    // With the machine gone nobody was told anything of the step under way.
+    // The machine is gone, so nobody was told the outcome of the step in progress.
     check_state(&now(&store), states, done, true, &context);
     let report = store.check(None).unwrap_or_else(|e| panic!("{context}: {e}"));
     assert_eq!(report.problems, Vec::<String>::new(), "{context}");
     insert_and_find(&store, &context);
 }
 
-/// Writing works: a table is made, filled, and found.
+/// Writing works: a table is created, filled and found.
 fn insert_and_find(store: &Store, context: &str) {
     create(store, "after", DESIGNS[3]).unwrap_or_else(|e| panic!("{context}: create afterwards: {e}"));
     insert(store, "after", &batch(0..17_000)).unwrap_or_else(|e| panic!("{context}: load afterwards: {e}"));
@@ -206,7 +207,7 @@ fn insert_and_find(store: &Store, context: &str) {
     assert_eq!(now(store)["after"], expected, "{context}");
 }
 
-/// Runs the steps under a plan; checks the state in the same process, after power losses, and after opening again.
+/// Runs the steps under a plan. Checks the state in the same process, after power losses, and after opening again.
 fn check(plan: FaultPlan, states: &[State], context: &str) -> bool {
     let memory = Memory::new();
     let faulty = Faulty::on_memory(memory.clone(), plan.clone());
@@ -223,7 +224,7 @@ fn check(plan: FaultPlan, states: &[State], context: &str) -> bool {
         };
         check_crash(&faulty, plan.seed, states, done, &context);
         faulty.set_plan(FaultPlan::default());
-        // The same process goes on: it sees one of the two states, and can finish.
+        // The same process continues: it sees one of the two states, and can finish.
         done = check_state(&now(store), states, done, open, &context);
         if failed {
             store.write().map(drop).unwrap_or_else(|e| panic!("{context}: cannot write again: {e}"));
@@ -237,7 +238,7 @@ fn check(plan: FaultPlan, states: &[State], context: &str) -> bool {
     }
     let store = store.map_or_else(|| open(faulty.clone()), Ok).unwrap_or_else(|e| panic!("{context}: open again: {e}"));
     done = check_state(&now(&store), states, done, false, &format!("{context}, opened again"));
-    // The failed step is done again; with the same rows before and after, the next one.
+    // The failed step is repeated. If the rows before and after are the same, it is the next one.
     let (finished, error) = run(&store, done);
     assert!(error.is_none(), "{context}: {} fails once more: {error:?}", STEPS[finished].0);
     assert_eq!(now(&store), states[STEPS.len()], "{context}, at the end");
@@ -278,7 +279,7 @@ fn the_disk_may_be_full_at_any_byte() {
     assert!(failures > 10, "{failures}");
 }
 
-/// What a killed or failed load leaves behind must not be in the way of the next one.
+/// Files that a killed or failed load leaves must not prevent the next one.
 #[test]
 fn files_of_a_load_that_was_never_committed_are_in_nobodys_way() {
     let memory = Memory::new();
@@ -288,7 +289,7 @@ fn files_of_a_load_that_was_never_committed_are_in_nobodys_way() {
     let mut appender = transaction.appender("t").expect("appends");
     appender.push(&batch(0..20_000)).expect("takes rows");
     transaction.append(appender.finish().expect("finishes")).expect("appends");
-    // As if the process were killed here: the files stay, the transaction is nowhere.
+    // As if the process were killed here: the files remain, the transaction does not.
     let left = Memory::with_files(memory.files());
     drop(transaction);
     assert!(left.files().keys().any(|name| name.starts_with("segments/")), "the load had written a file");
@@ -336,7 +337,7 @@ fn rows_may_be_deleted_in_several_steps_of_one_transaction() {
     assert_eq!(now(&store)["t"], Digest::default());
 }
 
-/// With little memory a load writes smaller segments, instead of holding a million rows.
+/// With little memory, a load writes smaller segments instead of holding a million rows.
 #[test]
 fn a_load_holds_no_more_than_it_may() {
     let options = freestone_store::StoreOptions { write_bytes: 5 << 20, ..options() };
@@ -357,12 +358,12 @@ fn a_load_holds_no_more_than_it_may() {
     assert_eq!(now(&store)["t"], expected);
 }
 
-/// Keys in the order of no column, and no multiple of the batches' length.
+/// Keys in no sorted order, in a number that is no multiple of the batches' length.
 fn shuffled(rows: i64) -> impl Iterator<Item = i64> {
     (0..rows).map(move |row| row * 7_919 % rows)
 }
 
-/// Rows to be sorted that do not fit the memory of a write are sorted all the same, as a load and as a conversion.
+/// Rows that do not fit the memory of a write are sorted nevertheless, in a load and in a conversion.
 #[test]
 fn a_sorted_table_is_sorted_however_little_memory_there_is() {
     let rows = 60_000;
@@ -396,7 +397,7 @@ fn a_sorted_table_is_sorted_however_little_memory_there_is() {
     assert_eq!(medium.list("temporary/").expect("lists"), Vec::<String>::new());
 }
 
-/// A load that fails, is given up or dies while it sorts leaves nothing.
+/// A load that fails, is abandoned or is killed while it sorts leaves nothing.
 #[test]
 fn runs_of_a_sort_leave_nothing() {
     let options = || freestone_store::StoreOptions { write_bytes: 1, ..options() };

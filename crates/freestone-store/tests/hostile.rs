@@ -1,4 +1,4 @@
-//! Bytes that nobody wrote, under checksums that match: parsers and decoders give errors or wrong values, never a panic, a
+//! Bytes that nobody wrote, with valid checksums: parsers and decoders give errors or wrong values, never a panic, a
 //! read out of bounds, or an allocation that the bytes do not justify.
 
 mod common;
@@ -104,7 +104,7 @@ fn mutated_pages_under_valid_checksums() {
         let trailer = parse_trailer(&file[file.len() - TRAILER..]).expect("a trailer");
         let size = trailer.page_size as usize;
         let footer_at = trailer.index as usize * size;
-        // Every page of the file, dictionaries and footer included.
+        // Every page of the file, including dictionaries and footer.
         let mut pages = vec![];
         let mut at = 0;
         while at < file.len() - TRAILER {
@@ -119,7 +119,7 @@ fn mutated_pages_under_valid_checksums() {
                 let mut files = files.clone();
                 let page = &mut files.get_mut(&name).expect("the file")[at..at + len];
                 let payload = page::header(page).payload as usize;
-                // Most of the structure is at the start; the footer's is everywhere.
+                // Most of the structure is at the start. In the footer it is everywhere.
                 let most = if round % 3 == 0 || at == footer_at { payload } else { payload.min(120) };
                 mutate(&mut page[page::HEADER..page::HEADER + most], &mut random);
                 page::relocate(page, (at / size) as u32);
@@ -150,7 +150,7 @@ fn mutated_commits_under_valid_checksums() {
             let body = &mut record[24..];
             let json = 4 + u32::from_le_bytes(body[..4].try_into().expect("4 bytes")) as usize;
             match round % 4 {
-                // Numbers of the operations, so that they still parse.
+                // Digits in the operations, so that they still parse.
                 0 | 1 => change_a_digit(&mut body[4..json], &mut random),
                 2 => mutate(&mut body[json..], &mut random),
                 _ => mutate(body, &mut random),
@@ -180,7 +180,7 @@ fn seal_record(record: &mut [u8], generation: u64) {
     record[16..20].copy_from_slice(&(crc.finalize() as u32).to_le_bytes());
 }
 
-/// Counts that the bytes cannot hold must not be believed.
+/// Counts that exceed the bytes must be rejected.
 #[test]
 fn footers_with_huge_counts() {
     let files = database(DESIGNS[0]);
@@ -216,7 +216,7 @@ fn targets_on_seeded_random_bytes() {
         fuzz_footer(&data);
         fuzz_commit(&data);
         if data.len() > 40 {
-            // A dense page whose header and directory can pass.
+            // A dense page whose header and directory can be valid.
             (data[0], data[1], data[2], data[3]) = (1, data[1] % 50, 0, (data[3] % 8) | (round as u8 % 4) << 3);
             (data[4], data[5]) = (1, 0);
             (data[6], data[7]) = (data[6] % 3, data[7] % 3);

@@ -1,5 +1,5 @@
-//! Readers beside a writer that converts, deletes, inserts and vacuums: each sees one commit at a time, completely, and
-//! keeps the files of the snapshot it holds.
+//! Readers concurrent with a writer that converts, deletes, inserts and vacuums: each sees one commit at a time,
+//! completely, and the files of its snapshot remain.
 
 mod common;
 
@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 
 const READERS: usize = 4;
 
-/// What each commit left, by its sequence.
+/// The state after each commit, by sequence.
 type Commits = BTreeMap<u64, Digest>;
 
 fn digest(store: &Store) -> Result<(u64, Digest), StoreError> {
@@ -24,7 +24,7 @@ fn digest(store: &Store) -> Result<(u64, Digest), StoreError> {
     Ok((snapshot.sequence(), digests(&snapshot)?.get("t").copied().unwrap_or_default()))
 }
 
-/// Changes the table at random until the time is over; what each commit left.
+/// Changes the table at random until the time is over. Returns the state after each commit.
 fn write(folder: &Path, until: Instant) -> Commits {
     let store = Store::open(folder, options()).expect("opens for writing");
     let mut random = StdRng::seed_from_u64(3);
@@ -63,14 +63,14 @@ fn write(folder: &Path, until: Instant) -> Commits {
         if action <= 2 {
             assert_eq!(digest, last, "a conversion or vacuum changed the rows");
         }
-        // A vacuum commits twice; the rows in between are the same.
+        // A vacuum commits twice, and the rows in between are the same.
         commits.extend((sequence + 1..=now).map(|sequence| (sequence, digest)));
         (sequence, last) = (now, digest);
     }
     commits
 }
 
-/// Reads again and again; every sequence seen, with what was seen of it.
+/// Reads repeatedly. Returns every sequence that it saw, with the state.
 fn read(folder: &Path, stop: &AtomicBool, seed: u64) -> Vec<(u64, Digest)> {
     let options = StoreOptions { read_only: true, ..options() };
     let mut random = StdRng::seed_from_u64(seed);
@@ -82,7 +82,7 @@ fn read(folder: &Path, stop: &AtomicBool, seed: u64) -> Vec<(u64, Digest)> {
         }
         let snapshot = store.snapshot().expect("a snapshot");
         if random.random_range(0..3) == 0 {
-            // Hold it while the writer goes on: nothing of it may be removed.
+            // Keeps the snapshot while the writer continues: none of its files may be removed.
             thread::sleep(Duration::from_millis(random.random_range(1..60)));
         }
         let found = digests(&snapshot).expect("every file of a live snapshot is there").get("t").copied();
@@ -120,14 +120,14 @@ fn every_reader_sees_one_commit_at_a_time() {
     assert!(seen.iter().all(|s| s.len() > 2) && commits.len() > 5, "too little happened to prove anything");
     let store = Store::open(folder.path(), options()).expect("opens");
     assert_eq!(store.check(None).expect("checks").problems, Vec::<String>::new());
-    // With all readers gone a vacuum leaves exactly the files of the current snapshot.
+    // Without readers, a vacuum leaves exactly the files of the current snapshot.
     store.vacuum(None).expect("vacuums");
     let table = store.snapshot().expect("a snapshot").table("t").expect("the table").clone();
     let files = std::fs::read_dir(folder.path().join("segments")).expect("the folder").count();
     assert_eq!(files, table.segments.iter().filter(|s| s.pending.is_none()).count());
 }
 
-/// A snapshot, held from before the commit that replaced all of its segments, reads the same afterwards.
+/// A snapshot from before the commit that replaced all of its segments reads the same rows afterwards.
 #[test]
 fn a_snapshot_outlives_conversion_and_vacuum() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -137,7 +137,7 @@ fn a_snapshot_outlives_conversion_and_vacuum() {
     append(&mut transaction, "t", &batch(0..20_000)).expect("appends");
     transaction.commit().expect("commits");
     let reader = Store::open(folder.path(), StoreOptions { read_only: true, ..options() }).expect("opens");
-    // Nothing of it is open yet: only the pin keeps its files.
+    // None of its files is open yet, so only the pin protects them.
     let (old, own) = (reader.snapshot().expect("a snapshot"), writer.snapshot().expect("a snapshot"));
     let mut transaction = writer.write().expect("writes");
     transaction.convert("t", design(DESIGNS[2])).expect("converts");

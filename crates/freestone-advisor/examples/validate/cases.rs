@@ -14,37 +14,37 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-/// How the values of a column come about.
+/// The distribution of a column's values.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// 32 or 64 bits, of a number of different values, in no order.
+    /// 32 or 64 bits, with a number of distinct values, in random order.
     Uniform {
         distinct: u64,
         wide: bool,
     },
-    /// Most rows have few values.
+    /// Most rows have a few values.
     Skewed {
         distinct: u64,
     },
-    /// Rising with the rows, by small random steps.
+    /// Ascending with the rows, by small random steps.
     Rising,
     /// Runs of equal values.
     Runs {
         run: usize,
         distinct: u64,
     },
-    /// Near the row's number, as dates of arrival are.
+    /// Near the row's number, like dates of arrival.
     Near {
         spread: u64,
     },
     Decimal,
     Float,
-    /// Words of a number of different ones.
+    /// Words from a vocabulary.
     Words {
         distinct: u64,
         length: usize,
     },
-    /// Texts that hardly repeat.
+    /// Strings that hardly repeat.
     Text {
         length: usize,
     },
@@ -63,7 +63,7 @@ pub struct RandomTable {
 impl RandomTable {
     pub fn new(random: &mut StdRng) -> RandomTable {
         let count = *[4usize, 6, 8, 10, 12, 16, 24, 36, 50].get(random.random_range(0..9)).unwrap_or(&8);
-        // Wide tables have fewer rows, so that each is made in about the same time.
+        // Wide tables have fewer rows, so that each takes about the same time to create.
         let rows = (random.random_range(1_500_000..6_000_000) / count).clamp(60_000, 700_000);
         let kinds: Vec<Kind> = (0..count).map(|_| kind(random)).collect();
         let arrays: Vec<ArrayRef> = kinds.iter().map(|kind| array(*kind, rows, random)).collect();
@@ -152,7 +152,7 @@ fn text(length: usize, random: &mut StdRng) -> String {
     text
 }
 
-/// The first is a plain column store, which statistics come from.
+/// The first design is a plain column store, from which the statistics come.
 pub fn designs(table: &RandomTable, random: &mut StdRng) -> Vec<Design> {
     const COUNT: usize = 6;
     let mut designs = vec![design(&[("design".into(), "column".into())], table)];
@@ -195,7 +195,7 @@ pub fn designs(table: &RandomTable, random: &mut StdRng) -> Vec<Design> {
         }
         designs.push(design(&options, table));
     }
-    // The last once more, with an index of each column.
+    // The last design again, with an index of each column.
     let columns: Vec<String> = table.schema.columns.iter().map(|column| format!("({})", column.name)).collect();
     let index = Some(("index".to_owned(), columns.join(", ")));
     let last = designs[COUNT - 1].clone();
@@ -210,7 +210,7 @@ fn design(options: &[(String, String)], table: &RandomTable) -> Design {
     Design::default().with_options(options, &table.schema).expect("a valid design")
 }
 
-/// A query as the model sees it, and as the store does.
+/// A query for the model, and for the store.
 pub struct RandomQuery {
     pub query: Query,
     pub predicates: Vec<ColumnPredicate>,

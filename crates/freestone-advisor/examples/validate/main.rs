@@ -1,15 +1,15 @@
-//! The model against measurement: random tables, designs and queries, none of which anything was fitted on.
+//! Compares the model with measurements: random tables, designs and queries that were not used to fit it.
 //!
-//! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--threads N] [--cold FOLDER]
-//! [--csv] [--plot FILE.svg] [--measured FILE] [--no-pace]`
+//! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--threads N]
+//! [--cold FOLDER] [--csv] [--plot FILE.svg] [--measured FILE] [--no-pace]`
 //!
-//! Prints the median and quantiles of |predicted − measured| ÷ measured, Kendall's τ of all cases and within each table and
-//! query (how well designs are ranked for one query), and the worst cases with the parts of their predictions. The machine's
-//! pace, by calibration's reference scan before and after each query, is part of the prediction; `--no-pace` leaves it out. The
-//! parts are at the pace at which the profile was measured. With `--cold` pages are read from a disk around the system's cache by
-//! a store that was just opened, into memory that the process has, as a full cache has it. With `--measured` times are those that
-//! an earlier run with the same seed, tables, threads and medium printed by `--csv`: two models are held against the same
-//! measurements.
+//! Prints the median and quantiles of |predicted − measured| ÷ measured; Kendall's τ of all cases, and within each
+//! table and query (how well designs are ranked for one query); and the worst cases with the parts of their
+//! predictions. The machine's slowdown, from the reference scan before and after each query, is part of the prediction;
+//! `--no-pace` excludes it. The parts are without slowdown. With `--cold`, pages are read from a disk past the system's
+//! cache by a store that was just opened, into memory that the process already has, as with a full cache. With
+//! `--measured`, the times are those that an earlier run with the same seed, tables, threads and medium printed with
+//! `--csv`, so that two models are compared with the same measurements.
 
 mod cases;
 mod measure;
@@ -27,7 +27,7 @@ use rand::{RngExt, SeedableRng};
 use cases::RandomTable;
 use summary::Case;
 
-/// As in the `freestone` command: where pages lie decides what it costs to come by them.
+/// As in the `freestone` command, because the kind of memory pages determines their cost.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -40,7 +40,7 @@ struct Arguments {
     plot: Option<PathBuf>,
     measured: Option<PathBuf>,
     no_pace: bool,
-    /// How many threads; 1 or 2 at random where nothing is said.
+    /// The number of threads; 1 or 2 at random by default.
     threads: Option<usize>,
 }
 
@@ -116,7 +116,7 @@ fn table_cases(
     reference: &Reference,
 ) -> Result<Vec<Case>, Failure> {
     let designs = cases::designs(table, random);
-    // Statistics come from the first design, as from a table that is there; the others are what-ifs.
+    // Statistics come from the first design, as from an existing table. The others are hypothetical.
     let needed = if earlier.is_some() { 1 } else { designs.len() };
     let stored = designs[..needed].iter().enumerate().map(|(at, design)| {
         let folder = arguments.cold.as_ref().map(|f| f.join(format!("table-{number}-{at}")));

@@ -20,12 +20,13 @@ use crate::Failure;
 use crate::cases::{RandomQuery, RandomTable};
 
 const UNIT_ROWS: usize = 65536;
-/// Samples of a query: at least, at most, and the time after which no further one begins; and runs of each hot one.
+/// The minimum and maximum number of samples of a query, and the time after which no further one begins; and the runs
+/// of each hot sample.
 const LEAST: usize = 3;
 const MOST: usize = 9;
 const BUDGET: Duration = Duration::from_millis(40);
 const RUNS: usize = 8;
-/// Of cold ones, each with a store to open.
+/// The same for cold ones, each of which has to open a store.
 const COLD_BUDGET: Duration = Duration::from_millis(150);
 
 /// A table in one design: in memory, or in a folder on a disk.
@@ -35,21 +36,21 @@ pub struct Stored {
     bytes: u64,
 }
 
-/// Milliseconds of a query, its rows, the table's bytes, and the machine's pace meanwhile.
+/// Milliseconds of a query, its rows, the table's bytes, and the machine's slowdown meanwhile.
 pub struct Measured {
     pub ms: f64,
     pub rows: u64,
     pub bytes: f64,
-    /// Nanoseconds of the reference scan before and after it, on average; 0 of an earlier run that did not look.
+    /// The mean nanoseconds of the reference scan before and after it; 0 for an earlier run without it.
     pub reference_ns: f64,
-    /// Whether it was the same before and after.
+    /// Whether the two times were nearly equal.
     is_steady: bool,
 }
 
-/// Table, query and threads of each case of an earlier run; and what it measured.
+/// For each case of an earlier run: its table, query and threads, and its measurement.
 pub type Earlier<'a> = Box<dyn Iterator<Item = ([usize; 3], Measured)> + 'a>;
 
-/// Reads what `--csv` printed, by the names of its columns.
+/// Reads the output of `--csv`, by the names of its columns.
 pub fn earlier(csv: &str) -> Earlier<'_> {
     let mut lines = csv.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
@@ -84,9 +85,9 @@ unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
 }
 
-/// Memory that is free stays with the process, as pages that a full cache gives up do.
+/// Free memory stays with the process, like the pages of a full cache.
 pub fn keep_memory() {
-    // SAFETY: mimalloc is linked, being the allocator, and the call sets a number in a table of options.
+    // SAFETY: mimalloc is linked, because it is the allocator, and the call sets a number in a table of options.
     unsafe { mi_option_set(PURGE_DELAY, -1) };
 }
 
@@ -122,7 +123,7 @@ impl Stored {
         let table = |name| snapshot.as_ref().and_then(|s| s.table(name).cloned());
         let missing = || StoreError::Invalid("the table was not stored".into());
         if opened.is_some() {
-            // Another table was read before: what reads is there already.
+            // Another table was read before, so that the reader is initialized.
             run(&table("other").ok_or_else(missing)?, ScanRequest::columns(vec![0]), 1, false)?;
         }
         Ok((opened, table("t").ok_or_else(missing)?))
@@ -132,8 +133,8 @@ impl Stored {
         Ok(self.open()?.1)
     }
 
-    /// Measures a query: the middle one of several samples, each held against the machine's pace meanwhile (the quickest would be
-    /// that of which the pace was seen too slow); cold ones each by a store that was just opened.
+    /// Measures a query: the median of several samples, each relative to the machine's slowdown meanwhile. (The fastest
+    /// would be the sample whose slowdown was overestimated most.) Each cold sample uses a store that was just opened.
     pub fn measure(&self, query: &RandomQuery, threads: usize, reference: &Reference) -> Result<Measured, Failure> {
         let mut samples = vec![];
         let mut request = ScanRequest::columns(query.query.columns.clone());
@@ -149,10 +150,10 @@ impl Stored {
             }
         } else {
             let begin = Instant::now();
-            // The first finds memory that is new to the process.
+            // The first sample uses memory that is new to the process.
             for round in 0..=MOST {
                 let (_store, table) = self.open()?;
-                // Footers are read when a table is opened, whatever is asked of it.
+                // Footers are read when a table is opened, whatever the query.
                 (0..table.segments.len()).try_for_each(|at| table.open_segment(at).map(|_| ()))?;
                 let sample = self.sample(reference, threads, 1, || run(&table))?;
                 samples.extend((round > 0).then_some(sample));
@@ -161,7 +162,7 @@ impl Stored {
                 }
             }
         }
-        // Those in which the machine's pace changed count if there are no others.
+        // Samples during which the machine's slowdown changed count only if there are no others.
         if samples.iter().any(|sample| sample.is_steady) {
             samples.retain(|sample| sample.is_steady);
         }
@@ -170,7 +171,7 @@ impl Stored {
         Ok(samples.swap_remove(middle))
     }
 
-    /// The middle one of some runs, between two of the reference scan.
+    /// The median of some runs, between two runs of the reference scan.
     fn sample(
         &self,
         reference: &Reference,
@@ -192,7 +193,7 @@ impl Drop for Stored {
     fn drop(&mut self) {
         self.hot = None;
         if let Some(folder) = &self.folder {
-            // What is left behind is in nobody's way but the disk's.
+            // Leftovers only take disk space.
             let _ = std::fs::remove_dir_all(folder);
         }
     }

@@ -1,4 +1,4 @@
-//! How near predictions came.
+//! The accuracy of predictions.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ pub struct Case {
     pub threads: usize,
     pub text: String,
     pub measured_ms: f64,
-    /// Nanoseconds that the reference scan took before and after it.
+    /// Nanoseconds of the reference scan before and after it.
     pub reference_ns: f64,
-    /// Rows that came out.
+    /// The number of result rows.
     pub rows: u64,
     pub cost: Cost,
     pub parts: Parts,
@@ -77,7 +77,8 @@ pub fn print_csv(cases: &[Case]) {
     }
 }
 
-/// Predicted against measured as an SVG picture, both in milliseconds on logarithmic axes; the band is 20 % to either side.
+/// Predicted and measured times as an SVG picture, both in milliseconds on logarithmic axes. The band is 20 % on either
+/// side.
 pub fn plot(cases: &[Case], title: &str) -> String {
     const SIZE: f64 = 640.0;
     const MARGIN: f64 = 60.0;

@@ -1,4 +1,4 @@
-//! Advice that was measured: finalists built on a sample, timed, and ranked by that.
+//! Advice from measurements: finalists are built on a sample, timed, and ranked by the times.
 
 use freestone_store::design::Design;
 use serde::{Deserialize, Serialize};
@@ -6,48 +6,51 @@ use serde::{Deserialize, Serialize};
 use super::{Advice, Proposal, Statements, text};
 use crate::error::{AdvisorError, Result};
 
-/// What a sample cannot tell: a gain below this share of the time is no reason to convert.
+/// A gain below this share of the time cannot be shown by a sample, and is no reason to convert.
 const WORTH: f64 = 0.05;
 
-/// A design as it was measured on a sample.
+/// The measurement of a design on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     pub design: Design,
-    /// In the workload's order; `None` for queries that were not run, the same ones in every measurement.
+    /// In the workload's order. `None` for queries that were not run; these are the same in every measurement.
     pub queries: Vec<Option<MeasuredQuery>>,
 }
 
-/// One query on the sample.
+/// The measurement of one query on the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredQuery {
-    /// The median of its runs.
+    /// The median of its runs, in milliseconds.
     pub ms: f64,
-    /// How far runs lie from it: half the distance between the quartiles, or more.
+    /// The spread of the runs: at least half the distance between the quartiles.
     pub noise_ms: f64,
-    /// What the model predicts for the sample (not for the table); `None` leaves it out of the model's error.
+    /// The model's prediction for the sample (not for the table). `None` excludes the query from the model's error.
     #[serde(default)]
     pub predicted_ms: Option<f64>,
 }
 
-/// What the measurements say of the model and of the advice.
+/// What the measurements say about the model and the advice.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
-    /// Designs measured, the current one included.
+    /// The number of measured designs, including the current one.
     pub designs: usize,
-    /// Median of |predicted ÷ measured − 1| over designs and queries; `None` without predictions for the sample.
+    /// The median of |predicted ÷ measured − 1| over designs and queries. `None` without predictions for the sample.
     pub model_error: Option<f64>,
-    /// One run of the workload in the current design, on the sample.
+    /// One run of the workload in the current design on the sample, in milliseconds.
     pub current_ms: f64,
-    /// The same in the best of the others.
+    /// The same in the best of the other designs.
     pub best_ms: f64,
-    /// What the two may differ by for noise alone.
+    /// The difference of the two that noise alone can explain.
     pub noise_ms: f64,
 }
 
 impl Advice {
-    /// Ranks by what was measured on a sample, and decides anew: where the gain lies within the noise, to keep. The current
-    /// design must be among the measurements, and one other; designs not measured stay listed behind the others. Errors
-    /// say what is missing; the advice is then as it was.
+    /// Ranks the designs by measurements on a sample, and decides again: if the gain is within the noise, to keep the
+    /// current design. The current design and at least one other must be among the measurements. Designs that were not
+    /// measured stay listed after the others.
+    ///
+    /// # Errors
+    /// Says what is missing. The advice is unchanged then.
     pub fn confirm(&mut self, measurements: &[Measurement]) -> Result<()> {
         let totals: Vec<(f64, f64)> = measurements.iter().map(|m| self.total(m)).collect::<Result<_>>()?;
         let at = |design: &Design| measurements.iter().position(|m| m.design == *design);
@@ -68,12 +71,13 @@ impl Advice {
         for proposal in &mut self.designs {
             proposal.statements = Statements::of(&proposal.queries, &measured_now);
         }
-        // Stable: those not measured keep their order by prediction, behind the others.
+        // The sort is stable: designs that were not measured stay in predicted order, after the others.
         self.designs.sort_by(|a, b| {
             let key = |p: &Proposal| p.measured_ms.unwrap_or(f64::INFINITY);
             key(a).total_cmp(&key(b))
         });
-        // Of those that a sample cannot tell from the best, the smallest comes first, if it is smaller by as much.
+        // Of designs that a sample cannot distinguish from the best, the smallest comes first, if it is smaller by the
+        // same share.
         let bytes = self.designs[0].bytes;
         let least = self.designs[0].measured_ms.unwrap_or(f64::INFINITY) / (1.0 - WORTH);
         let alike = self.designs.iter().take_while(|p| p.measured_ms.is_some_and(|ms| ms < least)).enumerate();
@@ -96,8 +100,11 @@ impl Advice {
         Ok(())
     }
 
-    /// Judges the advised copies by what was measured of each on the sample: they are advised where the queries, each on the
-    /// copy that serves it, take less than in the best single design. Errors say what is missing.
+    /// Compares the proposed copies with measurements of each on the sample: they are recommended if the queries, each
+    /// on its copy, take less time than in the best single design.
+    ///
+    /// # Errors
+    /// Says what is missing.
     pub fn confirm_copies(&mut self, measurements: &[Measurement]) -> Result<()> {
         let (Some(set), Some(confirmed)) = (&mut self.copies, &self.confirmed) else { return Ok(()) };
         if measurements.len() != set.copies.len() {
@@ -106,7 +113,7 @@ impl Advice {
         let served = set.serves.iter().enumerate().map(|(query, copy)| measurements[*copy].queries.get(query));
         let weighted = served.zip(&self.current.queries).map(|(measured, query)| {
             let ms = measured.copied().flatten().map(|m| m.ms);
-            // Queries that were not run are left out of all measurements.
+            // Queries that were not run are excluded from all measurements.
             Ok(ms.unwrap_or(0.0) * query.weight)
         });
         let ms: f64 = weighted.sum::<Result<f64>>()?;
@@ -140,7 +147,8 @@ impl Advice {
         };
     }
 
-    /// Weighted time of a measurement and its noise, as of independent errors. Errors where it does not fit the workload.
+    /// The weighted time of a measurement, and its noise under independent errors. An error if it does not fit the
+    /// workload.
     fn total(&self, measurement: &Measurement) -> Result<(f64, f64)> {
         if measurement.queries.len() != self.current.queries.len() || measurement.queries.iter().all(Option::is_none) {
             return Err(invalid("a measurement has another number of queries than the workload, or none was run"));

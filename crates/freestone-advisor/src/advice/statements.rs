@@ -1,27 +1,28 @@
-//! What a design changes for those who wait: whole statements, of which scans are a part.
+//! The effect of a design on whole statements, of which scans are a part.
 
 use serde::{Deserialize, Serialize};
 
 use super::QueryCost;
 
-/// The statements whose times are known, in one run of the workload.
+/// The statements with known times, in one run of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Statements {
-    /// Milliseconds that they took, as logged.
+    /// Their time in milliseconds, as logged.
     pub now_ms: f64,
-    /// Milliseconds of that for scans of the table, predicted.
+    /// The predicted time of the table's scans within it, in milliseconds.
     pub scans_ms: f64,
-    /// Milliseconds that they are predicted to take in the design: the scans become others, and joins have to do with more rows
-    /// or fewer where the design leaves more of them or fewer.
+    /// Their predicted time in the design, in milliseconds. The scans change, and joins process more or fewer rows if
+    /// the design leaves more or fewer of them.
     pub then_ms: f64,
 }
 
-/// Milliseconds of a statement that it takes whatever its tables are like: reading it, planning, and sending the answer.
+/// The milliseconds of a statement that do not depend on its tables: parsing, planning, and sending the answer.
 const PLANNING_MS: f64 = 0.5;
 
 impl Statements {
-    /// What the statements of a design's queries take; `None` where no time is known. A scan gains what it gained on a sample,
-    /// where `measured_now` has its time as the table is stored now and the query that in the design; else what is predicted.
+    /// The time of the statements of a design's queries; `None` if no time is known. The gain of a scan is the one on a
+    /// sample, if `measured_now` has its time in the current design and the query has one in the new design; otherwise
+    /// it is predicted.
     pub(super) fn of(queries: &[QueryCost], measured_now: &[Option<f64>]) -> Option<Self> {
         let mut sum = Statements { now_ms: 0.0, scans_ms: 0.0, then_ms: 0.0 };
         for (at, query) in queries.iter().enumerate() {
@@ -32,7 +33,7 @@ impl Statements {
                 _ => 1.0 / query.ratio.max(f64::MIN_POSITIVE),
             };
             let planning_ms = PLANNING_MS.min(statement_ms);
-            // A prediction above the whole statement's time is wrong, but not in which part of it is the scan.
+            // If the prediction exceeds the statement's time, all of that time except planning is taken as the scan's.
             let scan_ms = query.current.ms.min(statement_ms - planning_ms);
             sum.now_ms += query.weight * statement_ms;
             sum.scans_ms += query.weight * scan_ms;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Advice, CopyAdvice, Proposal, QueryCost};
 
-/// Queries shown; the JSON form has all.
+/// The maximum number of queries to show. The JSON form has all.
 const QUERIES: usize = 20;
 const NAME_WIDTH: usize = 48;
 
@@ -62,7 +62,7 @@ fn finalists(advice: &Advice) -> Table {
     table
 }
 
-/// The queries on which most depends, winners and losers alike.
+/// The queries with the largest weight, winners and losers.
 fn queries(f: &mut fmt::Formatter<'_>, best: &Proposal) -> fmt::Result {
     let mut by_stake: Vec<&QueryCost> = best.queries.iter().collect();
     by_stake.sort_by(|a, b| {
@@ -108,7 +108,7 @@ fn copies(f: &mut fmt::Formatter<'_>, set: &CopyAdvice) -> fmt::Result {
     changes.iter().rev().try_for_each(|(_, revert)| writeln!(f, "to go back:   {revert}"))
 }
 
-/// Columns as wide as their widest cell, numbers to the right.
+/// Columns as wide as their widest cell, numbers aligned to the right.
 struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,

@@ -1,11 +1,12 @@
-//! How much longer a scan takes one thread while others scan as well: they may share a core, its caches, and the memory.
+//! The slowdown of a scan's thread by other scanning threads, which may share a core, its caches, and the memory.
 
 use super::pace::Reference;
 use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::{Curve, Measured};
 
-/// By threads: the time of each by that of one alone just before, as a machine's pace changes.
+/// By number of threads: the time of each, divided by the time of a single one just before, because the machine's speed
+/// varies.
 pub fn measure(threads: usize, timing: &Timing) -> Result<Curve> {
     let rounds = if timing.is_quick() { 3 } else { 50 };
     let reference = Reference::new()?;
@@ -15,7 +16,7 @@ pub fn measure(threads: usize, timing: &Timing) -> Result<Curve> {
         for round in 0..=rounds {
             let alone = reference.ns(1)?;
             let ratio = (reference.ns(count)? / alone).max(1.0);
-            // The first one does not count: the batches' memory is new.
+            // The first one does not count, because the memory of its batches is new.
             ratios.extend((round > 0).then_some(ratio));
         }
         points.push((count as f64, Measured::of(&ratios)));
@@ -23,7 +24,7 @@ pub fn measure(threads: usize, timing: &Timing) -> Result<Curve> {
     Ok(Curve::new(points))
 }
 
-/// 2, 4, 8 and so on, and as many as there are: between them the curve is straight enough.
+/// 2, 4, 8 and so on, and the number of threads. Between them the curve is nearly linear.
 fn counts(threads: usize) -> Vec<usize> {
     let doubled = std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|count| *count < threads);
     doubled.chain((threads > 1).then_some(threads)).collect()

@@ -1,4 +1,4 @@
-//! The disk under a folder, read as scans read it: through the store's medium, around the system's cache where it can.
+//! The disk of a folder, read as scans read it: through the store's medium, past the system's cache if possible.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const UNITS: [usize; 4] = [4 << 10, 32 << 10, 128 << 10, 512 << 10];
 const DEPTHS: [usize; 4] = [1, 4, 16, 48];
 const NAME: &str = "freestone-calibration.tmp";
 
-/// Measures the disk of a folder by a file that is removed again.
+/// Measures the disk of a folder with a temporary file.
 pub fn measure(folder: &Path, timing: &Timing, warnings: &mut Vec<String>) -> Result<DiskCosts> {
     let bytes = if timing.is_quick() { 8 << 20 } else { 192 << 20 };
     let medium = |direct| Disk::open(folder, true, DiskOptions { direct, ..DiskOptions::default() });
@@ -61,8 +61,8 @@ fn read(disk: &Disk, bytes: usize, direct: bool, folder: &Path, write: Measured,
     Ok(costs)
 }
 
-/// Nanoseconds from one read's end to the next one's, and those of processors: batches of `depth` reads are asked for at once,
-/// as a unit's are.
+/// Nanoseconds between the ends of two reads, and their processor time. Batches of `depth` reads are requested at once,
+/// as for a morsel.
 fn reads(
     file: &Arc<dyn ReadFile>,
     bytes: usize,
@@ -74,7 +74,7 @@ fn reads(
     let places = bytes / unit;
     let mut state = Random(unit as u64 * 31 + depth as u64);
     let mut next = 0;
-    // Long enough to be seen, short enough that 32 points take some seconds.
+    // Long enough to be measured, short enough that 32 points take some seconds.
     let (rounds, time) = if timing.is_quick() { (2, 1_000_000) } else { (60, 100_000_000) };
     let (begin, worked) = (Instant::now(), processor_ns());
     let (mut samples, mut done) = (vec![], 0);
@@ -86,7 +86,7 @@ fn reads(
             })
             .collect();
         if random {
-            // Neighbours would be read together.
+            // Adjacent ranges would be read together.
             requests.sort_unstable_by_key(|r| r.offset);
             requests.dedup_by_key(|r| r.offset);
         }
@@ -100,10 +100,10 @@ fn reads(
     Ok((Measured::of(&samples), (processor_ns() - worked) / done.max(1) as f64))
 }
 
-/// What all threads of the process worked so far.
+/// The processor time of all threads of the process so far.
 fn processor_ns() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes a time to where it is told, which is a variable of this function.
+    // SAFETY: the call writes a time to its argument, which is a variable of this function.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }

@@ -1,4 +1,4 @@
-//! What the store's scans cost: differences between scans of small tables in memory that differ in one thing.
+//! The costs of the store's scans: differences between scans of small tables in memory that differ in one property.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::{Curve, EngineCosts, Family, Form, Kernel, Measured, Operation};
 
-/// Shares of the rows that are taken.
+/// Shares of rows that qualify.
 const SHARES: [f64; 6] = [1e-3, 1e-2, 0.1, 0.3, 0.7, 1.0];
 const QUICK_SHARES: [f64; 3] = [1e-2, 0.1, 1.0];
-/// Shares of the rows that still qualify before a filter.
+/// Shares of rows that still qualify before a filter.
 const FILTER_SHARES: [f64; 4] = [1e-3, 1e-2, 0.1, 1.0];
 
 pub fn measure(timing: &Timing, threads: usize, progress: &mut dyn FnMut(f64)) -> Result<EngineCosts> {
@@ -47,7 +47,7 @@ pub fn measure(timing: &Timing, threads: usize, progress: &mut dyn FnMut(f64)) -
     Ok(costs)
 }
 
-/// Columns, each by itself.
+/// Columns, each in a group of its own.
 fn chunks(known: EngineCosts, timing: &Timing) -> Result<EngineCosts> {
     let rows = if timing.is_quick() { 16 << 10 } else { 128 << 10 };
     let subjects = tables::chunks(rows);
@@ -73,7 +73,7 @@ fn chunks(known: EngineCosts, timing: &Timing) -> Result<EngineCosts> {
     })
 }
 
-/// Tuples, which have the column that selects them beside them, in a group of its own. They are few enough for the caches.
+/// Tuples, with the selecting column in a separate group. They are few enough for the caches.
 fn tuples(known: EngineCosts, form: Form, page: &str, timing: &Timing) -> Result<EngineCosts> {
     let rows = if timing.is_quick() { 16 << 10 } else { 32 << 10 };
     let mut plain = tables::tuples(rows);
@@ -96,8 +96,8 @@ fn tuples(known: EngineCosts, form: Form, page: &str, timing: &Timing) -> Result
     })
 }
 
-/// What a second thread adds to work that both share: it has to be woken, and to be waited for. Now and then the system takes
-/// milliseconds for that, which the middle does not see.
+/// What a second thread adds to shared work: it has to be woken and waited for. Sometimes the system needs milliseconds
+/// for that, which the median ignores.
 fn beginning(timing: &Timing) -> Measured {
     const STEPS: u64 = 100_000;
     let most = if timing.is_quick() { timing.most } else { 200 };
@@ -113,7 +113,7 @@ fn beginning(timing: &Timing) -> Measured {
     both.minus(timing.measure(work))
 }
 
-/// What a subject is in slotted tuples, where only its type counts.
+/// A subject in slotted tuples, where only its type counts.
 fn slotted(subject: Subject) -> Option<Subject> {
     let family = match subject.family {
         Family::General => Family::Plain,
@@ -140,14 +140,15 @@ fn bench_of_groups(rows: usize, subjects: &[Subject], options: &[(&str, &str)]) 
     Bench::new(&columns, options, true)
 }
 
-/// The selector's predicate that a share of the rows passes: values in the middle, so that no zone decides it.
+/// A predicate on the selector that a share of the rows satisfies. The values are in the middle, so that no zone
+/// decides it.
 fn passing(share: f64) -> ColumnPredicate {
     let count = ((SELECTOR as f64 * share) as i128).max(1);
     let low = (SELECTOR as i128 - count) / 2;
     between(0, low, low + count - 1)
 }
 
-/// What granules, zones, batches and lists cost, whatever is in them; `one` has one granule.
+/// The costs of granules, zones, batches and lists, whatever they contain. `one` has one granule.
 fn frame(costs: &mut EngineCosts, one: &Bench, bench: &Bench, timing: &Timing) -> Result<()> {
     let granules = bench.granules();
     let nothing = bench.scan(&[], &[], timing)?;
@@ -172,7 +173,7 @@ fn frame(costs: &mut EngineCosts, one: &Bench, bench: &Bench, timing: &Timing) -
     let with = bench.scan(&[1, 2, 3, 4], &few, timing)?;
     let without = bench.scan(&[], &few, timing)?;
     let column = with.minus(without).scaled(0.25);
-    // Some two rows qualify, on a page each.
+    // About two rows qualify, on different pages.
     costs.batch_column = column.minus(Measured::exact(page * 2.0));
     let request = || ScanRequest::columns(vec![]);
     let small = bench.time_units(request(), GRANULE as usize, timing)?;
@@ -180,7 +181,7 @@ fn frame(costs: &mut EngineCosts, one: &Bench, bench: &Bench, timing: &Timing) -
     Ok(())
 }
 
-/// Nanoseconds a granule to find that no zone of it has a row that qualifies, where only the table's last one has.
+/// Nanoseconds per granule for pruning all of its zones, in a table of which only the last zone has a qualifying row.
 fn ruling_out(bench: &Bench, timing: &Timing) -> Result<Measured> {
     let rising = bench.table.schema.index_of(tables::RISING)?;
     let last = between(rising, (bench.rows as i128 - 1) * tables::RISING_STEP, i128::MAX);
@@ -190,8 +191,8 @@ fn ruling_out(bench: &Bench, timing: &Timing) -> Result<Measured> {
     Ok(timing.measure_each(look)?)
 }
 
-/// What visits of small pages cost for each subject, as multiples of what they cost for bit-packed numbers: where a test is
-/// translated for every page, or a page has tables to be read first.
+/// The cost of visiting small pages for each subject, as a multiple of the cost for bit-packed numbers. It is higher
+/// where a test is translated for every page, or a page has tables to be read first.
 fn visit_ratios(
     small: &Bench,
     large: &Bench,
@@ -265,7 +266,7 @@ fn kernels(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subje
     Ok(())
 }
 
-/// Nanoseconds a row of the pages looked at for a predicate, by the share of the rows there that qualify before it.
+/// Nanoseconds per row of the visited pages for a predicate, by the share of their rows that qualify before it.
 fn filter_points(
     costs: &EngineCosts,
     form: Form,
@@ -275,7 +276,7 @@ fn filter_points(
     timing: &Timing,
 ) -> Result<Vec<(f64, Measured)>> {
     let mut points = vec![];
-    // The scan orders its tests: one that drops few rows comes behind the selector.
+    // The scan orders its tests: one that rejects few rows comes after the selector.
     let behind = ColumnPredicate { predicate: dropping_few(&own.predicate), ..own.clone() };
     let (kept, kept_behind) =
         (bench.share_of(std::slice::from_ref(own))?, bench.share_of(std::slice::from_ref(&behind))?);
@@ -287,15 +288,15 @@ fn filter_points(
         };
         let with = bench.scan(&[], &predicates, timing)?;
         let seen = visits(costs, form, bench, own.column, *share, Operation::Filter)?;
-        // Fewer rows are listed than without the test, or some where none were.
+        // The list has fewer rows than without the test, or there was no list without it.
         let kept = if *share < 1.0 { kept_behind } else { kept };
         let (fewer, before) = (listing(costs, bench, share * kept), listing(costs, bench, *share));
         let known = Measured::exact(without.value + fewer - before);
         let rows = bench.rows * seen.touched;
         points.push((share / seen.touched, with.minus(known).minus(seen.ns).scaled(1.0 / rows)));
     }
-    // A test of all rows takes at least what it takes where a tenth of them is left in every vector; what is taken off for
-    // listing rows hides that.
+    // A test of all rows takes at least as long as with a tenth of them in every vector. The subtraction for listing
+    // rows hides that.
     if let [.., (_, tenth), (_, all)] = &mut points[..]
         && all.value < tenth.value
     {
@@ -304,8 +305,8 @@ fn filter_points(
     Ok(points)
 }
 
-/// A test of the same kind that drops what the subjects' tests, of the greatest numbers, keep. Tests of texts are dear enough to
-/// come last as they are.
+/// A test of the same kind that rejects the rows that the subjects' tests, on the largest numbers, accept. Tests of
+/// strings are expensive enough to come last without this.
 fn dropping_few(predicate: &Predicate) -> Predicate {
     match predicate {
         Predicate::Int(IntPredicate::Range { low, .. }) => {
@@ -317,7 +318,7 @@ fn dropping_few(predicate: &Predicate) -> Predicate {
 
 /// Nanoseconds to list a share of a table's rows.
 fn listing(costs: &EngineCosts, bench: &Bench, share: f64) -> f64 {
-    // All rows need no list, and granules without any have none.
+    // If all rows qualify there is no list, and granules without qualifying rows have none.
     let granules = if share < 1.0 { 1.0 - (1.0 - share).powf(GRANULE) } else { 0.0 };
     bench.rows * granules * costs.select.at(share)
 }
@@ -327,14 +328,14 @@ fn put(costs: &mut EngineCosts, form: Form, subject: &Subject, operation: Operat
     costs.kernels.push(Kernel { form, family, operation, parameter, ns, visit: 1.0 });
 }
 
-/// Page visits of a measurement.
+/// The page visits of a measurement.
 struct Visits {
     ns: Measured,
-    /// Share of the pages that have a row wanted.
+    /// The share of the pages with a qualifying row.
     touched: f64,
 }
 
-/// What page visits cost in a measurement of a column at a share.
+/// The cost of page visits when a column is measured at a share.
 fn visits(
     costs: &EngineCosts,
     form: Form,
@@ -353,7 +354,7 @@ fn visits(
     Ok(Visits { ns: Measured::exact(page * visits * touched), touched })
 }
 
-/// A visit of a page for a row or two, by the column that costs least itself.
+/// The cost of visiting a page for one or two rows, for the column with the lowest cost per value.
 fn sparse(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subject], timing: &Timing) -> Result<()> {
     let simple = subjects.iter().find(|s| match form {
         Form::Slotted => s.family == Family::Plain,
@@ -366,7 +367,7 @@ fn sparse(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subjec
     let (visits, _) = bench.pages(column)?;
     let rows = GRANULE * bench.granules() / visits;
     let touched = 1.0 - (1.0 - share).powf(rows);
-    // Where pages are large, some rows share one; what they cost beyond the first is a value's.
+    // On large pages several rows share a visit. Their costs after the first row are costs per value.
     let found = with.minus(without).scaled(1.0 / (visits * touched));
     if let Some(page) = costs.pages.iter_mut().find(|p| p.form == form) {
         page.sparse = found;
@@ -374,7 +375,7 @@ fn sparse(costs: &mut EngineCosts, form: Form, bench: &Bench, subjects: &[Subjec
     Ok(())
 }
 
-/// The kernel of NULLs is what a column with them costs beyond one without.
+/// The kernel of NULLs is the additional cost of a column with NULLs.
 fn subtract_plain_of_nulls(costs: &mut EngineCosts, form: Form) {
     let plain = costs.kernels.iter().filter(|k| k.form == form);
     let plain: Vec<Kernel> =
@@ -386,7 +387,7 @@ fn subtract_plain_of_nulls(costs: &mut EngineCosts, form: Form) {
     }
 }
 
-/// Columns as they are stored, for a client.
+/// Columns in stored form, for a client.
 fn shipping(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<()> {
     let columns: Vec<usize> = (1..bench.table.schema.columns.len().min(9)).collect();
     let mut pages = 0.0;
@@ -401,7 +402,7 @@ fn shipping(costs: &mut EngineCosts, bench: &Bench, timing: &Timing) -> Result<(
         Ok::<f64, crate::error::AdvisorError>(1.0)
     })?;
     costs.ship_page = run.scaled(1.0 / pages.max(1.0));
-    // Whoever ships copies the bytes once into what is sent.
+    // The sender copies the bytes once into its messages.
     let bytes = vec![7u8; 1 << 20];
     let mut copy = vec![0u8; bytes.len()];
     let copied = timing.measure(|| copy.copy_from_slice(std::hint::black_box(&bytes)));
@@ -442,7 +443,7 @@ fn tuple_output(costs: &mut EngineCosts, timing: &Timing) {
     costs.tuple_byte = of_texts.minus(views).scaled(1.0 / TEXT_BYTES as f64);
 }
 
-/// Encoding and sorting, by writing small tables.
+/// Encoding and sorting, measured by writing small tables.
 fn writing(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let rows = if timing.is_quick() { 8 << 10 } else { 256 << 10 };
     let mut random = Random(29);

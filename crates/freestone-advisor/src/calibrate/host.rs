@@ -1,9 +1,10 @@
-//! What the system says of the machine.
+//! The operating system's description of the machine.
 
 use std::fs;
 
 use crate::profile::Host;
 
+/// The description of this machine.
 pub fn host() -> Host {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -27,12 +28,12 @@ pub fn host() -> Host {
 }
 
 fn page_bytes() -> u64 {
-    // SAFETY: a question to the system without arguments in memory.
+    // SAFETY: a request to the system without arguments in memory.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(0)
 }
 
-/// A cache as the system describes it: level, bytes, bytes of a line.
+/// The caches, as the system describes them: level, bytes, bytes of a line.
 pub fn reported_caches() -> Vec<(u32, u64, u64)> {
     let folder = "/sys/devices/system/cpu/cpu0/cache";
     let mut caches = vec![];

@@ -1,5 +1,5 @@
-//! The memory hierarchy, by loads whose addresses the processor cannot guess: a random cycle through the region (Sattolo
-//! 1986), not the fixed stride of the first Calibrator, which today's processors prefetch.
+//! The memory hierarchy, measured by loads whose addresses the processor cannot predict: a random cycle through the
+//! region (Sattolo 1986). The first Calibrator used a fixed stride, which today's processors prefetch.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,9 +12,10 @@ use crate::profile::{CacheLevel, Curve, Hardware, Measured, Translation};
 const LINE: usize = 64;
 const SMALL_PAGE: usize = 4096;
 const LARGE_PAGE: usize = 2 << 20;
-/// A latency this much above the one before it is another level's.
+/// A latency that is larger than the previous one by this factor belongs to another level.
 const LEVEL_STEP: f64 = 1.35;
 
+/// Measures caches, TLB, latency and bandwidth.
 pub fn measure(hardware: &mut Hardware, options: &CalibrateOptions, timing: &Timing) {
     let largest: usize = if options.effort == Effort::Quick { 16 << 20 } else { 256 << 20 };
     let mut region = Region::new(largest);
@@ -37,10 +38,10 @@ pub fn measure(hardware: &mut Hardware, options: &CalibrateOptions, timing: &Tim
     drop(region);
 }
 
-/// Dependent additions between loads, where the miss itself is to be seen and not how many the processor overlaps.
+/// Dependent additions between loads, so that the miss is measured and not its overlap with others.
 const WORK: usize = 60;
 
-/// Memory that is walked. A slot holds the number of the next one.
+/// The memory of the walk. Each slot contains the number of the next one.
 struct Region {
     slots: Vec<u64>,
 }
@@ -53,7 +54,7 @@ impl Region {
     /// Links the slots at every `stride` bytes of the first `bytes` into one random cycle.
     fn cycle(&mut self, bytes: usize, stride: usize) {
         let (count, step) = (bytes / stride, stride / 8);
-        // Within a stride the slot varies, so that slots of a cycle do not all fall into the same cache sets.
+        // The slot varies within a stride, so that the slots of a cycle do not all fall into the same cache sets.
         let place = |i: usize| (i * step + if stride > LINE { (i * 8) % step } else { 0 }) as u64;
         let mut order: Vec<u32> = (0..count as u32).collect();
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
@@ -69,11 +70,11 @@ impl Region {
     }
 
     fn start(&self, bytes: usize, part: usize, parts: usize) -> u64 {
-        // Any slot of the cycle will do; multiples of the line are in all of them.
+        // Any slot of the cycle is a valid start, and all cycles contain the multiples of the line.
         (bytes / 8 / parts * part / 8 * 8) as u64
     }
 
-    /// Nanoseconds a load, with `work` dependent operations between one and the next.
+    /// Nanoseconds per load, with `work` dependent operations between loads.
     fn chase(&self, timing: &Timing, work: usize) -> Measured {
         let loads = if timing.is_quick() { 2000 } else { 40_000 };
         let mut at = 0u64;
@@ -90,7 +91,7 @@ impl Region {
         run.scaled(1.0 / loads as f64)
     }
 
-    /// Nanoseconds a load of `chains` walks at once.
+    /// Nanoseconds per load of `chains` simultaneous walks.
     fn chase_many(&self, timing: &Timing, bytes: usize, chains: usize) -> Measured {
         let steps = if timing.is_quick() { 500 } else { 20_000 };
         let mut heads: Vec<u64> = (0..chains).map(|c| self.start(bytes, c, chains)).collect();
@@ -106,7 +107,7 @@ impl Region {
     }
 }
 
-/// `work` operations of which each waits for the one before, and that leave the value as it is.
+/// `work` dependent operations that leave the value unchanged.
 #[inline]
 fn busy(value: u64, work: usize) -> u64 {
     let mut state = value;
@@ -134,7 +135,7 @@ fn parallelism(region: &mut Region, largest: usize, timing: &Timing) -> Curve {
     Curve::new([1, 2, 4, 8, 16].map(|chains| (chains as f64, region.chase_many(timing, largest, chains))).to_vec())
 }
 
-/// Levels where the latency jumps; what the system reports stands beside them, and decides where a jump is smeared out.
+/// Levels where the latency jumps. The system's figures are added, and decide where a jump is gradual.
 fn caches(miss: &Curve, replace: &Curve, region: &mut Region, timing: &Timing) -> Vec<CacheLevel> {
     let reported = reported_caches();
     let jumps = jumps(replace);
@@ -143,7 +144,7 @@ fn caches(miss: &Curve, replace: &Curve, region: &mut Region, timing: &Timing) -
     for at in 0..count {
         let level = at as u32 + 1;
         let said = reported.iter().find(|(l, ..)| *l == level);
-        // The jump that belongs to the level: the one nearest to what is reported, or the next in order.
+        // The jump of the level: the one nearest to the reported size, or the next in order.
         let near =
             said.and_then(|(_, bytes, _)| jumps.iter().copied().find(|j| (j / *bytes as f64).log2().abs() <= 1.1));
         let Some(bytes) =
@@ -166,12 +167,12 @@ fn caches(miss: &Curve, replace: &Curve, region: &mut Region, timing: &Timing) -
     levels
 }
 
-/// A region well beyond a level.
+/// A region well above the size of a level.
 fn levels_above(bytes: f64) -> f64 {
     bytes * 4.0
 }
 
-/// Sizes behind which the latency rises: the largest of each rising stretch's flat part.
+/// The sizes after which the latency rises: the largest size of the flat part before each rise.
 pub(super) fn jumps(curve: &Curve) -> Vec<f64> {
     let mut found = vec![];
     let mut base = curve.points.first().map_or(1.0, |(_, m)| m.value);
@@ -194,14 +195,15 @@ pub(super) fn jumps(curve: &Curve) -> Vec<f64> {
     found
 }
 
-/// The stride from which a walk of twice the level misses at every step: smaller ones find the line already there.
+/// The stride from which a walk over twice the level's size misses at every step. With smaller strides the line is
+/// often present.
 fn line_bytes(region: &mut Region, level: usize, timing: &Timing) -> Measured {
     let bytes = (level * 2).min(region.slots.len() * 8) / 4096 * 4096;
     let cost = |stride: usize| {
         let steps = bytes / stride;
         let slots = &region.slots;
         timing.measure(|| {
-            // In order backwards, with each address from the one before.
+            // Backwards in order, with each address derived from the previous one.
             let mut sum = 0u64;
             for step in (0..steps).rev() {
                 sum = sum.wrapping_add(slots[step * stride / 8]);
@@ -210,14 +212,14 @@ fn line_bytes(region: &mut Region, level: usize, timing: &Timing) -> Measured {
         })
     };
     let ns: Vec<(usize, f64)> = [16, 32, 64, 128].map(|s| (s, cost(s).value / (bytes / s) as f64)).to_vec();
-    // The processor fetches ahead, so a step costs in proportion to the lines it brings, until each brings one.
+    // The processor prefetches, so the cost of a step grows with the number of new lines, until each step needs one.
     let at = ns.windows(2).filter(|pair| pair[1].1 > pair[0].1 * 1.3).map(|pair| pair[1].0).next_back();
     let value = at.unwrap_or(LINE).min(128) as f64;
     Measured { value: if value > 64.0 { 64.0 } else { value }, low: 32.0, high: 128.0 }
 }
 
-/// Reach and miss cost of the translation buffers: one line of every page, so that the lines fit a near cache and the pages
-/// do not fit the buffers.
+/// Reach and miss cost of the TLB: one line of every page, so that the lines fit a near cache and the pages exceed the
+/// TLB.
 fn translation(page: usize, largest: usize, timing: &Timing) -> Translation {
     let bytes = if page == LARGE_PAGE { largest } else { largest.min(64 << 20) };
     let memory = Mapped::new(bytes, page);
@@ -253,7 +255,7 @@ fn translation(page: usize, largest: usize, timing: &Timing) -> Translation {
     }
 }
 
-/// Memory of pages of one size, as far as the system grants them.
+/// Memory in pages of one size, as far as the system provides them.
 struct Mapped {
     start: *mut u64,
     bytes: usize,
@@ -263,7 +265,7 @@ struct Mapped {
 impl Mapped {
     fn new(bytes: usize, page: usize) -> Option<Mapped> {
         let length = bytes + LARGE_PAGE;
-        // SAFETY: an anonymous mapping of fresh memory, at an address that the kernel picks.
+        // SAFETY: an anonymous mapping of fresh memory, at an address that the kernel chooses.
         let mapped = unsafe {
             let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0)
@@ -276,16 +278,18 @@ impl Mapped {
         #[cfg(target_os = "linux")]
         {
             let advice = if page == LARGE_PAGE { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-            // SAFETY: the range lies within the mapping made above; advice changes no byte.
+            // SAFETY: the range is within the mapping created above, and advice changes no byte.
             unsafe { libc::madvise(start, bytes, advice) };
         }
-        // SAFETY: the range lies within the mapping, which nobody else has; writing makes the system give its pages.
+        // SAFETY: the range is within the mapping, to which nobody else has access. Writing makes the system allocate
+        // its pages.
         unsafe { std::ptr::write_bytes(start.cast::<u8>(), 0, bytes) };
         Some(Mapped { start: start.cast(), bytes, mapped: (mapped, length) })
     }
 
     fn slots(&self) -> &[u64] {
-        // SAFETY: `start` is aligned to 2 MiB, `bytes` were written when the mapping was made, and it lives as long as `self`.
+        // SAFETY: `start` is aligned to 2 MiB, `bytes` were written when the mapping was created, and it lives as long
+        // as `self`.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes / 8) }
     }
 
@@ -297,13 +301,13 @@ impl Mapped {
         let mut order: Vec<usize> = (0..pages).collect();
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         (1..pages).rev().for_each(|i| order.swap(i, random.below(i)));
-        // The walk begins at slot 0, which is the first page's.
+        // The walk begins at slot 0, which belongs to the first page.
         for at in 0..pages {
             slots[place(order[at])] = place(order[(at + 1) % pages]) as u64;
         }
     }
 
-    /// Whether the kernel gave large pages for most of it.
+    /// Whether the kernel provided large pages for most of it.
     fn is_huge(&self) -> bool {
         let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
         let huge = text
@@ -315,7 +319,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped; nobody keeps a slice of it beyond `self`.
+        // SAFETY: exactly the range that `new` mapped, and no slice of it outlives `self`.
         unsafe { libc::munmap(self.mapped.0, self.mapped.1) };
     }
 }
@@ -329,7 +333,7 @@ fn sum(slots: &[u64]) -> u64 {
     lanes.iter().fold(0, |a, b| a.wrapping_add(*b))
 }
 
-/// Nanoseconds a byte that one thread reads in order.
+/// Nanoseconds per byte of a sequential read by one thread.
 fn stream(region: &Region, largest: usize, timing: &Timing) -> Curve {
     let sizes = (14..=largest.ilog2()).step_by(2).map(|k| 1usize << k);
     let points = sizes.map(|bytes| {
@@ -341,7 +345,7 @@ fn stream(region: &Region, largest: usize, timing: &Timing) -> Curve {
     Curve::new(points.collect())
 }
 
-/// Bytes a nanosecond that threads read together.
+/// Bytes per nanosecond that several threads read together.
 fn bandwidth(region: &Region, threads: usize, timing: &Timing) -> Curve {
     let slots = &region.slots[..];
     let rounds = if timing.is_quick() { 2 } else { 7 };

@@ -1,4 +1,4 @@
-//! The network to this machine itself: what no client can beat.
+//! The loopback network of this machine, the upper bound for every client.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::timing::Timing;
 use crate::profile::Measured;
 
-/// Bytes a nanosecond through a local TCP connection; 0 where none can be made.
+/// Bytes per nanosecond through a local TCP connection; 0 if there is no connection.
 pub fn loopback(timing: &Timing) -> Measured {
     let (rounds, bytes) = if timing.is_quick() { (2, 4 << 20) } else { (7, 64 << 20) };
     let samples: Vec<f64> = (0..rounds).filter_map(|_| transfer(bytes).ok()).collect();

@@ -1,6 +1,6 @@
-//! A scan that is always the same. Virtual machines become nearly twice as slow for a second or a minute when others use what
-//! they share, a core's other thread or its caches; what is measured in one moment is held against the next by what this scan
-//! takes in both.
+//! The reference scan, which is always the same. Virtual machines become nearly twice as slow for a second or a minute
+//! when their neighbours use what they share, a core's other thread or its caches. The times of this scan make
+//! measurements at different moments comparable.
 
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,13 +17,14 @@ const COLUMNS: usize = 8;
 const ROWS: usize = 32 << 10;
 const BITS: u32 = 20;
 
-/// The scan's tables, one of columns and one of tuples.
+/// The tables of the reference scan, one of columns and one of tuples.
 pub struct Reference {
     benches: Vec<Bench>,
     request: Arc<ScanRequest>,
 }
 
 impl Reference {
+    /// Stores the tables.
     pub fn new() -> Result<Reference> {
         let columns = pages::columns(ROWS, COLUMNS, BITS);
         let benches = ["column", "row"].map(|design| Bench::new(&columns, &[("design", design)], true));
@@ -31,14 +32,14 @@ impl Reference {
         Ok(Reference { benches, request: Arc::new(ScanRequest::columns((0..COLUMNS).collect())) })
     }
 
-    /// All of it once, in the thread that calls.
+    /// Runs the scan once on the calling thread.
     fn run(&self) -> Result<()> {
         self.benches.iter().try_for_each(|bench| bench.run(&self.request, &units(&bench.table, UNIT_ROWS)))
     }
 
-    /// Nanoseconds that it takes at present; finding out takes a millisecond. Of several threads that scan at the same time it is
-    /// what each would take, did they share their work evenly. What they say of a machine:
-    /// [`Profile::pace`](crate::Profile::pace).
+    /// The current time of the scan in nanoseconds; measuring it takes about a millisecond. With several threads that
+    /// scan at the same time, it is the time per thread if they shared their work evenly.
+    /// [`Profile::pace`](crate::Profile::pace) interprets it.
     pub fn ns(&self, threads: usize) -> Result<f64> {
         let barrier = Barrier::new(threads.max(1));
         let timed = || -> Result<f64> {
@@ -48,7 +49,7 @@ impl Reference {
         };
         let work = || -> Result<f64> {
             barrier.wait();
-            // A hitch is no pace.
+            // A short interruption does not count.
             Ok(timed()?.min(timed()?))
         };
         std::thread::scope(|scope| {
@@ -62,16 +63,16 @@ impl Reference {
     }
 }
 
-/// The machine's pace while others of its figures are measured.
+/// The machine's slowdown while other figures are measured.
 pub struct Steady {
     reference: Reference,
-    /// What the reference scan took in the middle of a second, before anything else was held against it.
+    /// The median time of the reference scan during one second, before any other measurement.
     level_ns: f64,
     seen: Mutex<Vec<f64>>,
 }
 
 impl Steady {
-    /// Looks for a second what the scan takes.
+    /// Measures the reference scan for one second.
     pub fn new(effort: Effort) -> Result<Steady> {
         let (looks, pause) = if effort == Effort::Quick { (3, 0) } else { (20, 50) };
         let reference = Reference::new()?;
@@ -84,14 +85,14 @@ impl Steady {
         Ok(Steady { reference, level_ns, seen: Mutex::new(seen) })
     }
 
-    /// Held against what is usual.
+    /// The current slowdown, relative to the usual time.
     pub fn pace(&self) -> Pace {
         let ns = self.reference.ns(1).expect("a table in memory that was scanned before can be scanned");
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(ns);
         Pace::of(ns, self.level_ns)
     }
 
-    /// What figures are held against, and the least and the most of nine in ten looks since.
+    /// The usual time, with the interval of nine in ten measurements since.
     pub fn level(&self) -> Measured {
         let all = Measured::of(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));
         Measured { value: self.level_ns, low: all.low.min(self.level_ns), high: all.high.max(self.level_ns) }

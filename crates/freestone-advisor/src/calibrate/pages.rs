@@ -1,5 +1,5 @@
-//! What visiting pages costs beside the values on them: the same values on small pages and on large ones, on many pages and
-//! on few, cached and checked anew.
+//! The cost of visiting pages, without that of their values: the same values on small and large pages, on many and few
+//! pages, cached and verified again.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use crate::profile::{Curve, EngineCosts, Form, Measured, PageCost};
 
 const COLUMNS: usize = 16;
 const BITS: u32 = 28;
-/// Bits of a value that takes 8 bytes wherever it lies, and the column of tuples that is read.
+/// Bits of a value that takes 8 bytes in every format, and the column of the tuples that is read.
 const LONG_BITS: u32 = 60;
 const FIELD: usize = 5;
 const SIZES: [&str; 6] = ["4KiB", "8KiB", "16KiB", "32KiB", "64KiB", "128KiB"];
-/// Sizes of pages of tuples: on larger ones tuples cost so much more than visits that these cannot be told.
+/// The number of page sizes for tuples. On larger pages, the cost of tuples exceeds the cost of visits too much.
 const TUPLE_SIZES: usize = 4;
 
+/// Measures the costs of page visits.
 pub fn measure(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let rows = if timing.is_quick() { 8 << 10 } else { 64 << 10 };
     let columns = columns(rows, COLUMNS, BITS);
@@ -70,7 +71,7 @@ fn visits(form: Form, design: &str, columns: &[Named], timing: &Timing) -> Resul
     })
 }
 
-/// Checking pages that were read: by byte, by page, and by row where rows are looked at.
+/// Verifying pages that were read: per byte, per page, and per row of the visited rows.
 fn checks(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result<()> {
     let cost = |options: &[(&str, &str)]| -> Result<(Measured, f64, f64, f64)> {
         let (hot, cold) = (Bench::new(columns, options, true)?, Bench::new(columns, options, false)?);
@@ -96,7 +97,7 @@ fn checks(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result
     Ok(())
 }
 
-/// The same fields in tuples of one width, and in tuples behind a prefix.
+/// The same fields in tuples of fixed width, and in tuples with a prefix.
 fn prefixes(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Result<()> {
     let few = [between(5, (1 << BITS) * 9 / 10, 1 << BITS)];
     let options = [("design", "row"), ("page_size", "32KiB"), ("sort", "c0")];
@@ -112,7 +113,7 @@ fn prefixes(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Resu
     Ok(())
 }
 
-/// A derived figure with the relative spread of what it was derived from.
+/// A derived figure with the relative spread of the figure from which it was derived.
 fn near(value: f64, from: Measured) -> Measured {
     let relative = |x: f64| if from.value > 0.0 { x / from.value } else { 1.0 };
     Measured { value, low: value * relative(from.low), high: value * relative(from.high) }
@@ -131,7 +132,7 @@ pub fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
         Ok((bytes, bench.scan(&[0], &[], timing)?.scaled(1.0 / bytes)))
     })?;
     drop((plain, benches));
-    // A tuple is two lines long, or four, and one field of it is read.
+    // A tuple has two or four lines, and one of its fields is read.
     costs.line = tuples_beyond_caches(COLUMNS, timing)?;
     costs.line_apart = tuples_beyond_caches(2 * COLUMNS, timing)?;
     costs.line_slotted = slotted_beyond_caches(timing)?;
@@ -139,20 +140,22 @@ pub fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     Ok(())
 }
 
-/// Rows of the tables that are scanned, of so many bytes each; fewer would stay in the log, which has no tuples.
+/// The numbers of rows of the scanned tables, of `row_bytes` bytes each. With fewer rows they would stay in the log,
+/// without tuples.
 fn sizes_beyond(row_bytes: usize, timing: &Timing) -> Vec<usize> {
     let bytes: &[usize] = if timing.is_quick() { &[21, 22] } else { &[21, 23, 24, 25, 26, 27] };
     bytes.iter().map(|log| (1 << log) / row_bytes).collect()
 }
 
-/// Nanoseconds of a tuple of so many fields of some 8 bytes, of which one is read, beyond what it takes in a near cache.
+/// The additional nanoseconds per tuple of `fields` fields of about 8 bytes, of which one is read, beyond the time in a
+/// near cache.
 fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
     let sizes = sizes_beyond(8 * fields, timing);
     let benches = by_size(&columns(sizes[sizes.len() - 1], fields, LONG_BITS), &sizes, "row")?;
     beyond_first(timing, &benches, |bench| field(bench, timing))
 }
 
-/// Nanoseconds of a line of slotted tuples, of which a field's is read.
+/// Nanoseconds per cache line of slotted tuples, of which one field is read.
 fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
     const TEXT_BYTES: u64 = 60;
     let sizes = sizes_beyond(16 * COLUMNS, timing);
@@ -166,15 +169,15 @@ fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
     beyond_first(timing, &benches, |bench| field(bench, timing))
 }
 
-/// Bytes of a table of tuples, and nanoseconds a row to read a field.
+/// The bytes of a table of tuples, and the nanoseconds per row for reading a field.
 fn field(bench: &Bench, timing: &Timing) -> Result<(f64, Measured)> {
-    // What a scan costs whatever it reads would be much of the few rows that fit a near cache.
+    // For the few rows that fit a near cache, the fixed costs of a scan would be a large part.
     let read = bench.scan(&[FIELD], &[], timing)?.minus(bench.scan(&[], &[], timing)?);
     Ok((bench.pages(0)?.1, read.scaled(1.0 / bench.rows)))
 }
 
-/// Nanoseconds a byte of values that are decoded, as more and more columns are. Rows are so few that what is read stays in
-/// the caches.
+/// Nanoseconds per byte of decoded values, for increasing numbers of decoded columns. There are so few rows that the
+/// input stays in the caches.
 fn decoded_beyond_caches(timing: &Timing) -> Result<Curve> {
     const VALUE: f64 = 8.0;
     let (rows, counts): (usize, &[usize]) =
@@ -188,7 +191,7 @@ fn decoded_beyond_caches(timing: &Timing) -> Result<Curve> {
     beyond_first(timing, counts, point)
 }
 
-/// Tables of the first so many rows.
+/// Tables of the first `size` rows, for each of `sizes`.
 fn by_size(all: &[Named], sizes: &[usize], design: &str) -> Result<Vec<Bench>> {
     let part = |rows: &usize| {
         let part: Vec<Named> = all.iter().map(|(n, a, encoding)| (n.clone(), a.slice(0, *rows), *encoding)).collect();
@@ -197,7 +200,7 @@ fn by_size(all: &[Named], sizes: &[usize], design: &str) -> Result<Vec<Bench>> {
     sizes.iter().map(part).collect()
 }
 
-/// What `point` measures of each, beyond what it measures of the first.
+/// The results of `point` for each element, minus the result for the first.
 fn beyond_first<T>(timing: &Timing, of: &[T], point: impl Fn(&T) -> Result<(f64, Measured)>) -> Result<Curve> {
     passes::several(timing, || {
         let points: Vec<(f64, Measured)> = of.iter().map(&point).collect::<Result<_>>()?;

@@ -1,4 +1,5 @@
-//! Several passes of the same measurements: a machine that slows down for a while, as virtual ones do, spoils one of them.
+//! Several passes of the same measurements. A machine that is slow for a while, as virtual ones are, affects one of
+//! them.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,11 +8,11 @@ use serde_json::{Map, Value};
 use super::timing::Timing;
 use crate::error::{AdvisorError, Result};
 
-/// How often; and how often where there is little time left.
+/// The number of passes, and the number if little time is left.
 const PASSES: usize = 4;
 const LATE_PASSES: usize = 2;
 
-/// What several passes of the same measurements find.
+/// The result of several passes of the same measurements.
 pub fn several<T: Serialize + DeserializeOwned>(timing: &Timing, mut pass: impl FnMut() -> Result<T>) -> Result<T> {
     let count = if timing.is_quick() { 1 } else { PASSES };
     let mut passes = vec![];
@@ -22,13 +23,14 @@ pub fn several<T: Serialize + DeserializeOwned>(timing: &Timing, mut pass: impl 
         .map_err(|error| AdvisorError::Invalid(format!("a measured cost is no number ({error}): calibrate again")))
 }
 
-/// The middle of each figure, with the least low end and the greatest high end of all. An error where one is no number.
+/// The median of each figure, with the smallest low end and the largest high end of all. An error if one is not a
+/// number.
 fn middle<T: Serialize + DeserializeOwned>(passes: &[T]) -> std::result::Result<T, serde_json::Error> {
     let values: Vec<Value> = passes.iter().map(serde_json::to_value).collect::<std::result::Result<_, _>>()?;
     serde_json::from_value(middle_of(&values.iter().collect::<Vec<_>>()))
 }
 
-/// Whatever is no figure, and figures that not all passes have, are those of the first pass.
+/// Values that are no figures, and figures that some passes lack, are those of the first pass.
 fn middle_of(values: &[&Value]) -> Value {
     match values[0] {
         Value::Object(first) if first.contains_key("low") && first.contains_key("high") => figure(values),
@@ -61,7 +63,7 @@ fn figure(values: &[&Value]) -> Value {
     serde_json::json!({ "value": middle_number(&all), "low": low[0], "high": high[high.len() - 1] })
 }
 
-/// Of sorted numbers, of which there is one at least.
+/// The median of sorted numbers, of which there must be at least one.
 fn middle_number(sorted: &[f64]) -> f64 {
     (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }

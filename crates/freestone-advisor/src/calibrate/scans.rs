@@ -15,23 +15,24 @@ use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::Measured;
 
-/// Rows of a unit.
+/// Rows per morsel.
 pub const UNIT_ROWS: usize = 65536;
-/// Rows of a granule.
+/// Rows per granule.
 pub const GRANULE: f64 = 8192.0;
 
-/// A table that is only scanned.
+/// A table for scans only.
 pub struct Bench {
     _store: Store,
     pub table: Arc<Table>,
     pub rows: f64,
 }
 
-/// A column of a table: its name, its values, and how they are encoded.
+/// A column of a table: its name, its values, and its encoding.
 pub type Named = (String, ArrayRef, &'static str);
 
 impl Bench {
-    /// Stores columns in memory; `options` are those of a design. With `cached` pages are checked once, without at each use.
+    /// Stores columns in memory. `options` are those of a design. With `cached`, pages are verified once, otherwise at
+    /// each use.
     pub fn new(columns: &[Named], options: &[(&str, &str)], cached: bool) -> Result<Bench> {
         let fields = columns.iter().map(|(name, array, _)| Field::new(name, array.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -69,14 +70,14 @@ impl Bench {
         self.time_units(request, UNIT_ROWS, timing)
     }
 
-    /// The same in units of so many rows.
+    /// The same with morsels of `unit_rows` rows.
     pub fn time_units(&self, request: ScanRequest, unit_rows: usize, timing: &Timing) -> Result<Measured> {
         let request = Arc::new(request);
         let all = units(&self.table, unit_rows);
         timing.measure_each(|| self.run(&request, &all).map(|()| 1.0))
     }
 
-    /// One scan, of which nobody keeps the rows.
+    /// One scan, whose rows are discarded.
     pub fn run(&self, request: &Arc<ScanRequest>, units: &[Unit]) -> Result<()> {
         let mut cursor = Cursor::new(self.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
         for unit in units {
@@ -89,12 +90,12 @@ impl Bench {
         Ok(())
     }
 
-    /// A scan of some columns, of the rows that some predicates leave.
+    /// A scan of some columns of the rows that satisfy some predicates.
     pub fn scan(&self, columns: &[usize], predicates: &[ColumnPredicate], timing: &Timing) -> Result<Measured> {
         self.time(ScanRequest { predicates: predicates.to_vec(), ..ScanRequest::columns(columns.to_vec()) }, timing)
     }
 
-    /// The share of the rows that some predicates leave.
+    /// The share of the rows that satisfy some predicates.
     pub fn share_of(&self, predicates: &[ColumnPredicate]) -> Result<f64> {
         let request = ScanRequest { predicates: predicates.to_vec(), ..ScanRequest::columns(vec![]) };
         let metrics = Arc::new(ScanMetrics::default());
@@ -105,7 +106,7 @@ impl Bench {
         Ok(metrics.totals().rows_selected as f64 / self.rows)
     }
 
-    /// Pages of a column's group in a granule, and bytes of all of them.
+    /// The number of pages of a column's group per granule, and the bytes of all its pages.
     pub fn pages(&self, column: usize) -> Result<(f64, f64)> {
         let segment = self.table.open_segment(0)?;
         let (group, _) = segment.place(column);
@@ -117,6 +118,7 @@ impl Bench {
         Ok((visits as f64, segment.group_bytes(group) as f64))
     }
 
+    /// The number of granules.
     pub fn granules(&self) -> f64 {
         (self.rows / GRANULE).ceil()
     }

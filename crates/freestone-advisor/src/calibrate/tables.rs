@@ -1,4 +1,4 @@
-//! The columns that kernels are measured on: one for each way to store values.
+//! The columns for measuring kernels: one for each way to store values.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use freestone_codec::{BytesPredicate, IntPredicate, Predicate, f64_key};
 use super::scans::Named;
 use crate::profile::Family;
 
-/// A column to measure, and a predicate on it that few rows pass and no zone decides.
+/// A column to measure, and a predicate on it that few rows satisfy and no zone decides.
 pub struct Subject {
     pub family: Family,
     pub parameter: f64,
     pub column: Named,
     pub predicate: Option<Predicate>,
-    /// Of texts: equality with one of them.
+    /// For strings: equality with one of them.
     pub equal: Option<Predicate>,
 }
 
@@ -34,9 +34,11 @@ impl Random {
     }
 }
 
-/// Values of the column by which rows are selected: each range of them has its share of the rows, anywhere.
+/// The number of values of the column that selects rows. Every range of values has its share of the rows, at random
+/// positions.
 pub const SELECTOR: u64 = 1 << 20;
 
+/// The column that selects rows.
 pub fn selector(rows: usize) -> Named {
     let mut random = Random(3);
     (
@@ -46,7 +48,7 @@ pub fn selector(rows: usize) -> Named {
     )
 }
 
-/// The column of which each value is above all before it, and by how much on average.
+/// The column whose values ascend, and the mean difference of its values.
 pub const RISING: &str = "deltalz_8";
 pub const RISING_STEP: i128 = 90;
 
@@ -66,7 +68,7 @@ fn equal(text: &str) -> Option<Predicate> {
     Some(Predicate::Bytes(BytesPredicate::In(vec![text.as_bytes().to_vec()])))
 }
 
-/// Words as they stand in real text: some letters come often, some together.
+/// Words like those of real text: some letters, and some pairs of letters, are frequent.
 fn word(random: &mut Random, length: usize) -> String {
     const PARTS: [&str; 16] =
         ["an", "er", "in", "the", "qu", "st", "o", "a", "e", "ion", "re", "z", "ly", "com", "b", "s"];
@@ -82,7 +84,7 @@ fn texts(values: impl Iterator<Item = String>) -> ArrayRef {
     Arc::new(StringViewArray::from_iter_values(values))
 }
 
-/// One column for each way in which chunks hold values.
+/// One column for each way in which chunks store values.
 pub fn chunks(rows: usize) -> Vec<Subject> {
     let mut subjects = numbers(rows);
     subjects.extend(dictionaries(rows));
@@ -107,7 +109,7 @@ fn numbers(rows: usize) -> Vec<Subject> {
         subject(Family::BitPack, 14.0, uniform(14), "bitpack", few(14)),
         subject(Family::BitPack, 40.0, uniform(40), "bitpack", few(40)),
     ];
-    // A saw whose teeth are in every zone, so that no zone decides.
+    // A sawtooth with several teeth per zone, so that no zone decides.
     let saw = ints((0..rows).map(|row| (row % 1000) as i64 * 37 + (row * 31 % 29) as i64));
     subjects.push(subject(Family::Delta, 8.0, saw, "delta", range(34_000, 40_000)));
     let rising = ints((0..rows).map(|row| row as i64 * RISING_STEP as i64 + (row * 31 % 83) as i64));
@@ -151,7 +153,7 @@ fn dictionaries(rows: usize) -> Vec<Subject> {
     for length in [8usize, 24] {
         let name = |code: usize| format!("{:0width$}", code * 7, width = length);
         let own = |code: &dyn Fn(usize) -> usize| texts((0..rows).map(|row| name(code(row))));
-        // The hundred words from 900 on begin alike.
+        // The hundred words from 900 on have a common prefix.
         let (some, at) = (prefix(&name(900)[..length - 2]), length as f64);
         let mut add = |family, parameter, array, encoding, some: Option<Predicate>| {
             let equal = equal(&name(500));
@@ -190,7 +192,7 @@ fn strings(rows: usize) -> Vec<Subject> {
     subjects
 }
 
-/// The columns of a group of tuples: those by which tuples are measured. With them, the fields that make the tuple long.
+/// The columns of a group of tuples: the measured ones, and the fields that make the tuple long.
 pub fn tuples(rows: usize) -> Vec<Subject> {
     let mut random = Random(19);
     let mut uniform = |bits: u32| -> Vec<i64> { (0..rows).map(|_| (random.next() >> (64 - bits)) as i64).collect() };

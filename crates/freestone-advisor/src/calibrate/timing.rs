@@ -1,4 +1,4 @@
-//! Repeating a measurement.
+//! Repeated measurements.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,26 +8,27 @@ use super::Effort;
 use super::pace::Steady;
 use crate::profile::{Measured, Pace};
 
-/// Times that something is measured before the result counts during which the machine's pace changed least.
+/// The number of attempts of a measurement. The one during which the machine's speed changed least counts.
 const ATTEMPTS: usize = 3;
 
-/// From then on measurements take what they need at least: a calibration is to end within a minute, on a noisy machine too.
+/// After this time measurements take the minimum number of repetitions, so that a calibration ends within a minute on
+/// noisy machines, too.
 const LATE: Duration = Duration::from_secs(45);
 
-/// How often, and how long.
+/// The number and duration of repetitions.
 #[derive(Clone)]
 pub struct Timing {
     pub effort: Effort,
-    /// When the calibration began.
+    /// The start of the calibration.
     pub begin: Instant,
-    /// Repeats of a measurement: at least, and at most.
+    /// The minimum and maximum number of repetitions of a measurement.
     pub least: usize,
     pub most: usize,
-    /// Time after which no further repeat begins.
+    /// The time after which no further repetition begins.
     pub budget: Duration,
-    /// What times are held against: they are those that the machine would have had most of the time.
+    /// The source of slowdowns by which times are divided, to get the times that the machine would usually have.
     pub steady: Option<Arc<Steady>>,
-    /// Whether what is measured waits for memory: then the pace of the processor counts less.
+    /// Whether the measured work waits for memory. Then the processor's slowdown counts less.
     pub beyond_caches: bool,
 }
 
@@ -40,12 +41,13 @@ impl Timing {
         Timing { effort, begin: Instant::now(), least, most, budget, steady: None, beyond_caches: false }
     }
 
+    /// Whether the calibration has little time left.
     pub fn is_late(&self) -> bool {
         self.begin.elapsed() > LATE
     }
 
-    /// The same for times held against the machine's pace, and in passes, each of which may be short.
-    /// Quick ones stay as they are: looks at the pace would take longer than they do.
+    /// The same with times divided by the machine's slowdown, and in passes, each of which may be short. Quick
+    /// measurements are unchanged, because measuring the slowdown would take longer than they do.
     pub fn held_against(&self, steady: Arc<Steady>) -> Timing {
         if self.is_quick() {
             return self.clone();
@@ -53,16 +55,17 @@ impl Timing {
         Timing { least: 3, most: 15, budget: Duration::from_millis(8), steady: Some(steady), ..self.clone() }
     }
 
-    /// The same for what waits for memory.
+    /// The same for work that waits for memory.
     pub fn beyond_caches(&self) -> Timing {
         Timing { beyond_caches: true, ..self.clone() }
     }
 
+    /// Whether the figures may be rough.
     pub fn is_quick(&self) -> bool {
         self.effort == Effort::Quick
     }
 
-    /// Nanoseconds that `work` takes, after one time that does not count.
+    /// Nanoseconds that `work` takes, after one run that does not count.
     pub fn measure(&self, mut work: impl FnMut()) -> Measured {
         let Ok(found) = self.measure_each(|| {
             work();
@@ -71,8 +74,11 @@ impl Timing {
         found
     }
 
-    /// The same of work that can fail, and says how much it did: nanoseconds of one. Where the machine's pace changed meanwhile
-    /// it is measured again, a few times.
+    /// The same for work that can fail and returns its own time in nanoseconds. If the machine's slowdown changed
+    /// meanwhile, it is measured again, a few times.
+    ///
+    /// # Errors
+    /// The error of `work`.
     pub fn measure_each<E>(&self, mut work: impl FnMut() -> Result<f64, E>) -> Result<Measured, E> {
         work()?;
         let Some(steady) = &self.steady else { return self.once(&mut work) };
@@ -89,7 +95,7 @@ impl Timing {
             let done = work()?;
             samples.push(start.elapsed().as_nanos() as f64 / done.max(1e-9));
         }
-        // The middle, as it is what users see: of scans, as of the reference scan beside them.
+        // The median, as users see it, for scans and for the reference scan.
         Ok(Measured::of(&samples))
     }
 
@@ -98,8 +104,8 @@ impl Timing {
     }
 }
 
-/// What was found while the machine's pace changed least, and the pace: of a few attempts, none behind one in which it stayed
-/// as good as the same.
+/// The result of the attempt during which the machine's slowdown changed least, and the slowdown. No further attempt is
+/// made after one in which it was nearly constant.
 fn steadiest<E>(
     attempts: usize,
     mut pace: impl FnMut() -> Pace,
@@ -124,7 +130,7 @@ fn steadiest<E>(
 mod tests {
     use super::*;
 
-    /// Which attempt counts, where the machine has these paces before and after each, and the pace that it is held against.
+    /// The attempt that counts, given the slowdowns before and after each, and the slowdown to use for it.
     fn attempt(paces: &[(f64, f64)]) -> (f64, f64) {
         let mut looks = paces.iter().flat_map(|(before, after)| [*before, *after]);
         let mut attempts = 0.0;

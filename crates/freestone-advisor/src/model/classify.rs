@@ -1,4 +1,4 @@
-//! Which measured kernel a stored column is.
+//! The measured kernel of a stored column.
 
 use freestone_codec::{ColumnPlan, Encoding, Kind, Transform};
 
@@ -44,6 +44,7 @@ pub fn of_dense(kind: Kind, plan: ColumnPlan, bits: f64, is_general: bool) -> Fa
     }
 }
 
+/// The kernel's family of a field in slotted tuples.
 pub fn of_slotted(kind: Kind) -> Family {
     match kind {
         Kind::Bytes => Family::Text,
@@ -52,7 +53,7 @@ pub fn of_slotted(kind: Kind) -> Family {
     }
 }
 
-/// Kernels that stand in for those of a family that was not measured in a form, best first.
+/// Kernels that replace those of a family that was not measured in a form, best first.
 pub fn instead(family: Family) -> &'static [Family] {
     use Family::*;
     match family {

@@ -1,4 +1,4 @@
-//! How a table lies in a design: pages of its groups, and how each column is stored there.
+//! The geometry of a table in a design: the pages of its groups, and how each column is stored on them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,35 +22,36 @@ pub struct Layout {
     pub medium: MediumKind,
     pub page_size: f64,
     pub groups: Vec<GroupGeometry>,
-    /// Per column of the table: its group, and how it is stored there.
+    /// For each column of the table: its group, and how it is stored there.
     pub columns: Vec<StoredColumn>,
     pub indexes: Vec<IndexGeometry>,
-    /// Bytes of all segments, dictionaries and footers included.
+    /// The bytes of all segments, including dictionaries and footers.
     pub bytes: f64,
 }
 
+/// The pages of one column group.
 #[derive(Debug, Clone)]
 pub struct GroupGeometry {
     pub columns: Vec<usize>,
     pub form: Form,
-    /// Rows of a page, on average.
+    /// The mean number of rows per page.
     pub page_rows: f64,
-    /// Bytes of a page: more than the page size where a row needs it.
+    /// The bytes of a page, more than the page size if a row needs more.
     pub page_bytes: f64,
     pub pages: f64,
-    /// Bytes of all its pages.
+    /// The bytes of all its pages.
     pub bytes: f64,
-    /// Whether tuples are found through differences of a prefix.
+    /// Whether tuples have a delta-coded prefix.
     pub has_prefix: bool,
 }
 
 impl GroupGeometry {
-    /// Bytes that a row takes on its page.
+    /// The bytes of a row on its page.
     pub fn row_bytes(&self) -> f64 {
         self.page_bytes / self.page_rows
     }
 
-    /// Pages of the group that a granule meets: most begin before it or end behind it.
+    /// The pages of the group that overlap a granule. Most begin before it or end after it.
     pub fn pages_a_granule(&self) -> f64 {
         if self.pages <= 1.0 { 1.0 } else { GRANULE / self.page_rows + 0.9 }
     }
@@ -61,32 +62,34 @@ impl GroupGeometry {
 pub struct StoredColumn {
     pub group: usize,
     pub family: Family,
-    /// What kernels of the family are told apart by.
+    /// The parameter that distinguishes kernels of the family.
     pub parameter: f64,
-    /// Bytes of a value where it is stored, without what it shares.
+    /// The bytes of a stored value, without shared state.
     pub bytes: f64,
     pub shared_bytes: f64,
-    /// Bytes of the dictionary that its page has, if any.
+    /// The bytes of the dictionary of its page, if it has one.
     pub page_dictionary_bytes: f64,
     pub plan: Option<ColumnPlan>,
 }
 
-/// Pages with a dictionary of a granule, where kernels were measured.
+/// The number of pages with a dictionary per granule, when kernels were measured.
 const DICTIONARY_VISITS: f64 = 1.4;
-/// Part of a page's room that rows fill: encoders that can only be tried stop at 96 % or a little above.
+/// The share of a page that rows fill. Encoders whose size is known only after encoding stop at 96 % or slightly above.
 const FILL: f64 = 0.975;
 
-/// Groups that were laid out before, and how columns were encoded for them: a search meets the same ones again and again.
+/// Groups that were laid out before, and the encodings of their columns, since a search evaluates the same ones
+/// repeatedly.
 #[derive(Debug, Default)]
 pub struct KnownGroups {
     groups: Mutex<HashMap<GroupKey, Arc<KnownGroup>>>,
     ways: Mutex<HashSet<(Way, Order)>>,
 }
 
-/// How the columns of a group are encoded: by its page format, and whether it has only one.
+/// How the columns of a group are encoded: the page format, and whether the group has only one column.
 type Way = (PageFormat, bool);
 
-/// Columns, page format, page size and order: all that decides how a group lies where nothing is pinned or abstracted.
+/// Columns, page format, page size and order: they determine the layout of a group unless encodings are set or levels
+/// abstracted.
 type GroupKey = (Vec<usize>, u8, u32, Order);
 type KnownGroup = (GroupGeometry, Vec<StoredColumn>);
 
@@ -99,7 +102,7 @@ impl KnownGroups {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(known));
     }
 
-    /// The ways of encoding the groups' columns that were not met before in an order.
+    /// The ways of encoding the groups' columns that were not evaluated before in an order.
     fn new_ways(&self, groups: &[Group], order: &Order) -> Vec<Way> {
         let ways: HashSet<Way> = groups.iter().map(|group| (group.format, group.columns.len() == 1)).collect();
         let mut known = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +111,7 @@ impl KnownGroups {
 }
 
 impl Layout {
-    /// The layout of a design. `threads`: how many encode the sample where it was not seen so before.
+    /// The layout of a design. `threads`: the number of threads for encoding the sample, if that is necessary.
     pub fn of(design: &Design, statistics: &TableStatistics, known: &KnownGroups, threads: usize) -> Layout {
         let order = Order::of(design, statistics);
         let groups = design.groups(&statistics.schema);
@@ -138,7 +141,7 @@ impl Layout {
             ways.into_iter().for_each(|way| forms.encode_ahead(way, threads));
         }
         for (at, group) in groups.iter().enumerate() {
-            // The prefix of dense tuples depends on the sort columns beside the order.
+            // The prefix of dense tuples depends on the sort columns, too, and not only on the order.
             let is_known = is_plain && (group.format != PageFormat::Dense || design.sort.is_empty());
             let key = (group.columns.clone(), group.format as u8, design.page_size, order.clone());
             if let Some(found) = known.find(&key).filter(|_| is_known) {
@@ -171,7 +174,7 @@ impl Layout {
         layout
     }
 
-    /// The groups that hold some columns, each once, ascending.
+    /// The groups that contain some columns, each once, ascending.
     pub fn groups_of(&self, columns: &[usize]) -> Vec<usize> {
         let mut groups: Vec<usize> = columns.iter().map(|c| self.columns[*c].group).collect();
         groups.sort_unstable();
@@ -190,15 +193,15 @@ fn page_of(bytes: f64, page_size: f64) -> f64 {
     if bytes <= 0.0 { 0.0 } else { ((bytes + HEADER as f64) / page_size).ceil() * page_size }
 }
 
-/// Columns that a thread is worth being begun for.
+/// The number of columns for which another thread is worthwhile.
 const COLUMNS_A_THREAD: usize = 4;
 
-/// Columns as the design has the statistics encode them.
+/// The encodings of columns in a design.
 struct Forms<'a> {
     design: &'a Design,
     statistics: &'a TableStatistics,
     order: &'a Order,
-    /// Columns that the design abstracts.
+    /// The columns that the design abstracts.
     levels: Vec<usize>,
 }
 
@@ -223,8 +226,8 @@ impl<'a> Forms<'a> {
         self.statistics.dense_form(column, self.order, self.pinned(column))
     }
 
-    /// Encodes all columns of the table in one way, on several threads. A search that asks for some will ask for others, and
-    /// the statistics keep what they find.
+    /// Encodes all columns of the table in one way, on several threads. A search that asks for some columns will ask
+    /// for others, and the statistics cache the results.
     fn encode_ahead(&self, (format, alone): Way, threads: usize) {
         let columns: Vec<usize> = (0..self.statistics.columns.len()).collect();
         let threads = threads.min(columns.len() / COLUMNS_A_THREAD);
@@ -237,7 +240,7 @@ impl<'a> Forms<'a> {
             PageFormat::Dense => drop(self.dense(*column)),
             PageFormat::Slotted => {}
         };
-        // The first one finds the order for all.
+        // The first call computes the order for all.
         encode(first);
         parallel(rest, threads, |column| {
             encode(column);
@@ -247,7 +250,7 @@ impl<'a> Forms<'a> {
     }
 }
 
-/// One group while its place is found.
+/// A group whose geometry is being computed.
 struct Place<'a> {
     design: &'a Design,
     statistics: &'a TableStatistics,
@@ -313,13 +316,13 @@ impl Place<'_> {
         geometry.unwrap_or_else(|| self.geometry(Form::Chunk, 8.0, header, fill))
     }
 
-    /// What kernels of the family were measured by.
+    /// The parameter by which kernels of the family were measured.
     fn parameter(&self, column: usize, family: Family, bytes: f64, page_rows: f64) -> f64 {
         use Family::*;
         let statistics = &self.statistics.columns[column];
         match family {
             Text | Fsst | Block | TextDictionary | TextDictionaryRle => statistics.width,
-            // Entries of the page's dictionary in a granule, whose rows share what they cost.
+            // Entries of the page's dictionary per granule, whose rows share their cost.
             PageDictionary | TextPageDictionary => {
                 let (distinct, runs) = (statistics.distinct, self.statistics.run_rows(column, &self.layout.order));
                 let draws = page_rows / runs.max(1.0);
@@ -345,7 +348,7 @@ impl Place<'_> {
             true => Arc::default(),
             false => self.statistics.dense_prefix(order, &prefix_columns),
         };
-        // A page's rows decide how wide its fields are, and these how many rows it has.
+        // The number of rows of a page determines the width of its fields, and this the number of rows.
         let mut page_rows = 512.0;
         let mut found = None;
         for _ in 0..4 {
@@ -389,7 +392,7 @@ impl Place<'_> {
         geometry
     }
 
-    /// Runs and prefixes hold integer codes of columns without NULLs.
+    /// Runs and prefixes contain integer codes of columns without NULLs.
     fn can_abstract(&self, column: usize) -> bool {
         let form = self.forms.dense(column);
         let statistics = &self.statistics.columns[column];

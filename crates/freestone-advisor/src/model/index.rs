@@ -1,4 +1,4 @@
-//! Ordered indexes in a layout: what they take, and for which queries they name the rows.
+//! Ordered indexes in a layout: their size, and the queries for which they are used.
 
 use freestone_store::design::Design;
 
@@ -10,18 +10,18 @@ use crate::profile::{Family, Form};
 use crate::statistics::{Order, TableStatistics};
 use crate::workload::{PredicateForm, Query, QueryPredicate};
 
-/// The store asks an index where it names one row or fewer of so many that the zones leave; of fewer where their test is dear, or
-/// where an entry is only tested.
+/// The store uses an index if it matches at most 1 in `NAMED_ROWS` rows that pruning leaves; at most 1 in fewer rows if
+/// the test is expensive, or if an entry is only tested.
 const NAMED_ROWS: f64 = 64.0;
 const NAMED_TEXTS: f64 = 8.0;
 const TESTED_ROWS: f64 = 4.0;
-/// Nanoseconds to ask an index at all.
+/// The fixed cost of a search in an index, in nanoseconds.
 const ASK_NS: f64 = 10_000.0;
-/// Nanoseconds to test an entry and to take its row.
+/// Nanoseconds for testing an entry and taking its row.
 const ENTRY_NS: f64 = 3.0;
-/// Bytes of an index's end, which are read before its footer.
+/// The bytes at the end of an index that are read before its footer.
 const END_BYTES: f64 = 4096.0;
-/// Where an index's pages are asked for at once, reads are so deep.
+/// The depth of reads when the pages of an index are requested at once.
 const DEPTH: f64 = 48.0;
 
 /// An index of a layout.
@@ -35,7 +35,7 @@ pub struct IndexGeometry {
 }
 
 impl IndexGeometry {
-    /// The index that a design has by a key: entries are sorted by the key, each with its row's number.
+    /// The index of a design with a key: entries are sorted by the key, each with its row's number.
     pub fn of(key: &[usize], design: &Design, statistics: &TableStatistics) -> IndexGeometry {
         let sort = key.iter().map(|c| statistics.columns[*c].name.clone()).collect();
         let order = Order::of(&Design { sort, cluster: vec![], levels: 0, ..design.clone() }, statistics);
@@ -48,14 +48,14 @@ impl IndexGeometry {
             page_rows = (page_bytes / entry.max(0.01)).clamp(1.0, statistics.segment_rows());
         }
         let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
-        // Each is a segment within a segment, with a footer and what its columns share.
+        // Each index is a segment within a segment, with a footer and the shared state of its columns.
         let shared: f64 = forms.iter().map(|form| form.shared_bytes).sum();
         let bytes = statistics.rows as f64 / page_rows * page_bytes + segments * (shared + 3.0 * page_bytes);
         IndexGeometry { columns: key.to_vec(), page_rows, page_bytes, bytes }
     }
 
-    /// Entries that are left of a query, and the predicates that they answer, by their places; `None` where it asks
-    /// nothing of the first column of the key.
+    /// The entries that remain for a query, and the predicates that they answer, by position. `None` if the query does
+    /// not test the first column of the key.
     fn named(&self, query: &Query, statistics: &TableStatistics) -> Option<Named> {
         let asked =
             |column: usize| query.predicates.iter().position(|p| p.column == column && p.form != PredicateForm::Other);
@@ -68,7 +68,7 @@ impl IndexGeometry {
                 let values = selectivity * statistics.columns[predicate.column].distinct;
                 runs *= if predicate.form == PredicateForm::In { values.max(1.0) } else { 1.0 };
             }
-            // Behind a range, entries of later columns lie anywhere.
+            // After a range, entries of later columns are in no order.
             is_open &= predicate.form == PredicateForm::Equal;
         }
         asked(*self.columns.first()?)?;
@@ -82,9 +82,9 @@ impl IndexGeometry {
     }
 }
 
-/// What an index is asked for.
+/// The result of searching an index.
 struct Named {
-    /// Entries that pass, and those of zones with entries that do not.
+    /// Entries that pass, and those of zones that also have entries that do not.
     named: f64,
     open: f64,
     pages: f64,
@@ -92,8 +92,8 @@ struct Named {
 }
 
 impl ScanModel {
-    /// Has the best index name the rows of a query, if the store would: of what zones leave, only the rows that are named are
-    /// looked at, and what is answered is not tested again.
+    /// Uses the best index for a query, if the store would: of the rows that pruning leaves, only index matches are
+    /// tested, and answered predicates are not tested again.
     pub(super) fn name_rows(&self, layout: &Layout, query: &Query, pruned: &mut Pruned, parts: &mut Parts) {
         let rows = self.statistics.rows as f64;
         let named = layout.indexes.iter().filter_map(|index| Some((index, index.named(query, &self.statistics)?)));
@@ -102,7 +102,8 @@ impl ScanModel {
         let uncached = self.uncached(layout, query);
         let disk = self.profile.hardware.disk.as_ref().filter(|_| uncached > 0.0);
         if let Some(disk) = disk {
-            // Each segment's index says at its end where its footer is; segments that are ruled out as a whole are not asked.
+            // The end of each segment's index points to its footer. Segments that are pruned as a whole are not
+            // searched.
             let segments = ((rows / self.statistics.segment_rows()).ceil() * pruned.units).ceil().max(1.0);
             let open = |(index, _): &(&IndexGeometry, Named)| {
                 disk.read_ns(END_BYTES, 1.0) + disk.read_ns(index.page_bytes, 1.0)
@@ -111,7 +112,8 @@ impl ScanModel {
         }
         let best = candidates.into_iter().min_by(|(_, a), (_, b)| (a.named + a.open).total_cmp(&(b.named + b.open)));
         let Some((index, named)) = best else { return };
-        // The index's zones are judged before anything else; of the segment's, few have to be to see that enough rows are left.
+        // The index's zones are pruned before anything else. Of the segment's zones, only few have to be tested to see
+        // that enough rows are left.
         parts.begin_ns += rows / GRANULE * named.answered.len() as f64 * engine.rule_out.value;
         if !self.asks(layout, query, &named, pruned) {
             return;
@@ -130,7 +132,7 @@ impl ScanModel {
         pruned.keep(Wanted { density, run_rows: runs.fold(f64::INFINITY, f64::min).max(1.0) }, named.answered);
     }
 
-    /// Whether the store would ask an index.
+    /// Whether the store would use an index.
     fn asks(&self, layout: &Layout, query: &Query, named: &Named, pruned: &Pruned) -> bool {
         let is_dear = |at: &usize| {
             let column = query.predicates[*at].column;
@@ -143,10 +145,10 @@ impl ScanModel {
 }
 
 impl Pruned {
-    /// Leaves only zones with a row that is wanted.
+    /// Leaves only zones with a wanted row.
     fn keep(&mut self, wanted: Wanted, answered: Vec<usize>) {
         let touched = wanted.touched(ZONE).max(1e-9);
-        // Zones that are left of a granule, or a unit, of which one is.
+        // The zones left of a granule or morsel of which at least one is left.
         let of = |rows: f64, left: f64| wanted.touched(rows * (self.zones / left.max(1e-9)).min(1.0));
         let (granules, units) = (of(GRANULE, self.granules), of(UNIT_ROWS, self.units));
         self.granules *= granules;

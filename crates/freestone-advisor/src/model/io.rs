@@ -1,4 +1,4 @@
-//! What a scan reads where its pages are not cached, and for how much of that it waits.
+//! The reads of a scan whose pages are not cached, and the part of them for which it waits.
 
 use super::geometry::{GroupGeometry, Layout};
 use super::processor::Wanted;
@@ -7,14 +7,14 @@ use super::{GRANULE, Parts, ScanModel, UNIT_ROWS, ZONE};
 use crate::profile::{DiskCosts, Form};
 use crate::workload::Query;
 
-/// Bytes of the longest single read.
+/// The bytes of the longest single read.
 const IO_UNIT: f64 = 131_072.0;
 const IO_DEPTH: f64 = 48.0;
-/// Batches in which a unit's first pages are read, by bytes: the last two have most of them.
+/// The effective number of batches in which a morsel's first pages are read, by bytes: the last two have most of them.
 const FIRST_BATCHES: f64 = 3.0;
 
 impl ScanModel {
-    /// Adds reading, and checking what was read.
+    /// Adds the costs of reading, and of verifying pages that were read.
     pub(super) fn reads(&self, layout: &Layout, query: &Query, pruned: &Pruned, parts: &mut Parts) {
         let uncached = self.uncached(layout, query);
         if uncached <= 0.0 {
@@ -41,17 +41,18 @@ impl ScanModel {
         let Some(disk) = &self.profile.hardware.disk else { return };
         let threads = self.setting.threads;
         let now = Reading::of(disk, &now, units, FIRST_BATCHES, threads);
-        // What a unit's output needs is asked for while the unit is filtered, and waited for behind that.
+        // The pages of a morsel's output are requested while the morsel is filtered. A thread waits for them after
+        // that.
         let then = Reading::of(disk, &then, units, UNIT_ROWS / GRANULE, threads);
-        // Nobody read ahead for the first unit of a thread.
+        // Nobody reads ahead for the first morsel of a thread.
         parts.first_ns += now.waited_ns / units;
         parts.wait_ns += then.waited_ns;
         parts.ahead_ns += now.busy_ns + then.busy_ns;
         parts.reading_ns += now.cpu_ns + then.cpu_ns;
     }
 
-    /// Of each group, the share of the granules left whose pages are read first, ahead of their unit: where its filters are open,
-    /// and the output's where none is.
+    /// For each group, the share of the remaining granules whose pages are read first, before their morsel is
+    /// processed: those with open predicates, and those of the output if no predicate is open.
     fn first_reads(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> Vec<f64> {
         let answered = pruned.named.as_ref().map_or(&[][..], |(_, answered)| &answered[..]);
         let mut shares = vec![0.0; layout.groups.len()];
@@ -83,34 +84,34 @@ impl ScanModel {
         pages * (engine.admit_page.value + group.page_bytes * engine.admit_byte.value + group.page_rows * row)
     }
 
-    /// Pages of a group that have a row wanted.
+    /// The pages of a group with a wanted row.
     fn pages_read(&self, group: &GroupGeometry, pruned: &Pruned, wanted: Wanted) -> f64 {
-        // Pages that stick out of the zones left are read whole.
+        // Pages that extend beyond the remaining zones are read as a whole.
         let overhang = if pruned.zones < 0.999 { group.page_rows.min(ZONE * 4.0) / (ZONE * 8.0) } else { 0.0 };
         let share = (pruned.zones * (1.0 + overhang)).min(1.0);
-        // A zone that may be left has a page, if it is.
+        // Each remaining zone has at least one page.
         let zones = self.statistics.rows as f64 * pruned.zones / ZONE;
         (group.pages * share * wanted.touched(group.page_rows)).max(zones.min(1.0)).min(group.pages)
     }
 }
 
-/// What reads of some pages take.
+/// The cost of reading some pages.
 #[derive(Default)]
 struct Reading {
-    /// Nanoseconds that the disk is busy.
+    /// Nanoseconds during which the disk is busy.
     busy_ns: f64,
-    /// Nanoseconds that a thread waits which asks for all of a unit's at once.
+    /// Nanoseconds that a thread waits if it requests all pages of a morsel at once.
     waited_ns: f64,
-    /// Nanoseconds of the processors.
+    /// Nanoseconds of processor time.
     cpu_ns: f64,
 }
 
 impl Reading {
-    /// Of `units` units, each asked for in so many batches without waiting.
+    /// The cost for `units` morsels, each requested in `batches` batches without waiting in between.
     fn of(disk: &DiskCosts, pages: &[(&GroupGeometry, f64)], units: f64, batches: f64, threads: usize) -> Reading {
         let (mut runs, mut bytes, mut following) = (0.0, 0.0, 0.0);
         for (group, count) in pages {
-            // Neighbouring pages of a batch are read together, up to the longest read.
+            // Adjacent pages of a batch are read together, up to the longest read.
             let own = count * group.page_bytes;
             bytes += own;
             let in_batch = (own / units / batches).max(group.page_bytes.min(own));

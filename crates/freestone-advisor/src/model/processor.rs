@@ -1,4 +1,4 @@
-//! What the processor does in a scan, counted as one thread would do all of it.
+//! The processor time of a scan, computed as if one thread did all of it.
 
 use super::classify::instead;
 use super::geometry::{GroupGeometry, Layout, StoredColumn};
@@ -8,26 +8,26 @@ use crate::profile::{Family, Form, Operation, Pace};
 use crate::statistics::ColumnStatistics;
 use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 
-/// Bytes that memory hands over at a time.
+/// The bytes that memory transfers at a time.
 const LINE: f64 = 64.0;
-/// Rows that a filter's kernel passes by together where none of them is wanted.
+/// The rows that a filter's kernel skips together if none of them is wanted.
 const VECTOR: f64 = 1024.0;
-/// Bytes of a view of a text: what it points to stays where it is.
+/// The bytes of a string view. The string itself is not copied.
 const VIEW_BYTES: f64 = 16.0;
-/// Positions are listed, and rows taken one by one, as soon as one row of a granule is missing.
+/// Positions are listed, and rows are decoded one at a time, as soon as one row of a granule is missing.
 const MOST_LISTED: f64 = 0.9;
-/// Nanoseconds of a scan of which zones leave nothing, beside their tests; and of its first unit beside its parts: those are
-/// measured over and over, and a scan meets each for a first time. What the validation found of scans that take less than 50 µs,
-/// where the reference scan took about so long.
+/// The additional nanoseconds of a scan of which pruning leaves nothing, and of a scan's first morsel: calibration
+/// repeats these steps, but a scan does them for the first time. From the validation, for scans of less than 50 µs,
+/// where the reference scan took about as long.
 const SETUP_NS: f64 = 1000.0;
 const FIRST_UNIT_NS: f64 = 18_000.0;
 const SETUP_REFERENCE_NS: f64 = 0.7e6;
-/// Nanoseconds a row of a test that the caller makes of decoded values.
+/// Nanoseconds per row for a test of decoded values by the caller.
 const OTHER_TEST_NS: f64 = 1.0;
-/// Nanoseconds to unpack a byte of a page's dictionary.
+/// Nanoseconds per byte for unpacking a page's dictionary.
 const PAGE_DICTIONARY_NS: f64 = 1.0;
 
-/// Which rows of the zones left are wanted: their share, and how many neighbours come together.
+/// The wanted rows of the remaining zones: their share, and the mean number of adjacent ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
     pub density: f64,
@@ -37,7 +37,7 @@ pub struct Wanted {
 impl Wanted {
     pub const ALL: Wanted = Wanted { density: 1.0, run_rows: 1.0 };
 
-    /// Share of runs of `rows` rows that have at least one of them.
+    /// The share of ranges of `rows` rows with at least one wanted row.
     pub fn touched(&self, rows: f64) -> f64 {
         if self.density >= 1.0 {
             return 1.0;
@@ -46,21 +46,21 @@ impl Wanted {
         1.0 - (1.0 - self.density).powf(places)
     }
 
-    /// The density that costs a value as much where wanted rows lie apart one by one.
+    /// The density at which scattered single rows have the same cost per value.
     fn effective(&self) -> f64 {
         if self.density >= 1.0 { 1.0 } else { (self.density * self.run_rows).min(MOST_LISTED).max(self.density) }
     }
 }
 
-/// One scan while it is counted.
+/// A scan whose cost is being computed.
 struct Count<'a> {
     model: &'a ScanModel,
     layout: &'a Layout,
-    /// Rows of the zones left.
+    /// The rows of the remaining zones.
     rows: f64,
-    /// Bytes that the scan goes through: what has to stay in a cache to be there again.
+    /// The bytes that the scan accesses. They have to stay in a cache to be found there again.
     working_set: f64,
-    /// Groups of which tuples were met by a filter before.
+    /// Groups whose tuples a filter has accessed before.
     met: Vec<usize>,
     parts: &'a mut Parts,
 }
@@ -82,14 +82,14 @@ impl ScanModel {
         count.parts.select_ns = if wanted.density > 0.999 {
             0.0
         } else {
-            // Granules of which no row is left make no list.
+            // Granules without a remaining row have no list.
             let lists = count.rows * wanted.touched(GRANULE);
             lists * self.profile.engine.select.at(wanted.density.max(1e-5))
         };
         count.output(query, wanted);
     }
 
-    /// Bytes that the query goes through.
+    /// The bytes that the query accesses.
     fn working_set(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> f64 {
         let rows = self.statistics.rows as f64 * pruned.zones;
         let of = |column: &usize| match layout.groups[layout.columns[*column].group].form {
@@ -118,7 +118,7 @@ impl ScanModel {
     }
 }
 
-/// Bytes of a value when it is decoded.
+/// The bytes of a decoded value.
 fn decoded_bytes(column: &ColumnStatistics) -> f64 {
     if column.is_text() { VIEW_BYTES } else { column.width }
 }
@@ -128,16 +128,16 @@ impl Count<'_> {
         let engine = &self.model.profile.engine;
         let rows = self.model.statistics.rows as f64;
         let (units, granules) = ((rows / UNIT_ROWS).ceil(), (rows / GRANULE).ceil());
-        // Of tests that hardly any row passes it is likely that zones leave nothing.
+        // If hardly any row satisfies the tests, pruning probably leaves nothing.
         let any = (rows / ZONE * pruned.zones).min(1.0);
         self.parts.units = (units * pruned.units).max(any);
         let entered = (granules * pruned.units).max(any);
         let left = (granules * pruned.granules).max(any);
-        // A unit is looked at until a zone of it is left; the first predicate that rules one out is enough.
+        // A morsel's zones are tested until one is left. The first predicate that prunes a zone is enough.
         let tests = query.predicates.len() as f64;
         let ruled_out = (granules - entered) * (0.5 + 0.5 * tests).min(tests) * engine.rule_out.value;
         let judged = ruled_out + entered * tests * engine.judge.value;
-        // Whole threads: the likelier number of them.
+        // Whole threads: the more probable number of them.
         let others = (self.model.setting.threads as f64).min(self.parts.units.round()) - 1.0;
         self.parts.begin_ns += engine.scan.value * others.max(0.0);
         let machine = Pace::of(engine.reference.value, SETUP_REFERENCE_NS).cached();
@@ -145,7 +145,7 @@ impl Count<'_> {
         self.parts.frame_ns += begin + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
     }
 
-    /// Predicates in the order that their observed cost and selectivity give them.
+    /// The predicates, in the order that their cost and selectivity give them.
     fn filters(&mut self, query: &Query, pruned: &Pruned) -> Wanted {
         let mut order: Vec<usize> = (0..query.predicates.len()).collect();
         let rank = |at: &usize| {
@@ -154,7 +154,7 @@ impl Count<'_> {
             let (cost, page) = self.filter_cost(predicate, 1.0);
             let runs = self.model.statistics.run_rows(predicate.column, &self.layout.order);
             let vectors = Wanted { density: passing, run_rows: runs.max(1.0) }.touched(VECTOR);
-            // As the store has it: half by rows, half by vectors that have none left.
+            // As in the store: one half by rows, one half by vectors without a remaining row.
             (cost + page) / (1.0 - (passing + vectors) / 2.0).max(1e-6)
         };
         let ranks: Vec<f64> = order.iter().map(rank).collect();
@@ -166,7 +166,7 @@ impl Count<'_> {
             self.filter(&query.predicates[at], evaluated, wanted);
             let runs = self.model.statistics.run_rows(column, &self.layout.order);
             if passing < 0.999 {
-                // Of independent conditions, the one with the shorter runs cuts those of the others.
+                // Of independent conditions, the one with the shorter runs divides those of the others.
                 wanted.run_rows = if wanted.density < 0.999 { wanted.run_rows.min(runs) } else { runs.max(1.0) };
             }
             wanted.density *= passing;
@@ -174,7 +174,7 @@ impl Count<'_> {
         wanted
     }
 
-    /// Nanoseconds a row for the test, and for the visits of its pages, at a density.
+    /// Nanoseconds per row for the test, and for the visits of its pages, at a density.
     fn filter_cost(&self, predicate: &QueryPredicate, density: f64) -> (f64, f64) {
         let column = predicate.column;
         let stored = &self.layout.columns[column];
@@ -188,7 +188,7 @@ impl Count<'_> {
         };
         let mut cost = self.model.kernel(group.form, stored, operation, density.max(1e-5));
         if operation == Operation::Decode {
-            // The caller's test gets values, and answers with bits.
+            // The caller's test receives values and returns bits.
             cost = cost * density + OTHER_TEST_NS;
         }
         if self.model.statistics.columns[column].nulls > 0.0 {
@@ -209,7 +209,7 @@ impl Count<'_> {
         let group = &self.layout.groups[stored.group];
         let touched = before.touched(group.page_rows.min(GRANULE));
         let rows = self.rows * evaluated * touched;
-        // Within the pages that are touched, the rows that still qualify lie closer.
+        // Within the accessed pages, the qualifying rows are denser.
         let density = (before.density / touched.max(1e-9)).min(1.0);
         let (cost, page) = self.filter_cost(predicate, density);
         self.parts.filter_ns += rows * cost;
@@ -234,11 +234,11 @@ impl Count<'_> {
         let columns = query.columns.len() as f64;
         let statistics = &self.model.statistics.columns;
         let bytes: f64 = query.columns.iter().map(|c| decoded_bytes(&statistics[*c])).sum();
-        // Batches are filled over granules.
+        // Batches are filled across granules.
         let batch_bytes = bytes * rows.clamp(1.0, GRANULE);
         self.parts.memory_ns += rows * bytes * engine.spill.at(batch_bytes);
         let batches = (rows / GRANULE).max(1.0);
-        // What a column of a full batch costs is in its kernel, which was measured by such.
+        // The cost of a column of a full batch is part of its kernel, which was measured with full batches.
         self.parts.output_ns += batches * engine.batch.value + columns * engine.batch_column.value;
         if query.output == Output::Rows {
             let values = query.columns.iter().map(|c| {
@@ -279,7 +279,8 @@ impl Count<'_> {
         self.memory(at, &columns, self.rows * touched, Wanted { density: density.min(1.0), ..wanted }, true);
     }
 
-    /// What the values of some columns of a group cost beyond the nearest caches, over `rows` rows of which some are wanted.
+    /// The cost of accessing values of some columns of a group beyond the nearest caches, over `rows` rows of which
+    /// some are wanted.
     fn memory(&mut self, at: usize, columns: &[usize], rows: f64, wanted: Wanted, fetched: bool) {
         let engine = &self.model.profile.engine;
         let group = &self.layout.groups[at];
@@ -293,11 +294,12 @@ impl Count<'_> {
             return;
         }
         let row_bytes = group.row_bytes();
-        // A granule that a filter went through is in a nearer cache when its rows are fetched.
+        // A granule that a filter accessed is in a nearer cache when its rows are decoded.
         let met = self.met.contains(&at);
         let region = if met { (GRANULE * row_bytes).min(self.working_set) } else { self.working_set };
         let near = engine.line.at(region);
-        // Slotted tuples have their NULLs in the header, on a line that is not the field's, and that is looked at where there are any.
+        // Slotted tuples have NULL bits in the header, on another line than the field. It is read only if the page has
+        // NULLs.
         let has_nulls = columns.iter().any(|c| self.model.statistics.columns[*c].nulls > 0.0);
         let (apart, headers) = match group.form {
             Form::Slotted => (&engine.line_slotted, f64::from(u8::from(has_nulls))),
@@ -305,8 +307,8 @@ impl Count<'_> {
         };
         let lines = (columns.len() as f64 + headers).min(row_bytes / LINE);
         let picked = lines * wanted.touched((LINE / row_bytes).max(1.0)) * apart.at(region);
-        // Where most lines are met in their order, the processor fetches all of them ahead: measured by tuples of two lines.
-        // Long slotted tuples are not: their lengths differ.
+        // If most lines are accessed in order, the processor prefetches all of them; measured with tuples of two lines.
+        // It does not for long slotted tuples, whose lengths differ.
         let is_foreseen = group.form != Form::Slotted || row_bytes <= 2.0 * LINE;
         let streamed = if is_foreseen { row_bytes / (2.0 * LINE) * near } else { f64::INFINITY };
         self.parts.memory_ns += rows * picked.min(streamed);

@@ -1,4 +1,4 @@
-//! What the zones of a layout leave of a query: rows that are looked at, and predicates that are still open there.
+//! Zone pruning in a layout: the rows that a query's predicates leave, and the predicates that are still open there.
 
 use super::geometry::Layout;
 use super::processor::Wanted;
@@ -6,33 +6,35 @@ use super::{GRANULE, UNIT_ROWS, ZONE};
 use crate::statistics::TableStatistics;
 use crate::workload::{PredicateForm, Query};
 
-/// What zones say of a query's predicates.
+/// What the zones say about a query's predicates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pruned {
-    /// Share of the zones that are left.
+    /// The share of remaining zones.
     pub zones: f64,
-    /// Share of the units, and of the granules, that have a zone left.
+    /// The share of morsels, and of granules, with a remaining zone.
     pub units: f64,
     pub granules: f64,
-    /// Per predicate: share of the zones left in which it has to be evaluated, and share of the rows there that pass it.
+    /// For each predicate: the share of the remaining zones in which it is open, and the share of the rows there that
+    /// satisfy it.
     pub open: Vec<(f64, f64)>,
-    /// Share of the rows of the zones left that qualify.
+    /// The share of qualifying rows in the remaining zones.
     pub density: f64,
-    /// Share of the zones left of which all rows qualify for sure.
+    /// The share of the remaining zones whose rows are all known to qualify.
     pub whole: f64,
-    /// Where an index names the rows to look at: which those are of the zones left, and the predicates that it answers.
+    /// If an index is used: its matches in the remaining zones, and the predicates that it answers.
     pub named: Option<(Wanted, Vec<usize>)>,
 }
 
-/// Runs of values that a list has at most: of more values some lie beside each other.
+/// The maximum number of runs of values in a list. With more values, some are adjacent.
 const LIST_RUNS: f64 = 8.0;
-/// The same for attributes of other tables, of which one has few values.
+/// The same for attributes of other tables, which have few values.
 const PATH_RUNS: f64 = 2.0;
-/// Zones of a granule, and of a unit.
+/// The zones of a granule, and of a morsel.
 const GRANULE_ZONES: f64 = GRANULE / ZONE;
 const UNIT_ZONES: f64 = UNIT_ROWS / ZONE;
 
 impl Pruned {
+    /// The result for a query on a layout.
     pub fn of(layout: &Layout, query: &Query, statistics: &TableStatistics) -> Pruned {
         let all_zones = (statistics.rows as f64 / ZONE).max(1.0);
         let (mut zones, mut open) = (1.0, vec![]);
@@ -41,7 +43,8 @@ impl Pruned {
         for predicate in &query.predicates {
             let share = predicate.selectivity.clamp(0.0, 1.0);
             let span = statistics.zone_span(predicate.column, &layout.order);
-            // A run of values is met by the zones that span its ends, and by those between. Of other tests zones say nothing.
+            // The zones that may contain a run of values are those that span its ends and those between. Other tests
+            // prune no zone.
             let values = share * statistics.columns[predicate.column].distinct;
             let (left, ends) = runs(predicate.form, values).map_or((1.0, 1.0), |runs| {
                 let left = (share + runs * span).clamp(1.0 / all_zones, 1.0);
@@ -50,7 +53,7 @@ impl Pruned {
             let has_nulls = statistics.columns[predicate.column].nulls > 0.0;
             let of_left = if has_nulls { 1.0 } else { ends / left };
             whole *= 1.0 - of_left;
-            // A predicate is evaluated on all zones of a granule of which one is open.
+            // A predicate is evaluated in all zones of a granule if it is open in one of them.
             let evaluated = if left < 0.999 { (of_left * 1.5).min(1.0) } else { of_left };
             open.push((evaluated, (share / left).min(1.0)));
             zones *= left;
@@ -60,7 +63,7 @@ impl Pruned {
         zones *= of_paths.iter().product::<f64>();
         clustered = of_paths.into_iter().fold(clustered, f64::min);
         let density = open.iter().map(|(_, passing)| passing).product();
-        // Zones left lie together where one predicate rules them out, so granules and units go with them.
+        // The zones that one predicate leaves are adjacent, so granules and morsels are pruned with them.
         let of_run = |count: f64| {
             let boundary = if clustered < 0.999 { (count - 1.0) / all_zones } else { 0.0 };
             (zones + boundary).min(1.0 - (1.0 - zones).powf(count)).clamp(zones, 1.0)
@@ -69,17 +72,17 @@ impl Pruned {
         Pruned { zones, units, granules, open, density, whole, named: None }
     }
 
-    /// Leaves only zones that are not answered from their aggregates: those of which not all rows qualify.
+    /// Leaves only the zones that their aggregates do not answer: those with rows that do not qualify.
     pub fn take_whole(&mut self) {
         let rest = 1.0 - self.whole;
         let (zones, whole) = (self.zones, self.whole);
-        // Of the zones left of a granule, or a unit, one at least has to be scanned.
+        // Of the remaining zones of a granule or morsel, at least one has to be scanned.
         let scanned = |share: f64, count: f64| share * (1.0 - whole.powf(count * (zones / share).min(1.0)));
         self.units = scanned(self.units, UNIT_ZONES);
         self.granules = scanned(self.granules, GRANULE_ZONES);
         self.zones *= rest;
         for (evaluated, passing) in &mut self.open {
-            // Rows that fail are all in the zones that stay.
+            // All rows that do not qualify are in the remaining zones.
             *passing = (1.0 - (1.0 - *passing) / rest.max(1e-9)).clamp(0.0, 1.0);
             *evaluated = (*evaluated / rest.max(1e-9)).min(1.0);
         }
@@ -88,7 +91,8 @@ impl Pruned {
     }
 }
 
-/// Runs of values that a test's values are, of which there are about so many; `None` where they may be any.
+/// The number of runs that the values of a test form, if there are about `values` of them. `None` if they may be any
+/// values.
 fn runs(form: PredicateForm, values: f64) -> Option<f64> {
     match form {
         PredicateForm::Equal | PredicateForm::Range => Some(1.0),
@@ -97,8 +101,8 @@ fn runs(form: PredicateForm, values: f64) -> Option<f64> {
     }
 }
 
-/// Shares of the zones that tests of referenced tables leave where rows are clustered by attributes of those: one for each
-/// foreign key, as attributes of one row belong together.
+/// The shares of zones that tests of referenced tables leave if rows are clustered by attributes of these: one per
+/// foreign key, because attributes of one row depend on each other.
 fn path_shares(layout: &Layout, query: &Query, statistics: &TableStatistics, all_zones: f64) -> Vec<f64> {
     let mut by_key: Vec<(&str, f64)> = vec![];
     for test in &query.paths {

@@ -6,13 +6,13 @@ use freestone_store::schema::TableSchema;
 use super::*;
 use crate::workload::{PathTest, PredicateForm, QueryPredicate};
 
-/// Sixteen columns of 24 bits, of which the first two rise; a tenth of the rows are the sample.
+/// Sixteen columns of 24 bits, of which the first two ascend. A tenth of the rows are the sample.
 fn statistics() -> Arc<TableStatistics> {
     let rows = 40_960;
     let value = |column: u64, row: u64| match column {
         0 => row as i64,
         1 => (row / 1000) as i64,
-        // Mixed, so that an order by one says nothing of another.
+        // Mixed, so that an order by one column says nothing about another.
         _ => {
             let mixed = (row * 16 + column + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             ((mixed ^ mixed >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 40) as i64
@@ -81,7 +81,7 @@ fn what_is_pruned_costs_less() {
     let sorted = design(&[("design", "column"), ("sort", "c7")], &model);
     let narrow = query(4, &[(7, 0.01)]);
     assert!(model.query(&sorted, &narrow).ms < 0.5 * model.query(&arrival, &narrow).ms);
-    // The first column rises as it is: zones prune by it without a sort.
+    // The first column ascends in the current order: zones prune by it without a sort.
     let rising = query(4, &[(0, 0.01)]);
     assert!(model.query(&arrival, &rising).ms < 0.5 * model.query(&arrival, &narrow).ms);
     let other = QueryPredicate { column: 7, selectivity: 0.01, form: PredicateForm::Other };
@@ -89,7 +89,7 @@ fn what_is_pruned_costs_less() {
     assert!(model.query(&sorted, &unprunable).ms > 0.5 * model.query(&arrival, &unprunable).ms);
 }
 
-/// All zones of a column of one value span nothing, and a test that zones cannot answer is met by all of them.
+/// The zones of a column with one value span nothing, and a test that zones cannot answer is evaluated in all of them.
 #[test]
 fn tests_that_zones_cannot_answer_leave_all_of_a_constant() {
     let constant: ArrayRef = Arc::new(Int64Array::from_iter_values((0..8192).map(|_| 7)));
@@ -220,11 +220,11 @@ fn clustering_over_a_foreign_key_prunes_what_joins_ask_for() {
     assert_eq!(ms(&as_it_is, &asks("region")), all, "nothing is pruned by what no order knows");
     assert!(ms(&clustered, &asks("region")) < all / 3.0, "{} of {all}", ms(&clustered, &asks("region")));
     assert!(ms(&by_amount, &asks("region")) > all / 2.0);
-    // Joins have to do with the rows that are left.
+    // Joins process the remaining rows.
     assert_eq!(model.joined(&as_it_is, &asks("region")), 1.0);
     assert!(model.joined(&clustered, &asks("region")) < 0.3, "{}", model.joined(&clustered, &asks("region")));
     assert_eq!(model.joined(&clustered, &query(2, &[(0, 0.01)])), 1.0, "nothing is joined");
-    // The number of a shop says nothing of its region.
+    // The number of a shop says nothing about its region.
     assert!(ms(&clustered, &asks("id")) > all / 2.0);
 }
 
@@ -238,12 +238,12 @@ fn indexes_serve_narrow_tests_and_no_others() {
         assert!(gain(&query(4, &[(7, 1e-5)])) > 1.3, "{}", gain(&query(4, &[(7, 1e-5)])));
         assert!(gain(&query(4, &[(9, 1e-5), (8, 0.5)])) > 1.3);
         for other in [query(4, &[(7, 0.2)]), query(4, &[(8, 1e-5)]), query(4, &[])] {
-            // Where an index lies says a page at its end, which a cold scan reads in vain.
+            // The offset of an index is on a page at its end, which a cold scan reads in vain.
             assert!((0.97..1.02).contains(&gain(&other)), "{}: {other:?}", gain(&other));
         }
         let unordered = QueryPredicate { column: 7, selectivity: 1e-5, form: PredicateForm::Other };
         assert!(gain(&Query { predicates: vec![unordered], ..query(4, &[]) }) < 1.02);
-        // Keys of 24 bits, and places of 20 or fewer.
+        // Keys of 24 bits, and row numbers of at most 20.
         let bytes = (model.bytes(&indexed) - model.bytes(&plain)) / model.statistics.rows as f64;
         assert!((6.0..16.0).contains(&bytes), "{bytes} bytes a row");
     }
@@ -261,7 +261,7 @@ fn lookups_by_many_columns_are_advised_indexes() {
     let best = evaluator.names.design(&found[0].layout);
     let serves = |name: &str| best.sort.first().is_some_and(|c| c == name) || best.index.iter().any(|k| k[0] == name);
     assert!(["c5", "c7", "c9"].into_iter().all(serves) && !best.index.is_empty(), "{best}");
-    // Reports have no use for one.
+    // Reports need no index.
     let reports = crate::Workload { queries: vec![query(3, &[(2, 0.2)]), query(6, &[])] };
     let mut evaluator = Evaluator::new(&model, &reports, Names::new(&model, Default::default()), None);
     let found = search(&mut evaluator, &Design::default(), &SearchOptions::default());
@@ -275,7 +275,7 @@ fn zones_answer_aggregates_of_rows_that_all_qualify() {
     let of = |predicates: &[(usize, f64)], output| model.query(&design, &Query { output, ..query(4, predicates) }).ms;
     let (scanned, by_zones) = (Output::Aggregate, Output::ZoneAggregate);
     let times = |predicates: &[(usize, f64)]| of(predicates, by_zones) / of(predicates, scanned);
-    // All rows; the first half in their order; half of them from all over; both.
+    // All rows; the first half in order; half of them at random; both.
     assert!(times(&[]) < 0.1, "{}", times(&[]));
     assert!(times(&[(0, 0.5)]) < 0.4, "{}", times(&[(0, 0.5)]));
     assert_eq!(times(&[(5, 0.5)]), 1.0);

@@ -1,13 +1,14 @@
-//! A machine nobody measured: two cores of a server of the 2020s, a virtual disk of some 800 MB/s. Rounded from several
-//! calibrations; right within a factor of two or three, which ranks designs that differ by more.
+//! A machine that nobody measured: two cores of a server of the 2020s, a virtual disk of about 800 MB/s. The figures
+//! are rounded from several calibrations. They are correct within a factor of two or three, which is enough to rank
+//! designs that differ by more.
 
 use super::Family::*;
 use super::Form::*;
 use super::Operation::*;
 use super::*;
 
-/// Form, family, parameter; nanoseconds a value at shares 0.001, 0.01, 0.1 and 1 of decoding, and of filtering at 0.01 and 1;
-/// and what visits of pages cost, as multiples of those of bit-packed numbers.
+/// Form, family, parameter; nanoseconds per value for decoding at shares 0.001, 0.01, 0.1 and 1, and for filtering at
+/// 0.01 and 1; and the costs of page visits, as multiples of those for bit-packed numbers.
 type Line = (Form, Family, f64, [f64; 4], [f64; 2], [f64; 2]);
 
 const KERNELS: [Line; 46] = [
@@ -60,7 +61,7 @@ const KERNELS: [Line; 46] = [
 ];
 
 impl Profile {
-    /// What to go by where nobody calibrated: documented constants of a typical machine of two cores.
+    /// The profile to use without calibration: constants of a typical machine of two cores.
     pub fn assumed() -> Profile {
         Profile {
             version: VERSION,

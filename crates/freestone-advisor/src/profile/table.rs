@@ -11,12 +11,12 @@ pub struct Row {
     pub low: f64,
     pub high: f64,
     pub unit: &'static str,
-    /// What the system says of the same.
+    /// The system's value of the same figure.
     pub reported: Option<String>,
 }
 
 impl Profile {
-    /// Every figure, in an order to be read in.
+    /// Every figure, in reading order.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Rows(vec![]);
         let source = if self.source == Source::Measured { "measured" } else { "assumed" };
@@ -143,7 +143,7 @@ impl Rows {
     }
 }
 
-/// A positive number, rounded to three digits if it is below 100, else to a whole one.
+/// A positive number, rounded to three digits if it is below 100, otherwise to an integer.
 fn three_digits(x: f64) -> String {
     let places = (2.0 - x.log10().floor()).max(0.0) as usize;
     let text = format!("{x:.places$}");

@@ -1,4 +1,4 @@
-//! Hill climbing over column groups (HillClimb, and its mirror image that starts with all columns together).
+//! Hill climbing over column groups: HillClimb, and its inverse that starts with all columns together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,10 +6,10 @@ use super::evaluate::{Evaluator, Score};
 use super::layout::Layout;
 use super::partition;
 
-/// Tables wider than this are climbed lazily: a step's gain is taken from an earlier round until it comes to the front.
+/// Wider tables are climbed lazily: a step's gain is that of an earlier round until it becomes the best.
 const WIDE: usize = 16;
 
-/// Steps that a climb may take.
+/// The steps that a climb may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
     pub merge: bool,
@@ -18,12 +18,15 @@ pub struct Steps {
 }
 
 impl Steps {
+    /// Only merges.
     pub const MERGE: Steps = Steps { merge: true, split: false, shift: false };
+    /// Only splits.
     pub const SPLIT: Steps = Steps { merge: false, split: true, shift: false };
+    /// All kinds of steps.
     pub const ALL: Steps = Steps { merge: true, split: true, shift: true };
 }
 
-/// A layout and what it costs.
+/// A layout and its score.
 #[derive(Debug, Clone)]
 pub struct Found {
     pub layout: Layout,
@@ -31,18 +34,19 @@ pub struct Found {
 }
 
 impl Found {
+    /// Computes the score of a layout.
     pub fn new(evaluator: &mut Evaluator<'_>, layout: Layout) -> Self {
         let score = evaluator.score(&layout);
         Found { layout, score }
     }
 
-    /// The better of two; the first when they are equal.
+    /// The better of two; the first if they are equal.
     pub fn better(self, other: Found) -> Found {
         if other.score.beats(&self.score) { other } else { self }
     }
 }
 
-/// A change of the groups, by their contents: it outlives other changes.
+/// A change of the groups, identified by their contents, so that it remains valid after other changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Step {
     Merge(Vec<usize>, Vec<usize>),
@@ -60,7 +64,7 @@ impl Step {
         }
     }
 
-    /// Columns whose group is another afterwards.
+    /// The columns whose group changes.
     fn columns(&self) -> Vec<usize> {
         match self {
             Step::Merge(a, b) | Step::Shift(_, a, b) => a.iter().chain(b).copied().collect(),
@@ -69,20 +73,20 @@ impl Step {
     }
 }
 
-/// Takes the step that lowers the cost most until none does, or until the model was asked `allowance` times.
+/// Takes the step that reduces the cost most until none does, or until the model was called `allowance` times.
 pub fn climb(evaluator: &mut Evaluator<'_>, start: Layout, steps: Steps, allowance: usize) -> Found {
     let stop = evaluator.calls().saturating_add(allowance);
     let lazy = evaluator.columns() > WIDE;
     let mut costs = evaluator.costs(&start);
     let mut found = Found { score: evaluator.score_of(&start, &costs), layout: start };
-    // What each step led to when it was last tried, and in which round.
+    // The last score of each step, and the round in which it was computed.
     let mut tried: HashMap<Step, (Score, usize)> = HashMap::new();
     for round in 0.. {
         let mut candidates: Vec<(Step, Score, bool)> = vec![];
         for step in list(evaluator, &found.layout, steps) {
             let known = tried.get(&step).filter(|_| lazy).copied();
             let (score, fresh) = match known {
-                // What the step saved then, taken from what the layout costs now.
+                // The saving at that time, subtracted from the current cost.
                 Some((saved, _)) => (
                     Score { ms: found.score.ms - saved.ms, excess: (found.score.excess - saved.excess).max(0.0) },
                     false,
@@ -104,7 +108,7 @@ pub fn climb(evaluator: &mut Evaluator<'_>, start: Layout, steps: Steps, allowan
     found
 }
 
-/// The best step that lowers the cost. A score from an earlier round is checked before it is believed.
+/// The best step that reduces the cost. A score from an earlier round is computed again before it is used.
 fn choose(
     evaluator: &mut Evaluator<'_>,
     found: &Found,
@@ -141,7 +145,8 @@ fn saving(before: &Score, after: &Score) -> Score {
     Score { excess: before.excess - after.excess, ms: before.ms - after.ms }
 }
 
-/// Steps from a layout, in a fixed order. Groups that no query reads together are not merged: nothing can come of it.
+/// The steps from a layout, in a fixed order. Groups that no query reads together are not merged, since that cannot
+/// help.
 fn list(evaluator: &Evaluator<'_>, layout: &Layout, steps: Steps) -> Vec<Step> {
     let limit = if evaluator.columns() > WIDE { 4 * evaluator.columns() } else { usize::MAX };
     let groups = layout.groups();
@@ -164,7 +169,7 @@ fn list(evaluator: &Evaluator<'_>, layout: &Layout, steps: Steps) -> Vec<Step> {
     listed
 }
 
-/// Pairs of groups that some query reads together, those that most queries do first.
+/// Pairs of groups that some query reads together, by the number of such queries.
 fn affinities(evaluator: &Evaluator<'_>, layout: &Layout) -> Vec<(usize, usize)> {
     let count = layout.groups().len();
     let mut owner = vec![0; evaluator.columns()];
@@ -190,7 +195,7 @@ fn affinities(evaluator: &Evaluator<'_>, layout: &Layout) -> Vec<(usize, usize)>
     pairs.into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// Ways to cut a group in two: along what each query reads of it, along the columns it tests, and single columns.
+/// Ways to divide a group in two: by the columns that each query reads, by those that it tests, and single columns.
 fn splits(evaluator: &Evaluator<'_>, layout: &Layout, limit: usize) -> Vec<Step> {
     let mut seen = HashSet::new();
     let mut listed = vec![];
@@ -205,7 +210,7 @@ fn splits(evaluator: &Evaluator<'_>, layout: &Layout, limit: usize) -> Vec<Step>
             if inside.is_empty() || outside.is_empty() {
                 continue;
             }
-            // The same cut, whichever side is named.
+            // The same division, whichever side is named.
             let part = if inside.contains(&group[0]) { inside } else { outside };
             if seen.insert((group.clone(), part.clone())) {
                 listed.push(Step::Split(group.clone(), part));
@@ -216,7 +221,7 @@ fn splits(evaluator: &Evaluator<'_>, layout: &Layout, limit: usize) -> Vec<Step>
     listed
 }
 
-/// The best partition of `items` (single columns, or atoms), each of them tried: use with at most 8 items.
+/// The best partition of `items` (single columns, or atoms) by trying all of them. Use it with at most 8 items.
 pub fn exhaustive(evaluator: &mut Evaluator<'_>, items: &[Vec<usize>], start: &Layout) -> Found {
     let mut best: Option<Found> = None;
     partition::each_partition(items.len(), &mut |numbers| {

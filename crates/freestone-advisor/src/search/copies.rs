@@ -1,20 +1,20 @@
 //! Several copies of a table in different designs: fractured mirrors, other orders, and materialized column subsets
-//! (Holloway's views). Each query goes to its cheapest copy.
+//! (the views of Holloway and DeWitt 2008). Each query reads its cheapest copy.
 
 use super::climb::Found;
 use super::evaluate::Evaluator;
 use super::layout::{Base, Layout};
 use crate::workload::PredicateForm;
 
-/// Queries for which copies of their own are tried, heaviest first.
+/// The number of queries, heaviest first, for which copies of their own are tried.
 const HEAVY: usize = 24;
-/// A further copy costs space, and each load its own writing: it has to save this share of the time.
+/// A further copy needs space, and each load has to write it. It has to save at least this share of the time.
 const WORTH: f64 = 0.05;
-/// Rounds of exchange at most; each round that is not the last lowers the cost.
+/// The maximum number of rounds of exchange. Every round but the last reduces the cost.
 const EXCHANGES: usize = 16;
 
-/// A copy: some columns (all, if it is the table itself) in a layout. Columns that it does not hold are each in a group of
-/// their own in `layout`, and are not written.
+/// A copy: some columns (all, if it is the table) in a layout. In `layout`, each column that it does not have is in a
+/// group of its own, which is not written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Copy {
     pub layout: Layout,
@@ -26,17 +26,17 @@ pub struct Copy {
 /// Copies that serve a workload together.
 #[derive(Debug, Clone)]
 pub struct CopySet {
-    /// The first is the table: it has all columns.
+    /// The first is the table, which has all columns.
     pub copies: Vec<Copy>,
-    /// For each query of the evaluator, the copy that serves it.
+    /// For each query of the evaluator, the copy that it reads.
     pub serves: Vec<usize>,
     pub ms: f64,
     pub bytes: f64,
 }
 
 /// At most `count` copies within `budget` bytes, chosen greedily and then by exchange, from `designs`, from `existing`
-/// copies, and from copies made for the heaviest queries. The table stays as it is, `current`, where the others serve all
-/// queries. `None` where nothing fits.
+/// copies, and from copies for the heaviest queries. The table keeps its design, `current`, if the others serve all
+/// queries. `None` if nothing fits.
 pub fn choose(
     evaluator: &mut Evaluator<'_>,
     designs: &[Found],
@@ -68,9 +68,9 @@ pub fn choose(
 
 struct Choice<'a> {
     candidates: &'a [Copy],
-    /// So many of the candidates, the first ones, may be the table itself: they keep what the user pinned.
+    /// The number of first candidates that may be the table, because they respect the user's fixed options.
     tables: usize,
-    /// Milliseconds by candidate and query; infinite where the copy lacks a column.
+    /// Milliseconds by candidate and query; infinite if the copy lacks a column.
     costs: &'a [Vec<f64>],
     weights: Vec<f64>,
     budget: Option<f64>,
@@ -91,7 +91,7 @@ impl Choice<'_> {
         (0..self.tables).filter(|c| self.fits(&[*c])).min_by(|a, b| self.ms(&[*a]).total_cmp(&self.ms(&[*b])))
     }
 
-    /// The candidate that saves most beside those chosen: per byte, where bytes are short.
+    /// The candidate that saves most in addition to those chosen; per byte, if there is a budget.
     fn best_with(&self, chosen: &[usize]) -> Option<usize> {
         let before = self.ms(chosen);
         let gain = |c: usize| {
@@ -101,12 +101,12 @@ impl Choice<'_> {
             (saved > before * WORTH && self.fits(&with)).then_some((saved / price, c))
         };
         let others = (0..self.candidates.len()).filter(|c| !chosen.contains(c));
-        // Of equals the smaller.
+        // If they are equal, the smaller one.
         let smaller = |a: usize, b: usize| self.candidates[b].bytes.total_cmp(&self.candidates[a].bytes);
         others.filter_map(gain).max_by(|a, b| a.0.total_cmp(&b.0).then(smaller(a.1, b.1))).map(|(_, c)| c)
     }
 
-    /// One copy in place of another, where that is cheaper. The table stays one of all columns.
+    /// Replaces one copy by another, if that is cheaper. The table must have all columns.
     fn exchanged(&self, chosen: &[usize]) -> Option<Vec<usize>> {
         let now = self.ms(chosen);
         let mut best: Option<(f64, Vec<usize>)> = None;
@@ -148,7 +148,8 @@ fn copy_costs(evaluator: &mut Evaluator<'_>, copy: &Copy) -> Vec<f64> {
     costs
 }
 
-/// The designs found; column and row layouts in the orders that heavy queries want; and those queries' columns alone.
+/// The designs found; column and row layouts in the orders that heavy queries prefer; and the columns of these queries
+/// alone.
 fn candidates(evaluator: &mut Evaluator<'_>, designs: &[Found], existing: &[Copy]) -> Vec<Copy> {
     let columns = evaluator.columns();
     let mut layouts: Vec<(Layout, Option<Vec<usize>>)> = designs.iter().map(|f| (f.layout.clone(), None)).collect();
@@ -206,7 +207,7 @@ fn candidates(evaluator: &mut Evaluator<'_>, designs: &[Found], existing: &[Copy
     copies
 }
 
-/// The order a query profits from: what it asks for, else its tests, the most selective first.
+/// The order that helps a query: the order that it requests, or otherwise its tests, the most selective first.
 fn wanted_sort(evaluator: &Evaluator<'_>, query: usize) -> Vec<usize> {
     let query = evaluator.queries()[query].query;
     if !query.order.is_empty() {

@@ -1,7 +1,8 @@
-//! What a layout costs, with every answer of the model kept.
+//! The cost of a layout, with all answers of the model cached.
 //!
-//! A query costs the same in two layouts that differ only in groups it does not touch: so its cost is kept by the set of
-//! groups that it touches, and a step that changes two groups asks the model only for queries that touch one of them.
+//! A query has the same cost in two layouts that differ only in groups that it does not read. So its cost is cached by
+//! the set of groups that it reads, and after a step that changes two groups the model is called only for queries that
+//! read one of them.
 
 use std::collections::HashMap;
 
@@ -11,17 +12,17 @@ use super::layout::{Base, Layout, Names};
 use crate::cost::CostModel;
 use crate::workload::{Query, Workload};
 
-/// A layout's cost, compared by what exceeds the budget first.
+/// A layout's score, compared first by the bytes above the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// Bytes beyond the budget.
+    /// The bytes above the budget.
     pub excess: f64,
-    /// Weighted sum over the queries.
+    /// The weighted sum over the queries, in milliseconds.
     pub ms: f64,
 }
 
 impl Score {
-    /// Better by more than what rounding explains.
+    /// Whether this is better by more than rounding errors.
     pub fn beats(&self, other: &Score) -> bool {
         if self.excess != other.excess {
             return self.excess < other.excess;
@@ -30,13 +31,13 @@ impl Score {
     }
 }
 
-/// Costs layouts for one table and one workload.
+/// Computes the cost of layouts for one table and one workload.
 pub struct Evaluator<'a> {
     pub model: &'a dyn CostModel,
     pub names: Names,
-    /// Queries that differ, with the weights of all that are the same.
+    /// The distinct queries, each with the weights of its duplicates.
     queries: Vec<Known<'a>>,
-    /// Bytes that a design may take.
+    /// The maximum bytes of a design.
     budget: Option<f64>,
     bases: Vec<Base>,
     groups: HashMap<Vec<usize>, u32>,
@@ -45,7 +46,7 @@ pub struct Evaluator<'a> {
     calls: usize,
 }
 
-/// One of the queries that differ.
+/// A distinct query.
 pub struct Known<'a> {
     pub query: &'a Query,
     pub weight: f64,
@@ -53,6 +54,7 @@ pub struct Known<'a> {
 }
 
 impl<'a> Evaluator<'a> {
+    /// An evaluator of a workload.
     pub fn new(model: &'a dyn CostModel, workload: &'a Workload, names: Names, budget: Option<f64>) -> Self {
         let mut queries: Vec<Known<'a>> = vec![];
         for query in &workload.queries {
@@ -74,30 +76,33 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// The distinct queries.
     pub fn queries(&self) -> &[Known<'a>] {
         &self.queries
     }
 
-    /// The place of a query of the workload among those that differ.
+    /// The position of a query of the workload among the distinct ones.
     pub fn place(&self, query: &Query) -> Option<usize> {
         self.queries.iter().position(|known| same_scan(known.query, query))
     }
 
+    /// The number of columns of the table.
     pub fn columns(&self) -> usize {
         self.names.columns().len()
     }
 
-    /// Queries costed by the model so far.
+    /// The number of calls of the model so far.
     pub fn calls(&self) -> usize {
         self.calls
     }
 
+    /// The score of a layout.
     pub fn score(&mut self, layout: &Layout) -> Score {
         let costs = self.costs(layout);
         self.score_of(layout, &costs)
     }
 
-    /// The score of a layout whose queries cost `costs`.
+    /// The score of a layout with `costs` of its queries.
     pub fn score_of(&mut self, layout: &Layout, costs: &[f64]) -> Score {
         let ms = self.queries.iter().zip(costs).map(|(known, ms)| known.weight * ms).sum();
         let excess = match self.budget {
@@ -107,13 +112,13 @@ impl<'a> Evaluator<'a> {
         Score { excess, ms }
     }
 
-    /// Milliseconds of each query, unweighted.
+    /// Milliseconds of each query, without weights.
     pub fn costs(&mut self, layout: &Layout) -> Vec<f64> {
         let mut asked = Asked::new(self, layout);
         (0..self.queries.len()).map(|query| asked.cost(self, query)).collect()
     }
 
-    /// The same, where only `changed` columns are grouped otherwise than in the layout that `before` belongs to.
+    /// The same, if only `changed` columns are in other groups than in the layout of `before`.
     pub fn costs_changed(&mut self, layout: &Layout, before: &[f64], changed: &[usize]) -> Vec<f64> {
         let mut asked = Asked::new(self, layout);
         (0..self.queries.len())
@@ -124,7 +129,7 @@ impl<'a> Evaluator<'a> {
             .collect()
     }
 
-    /// Bytes of the whole table.
+    /// The bytes of the whole table.
     pub fn bytes(&mut self, layout: &Layout) -> f64 {
         let base = self.base_id(&layout.base);
         let mut groups: Vec<u32> = layout.groups().iter().map(|g| self.group_id(g)).collect();
@@ -156,14 +161,14 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// One layout while its queries are costed: the design is made only when the model has to be asked.
+/// A layout whose queries are evaluated. Its design is created only if the model has to be called.
 struct Asked<'l> {
     layout: &'l Layout,
     design: Option<freestone_store::design::Design>,
     /// The group of each column.
     owner: Vec<u32>,
     base: u32,
-    /// The base when a query touches groups of one column only: dense pages of one column are column pages.
+    /// The base for queries that read only groups of one column, because dense pages of one column are PAX pages.
     base_apart: u32,
     many: Vec<bool>,
 }
@@ -199,7 +204,7 @@ impl<'l> Asked<'l> {
         }
         let design = self.design.get_or_insert_with(|| evaluator.names.design(self.layout));
         let ms = evaluator.model.query(design, known.query).ms;
-        // A model that cannot say is taken as one that advises against it.
+        // If a model gives no finite cost, the layout is avoided.
         let ms = if ms.is_finite() { ms.max(0.0) } else { f64::INFINITY };
         evaluator.calls += 1;
         evaluator.costs.insert(key, ms);

@@ -1,4 +1,4 @@
-//! Ordered indexes worth having beside a layout.
+//! Ordered indexes that are worthwhile for a layout.
 
 use super::climb::Found;
 use super::evaluate::Evaluator;
@@ -6,18 +6,18 @@ use super::layout::Base;
 use super::order::sort_found;
 use crate::workload::PredicateForm;
 
-/// Indexes of a table at most.
+/// The maximum number of indexes of a table.
 const INDEXES: usize = 3;
-/// Keys that are tried, by what they could spare, and columns of a key at most.
+/// The number of keys that are tried, by their possible saving, and the maximum number of columns of a key.
 const KEYS: usize = 12;
 const KEY_COLUMNS: usize = 2;
-/// Tests that pass more rows than this part are no work for an index.
+/// A test that more than this share of rows satisfies does not use an index.
 const MOST_SELECTED: f64 = 0.05;
-/// The part of the whole cost that an index has to save: it takes bytes, and time whenever rows are written.
+/// The share of the whole cost that an index has to save, because it needs space, and time whenever rows are written.
 const LEAST_GAIN: f64 = 0.05;
 
-/// The layout with the indexes that lower its cost, the best first, and without those that do not; `None` where these are those
-/// that it has.
+/// The layout with the indexes that reduce its cost, the best first, and without others. `None` if these are its
+/// current ones.
 pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &Found) -> Option<Found> {
     let mut best = needed(evaluator, start.clone());
     let keys = keys(evaluator, &best);
@@ -52,13 +52,13 @@ fn needed(evaluator: &mut Evaluator<'_>, mut found: Found) -> Found {
     found
 }
 
-/// Keys made of columns that queries test narrowly, the narrowest first in each, by what the queries cost now.
+/// Keys of columns with selective tests, the most selective first in each key, by the current cost of their queries.
 fn keys(evaluator: &mut Evaluator<'_>, start: &Found) -> Vec<Vec<usize>> {
     let costs = evaluator.costs(&start.layout);
     let mut keys: Vec<(Vec<usize>, f64)> = vec![];
     for (known, ms) in evaluator.queries().iter().zip(costs) {
         let mut tests: Vec<_> = known.query.predicates.iter().filter(|p| p.form != PredicateForm::Other).collect();
-        // What is tested for one value comes before ranges, behind which nothing of a key prunes.
+        // Tests for one value come before ranges, after which no further column of a key prunes.
         tests.sort_by(|a, b| {
             let of = |form| form != PredicateForm::Equal;
             of(a.form).cmp(&of(b.form)).then(a.selectivity.total_cmp(&b.selectivity))

@@ -1,4 +1,5 @@
-//! A design as the search handles it: columns by position, in one canonical form, so that equal designs are equal values.
+//! A design in the form of the search: columns by position, in one canonical form, so that equal designs are equal
+//! values.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +8,26 @@ use freestone_store::design::{Design, MediumKind, PAGE_SIZE_DEFAULT, PageFormat,
 
 use crate::cost::CostModel;
 
-/// A partition of the columns and everything else that a design says.
+/// A partition of the columns, and all other options of a design.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// Each column once; every group ascending, groups in the order of their first columns.
+    /// Each column once. Every group ascends, and groups are in the order of their first columns.
     groups: Vec<Vec<usize>>,
     pub base: Base,
 }
 
-/// The axes of a design that are not its groups.
+/// The options of a design except its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
     pub page: PageFormat,
-    /// Bytes.
+    /// In bytes.
     pub page_size: u32,
     pub sort: Vec<usize>,
     pub cluster: Vec<DimensionPath>,
     pub cluster_missing: bool,
     pub levels: u32,
     pub medium: MediumKind,
-    /// Keys of ordered indexes.
+    /// The keys of ordered indexes.
     pub index: Vec<Vec<usize>>,
 }
 
@@ -46,7 +47,7 @@ impl Default for Base {
 }
 
 impl Layout {
-    /// Puts the groups into the canonical form. Empty groups vanish.
+    /// Brings the groups into the canonical form. Empty groups are removed.
     pub fn new(groups: impl IntoIterator<Item = Vec<usize>>, base: Base) -> Self {
         let mut groups: Vec<Vec<usize>> = groups.into_iter().filter(|g| !g.is_empty()).collect();
         groups.iter_mut().for_each(|g| g.sort_unstable());
@@ -54,7 +55,7 @@ impl Layout {
         Layout { groups, base }
     }
 
-    /// Every column in a group of its own.
+    /// Each column in a group of its own.
     pub fn apart(columns: usize, base: Base) -> Self {
         Layout::new((0..columns).map(|c| vec![c]), base)
     }
@@ -64,29 +65,31 @@ impl Layout {
         Layout::new([(0..columns).collect()], base)
     }
 
+    /// The column groups.
     pub fn groups(&self) -> &[Vec<usize>] {
         &self.groups
     }
 
+    /// The same groups with other options.
     pub fn with_base(&self, base: Base) -> Self {
         Layout { groups: self.groups.clone(), base }
     }
 
-    /// Two groups become one.
+    /// Merges two groups.
     pub fn merged(&self, a: usize, b: usize) -> Self {
         let both = self.groups[a].iter().chain(&self.groups[b]).copied().collect();
         let rest = self.groups.iter().enumerate().filter(|(i, _)| *i != a && *i != b).map(|(_, g)| g.clone());
         Layout::new(rest.chain([both]), self.base.clone())
     }
 
-    /// `part` of a group leaves it, as a group of its own.
+    /// Moves `part` of a group to a group of its own.
     pub fn split(&self, group: usize, part: &[usize]) -> Self {
         let (inside, outside): (Vec<usize>, Vec<usize>) = self.groups[group].iter().partition(|c| part.contains(c));
         let rest = self.groups.iter().enumerate().filter(|(i, _)| *i != group).map(|(_, g)| g.clone());
         Layout::new(rest.chain([inside, outside]), self.base.clone())
     }
 
-    /// One column changes its group.
+    /// Moves one column to another group.
     pub fn shifted(&self, column: usize, to: usize) -> Self {
         let groups = self.groups.iter().enumerate().map(|(i, group)| {
             let mut group: Vec<usize> = group.iter().copied().filter(|c| *c != column).collect();
@@ -99,7 +102,7 @@ impl Layout {
     }
 }
 
-/// What turns positions into the names of a [`Design`], and the parts of a design that the search leaves alone.
+/// Converts positions to the names of a [`Design`], and has the options of a design that the search does not change.
 #[derive(Debug, Clone)]
 pub struct Names {
     columns: Vec<String>,
@@ -107,20 +110,22 @@ pub struct Names {
 }
 
 impl Names {
-    /// `encode`: encodings that the user pinned.
+    /// `encode`: the encodings that the user set.
     pub fn new(model: &dyn CostModel, encode: BTreeMap<String, PinnedEncoding>) -> Self {
         Names { columns: (0..model.columns()).map(|c| model.column_name(c).to_owned()).collect(), encode }
     }
 
+    /// The names of the columns.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
+    /// The position of a column.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c == name)
     }
 
-    /// The shortest design that says what the layout says: presets where they do.
+    /// The shortest design with the meaning of the layout, with presets where possible.
     pub fn design(&self, layout: &Layout) -> Design {
         let base = &layout.base;
         let mut design = Design::preset(Preset::Column);
@@ -151,7 +156,7 @@ impl Names {
         design
     }
 
-    /// The layout of a design. Names that the table does not have are left out; pages of a design without groups are
+    /// The layout of a design. Names that the table does not have are omitted. Pages of a design without groups are
     /// those of its preset.
     pub fn layout(&self, design: &Design) -> Layout {
         let groups: Vec<Vec<usize>> = if design.groups.is_empty() {
@@ -174,7 +179,7 @@ impl Names {
             sort: design.sort.iter().filter_map(|name| self.position(name)).collect(),
             cluster: design.cluster.clone(),
             cluster_missing: design.cluster_missing,
-            // Levels without a sort take it from foreign keys, which are not known here.
+            // Levels without a sort order follow the foreign keys, which are unknown here.
             levels: design.levels.min(design.sort.len() as u32),
             medium: design.medium,
             index: design.index.iter().map(|key| key.iter().filter_map(|name| self.position(name)).collect()).collect(),

@@ -1,9 +1,9 @@
-//! Finds designs that a workload wants, by a cost model that is asked as little as possible.
+//! Searches the designs for a workload, with as few calls of the cost model as possible.
 //!
-//! Groups and orders depend on one another, so they take turns: orders are chosen for the extreme layouts, groups are climbed
-//! from both ends under the best of them ([`climb`]), orders are chosen anew for what was found, and a last climb takes any
-//! step (merge, split, shift). Page sizes and the medium come after that, as they change all designs alike. Indexes come
-//! first, beside the orders that are there, and again last, where everything else left a query to look for few rows among many.
+//! Groups and orders depend on one another, so they alternate: orders are chosen for the extreme layouts, groups are
+//! climbed from both ends under the best orders ([`climb`]), orders are chosen again for the results, and a last climb
+//! takes any step (merge, split, shift). Page sizes and the medium follow, because they affect all designs alike.
+//! Indexes are tried first, with the current orders, and again last, for queries that still select few of many rows.
 
 pub mod climb;
 pub mod copies;
@@ -21,39 +21,39 @@ pub use climb::{Found, Steps, climb, exhaustive};
 pub use evaluate::{Evaluator, Score};
 pub use layout::{Base, Layout, Names};
 
-/// Layouts in one order, with the same indexes, among those that are found.
+/// The maximum number of results with the same order and the same indexes.
 const SAME_ORDER: usize = 3;
 
-/// Axes that the user has decided; `None` leaves the choice to the search.
+/// Options that the user has fixed. `None` lets the search choose.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pins {
-    /// Groups by columns' names; columns not named each get one of their own.
+    /// Groups by names of columns. Each column without a group gets a group of its own.
     pub groups: Option<Vec<Vec<String>>>,
     pub page: Option<PageFormat>,
-    /// Bytes, a power of two.
+    /// In bytes, a power of two.
     pub page_size: Option<u32>,
-    /// Columns' names; an empty list pins the order of arrival.
+    /// Names of columns. An empty list fixes the order of arrival.
     pub sort: Option<Vec<String>>,
     pub levels: Option<u32>,
-    /// An empty list pins "not clustered".
+    /// An empty list fixes "not clustered".
     pub cluster: Option<Vec<DimensionPath>>,
     pub medium: Option<MediumKind>,
-    /// Keys of indexes by columns' names; an empty list pins "none".
+    /// Keys of indexes by names of columns. An empty list fixes "none".
     pub index: Option<Vec<Vec<String>>>,
 }
 
-/// How far the search goes.
+/// Limits of the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// The search winds down when the model has costed so many queries.
+    /// The search ends after about this many calls of the model.
     pub calls: usize,
-    /// Tables of at most so many columns have all partitions tried (Bell(8) = 4140); 0: never.
+    /// All partitions are tried for tables of at most this many columns (Bell(8) = 4140). 0: never.
     pub exhaustive_columns: usize,
-    /// The same for atoms, on tables of any width.
+    /// The same for atoms, in tables of any width.
     pub exhaustive_atoms: usize,
-    /// Designs to return.
+    /// The number of designs to return.
     pub designs: usize,
 }
 
@@ -63,22 +63,23 @@ impl Default for Limits {
     }
 }
 
-/// What the search may do.
+/// Options of the search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchOptions {
     pub pins: Pins,
-    /// Bytes of memory that the table may take there; `None` leaves the medium as it is.
+    /// The maximum bytes of the table in memory. `None` does not change the medium.
     pub memory: Option<f64>,
     pub limits: Limits,
 }
 
-/// The best layouts found, best first; those beyond the budget are last. `current` is among those considered.
+/// The best layouts found, best first. Those above the budget are last. `current` is among the candidates.
 pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchOptions) -> Vec<Found> {
     let now = options.pins.applied(&evaluator.names, evaluator.names.layout(current));
     let mut pool = yardsticks(evaluator, &now, options);
-    // A model may have to encode its sample anew for each order, which is dear on wide tables: fewer layouts are ordered.
+    // A model may have to encode its sample again for each order, which is expensive for wide tables, so fewer layouts
+    // are ordered.
     let few = if evaluator.columns() > 16 { 1 } else { 3 };
-    // Orders that indexes make needless are not taken for their sake.
+    // Orders that indexes make unnecessary are not chosen for the queries of these indexes.
     let first: Vec<Found> = pool.iter().take(few).cloned().collect();
     pool.extend(with_indexes(evaluator, &first, options));
     order::sort_found(&mut pool);
@@ -109,7 +110,8 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
     pool
 }
 
-/// The layouts with the indexes that suit them, where those are others than they have; nothing where the user has decided.
+/// The layouts with the indexes that suit them, if these differ from their current ones. Empty if the user has fixed
+/// the indexes.
 fn with_indexes(evaluator: &mut Evaluator<'_>, found: &[Found], options: &SearchOptions) -> Vec<Found> {
     match options.pins.index {
         Some(_) => vec![],
@@ -117,7 +119,8 @@ fn with_indexes(evaluator: &mut Evaluator<'_>, found: &[Found], options: &Search
     }
 }
 
-/// Of layouts that differ in page size and levels alone, the best; and of those in one order with the same indexes, few.
+/// Of layouts that differ only in page size and levels, the best; and of layouts with the same order and indexes, a
+/// few.
 fn distinct(pool: Vec<Found>) -> Vec<Found> {
     let mut seen: Vec<Layout> = vec![];
     let mut kept = vec![];
@@ -136,7 +139,7 @@ fn distinct(pool: Vec<Found>) -> Vec<Found> {
     kept
 }
 
-/// The named points of the design space, and what is there now, in the orders of arrival and of now.
+/// The presets and the current layout, in order of arrival and in the current order.
 fn yardsticks(evaluator: &mut Evaluator<'_>, now: &Layout, options: &SearchOptions) -> Vec<Found> {
     let columns = evaluator.columns();
     let plain = Base { page_size: now.base.page_size, medium: now.base.medium, ..Base::default() };
@@ -150,7 +153,7 @@ fn yardsticks(evaluator: &mut Evaluator<'_>, now: &Layout, options: &SearchOptio
     found
 }
 
-/// The best orders for each of the layouts; nothing where the user has decided.
+/// The best orders for each of the layouts. Empty if the user has fixed the order.
 fn ordered(evaluator: &mut Evaluator<'_>, starts: &[Found], options: &SearchOptions) -> Vec<Found> {
     let mut all = vec![];
     for start in starts.iter().filter(|f| f.layout.base.page != PageFormat::Slotted) {
@@ -168,7 +171,7 @@ fn ordered(evaluator: &mut Evaluator<'_>, starts: &[Found], options: &SearchOpti
     found
 }
 
-/// The bases to climb under: the two best orders (one on wide tables), in each page format.
+/// The bases for climbing: the two best orders (one for wide tables), with each page format.
 fn bases(starts: &[Found], options: &SearchOptions) -> Vec<Base> {
     let mut orders: Vec<Base> = vec![];
     for found in starts {
@@ -186,7 +189,7 @@ fn bases(starts: &[Found], options: &SearchOptions) -> Vec<Base> {
     orders.iter().flat_map(|base| pages.iter().map(|&page| Base { page, ..base.clone() })).collect()
 }
 
-/// Groups under one base: HillClimb from both ends, from the atoms, and all partitions where they are few.
+/// The best groups under one base: HillClimb from both ends, from the atoms, and all partitions if they are few.
 pub fn grouped(evaluator: &mut Evaluator<'_>, base: &Base, allowance: usize, limits: &Limits) -> Vec<Found> {
     let columns = evaluator.columns();
     let (apart, together) = (Layout::apart(columns, base.clone()), Layout::together(columns, base.clone()));
@@ -226,7 +229,7 @@ fn refine(evaluator: &mut Evaluator<'_>, pool: &mut Vec<Found>, options: &Search
             let now = evaluator.score(&layout);
             for base in bases {
                 let found = Found::new(evaluator, layout.with_base(base));
-                // An unusual page size has to earn its place.
+                // An unusual page size has to save at least 2 %.
                 if found.score.excess < now.excess || found.score.ms < now.ms * 0.98 {
                     pool.push(found);
                 }
@@ -237,7 +240,7 @@ fn refine(evaluator: &mut Evaluator<'_>, pool: &mut Vec<Found>, options: &Search
 }
 
 impl Pins {
-    /// The layout with what is pinned, and without what cannot stand beside it.
+    /// The layout with the fixed options, and without options that contradict them.
     pub fn applied(&self, names: &Names, layout: Layout) -> Layout {
         let mut base = layout.base.clone();
         base.page = self.page.unwrap_or(base.page);

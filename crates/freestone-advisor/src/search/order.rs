@@ -1,4 +1,4 @@
-//! Orders worth trying: sort columns with their levels, and dimensions to cluster by.
+//! Candidate orders: sort columns with their levels, and dimensions for clustering.
 
 use std::collections::HashMap;
 
@@ -10,21 +10,22 @@ use super::evaluate::Evaluator;
 use super::layout::{Base, Layout};
 use crate::workload::PredicateForm;
 
-/// Sort columns at most, and how many lists go from one depth to the next.
+/// The maximum number of sort columns, and the number of lists that continue to the next depth.
 const DEPTH: usize = 3;
 const BEAM: usize = 3;
-/// Columns tried at each depth.
+/// The number of columns tried at each depth.
 const COLUMNS: usize = 6;
-/// Dimensions of a cluster at most, and how many go from one number of them to the next.
+/// The maximum number of dimensions of a cluster, and the number of clusters that continue to the next dimension.
 const DIMENSIONS: usize = 4;
 const CLUSTER_BEAM: usize = 2;
-/// Dimensions that clusters are made of: columns of the table, attributes of other tables, and those of one of them.
+/// The numbers of candidate dimensions: columns of the table, attributes of other tables, and attributes of one other
+/// table.
 const OWN_DIMENSIONS: usize = 4;
 const PATHS: usize = 8;
 const ATTRIBUTES: usize = 2;
 
-/// Columns by what an order by them could spare: the share of rows that fail a test times what the query costs now,
-/// weighted. Tests that no order helps do not count.
+/// Columns by the possible saving of an order by them: the share of rows that fail a test times the current cost of the
+/// query, weighted. Tests that no order helps are not counted.
 pub fn pruning_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(usize, f64)> {
     let costs = evaluator.costs(layout);
     let mut benefits = vec![0.0; evaluator.columns()];
@@ -38,7 +39,7 @@ pub fn pruning_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(
     ranked
 }
 
-/// Attributes of referenced tables, by what clustering could spare, as [`pruning_benefits`].
+/// Attributes of referenced tables by the possible saving of clustering by them, as [`pruning_benefits`].
 fn path_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(Vec<String>, f64)> {
     let costs = evaluator.costs(layout);
     let mut benefits: Vec<(Vec<String>, f64)> = vec![];
@@ -54,9 +55,9 @@ fn path_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(Vec<Str
     benefits
 }
 
-/// Layouts in other orders than `start`'s, best first: sorts up to three deep (by columns tested and by orders wanted), each
-/// with the number of levels that suits it, and clusters, if those are wanted: of tested columns, and of attributes of referenced
-/// tables.
+/// Layouts in other orders than `start`'s, best first: up to three sort columns (from tests and from requested orders),
+/// each with its best number of levels; and, if `with_clusters` is set, clusters by tested columns and by attributes of
+/// referenced tables.
 pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, with_clusters: bool) -> Vec<Found> {
     let benefits = pruning_benefits(evaluator, start);
     let mut found = sorts(evaluator, start, &benefits);
@@ -116,7 +117,7 @@ fn sorted(evaluator: &mut Evaluator<'_>, start: &Layout, sort: Vec<usize>) -> Fo
     Found::new(evaluator, start.with_base(base))
 }
 
-/// The layout with 1 level, 2, … as many as it has sort columns. Slotted pages have none.
+/// The layout with 1 level, 2, … up to the number of its sort columns. Slotted pages have no levels.
 pub fn levels(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<Found> {
     if layout.base.page == PageFormat::Slotted || !layout.base.cluster.is_empty() {
         return vec![];
@@ -130,7 +131,8 @@ pub fn levels(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<Found> {
         .collect()
 }
 
-/// Clusters of one dimension (where that is no mere sort), two, and more: the best few of so many, each with every further one.
+/// Clusters of one dimension (unless that is just a sort), of two, and of more: the best few of each number, extended
+/// by every further dimension.
 fn clusters(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<Found> {
     let candidates = dimensions(evaluator, start, benefits);
     let mut found = vec![];
@@ -139,7 +141,7 @@ fn clusters(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f
         let mut round: Vec<Found> = vec![];
         for chosen in &beam {
             for next in candidates.iter().filter(|next| !chosen.iter().any(|known| same_key(known, next))) {
-                // In one order whichever came first: the bits of all take turns.
+                // In a fixed order of dimensions, because the bits of all dimensions alternate.
                 let cluster = candidates.iter().filter(|c| *c == next || chosen.contains(c)).cloned().collect();
                 let mut base = start.base.clone();
                 (base.sort, base.cluster, base.levels) = (vec![], cluster, 0);
@@ -155,8 +157,8 @@ fn clusters(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f
     found
 }
 
-/// Tested columns, and attributes of referenced tables that queries ask for: of each table the most useful ones. All, the most
-/// useful first.
+/// Tested columns, and attributes of referenced tables that queries filter by: the most useful of each table, sorted by
+/// usefulness.
 fn dimensions(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<DimensionPath> {
     let own = benefits.iter().take(OWN_DIMENSIONS);
     let own = own.map(|(column, benefit)| (vec![evaluator.names.columns()[*column].clone()], *benefit));
@@ -174,7 +176,7 @@ fn dimensions(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize,
     ranked.into_iter().map(|(names, _)| DimensionPath { names, bits: None }).collect()
 }
 
-/// Whether two dimensions are attributes of the same rows: one's codes tell the other's values, too.
+/// Whether two dimensions are attributes of the same rows, so that one's codes determine the other's values, too.
 fn same_key(a: &DimensionPath, b: &DimensionPath) -> bool {
     a.names == b.names || (a.names.len() > 1 && keys_of(&a.names) == keys_of(&b.names))
 }

@@ -1,8 +1,8 @@
-//! Partitions of a set of columns: all of them, and the coarsest that no query cuts through.
+//! Partitions of a set of columns: all of them, and the coarsest one that no query divides.
 
-/// Calls `visit` with every partition of `0..n`, as the block number of each element: restricted growth strings, in which a
-/// new block's number is one more than the highest before it. There are Bell(n) of them: 1, 1, 2, 5, 15, 52, 203, 877, 4140
-/// for n = 0 to 8.
+/// Calls `visit` with every partition of `0..n`, given as the block number of each element: restricted growth strings,
+/// in which a new block's number is one more than the largest before it. Their number is Bell(n): 1, 1, 2, 5, 15, 52,
+/// 203, 877, 4140 for n = 0 to 8.
 pub fn each_partition(n: usize, visit: &mut dyn FnMut(&[usize])) {
     fn step(at: usize, blocks: usize, numbers: &mut [usize], visit: &mut dyn FnMut(&[usize])) {
         if at == numbers.len() {
@@ -16,7 +16,7 @@ pub fn each_partition(n: usize, visit: &mut dyn FnMut(&[usize])) {
     step(0, 0, &mut vec![0; n], visit);
 }
 
-/// The blocks of a partition given by block numbers, each holding the elements of `items` in it.
+/// The blocks of a partition given by block numbers, each with its elements of `items`.
 pub fn blocks(numbers: &[usize], items: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let count = numbers.iter().max().map_or(0, |m| m + 1);
     let mut blocks = vec![vec![]; count];
@@ -26,8 +26,8 @@ pub fn blocks(numbers: &[usize], items: &[Vec<usize>]) -> Vec<Vec<usize>> {
     blocks
 }
 
-/// Primary partitions of HYRISE's layouter: columns that every one of `sets` holds together or not at all. Columns in no set
-/// are one atom, the last.
+/// The primary partitions of HYRISE's layouter: columns that every one of `sets` contains together or not at all. The
+/// columns in no set are one atom, the last.
 pub fn atoms<'a>(columns: usize, sets: impl IntoIterator<Item = &'a [usize]>) -> Vec<Vec<usize>> {
     let mut signatures: Vec<Vec<usize>> = vec![vec![]; columns];
     for (number, set) in sets.into_iter().enumerate() {
@@ -42,7 +42,7 @@ pub fn atoms<'a>(columns: usize, sets: impl IntoIterator<Item = &'a [usize]>) ->
             None => atoms.push((signature, vec![column])),
         }
     }
-    // Stable: atoms that are asked for keep the order of their first columns.
+    // The sort is stable: atoms with queries stay in the order of their first columns.
     atoms.sort_by_key(|(signature, _)| signature.is_empty());
     atoms.into_iter().map(|(_, atom)| atom).collect()
 }

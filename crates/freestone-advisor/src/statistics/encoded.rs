@@ -1,4 +1,4 @@
-//! Columns of the sample, encoded as segments would store them.
+//! The columns of the sample, encoded as in segments.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,17 +15,17 @@ use freestone_store::format::dense::{DenseColumn, DenseValues, DenseWriter};
 use super::order::Order;
 use super::{TableStatistics, lock};
 
-/// A column as a chunk: on a page of its own, or as a PAX mini page.
+/// A column as a chunk: on pages of its own, or as a PAX mini page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChunkForm {
     pub plan: ColumnPlan,
-    /// Rows of a chunk, and bytes a value then, with its share of the chunk's header; ascending.
+    /// Pairs of the rows of a chunk and the bytes per value, including its share of the chunk's header; ascending.
     pub sizes: Vec<(f64, f64)>,
-    /// Bytes of the segment's dictionary or symbol table.
+    /// The bytes of the segment's dictionary or symbol table.
     pub shared_bytes: f64,
 }
 
-/// A column as a field of super tuples, by the rows that a page has.
+/// A column as a field of super tuples, by the number of rows of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DenseForm {
     pub plan: ColumnPlan,
@@ -34,14 +34,15 @@ pub struct DenseForm {
     pub pages: Vec<DensePage>,
 }
 
+/// A field on pages of one number of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DensePage {
     pub rows: f64,
-    /// Bits of the field in a tuple.
+    /// The bits of the field in a tuple.
     pub bits: f64,
-    /// Bytes of its texts in the page's heap, a value.
+    /// The bytes of its strings in the page's heap, per value.
     pub heap_bytes: f64,
-    /// Bytes that it takes once a page: dictionary and directory.
+    /// Its bytes per page: dictionary and directory.
     pub page_bytes: f64,
     /// Whether the page has a dictionary of the column.
     pub has_dictionary: bool,
@@ -51,38 +52,38 @@ pub struct DensePage {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlottedForm {
     pub fixed_bytes: f64,
-    /// Bytes of a text on average.
+    /// The mean bytes of a string.
     pub text_bytes: f64,
 }
 
-/// What was found out, by what was asked.
+/// Cached results, by request.
 #[derive(Debug, Default)]
 pub struct Forms {
     choices: HashMap<FormKey, Arc<(Choice, f64)>>,
     chunks: HashMap<FormKey, Arc<ChunkForm>>,
     dense: HashMap<(usize, Order, Option<ColumnPlan>), Arc<DenseForm>>,
     prefixes: HashMap<(Order, Vec<usize>), Arc<Vec<PrefixPage>>>,
-    /// Per column, an order that scatters its values.
+    /// For each column, an order that scatters its values.
     scattered: HashMap<usize, Order>,
 }
 
-/// Zones of a scattered column span nearly all of its values, and few neighbours are equal.
+/// The zones of a scattered column span nearly all of its values, and few adjacent values are equal.
 const SCATTERED_SPAN: f64 = 0.95;
 const SCATTERED_RUN: f64 = 1.1;
 
-/// A column, its order, whether it is alone on its pages, and the plan that is pinned.
+/// A column, its order, whether it is alone on its pages, and the plan that the user set.
 type FormKey = (usize, Order, bool, Option<ColumnPlan>);
-/// Rows of a page, columns whose differences are stored, and bits that all of the columns then take in a tuple.
+/// The rows of a page, the number of columns whose differences are stored, and the bits of all columns in a tuple.
 type PrefixPage = (f64, usize, f64);
 
-/// Rows of the pages that dense fields are tried on.
+/// The page sizes in rows at which dense fields are encoded.
 const DENSE_ROWS: [usize; 5] = [16, 64, 256, 1024, 4096];
-/// Part of a page that a column of a wider group is taken to have when its encoding is chosen.
+/// The assumed part of a page for a column of a wider group, when its encoding is chosen.
 const GROUP_PART: usize = 8;
 const PAGE_BYTES: usize = 32 << 10;
-/// Values that a dictionary of a segment may have.
+/// The maximum number of values of a segment dictionary.
 const DICTIONARY_ENTRIES_MAX: f64 = 65536.0;
-/// What a nanosecond of decoding is worth, as the store's writer has it.
+/// The bytes that one nanosecond of decoding is worth, as in the store's writer.
 const BYTES_PER_NS: f64 = 0.1;
 
 impl TableStatistics {
@@ -120,8 +121,8 @@ impl TableStatistics {
         lock(&self.forms).dense.entry(key).or_insert(form).clone()
     }
 
-    /// Leading sort columns as differences between tuples: per rows of a page, how many of them are, and the bits that all
-    /// of `columns` then take in a tuple.
+    /// Leading sort columns as differences between tuples: by rows of a page, the number of such columns, and the bits
+    /// of all `columns` in a tuple.
     pub fn dense_prefix(&self, order: &Order, columns: &[usize]) -> Arc<Vec<PrefixPage>> {
         let key = (order.clone(), columns.to_vec());
         if let Some(known) = lock(&self.forms).prefixes.get(&key) {
@@ -138,6 +139,7 @@ impl TableStatistics {
         lock(&self.forms).prefixes.entry(key).or_insert(found).clone()
     }
 
+    /// A column as a field of slotted tuples.
     pub fn slotted_form(&self, column: usize) -> SlottedForm {
         let column = &self.columns[column];
         let (fixed, text_bytes) = match column.kind {
@@ -150,7 +152,7 @@ impl TableStatistics {
         SlottedForm { fixed_bytes: fixed, text_bytes }
     }
 
-    /// The plan that the store would choose, and the bytes of what it shares in a segment of the table.
+    /// The plan that the store would choose, and the bytes of its shared state in a segment of the table.
     fn choice(&self, column: usize, order: &Order, alone: bool, pinned: Option<ColumnPlan>) -> Arc<(Choice, f64)> {
         let key = (column, order.clone(), alone, pinned);
         if let Some(known) = lock(&self.forms).choices.get(&key) {
@@ -167,7 +169,8 @@ impl TableStatistics {
             stats: Default::default(),
             considered: vec![],
         };
-        // What a user pinned and the sample cannot take, the table may not take either: then it is as good as plain.
+        // If the sample cannot have the plan that the user set, perhaps the table cannot either. It then counts as
+        // plain.
         let mut choice = choose(&values, validity, &options).unwrap_or_else(|_| plain());
         if pinned.is_none()
             && let Some(better) = self.rechosen(column, &choice)
@@ -183,9 +186,9 @@ impl TableStatistics {
         lock(&self.forms).choices.entry(key).or_insert(found).clone()
     }
 
-    /// An order in which the column's neighbours look as they do in `order`: the current one, or the first that scatters the
-    /// column too. A search asks for many orders, most of which leave most columns scattered, and encoding them again would
-    /// give the same.
+    /// An order that gives the column the same neighbours as `order`: the current one, or the first that scatters the
+    /// column, too. A search requests many orders, most of which scatter most columns, and encoding these again would
+    /// give the same result.
     fn distinguished(&self, column: usize, order: &Order) -> Order {
         if order.is_current() || order.sort.contains(&column) || order.cluster.iter().any(|(c, _)| *c == column) {
             return order.clone();
@@ -203,15 +206,15 @@ impl TableStatistics {
         order.clone()
     }
 
-    /// Bytes of a dictionary of a whole segment.
+    /// The bytes of a dictionary of a whole segment.
     fn dictionary_bytes(&self, column: usize) -> f64 {
         let distinct = self.sample.distinct(column, self.segment_rows() as u64);
         let entry = if self.columns[column].kind == Kind::Bytes { self.columns[column].width + 4.0 } else { 8.0 };
         distinct * entry
     }
 
-    /// Another plan than the sample chose, where a dictionary weighs otherwise on a segment: more values may be too many,
-    /// and its bytes are shared by more rows.
+    /// Another plan than the sample chose, if a dictionary is better or worse in a segment: more values may be too
+    /// many, and more rows share its bytes.
     fn rechosen(&self, column: usize, choice: &Choice) -> Option<ColumnPlan> {
         let first = choice.considered.first()?;
         if first.plan.encoding == Encoding::Block {
@@ -233,7 +236,7 @@ impl TableStatistics {
         (best.plan != first.plan).then_some(best.plan)
     }
 
-    /// Where neighbouring rows of the sample begin and end.
+    /// The ranges of adjacent rows of the sample.
     fn parts(&self, order: &Order, data: &ColumnData) -> Vec<Range<usize>> {
         if order.is_current() {
             return self.sample.blocks.clone();
@@ -247,7 +250,8 @@ fn prepared<'a>(data: &'a ColumnData, choice: &'a Choice) -> Option<Prepared<'a>
     prepare(data.values(), data.validity.as_deref(), choice.plan, choice.shared.as_ref()).ok()
 }
 
-/// Rows of the chunks that are tried. Those of a column alone on its pages are as long as pages let them.
+/// The numbers of rows of the chunks that are encoded. Chunks of a column alone on its pages are as long as a page
+/// allows.
 const CHUNK_ROWS: [usize; 5] = [16, 64, 256, 1024, 4096];
 
 fn chunk_sizes(data: &ColumnData, choice: &Choice, parts: &[Range<usize>], alone: bool) -> Vec<(f64, f64)> {
@@ -277,7 +281,7 @@ fn chunk_sizes(data: &ColumnData, choice: &Choice, parts: &[Range<usize>], alone
 }
 
 impl ChunkForm {
-    /// Bytes a value on chunks of `rows` rows: linear in bytes a chunk between those that were tried.
+    /// The bytes per value in chunks of `rows` rows, interpolated linearly in bytes per chunk.
     pub fn bytes(&self, rows: f64) -> f64 {
         let right = self.sizes.partition_point(|(tried, _)| *tried < rows);
         match (right.checked_sub(1).and_then(|at| self.sizes.get(at)), self.sizes.get(right)) {
@@ -354,7 +358,7 @@ fn prefix_pages(
             writer.encode((len - rows) / PLACES * place, rows, &mut payload);
             let taken = usize::from(payload.get(3).copied().unwrap_or(0));
             let own = (offset(&payload, 8) - offset(&payload, 4)) as f64 * 8.0 / rows as f64;
-            // Neighbours of a sorted sample are further apart than those of the table.
+            // Adjacent rows of a sorted sample differ more than those of the table.
             bits += if taken > 0 { (own - excess).max(3.0) } else { own } / PLACES as f64;
             used += taken;
         }
@@ -364,7 +368,7 @@ fn prefix_pages(
 }
 
 impl DenseForm {
-    /// The field on pages of `rows` rows, between those that were tried.
+    /// The field on pages of `rows` rows, interpolated.
     pub fn page(&self, rows: f64) -> DensePage {
         let behind = self.pages.partition_point(|page| page.rows <= rows);
         match (behind.checked_sub(1).and_then(|at| self.pages.get(at)), self.pages.get(behind)) {

@@ -1,4 +1,4 @@
-//! The sample in another order: as the rows would lie if a design sorted or clustered them.
+//! The sample in another order, as a design would sort or cluster the rows.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
@@ -11,28 +11,30 @@ use freestone_store::segment::ZONE_ROWS;
 
 use super::TableStatistics;
 
-/// An order of rows: as they lie now where both are empty. Dimensions are columns, or attributes of other tables that were made
-/// known by [`TableStatistics::add_path`]; for those that were not, their foreign key stands.
+/// An order of rows, or the current order if both lists are empty. Dimensions are columns, or attributes of other
+/// tables that were added by [`TableStatistics::add_path`]. An attribute that was not added is represented by its
+/// foreign key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Order {
     pub cluster: Vec<(usize, Option<u32>)>,
     pub sort: Vec<usize>,
 }
 
-/// Fewest sample rows whose span is taken for a zone's.
+/// The minimum number of sample rows whose span counts as that of a zone.
 const ZONE_SAMPLE_ROWS: usize = 32;
-/// Zones of the sample in another order whose spans are looked at, and stretches of rows whose runs are counted first.
+/// The number of zones of the reordered sample whose spans are computed, and of ranges of rows whose runs are counted
+/// first.
 const ZONES_LOOKED_AT: usize = 128;
-/// Places of a run of values among a column's that are tried.
+/// The number of positions of a run of values among a column's values that are tried.
 const PLACES_LOOKED_AT: usize = 32;
 const STRETCHES: usize = 16;
 const STRETCH_ROWS: usize = 512;
-/// Runs of at least this many sample rows are runs of the table too, longer as it has more rows.
+/// Runs of at least this many sample rows are runs of the table, too, which are longer in proportion to its rows.
 const RUN_ROWS: f64 = 3.0;
 
 impl Order {
-    /// The order of a design, for a table that now lies as `statistics` says: sorting as it is sorted already, or not at all,
-    /// keeps what is there.
+    /// The order of a design, for a table with the current order of `statistics`: sorting by the current order, or not
+    /// at all, preserves the order.
     pub fn of(design: &Design, statistics: &TableStatistics) -> Order {
         let order = Order::of_design(design, statistics);
         let current = Order::of_design(&statistics.current, statistics);
@@ -53,15 +55,16 @@ impl Order {
         Order { cluster: design.cluster.iter().filter_map(dimension).collect(), sort: design.sort_columns(schema) }
     }
 
+    /// Whether this is the current order.
     pub fn is_current(&self) -> bool {
         self.cluster.is_empty() && self.sort.is_empty()
     }
 }
 
-/// The sample in an order, and what was found out of it.
+/// The sample in an order, with cached results.
 #[derive(Debug)]
 pub struct Ordered {
-    /// Sample rows in order; `None`: as they are.
+    /// The sample rows in order. `None`: the current order.
     permutation: Option<Vec<u32>>,
     gathered: Vec<OnceLock<ColumnData>>,
     zones: Vec<OnceLock<Vec<(f32, f32)>>>,
@@ -69,6 +72,7 @@ pub struct Ordered {
 }
 
 impl Ordered {
+    /// Sorts the sample.
     pub fn new(order: &Order, statistics: &TableStatistics) -> Ordered {
         let columns = statistics.ranked_columns();
         fn cells<T>(n: usize) -> Vec<OnceLock<T>> {
@@ -78,8 +82,8 @@ impl Ordered {
         Ordered { permutation, gathered: cells(columns), zones: cells(columns), runs: cells(columns) }
     }
 
-    /// How many rows of the table one of the sample stands for, where the sample was sorted, or thinned out: neighbours of the
-    /// sample are then that far apart. 1 where its rows are neighbours.
+    /// The number of rows of the table per row of the sample, if the sample was sorted or thinned: adjacent rows of the
+    /// sample have this distance. 1 if they are adjacent in the table.
     fn thinning(&self, statistics: &TableStatistics) -> f64 {
         match self.permutation {
             None if !statistics.is_thinned => 1.0,
@@ -87,14 +91,15 @@ impl Ordered {
         }
     }
 
-    /// The least and the greatest place among a column's values in some zones, 0 to 1.
+    /// The smallest and largest position among a column's values of some zones, 0 to 1.
     fn zones(&self, column: usize, statistics: &TableStatistics) -> &[(f32, f32)] {
         self.zones[column].get_or_init(|| {
             let ranks = statistics.ranks(column);
             let rows = ((ZONE_ROWS as f64 / self.thinning(statistics)) as usize).max(ZONE_SAMPLE_ROWS);
             match &self.permutation {
                 Some(order) => {
-                    // A search asks this of every column in every order: some zones from all over say enough.
+                    // A search requests this for every column in every order, so a sample of the zones has to be
+                    // enough.
                     let step = order.len().div_ceil(rows).div_ceil(ZONES_LOOKED_AT).max(1);
                     let zones = order.chunks(rows).step_by(step);
                     zones.map(|zone| bounds(zone.iter().map(|row| ranks[*row as usize]))).collect()
@@ -108,13 +113,14 @@ impl Ordered {
         })
     }
 
+    /// The mean share of a column's values that a zone spans.
     pub fn zone_span(&self, column: usize, statistics: &TableStatistics) -> f64 {
         let zones = self.zones(column, statistics);
         zones.iter().map(|(low, high)| f64::from(high - low)).sum::<f64>() / zones.len().max(1) as f64
     }
 
-    /// Share of the zones that have one of a column's values, of those that one of `share` of the rows has: values that lie
-    /// beside each other, and others of as many rows before and behind them, as a hierarchy has them.
+    /// The share of zones with a value of a test that `share` of the rows satisfy, averaged over the possible positions
+    /// of these values. The values are assumed to be adjacent and aligned to multiples of `share`, as in a hierarchy.
     pub fn zones_met(&self, column: usize, share: f64, statistics: &TableStatistics) -> f64 {
         let zones = self.zones(column, statistics);
         let places = (1.0 / share.clamp(1e-9, 1.0)).floor().max(1.0);
@@ -127,6 +133,7 @@ impl Ordered {
         met.sum::<usize>() as f64 / (looked_at * zones.len()).max(1) as f64
     }
 
+    /// The mean number of rows in a run of equal values.
     pub fn run_rows(&self, column: usize, statistics: &TableStatistics) -> f64 {
         *self.runs[column].get_or_init(|| match &self.permutation {
             None => statistics.columns[column].run_rows,
@@ -137,8 +144,7 @@ impl Ordered {
         })
     }
 
-    /// A column's values in order, as encoders should meet them: where it has runs that the sample cut short, they are as
-    /// long as the table's again.
+    /// A column's values in order, for encoders. Runs that the sample shortened have the table's length again.
     pub fn column<'a>(&'a self, column: usize, statistics: &'a TableStatistics) -> &'a ColumnData {
         let data = &statistics.sample.columns[column];
         let Some(order) = &self.permutation else { return data };
@@ -151,13 +157,14 @@ impl Ordered {
         })
     }
 
-    /// Bits of a difference between neighbours that the sample shows too many, as its neighbours are further apart.
+    /// The bits by which a difference between adjacent sample rows is too large, because adjacent rows of the sample
+    /// are further apart than those of the table.
     pub fn excess_delta_bits(&self, statistics: &TableStatistics) -> f64 {
         self.thinning(statistics).log2()
     }
 }
 
-/// Parts of an order, each row repeated, of as many rows as the order has.
+/// Parts of an order with each row repeated, together as many rows as the order has.
 fn stretched(order: &[u32], times: usize) -> Vec<u32> {
     const PARTS: usize = 10;
     let part = order.len() / PARTS;
@@ -166,7 +173,7 @@ fn stretched(order: &[u32], times: usize) -> Vec<u32> {
     parts.flat_map(|row| std::iter::repeat_n(*row, times)).collect()
 }
 
-/// Rows of a run of equal values, on average. Where a few stretches show short runs, they speak for all.
+/// The mean number of rows in a run of equal values. If a few ranges show short runs, the others are not counted.
 fn mean_run(ranks: &[f32], order: &[u32]) -> f64 {
     let count = |places: std::ops::Range<usize>| {
         let differ = |pair: &&[u32]| ranks[pair[0] as usize] != ranks[pair[1] as usize];
@@ -191,7 +198,7 @@ fn permutation(order: &Order, statistics: &TableStatistics) -> Vec<u32> {
     let sample = &statistics.sample;
     let mut rows: Vec<u32> = (0..sample.rows() as u32).collect();
     let keys = cluster_keys(order, statistics);
-    // NULLs, whose rank is 0, last, as the store sorts them.
+    // NULLs, whose rank is 0, are last, as in the store.
     let place = |ranks: &[f32], row: u32| Some(ranks[row as usize]).filter(|rank| *rank > 0.0).unwrap_or(f32::MAX);
     let sorted: Vec<&[f32]> = order.sort.iter().map(|column| sample.ranks(*column)).collect();
     rows.sort_by(|a, b| {
@@ -202,7 +209,8 @@ fn permutation(order: &Order, statistics: &TableStatistics) -> Vec<u32> {
     rows
 }
 
-/// Each row's clustering key: the dimensions' codes, their bits in turn, as many as the store takes for so many rows.
+/// Each row's clustering key: the bits of the dimensions' codes in turn, as many as the store uses for this number of
+/// rows.
 fn cluster_keys(order: &Order, statistics: &TableStatistics) -> Option<Vec<u64>> {
     if order.cluster.is_empty() {
         return None;

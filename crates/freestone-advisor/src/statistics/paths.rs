@@ -1,4 +1,4 @@
-//! Attributes that foreign keys lead to, as columns of the sample: what clustering by them would make of it.
+//! Attributes that foreign keys lead to, as columns of the sample, to predict clustering by them.
 
 use std::sync::Arc;
 
@@ -14,18 +14,19 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct PathColumn {
     names: Vec<String>,
-    /// Each sample row's place among the attribute's values, 0 to 1.
+    /// Each sample row's position among the attribute's values, 0 to 1.
     pub ranks: Vec<f32>,
-    /// The store's codes of the attribute's values, and their bits.
+    /// The store's codes of the attribute's values, and their number of bits.
     codes: Vec<u32>,
     width: u32,
 }
 
 impl TableStatistics {
-    /// Makes an attribute known that foreign keys of the table lead to: then the model knows what clustering by it prunes.
+    /// Adds an attribute that foreign keys of the table lead to, so that the model can predict pruning after clustering
+    /// by it.
     ///
     /// # Errors
-    /// As [`codes_of_path`].
+    /// As for [`codes_of_path`].
     pub fn add_path(&mut self, tables: Tables<'_>, table: &Table, path: &DimensionPath) -> Result<()> {
         let (codes, width) = codes_of_path(tables, table, path, &self.sample.columns)?;
         self.paths.push(Arc::new(PathColumn { names: path.names.clone(), ranks: ranks(&codes), codes, width }));
@@ -33,32 +34,32 @@ impl TableStatistics {
         Ok(())
     }
 
-    /// Takes the attributes that other statistics of the same sample know.
+    /// Copies the added attributes of other statistics of the same sample.
     pub fn take_paths(&mut self, other: &TableStatistics) {
         self.paths.clone_from(&other.paths);
         self.forget_orders();
     }
 
-    /// What was found of orders knows the attributes that were there.
+    /// Drops cached results about orders, because they do not know the new attributes.
     fn forget_orders(&mut self) {
         lock(&self.orders).clear();
         *lock(&self.forms) = Forms::default();
     }
 
-    /// The number that an attribute has here, behind the table's columns.
+    /// The number of an added attribute, after the table's columns.
     pub fn path_column(&self, names: &[String]) -> Option<usize> {
         Some(self.columns.len() + self.paths.iter().position(|path| path.names == names)?)
     }
 
-    /// The share of the zones that a test of an attribute leaves where rows lie in `order`; it passes `share` of the rows, as
-    /// `runs` runs of values.
+    /// The share of zones that a test of an attribute leaves if rows are in `order`. `share` of the rows satisfy the
+    /// test, whose values form `runs` runs.
     pub fn zones_met(&self, column: usize, order: &Order, share: f64, runs: f64) -> f64 {
         let of_run = self.ordered(order).zones_met(column, share / runs.max(1.0), self);
         1.0 - (1.0 - of_run).powf(runs.max(1.0))
     }
 
-    /// Whether rows that lie in `order` are clustered by some attribute of the table that foreign keys lead to. Joins prune by
-    /// the codes of keys then, whichever attribute they ask for.
+    /// Whether rows in `order` are clustered by an attribute of the table that foreign keys lead to. Then joins prune
+    /// by the codes of keys, whichever attribute they filter by.
     pub fn is_clustered_over(&self, keys: &[String], order: &Order) -> bool {
         let over_keys = |column: usize| {
             let path = column.checked_sub(self.columns.len()).and_then(|path| self.paths.get(path));
@@ -68,7 +69,7 @@ impl TableStatistics {
         if order.is_current() { has(&Order::of_design(&self.current, self)) } else { has(order) }
     }
 
-    /// Each sample row's place among the values of a column or of such an attribute.
+    /// Each sample row's position among the values of a column or of such an attribute.
     pub(super) fn ranks(&self, column: usize) -> &[f32] {
         match column.checked_sub(self.columns.len()) {
             None => self.sample.ranks(column),
@@ -76,14 +77,15 @@ impl TableStatistics {
         }
     }
 
-    /// Each sample row's code as a dimension to cluster by, and the bits of those codes: as the store numbers values.
+    /// Each sample row's code as a dimension of a clustering, and the number of bits, numbered as the store numbers
+    /// values.
     pub(super) fn dimension_codes(&self, column: usize, bits: Option<u32>) -> (Vec<u32>, u32) {
         if let Some(path) = column.checked_sub(self.columns.len()) {
             let path = &self.paths[path];
             let width = bits.unwrap_or(path.width).clamp(1, path.width.max(1));
             return (path.codes.iter().map(|code| code >> (path.width - width)).collect(), width);
         }
-        // Bins of the same frequency, as many as there are values where those are few; one number is NULL's.
+        // Bins of equal frequency, as many as there are values if these are few. One number is reserved for NULL.
         let most = bits.map_or(MAX_DISTINCT as f64, |bits| f64::from(1u32 << bits) - 1.0);
         let bins = self.columns[column].distinct.ceil().clamp(1.0, most);
         let code = |rank: &f32| ((f64::from(*rank) * bins) as u32).min(bins as u32 - 1);
@@ -95,7 +97,7 @@ impl TableStatistics {
     }
 }
 
-/// The share of rows below each row's code, and half of those that are equal.
+/// For each row, the share of rows with a smaller code, plus half the share of rows with an equal code.
 fn ranks(codes: &[u32]) -> Vec<f32> {
     let mut order: Vec<u32> = (0..codes.len() as u32).collect();
     order.sort_unstable_by_key(|row| codes[*row as usize]);

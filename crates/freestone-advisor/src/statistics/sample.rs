@@ -1,4 +1,4 @@
-//! The sample: runs of neighbouring rows as the codecs see them.
+//! The sample: runs of adjacent rows, in the form of the codecs.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,22 +15,28 @@ use freestone_store::schema::{TableSchema, normalize};
 
 use crate::error::{AdvisorError, Result};
 
-/// Blocks of 8,192 rows that statistics of a stored table read: every second one stands where the store looks when it
-/// chooses encodings of a segment of as many rows.
+/// The number of blocks of 8,192 rows that the statistics of a stored table read. Every second one is at a position
+/// where the store samples when it chooses encodings of a segment with as many rows.
 pub const SAMPLE_BLOCKS: usize = 10;
 
+/// Runs of adjacent rows of a table.
 #[derive(Debug)]
 pub struct Sample {
     pub columns: Vec<ColumnData>,
-    /// Runs of rows that are neighbours in the table.
+    /// Ranges of rows that are adjacent in the table.
     pub blocks: Vec<Range<usize>>,
-    /// Per column, each row's place among the column's values: the share of rows below it, and half of those equal.
+    /// For each column, each row's position among the column's values: the share of smaller rows, plus half the share
+    /// of equal ones.
     ranks: Vec<OnceLock<Vec<f32>>>,
-    /// Per column: runs of equal values, different values, and those of them that come in one run.
+    /// For each column: the number of runs of equal values, of distinct values, and of distinct values with only one
+    /// run.
     counts: Vec<OnceLock<(usize, usize, usize)>>,
 }
 
-/// Reads up to `blocks` runs of 8,192 rows, spread evenly over a table, and gives `take` each.
+/// Reads up to `blocks` runs of 8,192 rows, spread evenly over a table, and passes each to `take`.
+///
+/// # Errors
+/// The table cannot be read.
 pub fn sample_table(table: &Arc<Table>, blocks: usize, mut take: impl FnMut(RecordBatch)) -> Result<()> {
     let mut granules = vec![];
     for (segment, entry) in table.segments.iter().enumerate() {
@@ -53,6 +59,10 @@ pub fn sample_table(table: &Arc<Table>, blocks: usize, mut take: impl FnMut(Reco
 }
 
 impl Sample {
+    /// A sample of batches.
+    ///
+    /// # Errors
+    /// A column's type cannot be stored.
     pub fn new(schema: &TableSchema, batches: &[RecordBatch]) -> Result<Self> {
         let mut blocks = vec![];
         let mut rows = 0;
@@ -86,16 +96,18 @@ impl Sample {
         Ok(Sample { columns, blocks, ranks, counts })
     }
 
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.blocks.last().map_or(0, |block| block.end)
     }
 
+    /// The share of NULLs in a column.
     pub fn null_share(&self, column: usize) -> f64 {
         let nulls = (0..self.rows()).filter(|row| !self.columns[column].is_valid(*row)).count();
         nulls as f64 / self.rows().max(1) as f64
     }
 
-    /// Bytes of a value: of its type, or of the texts on average.
+    /// The bytes of a value: those of its type, or the mean of the strings.
     pub fn width(&self, column: usize, data_type: &DataType) -> f64 {
         match &self.columns[column].values {
             Physical::Bytes { data, .. } => data.len() as f64 / self.rows().max(1) as f64,
@@ -103,8 +115,9 @@ impl Sample {
         }
     }
 
-    /// Different values in `rows` rows (Haas and Stokes 1998, the estimator D_uj1, over runs of equal values, as rows of
-    /// one are not drawn apart): those of the sample, and more the more of them came once.
+    /// The estimated number of distinct values in `rows` rows (estimator D_uj1 of Haas and Stokes 1998, over runs of
+    /// equal values, since rows of a run are not independent): those of the sample, and the more, the more of them
+    /// occur once.
     pub fn distinct(&self, column: usize, rows: u64) -> f64 {
         let (runs, found, once) = *self.counts[column].get_or_init(|| self.count(column));
         let (runs, rows) = (runs.max(1) as f64, (rows as f64).max(1.0));
@@ -127,6 +140,7 @@ impl Sample {
         (starts.len(), found, once)
     }
 
+    /// The mean number of rows in a run of equal values.
     pub fn run_rows(&self, column: usize) -> f64 {
         let runs: usize = self.blocks.iter().map(|block| runs(&self.columns[column], block.clone(), |row| row)).sum();
         self.rows().max(1) as f64 / runs.max(1) as f64
@@ -138,7 +152,7 @@ impl Sample {
         f(&mut keys)
     }
 
-    /// Each row's place among the column's values, 0 to 1; NULLs at 0.
+    /// Each row's position among the column's values, 0 to 1. NULLs have 0.
     pub fn ranks(&self, column: usize) -> &[f32] {
         self.ranks[column].get_or_init(|| {
             let data = &self.columns[column];
@@ -148,6 +162,7 @@ impl Sample {
         })
     }
 
+    /// The share of rows that satisfy a predicate.
     pub fn selectivity(&self, column: usize, predicate: &Predicate) -> f64 {
         let data = &self.columns[column];
         let passes = |row: &usize| match (predicate, data.is_valid(*row)) {
@@ -161,6 +176,7 @@ impl Sample {
         passed.max(0.5) / self.rows().max(1) as f64
     }
 
+    /// The range of values between two quantiles.
     pub fn range(&self, column: usize, from: f64, share: f64) -> Option<(i128, i128)> {
         let mut values: Vec<i128> = self.with_keys(column, |keys| {
             keys.filter_map(|key| if let Key::Number(value) = key { Some(value) } else { None }).collect()
@@ -172,8 +188,8 @@ impl Sample {
     }
 }
 
-/// For each of so many rows the share of the rows in `order` that are below it, and half of those equal: these ascend by their
-/// key. 0 for rows that are not among them.
+/// For each of `rows` rows, the share of the rows in `order` that are smaller, plus half the share of equal ones.
+/// `order` must ascend by the key. Rows that are not in it have 0.
 pub fn ranks_of<K: PartialEq>(order: &[u32], rows: usize, key: impl Fn(usize) -> K) -> Vec<f32> {
     let (mut ranks, mut start) = (vec![0.0; rows], 0);
     for run in order.chunk_by(|a, b| key(*a as usize) == key(*b as usize)) {
@@ -184,13 +200,14 @@ pub fn ranks_of<K: PartialEq>(order: &[u32], rows: usize, key: impl Fn(usize) ->
     ranks
 }
 
-/// A value as predicates and orders see it.
+/// A value as predicates and orders compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key<'a> {
     Number(i128),
     Text(&'a [u8]),
 }
 
+/// A value, in comparable form.
 pub fn key(data: &ColumnData, row: usize) -> Key<'_> {
     match &data.values {
         Physical::Int(v) => Key::Number(v[row].into()),
@@ -201,7 +218,7 @@ pub fn key(data: &ColumnData, row: usize) -> Key<'_> {
     }
 }
 
-/// Runs of equal values among the rows that `row` gives for `places`.
+/// The number of runs of equal values among the rows that `row` gives for `places`.
 pub fn runs(data: &ColumnData, places: Range<usize>, row: impl Fn(usize) -> usize) -> usize {
     let value = |place: usize| {
         let row = row(place);
@@ -211,7 +228,7 @@ pub fn runs(data: &ColumnData, places: Range<usize>, row: impl Fn(usize) -> usiz
     changes + usize::from(!places.is_empty())
 }
 
-/// How many different keys there are, and how many of them come once.
+/// The number of distinct keys, and of those that occur once.
 fn count_keys(keys: &mut dyn Iterator<Item = Key<'_>>) -> (usize, usize) {
     fn count<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> (usize, usize) {
         let mut counts: HashMap<K, u32> = HashMap::new();

@@ -9,7 +9,7 @@ use crate::{CostModel, Profile};
 
 const ROWS: usize = 300_000;
 
-/// Numbers, runs, floats, words, texts.
+/// Numbers, runs, floats, words, strings.
 fn batch() -> RecordBatch {
     let mixed = |row: usize| (row as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
     let columns: [(&str, ArrayRef); 6] = [
@@ -62,7 +62,7 @@ fn columns_are_what_they_are() {
     assert!((statistics.columns[4].width - 7.4).abs() < 0.2, "{}", statistics.columns[4].width);
     let below = |high| Predicate::Int(IntPredicate::Range { low: 0, high });
     assert!((statistics.selectivity(1, &below(4)) - 0.1).abs() < 0.01);
-    // Of a rising column, whole blocks of the sample pass or do not; zones know better.
+    // In an ascending column, blocks of the sample qualify as a whole or not at all. Zones are more exact.
     assert!((statistics.selectivity(0, &below(29_999)) - 0.1).abs() < 0.002);
     let between = Predicate::Int(IntPredicate::Range { low: 100_000, high: 102_999 });
     assert!((statistics.selectivity(0, &between) - 0.01).abs() < 0.002);

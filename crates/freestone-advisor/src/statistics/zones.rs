@@ -1,5 +1,5 @@
-//! What the zones of a stored table say of its columns as they lie now. Of columns that are in order, or nearly so, they know
-//! more than a sample of blocks: between two blocks is a gap of values.
+//! What the zones of a stored table say about its columns in the current order. For columns in order, or nearly so,
+//! they are more exact than a sample of blocks, which has gaps of values between blocks.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,28 +10,32 @@ use freestone_store::segment::zones::{Bounds, BytesBounds, Verdict};
 
 use crate::error::Result;
 
-/// Zones looked at, spread evenly over the table.
+/// The maximum number of zones, spread evenly over the table.
 const ZONES: usize = 2048;
-/// Of those, how many are compared with all.
+/// The number of these that are compared with all others.
 const COMPARED: usize = 128;
-/// Zones of a column in order span less of its values than this.
+/// The zones of a column in order span less of its values than this.
 const IN_ORDER: f64 = 0.5;
 
 /// Some zones of a table.
 #[derive(Debug)]
 pub struct Zones {
     segments: Vec<Arc<Segment>>,
-    /// Segment, place in it, and rows.
+    /// The segment, the position in it, and the number of rows.
     places: Vec<(usize, usize, usize)>,
-    /// How far a share that was counted on these zones may be from that of all of them.
+    /// The possible difference between a share that was counted on these zones and that of all zones.
     slack: f64,
     spans: Vec<OnceLock<f64>>,
 }
 
-/// Least and greatest value of a zone; of texts, their first bytes as a number.
+/// The minimum and maximum of a zone. For strings, the first bytes as a number.
 type Range = Option<(f64, f64)>;
 
 impl Zones {
+    /// Reads the zones of a table.
+    ///
+    /// # Errors
+    /// A footer cannot be read.
     pub fn of(table: &Arc<Table>) -> Result<Zones> {
         let segments = (0..table.segments.len()).map(|at| table.open_segment(at)).collect::<Result<Vec<_>, _>>()?;
         let mut places = vec![];
@@ -55,7 +59,7 @@ impl Zones {
         self.places.iter().map(range).collect()
     }
 
-    /// The share of the rows whose values lie between the least and the greatest of a zone, on average.
+    /// The mean share of rows whose values are between the minimum and maximum of a zone.
     pub fn span(&self, column: usize) -> f64 {
         *self.spans[column].get_or_init(|| {
             let ranges = self.ranges(column);
@@ -69,8 +73,8 @@ impl Zones {
         })
     }
 
-    /// Share of the rows that pass a predicate: `sampled` as far as zones leave that open, and where a column is in order,
-    /// by the parts of its zones that a range covers.
+    /// The share of rows that satisfy a predicate: `sampled` as far as zones do not decide; and for a column in order,
+    /// the parts of its zones that a range covers.
     pub fn selectivity(&self, column: usize, predicate: &Predicate, sampled: f64) -> f64 {
         let all: usize = self.places.iter().map(|(.., rows)| rows).sum();
         let (mut surely, mut perhaps) = (0, 0);
@@ -92,7 +96,7 @@ impl Zones {
         found.clamp(least, most).clamp(0.5 / all.max(1) as f64, 1.0)
     }
 
-    /// Share of the rows in a range, where the values of a zone are taken to lie evenly in it.
+    /// The share of rows in a range, if the values of a zone are distributed evenly.
     fn covered(&self, column: usize, range: (f64, f64)) -> f64 {
         let parts = self.ranges(column).into_iter().zip(&self.places).map(|(zone, (segment, at, rows))| {
             let nulls = self.segments[*segment].footer.zones[column].nulls[*at] as usize;
@@ -102,7 +106,7 @@ impl Zones {
     }
 }
 
-/// The part of `zone` that lies in `other`.
+/// The part of `zone` that is in `other`.
 fn part(zone: Range, other: Range) -> f64 {
     let (Some((low, high)), Some((from, to))) = (zone, other) else { return 0.0 };
     if high <= low {

@@ -1,4 +1,4 @@
-//! A small analytical cost model, in the manner of HillClimb's for disks, and random workloads.
+//! A small analytical cost model, similar to HillClimb's for disks, and random workloads.
 #![allow(dead_code)]
 
 use std::cell::Cell;
@@ -10,11 +10,12 @@ use freestone_store::schema::{Column, TableSchema};
 use rand::prelude::*;
 use rand::rngs::StdRng;
 
-/// Columns of known widths on a medium with seeks. Each group that a query touches has a share of the read buffer by its
-/// width, and costs a seek whenever its share is used up; putting tuples together costs by value and by group.
+/// Columns of known widths on a medium with seeks. Each group that a query reads has a share of the read buffer in
+/// proportion to its width, and costs a seek whenever its share is used up. Tuple reconstruction costs time per value
+/// and per group.
 pub struct DiskModel {
     pub schema: TableSchema,
-    /// Bytes of a value.
+    /// The bytes of a value.
     pub widths: Vec<f64>,
     pub rows: f64,
     pub seek_ms: f64,
@@ -50,7 +51,7 @@ impl DiskModel {
         columns.iter().map(|c| self.widths[*c]).sum::<f64>() + header
     }
 
-    /// Share of the rows that an order leaves to read.
+    /// The share of rows that an order leaves to read.
     fn share(&self, design: &Design, query: &Query) -> f64 {
         let test = |name: &str| {
             let column = self.schema.index_of(name).expect("designs name columns of the table");
@@ -147,7 +148,7 @@ pub fn workload(queries: Vec<Query>) -> Workload {
     Workload { queries }
 }
 
-/// A table and its queries as chance has it: widths, seek times, buffers, hot column sets, tests, orders.
+/// A random table with queries: widths, seek times, buffers, hot column sets, tests, orders.
 pub fn random_case(seed: u64, columns: usize, queries: usize) -> (DiskModel, Workload) {
     let mut rng = StdRng::seed_from_u64(seed);
     let widths: Vec<f64> = (0..columns).map(|_| f64::from([1, 2, 4, 8, 16, 40][rng.random_range(0..6)])).collect();
@@ -162,7 +163,7 @@ pub fn random_case(seed: u64, columns: usize, queries: usize) -> (DiskModel, Wor
 }
 
 fn random_query(rng: &mut StdRng, columns: usize, number: usize, kernels: &[Vec<usize>]) -> Query {
-    // Half of the queries are near one of a few sets, as those of one application are.
+    // Half of the queries are similar to one of a few sets, like those of one application.
     let mut read = match rng.random_bool(0.5) {
         true => kernels[rng.random_range(0..kernels.len())].clone(),
         false => some_columns(rng, columns),
@@ -191,7 +192,7 @@ fn some_columns(rng: &mut StdRng, columns: usize) -> Vec<usize> {
     rand::seq::index::sample(rng, columns, count).into_vec()
 }
 
-/// A design as chance has it: groups, page format, sort.
+/// A random design: groups, page format, sort order.
 pub fn random_design(rng: &mut StdRng, columns: usize) -> Design {
     let blocks = rng.random_range(1..=columns);
     let mut groups = vec![vec![]; blocks];

@@ -1,4 +1,4 @@
-//! The log against power losses, failures, flipped bytes, and other readers and writers.
+//! The log under power losses, failures, flipped bytes, and other readers and writers.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -16,17 +16,17 @@ fn shared(medium: impl Medium + 'static) -> Arc<dyn Medium> {
 }
 
 fn body(sequence: u64) -> Vec<u8> {
-    // Lengths around the paddings and around a sector.
+    // Lengths near the paddings and near a sector.
     let len = [0, 1, 7, 8, 9, 100, 600, 5000][sequence as usize % 8];
     (0..len).map(|index| (index as u64 ^ sequence.wrapping_mul(31)) as u8).collect()
 }
 
-/// What a state folded from all commits up to a sequence looks like in these tests.
+/// The test's folded state of all commits up to a sequence.
 fn folded(sequence: u64) -> Vec<u8> {
     format!("everything up to {sequence}").into_bytes()
 }
 
-/// Checks that records are a contiguous run of the expected bodies, and gives the last sequence.
+/// Checks that records are a contiguous sequence of the expected bodies, and returns the last sequence.
 fn check(records: &[Record]) -> u64 {
     let mut last = None;
     for record in records {
@@ -39,7 +39,7 @@ fn check(records: &[Record]) -> u64 {
     last.unwrap_or(0)
 }
 
-/// What a writer and then a reader find; both must agree.
+/// What a writer and then a reader find. Both must agree.
 fn reopen(medium: &Arc<dyn Medium>) -> Result<u64, LogError> {
     let before = match Log::open_reader(medium.clone()) {
         Ok(mut reader) => Some(check(&reader.refresh()?.records)),
@@ -104,8 +104,8 @@ fn a_reader_follows_without_reopening() {
     assert_eq!(writer.len_since_base(), writer.len() - 32 - 24 - 24, "header, base record");
 }
 
-/// The sync of a commit fails, and so does taking it back: its bytes stay behind what CURRENT covers, some of them only
-/// in the operating system's memory. Nobody sees them until the log is opened again; then they are there for good.
+/// The sync of a commit fails, and so does removing it: its bytes remain after the part that CURRENT covers, some of
+/// them only in the operating system's memory. Nobody sees them until the log is opened again. Then they are committed.
 #[test]
 fn a_reader_does_not_see_a_commit_under_way() {
     for seed in 0..12 {
@@ -134,7 +134,7 @@ fn records_out_of_sequence_are_damage() {
     let files = database(4, None).files();
     let log = &files[&manifest_name(1)];
     let end = |count: u64| 32 + (1..=count).map(|number| (24 + body(number).len()).next_multiple_of(8)).sum::<usize>();
-    // Commit 2 is missing; commit 2 is there twice.
+    // Commit 2 is missing; commit 2 occurs twice.
     for bytes in [[&log[..end(1)], &log[end(2)..]].concat(), [&log[..end(2)], &log[end(1)..]].concat()] {
         let current = Current { generation: 1, committed_len: bytes.len() as u64, last_sequence: 4 };
         let files = [(manifest_name(1), bytes), (CURRENT.to_string(), current.encode().to_vec())];
@@ -160,7 +160,7 @@ fn a_failed_checkpoint_leaves_the_old_log_in_use() {
     }
 }
 
-/// Makes the numbers of a plan count from now.
+/// Makes the counts of a plan relative to now.
 fn relative(faulty: &Faulty, mut plan: FaultPlan) -> FaultPlan {
     plan.fail_operation = plan.fail_operation.map(|number| number + faulty.operations());
     for (kind, number) in &mut plan.fail_kinds {
@@ -205,7 +205,7 @@ fn a_full_disk_fails_one_commit_and_loses_none() {
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
     acknowledged: u64,
-    /// One more than acknowledged if a commit failed with unknown outcome.
+    /// One more than acknowledged, if a commit failed with unknown outcome.
     possible: u64,
 }
 
@@ -225,7 +225,7 @@ fn commit_until_failure(medium: &Arc<dyn Medium>, count: u64, checkpoint_every: 
                 assert_eq!(given, sequence);
                 told = Told { acknowledged: sequence, possible: sequence };
             }
-            // A commit that was taken back can only come back if the power goes before the cut is durable.
+            // A commit that was removed can only return if the power fails before the removal is durable.
             Err(LogError::CommitFailed { outcome: Outcome::TakenBack, .. }) => return told,
             Err(_) => {
                 told.possible = sequence;
@@ -234,14 +234,14 @@ fn commit_until_failure(medium: &Arc<dyn Medium>, count: u64, checkpoint_every: 
         }
         if checkpoint_every.is_some_and(|every| sequence % every == 0) && writer.checkpoint(&folded(sequence)).is_err()
         {
-            // The old generation stays in use, or the next append says that it is poisoned.
+            // The old generation stays in use, or the next append reports that the writer is poisoned.
             continue;
         }
     }
     told
 }
 
-/// Every operation fails in turn, alone or with all after it; then the power goes, or not.
+/// Every operation fails in turn, alone or with all later ones. Then the power fails, or not.
 #[test]
 fn every_failure_at_every_step() {
     for stay_dead in [false, true] {
@@ -292,7 +292,7 @@ fn action() -> impl Strategy<Value = Action> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: what was acknowledged is there, nothing else is, in sequence.
+    /// Whatever happens in whatever order: exactly the acknowledged commits are found, in sequence.
     #[test]
     fn any_life_of_a_log(actions in proptest::collection::vec(action(), 1..40)) {
         let mut faulty = Faulty::on_memory(Memory::new(), FaultPlan::default());
@@ -344,7 +344,7 @@ proptest! {
     }
 }
 
-/// Every byte of every file is changed in turn: an error, or all commits.
+/// Every byte of every file is changed in turn: the result is an error, or all commits.
 #[test]
 fn flipped_bytes_lose_no_commit() {
     for checkpoint in [None, Some(4)] {
@@ -364,7 +364,7 @@ fn flipped_bytes_lose_no_commit() {
     }
 }
 
-/// Cut anywhere, a file is an error: the whole log is covered by CURRENT.
+/// A file that is cut anywhere is an error, because CURRENT covers the whole log.
 #[test]
 fn files_cut_short_lose_no_commit() {
     let files = database(9, Some(4)).files();
@@ -388,7 +388,7 @@ fn reopen_quickly(files: BTreeMap<String, Vec<u8>>) -> Result<u64, LogError> {
     Ok(writer.last_sequence())
 }
 
-/// After a power loss CURRENT may be old. Damage below commits that follow is still noticed.
+/// After a power loss CURRENT may be old. Damage before the following commits is still noticed.
 #[test]
 fn damage_behind_an_old_current_is_noticed() {
     let old = database(2, None).files();
@@ -441,7 +441,7 @@ fn repair_keeps_what_is_sound_and_says_what_is_not() {
 
     let mut damaged = files.clone();
     let log = damaged.get_mut(&manifest_name(2)).expect("there");
-    // In the body of commit 6, behind header, base and commit 5.
+    // In the body of commit 6, after header, base and commit 5.
     let at = 32 + (24 + folded(4).len()).next_multiple_of(8) + (24 + body(5).len()).next_multiple_of(8) + 24 + 3;
     log[at] ^= 1;
     let medium = shared(Memory::with_files(damaged));
@@ -474,7 +474,7 @@ fn disk(folder: &std::path::Path) -> Disk {
     Disk::open(folder, true, DiskOptions::default()).expect("a folder")
 }
 
-/// Readers that start and follow while the writer commits and checkpoints.
+/// Readers that start and refresh while the writer commits and checkpoints.
 #[test]
 fn readers_beside_a_writer_see_a_growing_run() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -497,7 +497,7 @@ fn readers_beside_a_writer_see_a_growing_run() {
     }
 }
 
-/// Refreshes until the writer is done, with a new reader each time or always the same.
+/// Refreshes until the writer is done, with a new reader each time or always the same one.
 fn follow(medium: Arc<dyn Medium>, fresh: bool, done: &std::sync::atomic::AtomicBool) {
     let mut reader = Log::open_reader(medium.clone()).expect("there");
     let mut seen = 0;
@@ -525,7 +525,7 @@ fn follow(medium: Arc<dyn Medium>, fresh: bool, done: &std::sync::atomic::Atomic
 
 const CHILD_FOLDER: &str = "FREESTONE_TEST_CHILD_FOLDER";
 
-/// Starts this test binary again to run one test, which finds a folder in its environment.
+/// Starts this test binary again to run one test, which gets a folder through its environment.
 fn child(test: &str, folder: &std::path::Path) -> Child {
     let test = format!("{}::{test}", module_path!().split_once("::").map_or("", |(_, path)| path));
     Command::new(std::env::current_exe().expect("this program"))
@@ -540,7 +540,7 @@ fn child_folder() -> Option<std::path::PathBuf> {
     std::env::var_os(CHILD_FOLDER).map(Into::into)
 }
 
-/// Reads what a child prints up to a line that starts with a word; the rest of that line.
+/// Reads the output of a child up to a line that starts with a word, and returns the rest of that line.
 fn await_line(lines: &mut impl Iterator<Item = std::io::Result<String>>, word: &str) -> String {
     lines
         .map_while(Result::ok)

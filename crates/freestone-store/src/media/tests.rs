@@ -1,4 +1,4 @@
-//! What every medium promises, and reading a disk every way there is.
+//! The guarantees of every medium, and all ways to read a disk.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Content of which every part is different.
+/// Content without repetitions.
 fn content(len: usize) -> Vec<u8> {
     (0..len as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
@@ -115,7 +115,7 @@ fn a_folder_that_is_not_there_is_an_error_that_names_it() {
     assert!(error.is_not_found() && error.to_string().contains("nowhere"), "{error}");
 }
 
-/// The ways to read a disk. `On` only where the file system can.
+/// The ways to read a disk. `On` only if the file system supports it.
 fn ways() -> Vec<DiskOptions> {
     let mut ways = Vec::new();
     for direct in [DirectMode::Auto, DirectMode::On, DirectMode::Off] {
@@ -127,7 +127,7 @@ fn ways() -> Vec<DiskOptions> {
     ways
 }
 
-/// Reads requests in each way, checks every byte of every answer, and that all memory comes back to the pool.
+/// Reads the requests in each way, checks every byte of every answer, and that all memory returns to the pool.
 fn check(folder: &std::path::Path, content: &[u8], requests: &[ReadRequest]) {
     for options in ways() {
         let disk = Disk::open(folder, false, options.clone()).expect("there");
@@ -186,8 +186,8 @@ proptest! {
     }
 }
 
-/// Reads under way are abandoned at every stage, by several threads at once; the memory comes back, and later reads are
-/// right.
+/// Reads in progress are abandoned at every stage, by several threads at once. The memory returns, and later reads are
+/// correct.
 #[test]
 fn abandoned_reads_do_no_harm() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -218,7 +218,7 @@ fn abandoned_reads_do_no_harm() {
         });
         let pool = disk.pool().clone();
         drop(disk);
-        // The last reads may still be under way; their memory is ours again only when they are done.
+        // The last reads may still be in progress. Their memory returns only when they are done.
         while Arc::strong_count(&pool) > 1 {
             std::thread::yield_now();
         }
@@ -242,7 +242,7 @@ fn a_crash_keeps_what_was_synced() {
     }
 }
 
-/// All the things that a power loss may do happen for some seed.
+/// Every possible effect of a power loss happens for some seed.
 #[test]
 fn crashes_differ() {
     let faulty = Faulty::on_memory(Memory::new(), FaultPlan::default());
@@ -295,7 +295,7 @@ fn planned_faults_happen() {
     assert!(faulty.open("f").is_err() && faulty.list("").is_err() && file.append(&[1]).is_err());
 }
 
-/// Run with `cargo test --release -- --ignored --nocapture read_rates`; needs 1 GiB of disk at the temporary folder.
+/// Run with `cargo test --release -- --ignored --nocapture read_rates`; needs 1 GiB of disk in the temporary folder.
 #[test]
 #[ignore = "prints a measurement"]
 fn read_rates() {

@@ -1,5 +1,5 @@
-//! What the tests of faults, corruption and concurrent readers share: small tables of every page format, and a digest of
-//! everything that a database holds.
+//! Shared by the tests of faults, corruption and concurrent readers: small tables of every page format, and a digest of
+//! everything in a database.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table, WriteTra
 
 pub type Options = &'static [(&'static str, &'static str)];
 
-/// One design of every page format, and the ones with abstraction, prefixes and mixed groups.
+/// One design of every page format, and designs with abstraction, prefixes and mixed groups.
 pub const DESIGNS: [Options; 7] = [
     &[("design", "column"), ("page_size", "4KiB")],
     &[("design", "row"), ("page_size", "4KiB"), ("sort", "g, k"), ("levels", "1")],
@@ -48,7 +48,7 @@ pub fn design(options: Options) -> Design {
     Design::default().with_options(options.iter().copied(), &table_schema()).expect("a valid design")
 }
 
-/// The rows with these keys; all else follows from the key.
+/// The rows with these keys. All other values follow from the key.
 pub fn batch(keys: std::ops::Range<i64>) -> RecordBatch {
     let some = |k: i64, n: i64| k % n != 0;
     let arrays: Vec<ArrayRef> = vec![
@@ -113,7 +113,7 @@ pub fn scan(table: &Arc<Table>, request: ScanRequest) -> Result<Vec<RecordBatch>
     Ok(batches)
 }
 
-/// Rows and the sum of their hashes: the same for the same rows in any order.
+/// The number of rows and the sum of their hashes, which do not depend on the order of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
     pub rows: u64,
@@ -148,7 +148,8 @@ fn hash_value(column: &ArrayRef, row: usize, hasher: &mut DefaultHasher) {
     }
 }
 
-/// Every table's digest, through a full scan; copies by name alone, but those that are current must have their tables' rows.
+/// The digest of every table, from a full scan. Copies are listed by name only, but current ones must have their
+/// tables' rows.
 pub fn digests(snapshot: &Snapshot) -> Result<BTreeMap<String, Digest>, StoreError> {
     let mut all = BTreeMap::new();
     for table in snapshot.tables() {
@@ -178,13 +179,13 @@ pub fn design_of(columns: &[usize], options: Options) -> Design {
     Design::default().with_options(options.iter().copied(), &schema).expect("a valid design")
 }
 
-/// How long a test that can run for any time should: `FREESTONE_TEST_SECONDS`, or its default.
+/// The duration of a test that can run for any time: `FREESTONE_TEST_SECONDS`, or its default.
 pub fn seconds(default: u64) -> std::time::Duration {
     let wanted = std::env::var("FREESTONE_TEST_SECONDS").ok().and_then(|s| s.parse().ok());
     std::time::Duration::from_secs(wanted.unwrap_or(default))
 }
 
-/// Every `sample`-th case, or all of them where `FREESTONE_TEST_ALL` is set.
+/// Every `sample`-th case, or all of them if `FREESTONE_TEST_ALL` is set.
 pub fn stride(sample: usize) -> usize {
     if std::env::var_os("FREESTONE_TEST_ALL").is_some() { 1 } else { sample }
 }
