@@ -1,9 +1,9 @@
-//! How fast results travel: `cargo run --release -p freestone-wire --example transfer [rows] [runs]`.
+//! The speed of results: `cargo run --release -p freestone-wire --example transfer [rows] [runs]`.
 //!
-//! A table with the columns of TPC-H's lineitem, made by a seeded generator, goes from a server in this process to a client,
-//! stored and as Arrow arrays, in every form, over every local transport; before that the bare socket, as the ceiling. Rates
-//! are bytes of the Arrow columns that arrive over wall time, the median of the runs, once dropping batches as they come and
-//! once keeping them; every row is in the hash that is checked.
+//! A table with the columns of TPC-H's lineitem, from a seeded generator, is sent from a server in this process to a
+//! client, in stored form and as Arrow arrays, in every form, over every local transport. Before that, a bare socket
+//! gives the upper bound. Rates are bytes of the received Arrow columns per wall-clock time, the median of the runs,
+//! once while batches are dropped as they arrive and once while they are kept. A hash over every row is checked.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Rows of a stored zone, and of a batch of arrays, as a query engine makes them.
+/// The rows of a stored zone, and of a batch of arrays, as a query engine produces them.
 const ZONE_ROWS: usize = 1 << 16;
 const BATCH_ROWS: usize = 1 << 13;
 const SEGMENT_ROWS: usize = 1 << 20;
@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// `rows` rows from number `first` on, in the order of the key.
+/// `rows` rows starting with number `first`, in the order of the key.
 fn lineitem(first: usize, rows: usize) -> RecordBatch {
     let mut random = Random(first as u64);
     let r = &mut random;
@@ -98,7 +98,7 @@ fn lineitem(first: usize, rows: usize) -> RecordBatch {
     RecordBatch::try_from_iter(columns).expect("columns of the same length")
 }
 
-/// The rows as a segment would hold them: pages of encoded chunks, and zone by zone, as a scan goes.
+/// The rows as in a segment: pages of encoded chunks, in the order of a scan.
 fn stored(batch: &RecordBatch, key: u64) -> Outcome<Vec<Batch>> {
     let mut columns = vec![];
     for (at, array) in batch.columns().iter().enumerate() {
@@ -132,7 +132,7 @@ fn stored(batch: &RecordBatch, key: u64) -> Outcome<Vec<Batch>> {
     Ok((0..batch.num_rows()).step_by(ZONE_ROWS).map(zone).collect::<Result<_, _>>()?)
 }
 
-/// A number that follows from all rows and their order.
+/// A hash of all rows and their order.
 fn hash(batches: &[RecordBatch]) -> u64 {
     let mix = |hash: u64, value: u64| (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
     let mut columns = vec![0u64; batches.first().map_or(0, RecordBatch::num_columns)];
@@ -158,7 +158,7 @@ fn hash(batches: &[RecordBatch]) -> u64 {
     columns.into_iter().fold(0, mix)
 }
 
-/// Bytes of arrays, of texts as many as rows show: several views may show the same.
+/// The bytes of arrays. Strings are counted once per row, even if several views share them.
 fn arrow_bytes(batches: &[RecordBatch]) -> usize {
     let column = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8View => column.len() * 16 + column.as_string_view().total_buffer_bytes_used(),
@@ -199,7 +199,7 @@ fn median(mut seconds: Vec<f64>) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// Seconds to read a result to its end: dropping batches, and keeping them.
+/// Seconds for reading a result to its end: while dropping batches, and while keeping them.
 async fn measure(client: &Client, sql: &str, runs: usize, expected: u64) -> Outcome<(f64, f64)> {
     let (mut dropped, mut kept) = (vec![], vec![]);
     for _ in 0..runs {
@@ -220,7 +220,7 @@ async fn measure(client: &Client, sql: &str, runs: usize, expected: u64) -> Outc
     Ok((median(dropped), median(kept)))
 }
 
-/// Bytes a second of a socket that does nothing else.
+/// Bytes per second of a bare socket.
 async fn bare(bytes: usize) -> Outcome<f64> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -257,7 +257,7 @@ async fn main() -> Outcome<()> {
         let segment = lineitem(from, (rows - from).min(SEGMENT_ROWS));
         zones.extend(stored(&segment, from as u64)?);
         for at in (0..segment.num_rows()).step_by(BATCH_ROWS) {
-            // Batches with their own texts, as operators make them.
+            // Batches with strings of their own, as operators produce them.
             let slice = segment.slice(at, (segment.num_rows() - at).min(BATCH_ROWS));
             let order = UInt32Array::from_iter_values(0..slice.num_rows() as u32);
             let own = arrow::compute::take_record_batch(&slice, &order)?;

@@ -1,15 +1,16 @@
-//! Which form for which column: from what a sample took in every form, and how fast the link is.
+//! The choice of a form for each column, from the costs of every form on a sample and the rate of the link.
 //!
 //! Three stages work at the same time: encoding on the server's threads, the link, and decoding on the client's. The
-//! slowest sets the pace (Raasveldt and Mühleisen, section 5.1, leave this open), so the choice minimises
+//! slowest stage determines the throughput (Raasveldt and Mühleisen 2017, section 5.1, leave this open), so the choice
+//! minimizes
 //!
 //! `max(encode ns / threads, bytes / rate, decode ns / threads)`
 //!
-//! over all columns together: a column that is dear to compress is worth it only while the link is what everything waits
-//! for. Where both ends are one machine the stages share its processors, and their sum counts instead. Nothing here reads a
-//! clock or a socket.
+//! over all columns together: a column that is expensive to compress is only compressed while the link is the slowest
+//! stage. If both ends are one machine, the stages share its processors, and their sum counts instead. This module
+//! reads neither a clock nor a socket.
 
-/// What one form of one column takes for the rows of a sample.
+/// The costs of one form of one column for the rows of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
     pub bytes: f64,
@@ -27,32 +28,32 @@ impl Cost {
     }
 }
 
-/// A form that a column may have. Forms of different columns with the same `class` are one fixed choice.
+/// A possible form of a column. Forms of different columns with the same `class` are one fixed choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
     pub class: u8,
     pub cost: Cost,
 }
 
-/// What bytes travel over.
+/// The properties of the link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// Bytes a nanosecond.
+    /// Bytes per nanosecond.
     pub rate: f64,
-    /// Threads that encode, and threads that decode.
+    /// The number of encoding threads, and of decoding threads.
     pub threads: f64,
     /// Whether both ends share their processors.
     pub is_local: bool,
 }
 
-/// Nanoseconds that a chunk takes: see the module.
+/// The predicted nanoseconds of a chunk; see the module.
 pub fn predict(cost: Cost, link: Link) -> f64 {
     let send = cost.bytes / link.rate;
     let (encode, decode) = (cost.encode_ns / link.threads, cost.decode_ns / link.threads);
     if link.is_local { encode + send + decode } else { encode.max(send).max(decode) }
 }
 
-/// The cost of the fixed choice `class`: columns that have no such form have their first.
+/// The cost of the fixed choice `class`. A column without such a form has its first form.
 pub fn fixed(columns: &[Vec<Candidate>], class: u8) -> (Vec<usize>, Cost) {
     let picked: Vec<usize> =
         columns.iter().map(|forms| forms.iter().position(|form| form.class == class).unwrap_or(0)).collect();
@@ -65,18 +66,18 @@ fn total(columns: &[Vec<Candidate>], picked: &[usize]) -> Cost {
     costs.fold(Cost::default(), |sum, form| sum.plus(form.cost, 1.0))
 }
 
-/// The form of every column: the best fixed choice, improved column by column while that helps, so that it never is worse
+/// The form of every column: the best fixed choice, improved column by column while that helps. So it is never worse
 /// than any fixed choice. Columns without candidates get 0.
 pub fn choose(columns: &[Vec<Candidate>], link: Link) -> Vec<usize> {
     let mut classes: Vec<u8> = columns.iter().flatten().map(|form| form.class).collect();
     classes.sort_unstable();
     classes.dedup();
-    // The first form of each column is what a class is that no column has.
+    // A class that no column has stands for the first form of each column.
     classes.extend((0..=u8::MAX).find(|class| !classes.contains(class)));
     let fixed = classes.into_iter().map(|class| fixed(columns, class));
     let best = fixed.min_by(|a, b| score(a.1, link).total_cmp(&score(b.1, link)));
     let Some((mut picked, mut cost)) = best else { return vec![0; columns.len()] };
-    // Each step makes the score smaller, so this ends; in practice after two or three rounds.
+    // Each step reduces the score, so this ends; in practice after two or three rounds.
     for _ in 0..8 {
         let before = score(cost, link);
         for (at, forms) in columns.iter().enumerate() {
@@ -98,32 +99,32 @@ pub fn choose(columns: &[Vec<Candidate>], link: Link) -> Vec<usize> {
     picked
 }
 
-/// The prediction, and a little of what the stages take together, so that of two choices that wait for the same stage the
+/// The prediction, plus a small part of the sum of the stages, so that of two choices with the same slowest stage the
 /// one with less work wins.
 fn score(cost: Cost, link: Link) -> f64 {
     let sum = cost.encode_ns / link.threads + cost.bytes / link.rate + cost.decode_ns / link.threads;
     predict(cost, link) + 0.01 * sum
 }
 
-/// A rate from what was sent and how long that took, smoothed.
+/// A smoothed rate, from the bytes sent and the time that this took.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
     bytes_per_ns: f64,
     is_measured: bool,
 }
 
-/// Sends of fewer bytes say more of the socket's buffer than of the link.
+/// The times of smaller sends depend more on the socket's buffer than on the link.
 const MEASURED_BYTES_MIN: usize = 32 << 10;
-/// How much the latest measurement weighs.
+/// The weight of the latest measurement.
 const LATEST: f64 = 0.3;
 
 impl Rate {
-    /// A rate to begin with.
+    /// An assumed initial rate.
     pub fn assumed(bytes_per_ns: f64) -> Self {
         Self { bytes_per_ns, is_measured: false }
     }
 
-    /// Takes a send into account.
+    /// Adds a measurement.
     pub fn sent(&mut self, bytes: usize, ns: u64) {
         if bytes < MEASURED_BYTES_MIN {
             return;
@@ -135,7 +136,7 @@ impl Rate {
         self.is_measured = true;
     }
 
-    /// Bytes a nanosecond.
+    /// Bytes per nanosecond.
     pub fn get(&self) -> f64 {
         self.bytes_per_ns
     }

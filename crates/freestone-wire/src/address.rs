@@ -1,15 +1,16 @@
-//! Where a server is and how to talk to it, from one line of text.
+//! The address of a server and the options of a connection, from one line of text.
 
 use std::path::PathBuf;
 
 use crate::error::{Result, WireError};
 use crate::sender::Preference;
 
-/// The port of servers that do not say otherwise.
+/// The default port of servers.
 pub const PORT: u16 = 5577;
-/// The user where an address names none: the one of a server without a file of users.
+/// The user of an address without one, which is the user of a server without a file of users.
 pub const USER: &str = "freestone";
-/// The largest chunk that clients ask for by default, in bytes: the paper's section 3.2 finds no gain beyond.
+/// The default of the largest chunk that clients accept, in bytes. Raasveldt and Mühleisen 2017, section 3.2, find no
+/// gain above it.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// Where the server listens.
@@ -19,12 +20,12 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
-/// How a TCP connection is protected.
+/// The protection of a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
-    /// TLS, with a certificate for the host. The default but for this machine's own addresses.
+    /// TLS, with a certificate for the host. The default, except for this machine's own addresses.
     Require,
-    /// None. Passwords are still not sent, but everything else can be read on the way.
+    /// No TLS. Passwords are not sent in this case either, but everything else can be read on the way.
     Disable,
 }
 
@@ -35,21 +36,21 @@ pub struct Address {
     pub user: String,
     pub password: String,
     pub tls: Tls,
-    /// A PEM file of certificates to trust, in place of the system's.
+    /// A PEM file of certificates to trust, instead of the system's.
     pub tls_ca: Option<PathBuf>,
     /// The largest chunk in bytes.
     pub chunk_bytes_max: usize,
-    /// Threads that decode one result.
+    /// The number of threads that decode one result.
     pub threads: usize,
-    /// Streams that carry results.
+    /// The number of streams that carry results.
     pub streams: usize,
-    /// Whether rows come in the result's order when there are several streams.
+    /// Whether several streams preserve the order of rows.
     pub ordered: bool,
     /// Whether to use shared memory on one machine.
     pub shared_memory: bool,
-    /// Seconds that connecting may take.
+    /// The timeout for connecting, in seconds.
     pub connect_timeout_s: u64,
-    /// What the client says that it is.
+    /// The client's description of itself.
     pub client: String,
     /// How uploads are encoded.
     pub upload: Preference,
@@ -118,7 +119,7 @@ impl Address {
         Ok(address)
     }
 
-    /// With the password in the environment variable `FREESTONE_PASSWORD`, where the address has none.
+    /// The address with the password of the environment variable `FREESTONE_PASSWORD`, if it has none.
     pub fn with_password_of_environment(mut self) -> Self {
         if self.password.is_empty() {
             self.password = std::env::var("FREESTONE_PASSWORD").unwrap_or_default();

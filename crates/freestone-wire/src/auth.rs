@@ -1,5 +1,5 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, and PostgreSQL's text of a verifier, so that one file of users serves
-//! every protocol. Passwords are used as they are written, without normalization.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, and PostgreSQL's text form of a verifier, so that one file of users
+//! serves every protocol. Passwords are used as they are written, without normalization.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,28 +14,29 @@ use subtle::ConstantTimeEq;
 
 use crate::error::{Result, WireError};
 
-/// Rounds of PBKDF2 for new verifiers, as PostgreSQL's default, so that made-up challenges look like real ones.
+/// The rounds of PBKDF2 for new verifiers. This is PostgreSQL's default, so that invented challenges look like real
+/// ones.
 pub const ITERATIONS: u32 = 4096;
-/// More rounds than a server may ask a client to compute.
+/// The maximum number of rounds that a server may ask a client to compute.
 const ITERATIONS_MAX: u32 = 1 << 22;
 const SALT_BYTES: usize = 16;
-/// GS2 header without channel binding.
+/// The GS2 header without channel binding.
 pub const UNBOUND: &str = "n,,";
 
 type Key = [u8; 32];
 
-/// Looks users up. Implemented by closures from a name to its verifier.
+/// Looks up users. Implemented by closures from a name to its verifier.
 pub trait Authenticator: Send + Sync {
-    /// The verifier of a user; `None` if there is no such user.
+    /// The verifier of a user; `None` if the user does not exist.
     fn verifier(&self, user: &str) -> Option<Verifier>;
 
-    /// Called for each wrong password: how long to wait before the client is told.
+    /// Called after each wrong password. Returns the delay before the client is told.
     fn failed(&self, _user: &str) -> Duration {
         Duration::ZERO
     }
 
-    /// Bytes that only this server knows and that stay the same: challenges of users that do not exist follow from it.
-    /// `None`: those of this process.
+    /// Bytes that only this server knows and that do not change. Challenges of users that do not exist are derived from
+    /// them. `None`: random bytes of this process.
     fn secret(&self) -> Option<[u8; 32]> {
         None
     }
@@ -47,7 +48,7 @@ impl<F: Fn(&str) -> Option<Verifier> + Send + Sync> Authenticator for F {
     }
 }
 
-/// What a server keeps instead of a password: `SCRAM-SHA-256$iterations:salt$stored key:server key`.
+/// What a server stores instead of a password: `SCRAM-SHA-256$iterations:salt$stored key:server key`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
     iterations: u32,
@@ -74,13 +75,14 @@ impl Verifier {
         Self { iterations, salt: salt.to_vec(), stored_key: Sha256::digest(client_key).into(), server_key }
     }
 
-    /// Whether a password is the one that this was made of. Computes for milliseconds.
+    /// Whether the verifier was made from this password. Computes for milliseconds.
     pub fn fits(&self, password: &str) -> bool {
         let made = Self::derive(password, &self.salt, self.iterations);
         made.stored_key.ct_eq(&self.stored_key).into()
     }
 
-    /// Nobody's verifier: its challenge is the same whenever the user is asked for, and no proof and no password fits it.
+    /// A verifier for a user that does not exist: its challenge is always the same for one name, and no proof and no
+    /// password matches it.
     pub fn nobody(user: &str, secret: &[u8; 32]) -> Self {
         let salt = hmac(secret, user.as_bytes())[..SALT_BYTES].to_vec();
         Self { iterations: ITERATIONS, salt, stored_key: random(), server_key: random() }
@@ -109,7 +111,7 @@ impl FromStr for Verifier {
                 server_key: key(server)?,
             })
         };
-        // The text is a secret of a kind: it is not repeated.
+        // The text is a secret of a kind, so it is not repeated.
         let form = "a verifier has the form SCRAM-SHA-256$iterations:salt$stored key:server key";
         parse().ok_or_else(|| WireError::Config(form.into()))
     }
@@ -140,7 +142,7 @@ fn nonce() -> String {
     BASE64.encode(random::<18>())
 }
 
-/// The value of an attribute `name=value` at the front of `text`, and what follows the comma behind it.
+/// The value of an attribute `name=value` at the front of `text`, and the text after the comma that follows it.
 fn attribute<'t>(text: &'t str, name: &str) -> Result<(&'t str, &'t str)> {
     let value = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
     let value = value.ok_or_else(|| WireError::malformed("authentication", format!("attribute {name} expected")))?;
@@ -170,6 +172,9 @@ impl ClientScram {
     }
 
     /// The proof for the server's challenge.
+    ///
+    /// # Errors
+    /// The challenge is not valid or asks for too many rounds.
     pub fn answer(&mut self, server_first: &str) -> Result<String> {
         let (nonce, rest) = attribute(server_first, "r")?;
         let (salt, rest) = attribute(rest, "s")?;
@@ -192,6 +197,9 @@ impl ClientScram {
     }
 
     /// Checks that the server knows the verifier, too.
+    ///
+    /// # Errors
+    /// It does not.
     pub fn finish(&self, server_final: &str) -> Result<()> {
         let (signature, _) = attribute(server_final, "v")?;
         let signature = BASE64.decode(signature).unwrap_or_default();
@@ -203,7 +211,8 @@ impl ClientScram {
     }
 }
 
-/// The name of the user in a client's first message; empty where the client has named itself elsewhere, as PostgreSQL's do.
+/// The name of the user in a client's first message; empty if the client names itself elsewhere, as PostgreSQL's
+/// clients do.
 pub fn user_of(client_first: &str) -> Result<String> {
     let bare = client_first.splitn(3, ',').nth(2).unwrap_or_default();
     let (name, _) = attribute(bare, "n")?;
@@ -224,8 +233,11 @@ pub struct ServerScram {
 
 impl ServerScram {
     /// Answers the client's first message, which begins with one of the GS2 `headers`: `n,,`, `y,,` or
-    /// `p=tls-server-end-point,,` (RFC 5802, section 7). Users without a verifier are challenged like those that have one,
+    /// `p=tls-server-end-point,,` (RFC 5802, section 7). Users without a verifier get a challenge like others, derived
     /// from the server's `secret`.
+    ///
+    /// # Errors
+    /// The message is not valid.
     pub fn challenge(
         client_first: &str,
         headers: &[&str],
@@ -259,8 +271,11 @@ impl ServerScram {
         Ok((Self { user, verifier, exists, gs2, nonce, first_bare, server_first: server_first.clone() }, server_first))
     }
 
-    /// Checks the client's proof and gives the server's own. `binding`: what the channel is bound to; empty where the header
-    /// names no binding.
+    /// Checks the client's proof and returns the server's own. `binding`: the data of the channel binding; empty if the
+    /// header names no binding.
+    ///
+    /// # Errors
+    /// The proof or the binding is wrong.
     pub fn check(&self, client_final: &str, binding: &[u8]) -> Result<String> {
         let wrong = || WireError::Authentication(format!("user {:?} or the password is not right", self.user));
         let (without_proof, proof) = client_final.rsplit_once(",p=").ok_or_else(wrong)?;
@@ -277,7 +292,7 @@ impl ServerScram {
         Ok(format!("v={}", BASE64.encode(hmac(&self.verifier.server_key, message.as_bytes()))))
     }
 
-    /// Whom the client says to be.
+    /// The name of the user that the client claims to be.
     pub fn user(&self) -> &str {
         &self.user
     }
@@ -362,7 +377,7 @@ mod tests {
         }
     }
 
-    /// The client's last message for any header and binding, as libpq makes it: with no name in its first.
+    /// The client's last message for any header and binding, as libpq writes it: without a name in its first message.
     fn proof(password: &str, gs2: &str, binding: &[u8], challenge: &str) -> String {
         let (nonce, rest) = attribute(challenge, "r").unwrap();
         let (salt, rest) = attribute(rest, "s").unwrap();
@@ -391,7 +406,7 @@ mod tests {
                 ServerScram::challenge(&first, &["n,,", "y,,", plus], "ann", Some(verifier.clone()), &SECRET).unwrap();
             let checked = server.check(&proof("secret", gs2, bound, &challenge), binding);
             assert_eq!(checked.is_ok(), passes, "{gs2} {bound:?} {binding:?}");
-            // A header that was not the first message's.
+            // Another header than in the first message.
             assert!(server.check(&proof("secret", "x,,", bound, &challenge), binding).is_err());
         }
     }

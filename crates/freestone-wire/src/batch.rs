@@ -1,4 +1,4 @@
-//! Rows to be sent, as Arrow has them or as they are stored.
+//! Rows to be sent, in Arrow's layout or in stored form.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,24 +17,25 @@ use crate::column::{self, Decoder, SharedState, SharedStates, Span};
 use crate::error::{Result, WireError};
 use crate::types::{is_text, wire_type};
 
-/// Stored chunks of one row take at most so many times the largest frame; as frames stay at most half empty, these suffice.
+/// Stored chunks of one row take at most this many times the largest frame. Since frames are at least half full, they
+/// suffice.
 const STORED_FRAMES: usize = PARTS_MAX / 2 - 2;
 
-/// Chunks with stored columns have at least so many rows: their bodies may come in several frames, and fewer rows would be
-/// many small arrays.
+/// Chunks with stored columns have at least this many rows: their bodies may be in several frames, and fewer rows would
+/// be many small arrays.
 pub(crate) const STORED_ROWS: usize = 16 << 10;
 
-/// Bytes that somebody else holds: of a page in a cache, say.
+/// Bytes that another owner holds, for example a page in a cache.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Rows of some columns, each as Arrow has it or as it is stored.
+/// Rows of some columns, each in Arrow's layout or in stored form.
 #[derive(Debug, Clone)]
 pub struct Batch {
     rows: usize,
     columns: Vec<Column>,
 }
 
-/// Bytes of a batch's rows: see [`Batch::bytes`].
+/// The bytes of a batch's rows; see [`Batch::bytes`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BatchBytes {
     pub stored: usize,
@@ -44,18 +45,18 @@ pub(crate) struct BatchBytes {
 /// A column of a [`Batch`].
 #[derive(Debug, Clone)]
 pub enum Column {
-    /// An array with a row for each of the batch.
+    /// An array with one element per row of the batch.
     Arrow(ArrayRef),
-    /// Chunks as they are stored, whose rows are those of the batch.
+    /// Chunks in stored form, with the rows of the batch.
     Stored(StoredColumn),
 }
 
-/// A run of rows of a column in its stored form.
+/// Consecutive rows of a column in its stored form.
 #[derive(Debug, Clone)]
 pub struct StoredColumn {
-    /// The type of the values: one that can be stored.
+    /// The type of the values, which must be one that can be stored.
     pub data_type: DataType,
-    /// What its chunks refer to, if they do.
+    /// The shared state to which its chunks refer, if they do.
     pub shared: Option<StoredShared>,
     pub pieces: Vec<StoredPiece>,
 }
@@ -63,7 +64,7 @@ pub struct StoredColumn {
 /// A segment's dictionary or symbol table of one column.
 #[derive(Debug, Clone)]
 pub struct StoredShared {
-    /// Names it among all that a result refers to, so that it is sent once.
+    /// Identifies it among all shared states of a result, so that it is sent once.
     pub key: u64,
     pub shared: Shared,
 }
@@ -71,10 +72,10 @@ pub struct StoredShared {
 /// Rows of one stored chunk.
 #[derive(Clone)]
 pub struct StoredPiece {
-    /// What holds the chunk, and where in it the chunk is.
+    /// The owner of the bytes, and the range of the chunk in them.
     pub owner: Bytes,
     pub range: Range<usize>,
-    /// Rows of the chunk before the first that is meant, and how many are.
+    /// The number of rows of the chunk to skip, and the number of rows after them.
     pub skip: usize,
     pub rows: usize,
 }
@@ -104,7 +105,10 @@ impl From<RecordBatch> for Batch {
 }
 
 impl Batch {
-    /// Rows of columns, all of them with `rows` rows; an error where one has another number.
+    /// A batch of columns with `rows` rows each.
+    ///
+    /// # Errors
+    /// A column has another number of rows.
     pub fn new(rows: usize, columns: Vec<Column>) -> Result<Self> {
         for (at, column) in columns.iter().enumerate() {
             let found = match column {
@@ -119,7 +123,7 @@ impl Batch {
         Ok(Self { rows, columns })
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -128,12 +132,12 @@ impl Batch {
         &self.columns
     }
 
-    /// Whether any column is stored.
+    /// Whether any column is in stored form.
     pub(crate) fn has_stored(&self) -> bool {
         self.columns.iter().any(|column| matches!(column, Column::Stored(_)))
     }
 
-    /// The batch as `schema` has it, which is that of a result, in the types that travel.
+    /// The batch with the types in which the columns of a result with `schema` are sent.
     pub(crate) fn conform(self, schema: &Schema) -> Result<Self> {
         let fields = schema.fields();
         if fields.len() != self.columns.len() {
@@ -159,7 +163,7 @@ impl Batch {
         Ok(Self { rows: self.rows, columns: columns.collect::<Result<_>>()? })
     }
 
-    /// Bytes of all rows: of stored columns as they are, and of others, about, as the plain form has them.
+    /// The bytes of all rows: exact for stored columns, and approximately those of the plain form for others.
     pub(crate) fn bytes(&self) -> BatchBytes {
         let mut bytes = BatchBytes::default();
         for column in &self.columns {
@@ -173,8 +177,8 @@ impl Batch {
         bytes
     }
 
-    /// Rows that take about so many bytes when they are decoded, as many as a chunk may have at most. Stored chunks are not cut
-    /// into many pieces for it.
+    /// The number of rows that take about `bytes` when decoded, up to the maximum of a chunk. Stored chunks are not
+    /// divided into many pieces for this.
     pub(crate) fn rows_within(&self, bytes: usize, chunk_bytes_max: usize) -> usize {
         let width = |column: &Column| match column {
             Column::Arrow(array) => array_bytes(array) / self.rows.max(1),
@@ -188,8 +192,8 @@ impl Batch {
         (bytes / width).max(STORED_ROWS).clamp(1, rows_max.max(1))
     }
 
-    /// The batch with as few columns decoded as leave room for the others' largest stored chunks beside each other, each in
-    /// one frame: the largest first.
+    /// The batch with as few columns decoded as possible, so that the largest stored chunks of the others fit, each in
+    /// one frame. The largest are decoded first.
     pub(crate) fn decoded_to_fit(self, frame_bytes_max: usize) -> Result<Self> {
         let most = |column: &Column| match column {
             Column::Stored(stored) => stored.pieces.iter().map(|piece| stored.weight(piece)).max().unwrap_or(0),
@@ -206,7 +210,7 @@ impl Batch {
         self.decoded_but(|at| fits[at])
     }
 
-    /// Some of the rows, all as arrays.
+    /// Some of the rows, as arrays.
     pub(crate) fn decoded_rows(&self, rows: Range<usize>) -> Result<Self> {
         let columns = self.columns.iter().enumerate().map(|(at, column)| match column {
             Column::Arrow(array) => Ok(Column::Arrow(array.slice(rows.start, rows.len()))),
@@ -228,7 +232,7 @@ impl Batch {
         Ok(Self { rows: self.rows, columns: columns.collect::<Result<_>>()? })
     }
 
-    /// For each column whether its first stored chunk is the last of `before`.
+    /// For each column, whether its first stored chunk is the last of `before`.
     pub(crate) fn continues(&self, before: &Batch) -> Vec<bool> {
         let pairs = before.columns.iter().zip(&self.columns);
         let same = pairs.map(|pair| match pair {
@@ -251,7 +255,8 @@ fn array_bytes(array: &ArrayRef) -> usize {
 }
 
 impl StoredColumn {
-    /// About as many bytes has a string: those of the shared dictionary's entries, or what compresses well to what is stored.
+    /// The approximate bytes per string: from the entries of the shared dictionary, or assuming that the stored bytes
+    /// are well compressed.
     fn text_width(&self, rows: usize) -> usize {
         let stored = self.pieces.iter().map(|piece| piece.range.len()).sum::<usize>();
         let entries = self.shared.as_ref().and_then(|shared| shared.shared.dictionary_bytes());
@@ -259,13 +264,13 @@ impl StoredColumn {
         (4 * stored / rows.max(1)).max(entry)
     }
 
-    /// What a piece takes of a frame: its bytes, or those in which the text that it decompresses to is allowed.
+    /// The share of a frame that a piece takes: its bytes, or the bytes that allow its decompressed text.
     fn weight(&self, piece: &StoredPiece) -> usize {
         let bytes = piece.bytes();
         if !is_text(&self.data_type) {
             return bytes.len();
         }
-        // What cannot be read is found when it is decoded.
+        // Unreadable chunks are found when they are decoded.
         let text_bytes = self.chunk(piece).map_or(usize::MAX, |chunk| chunk.block_bytes());
         bytes.len().max(text_bytes.div_ceil(DECODED_RATIO))
     }
@@ -274,7 +279,7 @@ impl StoredColumn {
         Chunk::parse(piece.bytes(), kind(&self.data_type), self.shared.as_ref().map(|shared| &shared.shared))
     }
 
-    /// The chunks that hold some of `rows`: each with the row that its part begins at, and the rows that are meant.
+    /// The chunks with some of `rows`: each with the row at which its part begins, and its range of rows.
     pub(crate) fn pieces_in(&self, rows: Range<usize>) -> impl Iterator<Item = (&StoredPiece, usize, Span)> {
         let mut at = 0;
         self.pieces.iter().filter_map(move |piece| {
@@ -285,22 +290,22 @@ impl StoredColumn {
         })
     }
 
-    /// Whether some of the rows may be NULL: what cannot be read is found when it is decoded.
+    /// Whether some of the rows may be NULL. Unreadable chunks are found when they are decoded.
     pub(crate) fn may_be_null(&self, rows: &Range<usize>) -> bool {
         self.pieces_in(rows.clone()).any(|(piece, ..)| self.chunk(piece).map_or(true, |chunk| chunk.has_nulls()))
     }
 
-    /// Some of the rows of column number `at`, as an array of those that batches have.
+    /// Some of the rows of column `at`, as an array.
     fn decoded(&self, at: usize, rows: Range<usize>) -> Result<Column> {
         self.decode(rows, Strings::Views).map(Column::Arrow).map_err(encode_error(at))
     }
 
-    /// An array of some of the rows.
+    /// Some of the rows, as an array.
     pub(crate) fn decode(&self, rows: Range<usize>, strings: Strings) -> Result<ArrayRef, String> {
         column::finish(self.buffer(rows, strings)?)
     }
 
-    /// Some of the rows of a column of strings, and which are NULL.
+    /// Some of the rows of a string column, and which are NULL.
     pub(crate) fn decode_texts(&self, rows: Range<usize>) -> Result<(Texts, Option<NullBuffer>), String> {
         self.buffer(rows, Strings::Plain)?.finish_texts()
     }

@@ -15,7 +15,7 @@ use crate::threads::Threads;
 /// As [`client::Client`].
 #[derive(Debug)]
 pub struct Client {
-    // Before the runtime, so that it ends first.
+    // Declared before the runtime, so that it is dropped first.
     client: client::Client,
     runtime: Arc<Threads>,
 }
@@ -71,7 +71,7 @@ impl Client {
     ) -> Result<Summary> {
         let mut upload = self.runtime.block_on(self.client.upload(target, schema))?;
         for batch in batches {
-            // Not within the runtime, so that the iterator may use this client's own results' runtime.
+            // Outside the runtime, so that the iterator may use results of this client.
             let sent = batch.and_then(|batch| self.runtime.block_on(upload.send(batch)));
             if let Err(error) = sent {
                 let _runtime = self.runtime.enter();
@@ -82,12 +82,12 @@ impl Client {
         self.runtime.block_on(upload.finish())
     }
 
-    /// Cancels what the connection runs, from any thread.
+    /// A handle that cancels the connection's statement from any thread.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.client.cancel_handle()
     }
 
-    /// Cancels what the connection runs, and waits until the server has been asked.
+    /// Cancels the connection's statement, and waits until the request is sent.
     pub fn cancel(&self) -> Result<()> {
         self.runtime.block_on(self.client.cancel_handle().cancel())
     }
@@ -125,7 +125,7 @@ impl Iterator for ResultStream {
 
 impl Drop for ResultStream {
     fn drop(&mut self) {
-        // A stream that ends early tells the server so from within the runtime.
+        // A stream that is dropped early sends a message, for which it has to be within the runtime.
         let _runtime = self.runtime.enter();
         self.stream = None;
     }

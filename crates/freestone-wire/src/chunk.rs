@@ -1,21 +1,22 @@
-//! Rows to chunks, whose frames never are larger than the client takes, and back.
+//! Rows ↔ chunks, whose frames are never larger than the client's limit.
 //!
 //! ```text
 //! bytes 0..4    rows, u32
 //! bytes 4..8    pieces, u32
 //! bytes 8..16   number of the first row in the result, u64
-//! then          the directory, 32 bytes a piece, in the order of columns and rows:
+//! then          the directory, 32 bytes per piece, in the order of columns and rows:
 //!               0..2    column, u16            16..20  shared state, u32; 0 = none
 //!               2       form                   20..24  bytes of the body before the byte codec, u32
-//!               3       byte codec             24..28  where it begins in the payload, u32
-//!               4       nulls                  28..32  its bytes in the payload, u32
-//!               5       flags: bit 0 = the body is that of the column's last piece in the chunk before
+//!               3       byte codec             24..28  offset of the body in the payload, u32
+//!               4       nulls                  28..32  bytes of the body in the payload, u32
+//!               5       flags: bit 0 = the body is that of the column's last piece in the previous chunk
 //!               6       width                  8..12   rows, u32
-//!               7       0                      12..16  rows of the body before the first that is meant, u32
+//!               7       0                      12..16  rows of the body to skip, u32
 //! then          the bodies, each at a multiple of 16, zeros between them
 //! ```
-//! A payload may come in several frames, so that stored chunks of many columns can be beside each other: the directory is in the
-//! first, and no body in two. Each begins at a multiple of 16 of the payload, and of the receiver's memory.
+//! A payload may be sent in several frames, so that a chunk can contain stored chunks of many columns. The directory is
+//! in the first frame, and no body extends over two. Each body begins at a multiple of 16 of the payload, and of the
+//! receiver's memory.
 
 mod decode;
 mod encode;
@@ -31,19 +32,19 @@ pub(crate) use decode::{LastPieces, Payload, Received, decode, decode_one, recei
 pub(crate) use encode::{ChunkFrames, Job, Recipe, RowLimit, encode_one};
 pub(crate) use place::Placing;
 
-/// Chunks have at most so many rows.
+/// The maximum number of rows of a chunk.
 pub const ROWS_MAX: usize = 1 << 16;
-/// A chunk's rows take at most so many times the bytes of the largest chunk when they are decoded, views of strings
-/// counted and their texts not, unless it is one row. Nor may bodies be larger before their byte codec.
+/// The decoded rows of a chunk take at most this many times the bytes of the largest chunk, unless it is one row. Views
+/// of strings are counted, their text is not. Bodies before their byte codec have the same limit.
 pub const DECODED_RATIO: usize = 64;
 
-/// A chunk comes in at most so many frames.
+/// The maximum number of frames of a chunk.
 pub(crate) const PARTS_MAX: usize = 32;
 pub(crate) const HEAD_BYTES: usize = 16;
 pub(crate) const PIECE_BYTES: usize = 32;
 const FLAG_CONTINUES: u8 = 1;
 
-/// How many rows of such columns a chunk may have.
+/// The maximum number of rows of a chunk with these columns.
 pub(crate) fn rows_max(schema: &Schema, chunk_bytes_max: usize) -> usize {
     let width: usize = schema.fields().iter().map(|field| decoded_width(field.data_type())).sum();
     (chunk_bytes_max.saturating_mul(DECODED_RATIO) / width.max(1)).clamp(1, ROWS_MAX)
@@ -113,14 +114,14 @@ impl Piece {
     }
 }
 
-/// Writes a chunk's head, behind room for a frame's header.
+/// Writes the head of a chunk, after the space for a frame's header.
 pub(crate) fn put_head(out: &mut [u8], rows: usize, pieces: usize, first_row: u64) {
     put(out, HEADER_BYTES, &(rows as u32).to_le_bytes());
     put(out, HEADER_BYTES + 4, &(pieces as u32).to_le_bytes());
     put(out, HEADER_BYTES + 8, &first_row.to_le_bytes());
 }
 
-/// What keeps column number `at` from being encoded.
+/// The error for column `at`, which cannot be encoded.
 pub(crate) fn encode_error(at: usize) -> impl Fn(String) -> WireError {
     move |reason| WireError::Encode { column: at.to_string(), reason }
 }

@@ -1,4 +1,4 @@
-//! The client: connects, runs statements, gives their rows as Arrow batches.
+//! The client: connects, runs statements, and returns their rows as Arrow batches.
 
 mod given;
 
@@ -36,9 +36,9 @@ use crate::types::{describe, schema_of, wire_schema};
 
 pub use given::{Given, Input};
 
-/// The largest message but chunks that a server may send.
+/// The largest message, except chunks, that a server may send.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Uploads' chunks are not larger than this, whatever the server takes, but for rows that are.
+/// The largest chunk of an upload, even if the server accepts larger ones, except for larger single rows.
 const UPLOAD_BYTES: usize = 1 << 20;
 
 type OnNotice = Box<dyn Fn(&str) + Send + Sync>;
@@ -55,13 +55,13 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// An open connection: ends when neither the client nor a result needs it.
+/// An open connection. It ends when neither the client nor a result needs it.
 struct Link {
     inner: Arc<Inner>,
     readers: Vec<JoinHandle<()>>,
-    /// Streams close when their sending sides are dropped, although nothing is sent on these.
+    /// A stream closes when its sending side is dropped, although nothing is sent on these.
     _attached: Vec<Outgoing>,
-    /// Where the tasks of the connection run: what is dropped elsewhere is told the server from there.
+    /// The runtime of the connection's tasks. Values that are dropped elsewhere use it to send messages.
     runtime: Handle,
 }
 
@@ -71,7 +71,7 @@ impl Drop for Link {
     }
 }
 
-/// What the tasks that read share with those who ask.
+/// Shared by the tasks that read and the callers.
 struct Inner {
     address: Address,
     main: Arc<Outgoing>,
@@ -80,13 +80,13 @@ struct Inner {
     server: String,
     capabilities: u32,
     frame_bytes_max: usize,
-    /// Chunks that the server may send ahead.
+    /// The number of chunks that the server may send ahead.
     window: u32,
     next_id: AtomicU32,
-    /// One permit: that of the result that is open.
+    /// One permit, held by the open result.
     open: Arc<Semaphore>,
     route: watch::Sender<Option<Arc<Route>>>,
-    /// Whether the connection is of no more use.
+    /// Whether the connection can no longer be used.
     is_broken: AtomicBool,
     on_notice: Mutex<Option<OnNotice>>,
     on_progress: Mutex<Option<OnProgress>>,
@@ -95,41 +95,41 @@ struct Inner {
     memory: Option<Arc<ClientMemory>>,
 }
 
-/// What has come of a chunk.
+/// The received part of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     More,
     Last,
-    /// All of it, in memory that only a trusted server writes.
+    /// The whole chunk, in memory that only a trusted server writes.
     Placed,
 }
 
-/// Where the messages of the open result go.
+/// The destination of the open result's messages.
 struct Route {
     id: u32,
     events: mpsc::UnboundedSender<Event>,
     schema: watch::Sender<Option<SchemaRef>>,
     strings: Strings,
-    /// Chunks that the server may send before the reader of the result takes some. Below nothing where it has sent the
-    /// chunks of a job for the credit of one.
+    /// The number of chunks that the server may send before the reader of the result takes some. Negative if the server
+    /// has sent several chunks of a job for one credit.
     ahead: watch::Sender<i64>,
-    /// Whether the server waits for rows of the caller, whose source may want this connection for them.
+    /// Whether the server waits for rows of the caller, whose source may need this connection to produce them.
     takes_rows: bool,
-    /// What an upload may send.
+    /// The credit of an upload.
     credit: Arc<Semaphore>,
     cancel: watch::Sender<bool>,
-    /// Tables that go along with the statement.
+    /// Tables that are sent with the statement.
     inputs: Vec<given::InputRoute>,
-    /// Why one of them could not be sent to its end.
+    /// The reason why one of them could not be sent completely.
     failure: Mutex<Option<WireError>>,
     state: Mutex<RouteState>,
 }
 
 struct RouteState {
     rows: u64,
-    /// The rows that the result has, when that is known.
+    /// The number of rows of the result, if it is known.
     total: Option<u64>,
-    /// Given back when the result is over.
+    /// Returned when the result is complete.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -141,19 +141,19 @@ enum Event {
     Failed(WireError),
 }
 
-/// How a result or upload ended.
+/// The end of a result or upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Rows of the result, or rows that were changed.
+    /// Rows of the result, or changed rows.
     pub rows: u64,
-    /// What was done, as `SELECT`.
+    /// The kind of statement, such as `SELECT`.
     pub tag: String,
-    /// Microseconds that the server took.
+    /// Microseconds of the server's time.
     pub server_us: u64,
 }
 
 impl Summary {
-    /// Whether the statement counts the rows that it has changed, be they none.
+    /// Whether the statement counts changed rows, even if there are none.
     pub fn counts_rows(&self) -> bool {
         self.rows > 0 || matches!(self.tag.as_str(), "INSERT" | "UPDATE" | "DELETE" | "TRUNCATE" | "COPY")
     }
@@ -193,7 +193,7 @@ fn hello(address: &Address, purpose: Purpose) -> message::Hello {
     }
 }
 
-/// Reads the one message that may come, or the error in its place.
+/// Reads the one expected message, or the error that replaces it.
 async fn expect<M: Message>(reader: &mut Reader) -> Result<M> {
     let header = read_header(reader, MESSAGE_BYTES_MAX).await?.ok_or(WireError::Closed("by the server"))?;
     let payload = read_payload(reader, &header).await?;
@@ -208,12 +208,18 @@ async fn expect<M: Message>(reader: &mut Reader) -> Result<M> {
 }
 
 impl Client {
-    /// Connects to an address as [`Address::parse`] reads it.
+    /// Connects to an address in the form of [`Address::parse`].
+    ///
+    /// # Errors
+    /// The address is not valid, the server cannot be reached, or it rejects the user.
     pub async fn connect(address: &str) -> Result<Self> {
         Self::connect_to(Address::parse(address)?).await
     }
 
     /// Connects and authenticates.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or it rejects the user.
     pub async fn connect_to(address: Address) -> Result<Self> {
         let timeout = Duration::from_secs(address.connect_timeout_s);
         let connecting = tokio::time::timeout(timeout, Self::open(address)).await;
@@ -229,7 +235,7 @@ impl Client {
         if challenge.version != VERSION {
             return Err(WireError::malformed("handshake", format!("version {} was not offered", challenge.version)));
         }
-        // Thousands of hashes: not for a thread that others wait for.
+        // This computes thousands of hashes, which must not block a thread of the runtime.
         let answering = tokio::task::spawn_blocking(move || scram.answer(&challenge.server_first).map(|p| (scram, p)));
         let (scram, client_final) = answering.await.map_err(|e| WireError::Authentication(e.to_string()))??;
         main.send(0, &message::Proof { client_final }).await?;
@@ -239,7 +245,7 @@ impl Client {
             true => None,
             false => receive_memory(&ready, address.chunk_bytes_max).await,
         };
-        // Each of several streams carries a run at a time.
+        // Each of several streams carries a run of chunks at a time.
         let of_stream = if address.streams > 1 { RUN_CHUNKS } else { 2 };
         let window = (2 * address.threads + of_stream * address.streams) as u32;
         let inner = Arc::new(Inner {
@@ -271,44 +277,56 @@ impl Client {
         Ok(Self { link: Arc::new(link) })
     }
 
-    /// What the server is.
+    /// The server's description of itself.
     pub fn server(&self) -> &str {
         &self.link.inner.server
     }
 
-    /// Whether results come through shared memory.
+    /// Whether results are received through shared memory.
     pub fn has_shared_memory(&self) -> bool {
         self.link.inner.memory.is_some()
     }
 
-    /// Called with what the server has to show the user, on a thread of the runtime: it should not take long.
+    /// Sets a callback for notices to the user. It runs on a thread of the runtime and should return quickly.
     pub fn on_notice(&self, f: impl Fn(&str) + Send + Sync + 'static) {
         *lock(&self.link.inner.on_notice) = Some(Box::new(f));
     }
 
-    /// Called with how far a statement is: done, of so many; 0 where that is not known.
+    /// Sets a callback for the progress of a statement: done and total; 0 if unknown.
     pub fn on_progress(&self, f: impl Fn(u64, u64) + Send + Sync + 'static) {
         *lock(&self.link.inner.on_progress) = Some(Box::new(f));
     }
 
-    /// Runs a statement. `parameters`: one row, a column for each parameter.
+    /// Runs a statement. `parameters`: one row with a column per parameter.
+    ///
+    /// # Errors
+    /// The connection is broken, or another result waits for its caller.
     pub async fn query(&self, sql: &str, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
         self.query_given(sql, Given::parameters(parameters)).await
     }
 
-    /// Runs a statement with all that it is given.
+    /// Runs a statement with parameters, input tables and options.
+    ///
+    /// # Errors
+    /// As for [`Client::query`].
     pub async fn query_given(&self, sql: &str, given: Given) -> Result<ResultStream> {
         let run = self.run(given.parameters.as_ref())?;
         self.start(message::Query { run, text: sql.into() }, given.inputs, given.strings).await
     }
 
     /// Prepares a statement.
+    ///
+    /// # Errors
+    /// The server rejects it, or the connection is broken.
     pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
         self.prepare_given(sql, Given::default()).await
     }
 
-    /// Prepares a statement for what it will be given: types of parameters decide on those of the result, and tables are
-    /// known by their columns. No rows are sent.
+    /// Prepares a statement for its later inputs: the types of parameters determine those of the result, and input
+    /// tables are known by their columns. No rows are sent.
+    ///
+    /// # Errors
+    /// As for [`Client::prepare`].
     pub async fn prepare_given(&self, sql: &str, given: Given) -> Result<Prepared> {
         let Run { parameter_columns, parameters, .. } = self.run(given.parameters.as_ref())?;
         let message = message::Prepare { text: sql.into(), parameter_columns, parameters };
@@ -328,11 +346,17 @@ impl Client {
     }
 
     /// Runs a prepared statement.
+    ///
+    /// # Errors
+    /// As for [`Client::query`].
     pub async fn execute(&self, statement: &Prepared, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
         self.execute_given(statement, Given::parameters(parameters)).await
     }
 
-    /// Runs a prepared statement with all that it is given.
+    /// Runs a prepared statement with parameters, input tables and options.
+    ///
+    /// # Errors
+    /// As for [`Client::query`].
     pub async fn execute_given(&self, statement: &Prepared, given: Given) -> Result<ResultStream> {
         let run = self.run(given.parameters.as_ref())?;
         self.start(message::Execute { run, statement: statement.id }, given.inputs, given.strings).await
@@ -346,7 +370,10 @@ impl Client {
         Ok(Run { credit: self.link.inner.window, parameter_columns, parameters: Blob(parameters) })
     }
 
-    /// Begins to write rows of `schema` to a target that the server knows, as a table.
+    /// Begins an upload of rows of `schema` to a target that the server knows, such as a table.
+    ///
+    /// # Errors
+    /// The server rejects the target, or the connection is broken.
     pub async fn upload(&self, target: &str, schema: &Schema) -> Result<Upload> {
         let columns = describe(schema)?;
         let stream = self.start(message::Upload { target: target.into(), columns }, vec![], Strings::Views).await?;
@@ -368,7 +395,7 @@ impl Client {
         Ok(Upload { sender: Some(sender), stream })
     }
 
-    /// What cancels the statement that runs, from anywhere.
+    /// A handle that cancels the running statement from anywhere.
     pub fn cancel_handle(&self) -> CancelHandle {
         CancelHandle {
             address: self.link.inner.address.clone(),
@@ -410,7 +437,7 @@ impl Client {
             state: Mutex::new(RouteState { rows: 0, total: None, permit: Some(permit) }),
         });
         inner.route.send_replace(Some(route.clone()));
-        // Where sending fails, this ends the route.
+        // If sending fails, dropping this ends the route.
         let stream = ResultStream {
             link: self.link.clone(),
             route: route.clone(),
@@ -441,8 +468,9 @@ impl Inner {
         self.next_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_else(|id| id)
     }
 
-    /// Waits until the open result is one that cannot end before its caller takes rows, or gives them: the next statement would
-    /// wait for ever if both are the same. One that is still computed, or on its way, ends by itself, and so does one that was dropped.
+    /// Waits until the open result cannot end without its caller, who has to take rows or to supply them. The next
+    /// statement would wait for ever if the caller is the same. A result that is still computed or on its way ends
+    /// without the caller, and so does one that was dropped.
     async fn stalled(&self) {
         let mut routes = self.route.subscribe();
         loop {
@@ -539,7 +567,7 @@ impl Inner {
                 let progress = message::Progress::parse(&payload)?;
                 lock(&self.on_progress).iter().for_each(|f| f(progress.done, progress.total));
             }
-            // Of a result that was abandoned, or an answer to a ping.
+            // Belongs to an abandoned result, or answers a ping.
             (Kind::Shared | Kind::Header | Kind::Complete | Kind::Prepared | Kind::Credit | Kind::Pong, _) => {}
             (other, _) => return Err(WireError::malformed("answer", format!("{other:?} is not what servers send"))),
         }
@@ -550,7 +578,7 @@ impl Inner {
         self.memory.as_ref().ok_or_else(|| WireError::malformed("chunk", "there is no shared memory"))
     }
 
-    /// Memory for a chunk, warm if there is some. A chunk is at most what this client asked for.
+    /// Memory for a chunk, reused if possible. A chunk is at most as large as this client has requested.
     fn room(&self, length: usize) -> Result<Vec<u8>> {
         let chunk_bytes_max = self.address.chunk_bytes_max;
         if length > chunk_bytes_max {
@@ -578,7 +606,7 @@ impl Inner {
         Ok(payload)
     }
 
-    /// What the stream has brought of a result; of another result it is forgotten.
+    /// What the stream has received of a result. The state of another result is dropped.
     fn incoming<'i>(&self, id: u32, incoming: &'i mut (u32, Incoming)) -> &'i mut Incoming {
         if incoming.0 != id {
             *incoming = (id, Incoming::default());
@@ -586,14 +614,14 @@ impl Inner {
         &mut incoming.1
     }
 
-    /// Takes a part of a chunk, and with the last the chunk.
+    /// Takes a part of a chunk, and processes the chunk after the last part.
     async fn take_chunk(&self, id: u32, payload: Buffer, part: Part, incoming: &mut (u32, Incoming)) -> Result<()> {
         let route = self.route.borrow().clone().filter(|route| route.id == id && !route.events.is_closed());
         let Some(route) = route else { return Ok(()) };
         if part == Part::More {
             return self.incoming(id, incoming).add_part(payload);
         }
-        // On other streams than the main one a chunk may come before the header.
+        // On other streams than the main one, a chunk may arrive before the header.
         let mut schemas = route.schema.subscribe();
         let schema = match schemas.wait_for(Option::is_some).await {
             Ok(schema) => schema.clone(),
@@ -616,7 +644,7 @@ impl Inner {
             drop(decoder);
             batch
         });
-        // The next statement may begin as soon as the reader has the last event, so the route ends before.
+        // The next statement may begin as soon as the reader has the last event, so the route ends before that.
         let is_over = {
             let mut state = lock(&route.state);
             state.rows += rows as u64;
@@ -645,7 +673,7 @@ impl Inner {
 
     fn end(&self, route: &Route, event: Event) {
         self.close(route);
-        // That the server gave up is then what came of it.
+        // The server's abort is a consequence of this failure.
         let event = match (event, lock(&route.failure).take()) {
             (Event::Failed(_), Some(failure)) => Event::Failed(failure),
             (event, _) => event,
@@ -653,7 +681,7 @@ impl Inner {
         _ = route.events.send(event);
     }
 
-    /// The result is over: the next may begin.
+    /// Ends the result, so that the next one may begin.
     fn close(&self, route: &Route) {
         route.cancel();
         self.route.send_if_modified(|current| {
@@ -668,7 +696,7 @@ impl Inner {
 }
 
 impl Route {
-    /// Nothing more is sent for the statement.
+    /// Stops sending rows for the statement.
     fn cancel(&self) {
         self.cancel.send_replace(true);
         self.inputs.iter().for_each(|input| _ = input.cancel.send_replace(true));
@@ -676,7 +704,7 @@ impl Route {
 
     async fn stalled(&self) {
         let mut ahead = self.ahead.subscribe();
-        // The sender of the channel is here, so it does not end otherwise.
+        // The sender of the channel is in this struct, so the channel does not close otherwise.
         let is_out = async { _ = ahead.wait_for(|chunks| self.takes_rows || *chunks <= 0).await };
         tokio::select! {
             biased;
@@ -701,27 +729,27 @@ fn add_credit(credit: &Semaphore, payload: &[u8]) -> Result<()> {
 
 async fn receive_memory(ready: &message::Ready, chunk_bytes_max: usize) -> Option<Arc<ClientMemory>> {
     let (address, session, key) = (ready.memory.clone(), ready.session, ready.key);
-    // Without it, from another container say, the socket serves as well.
+    // Without shared memory, for example from another container, the socket is used.
     let work = move || ClientMemory::receive(&address, session, &key, chunk_bytes_max).ok();
     tokio::task::spawn_blocking(work).await.ok()?.map(Arc::new)
 }
 
-/// A statement's rows, as they come. Dropping it before the end cancels the statement.
+/// The rows of a statement as they arrive. Dropping it before the end cancels the statement.
 pub struct ResultStream {
     link: Arc<Link>,
     route: Arc<Route>,
     events: mpsc::UnboundedReceiver<Event>,
     schema: Option<SchemaRef>,
-    /// Chunks by their first row: rows, and what decodes them.
+    /// Chunks by their first row: the number of rows, and the decoding task.
     pending: BTreeMap<u64, (usize, JoinHandle<Result<RecordBatch>>)>,
     next_row: u64,
     rows: u64,
     summary: Option<Summary>,
-    /// Credit that has not been given back.
+    /// Credit that was not returned yet.
     due: u32,
     /// Whether the caller gets no more rows.
     has_ended: bool,
-    /// Whether the server has said that it sends no more.
+    /// Whether the server has sent its last message.
     is_over: bool,
 }
 
@@ -732,7 +760,10 @@ impl std::fmt::Debug for ResultStream {
 }
 
 impl ResultStream {
-    /// The columns; waits for them. None of them where the statement has no result.
+    /// The columns, after waiting for them. Empty if the statement has no result.
+    ///
+    /// # Errors
+    /// The statement failed, or the connection is broken.
     pub async fn schema(&mut self) -> Result<SchemaRef> {
         while self.schema.is_none() && self.summary.is_none() {
             self.step().await?;
@@ -740,7 +771,10 @@ impl ResultStream {
         Ok(self.schema.clone().unwrap_or_else(|| Arc::new(Schema::empty())))
     }
 
-    /// The next rows; `None` at the end. Nothing is lost if the future is dropped.
+    /// The next rows; `None` at the end. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The statement failed or was cancelled, or the connection is broken.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let is_next = |first: &u64| *first == self.next_row || !self.link.inner.address.ordered;
@@ -796,7 +830,10 @@ impl ResultStream {
         self.link.inner.main.send(self.route.id, &message::Credit { chunks }).await
     }
 
-    /// All rows that are left.
+    /// All remaining rows.
+    ///
+    /// # Errors
+    /// As for [`ResultStream::next`].
     pub async fn collect(&mut self) -> Result<Vec<RecordBatch>> {
         let mut batches = vec![];
         while let Some(batch) = self.next().await? {
@@ -805,12 +842,15 @@ impl ResultStream {
         Ok(batches)
     }
 
-    /// How the statement ended, when [`ResultStream::next`] has given `None`.
+    /// The summary of the statement, after [`ResultStream::next`] has returned `None`.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
-    /// Asks the server to stop; the result then ends with an error, unless it was complete.
+    /// Asks the server to stop. The result then ends with an error, unless it was complete.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub async fn cancel(&self) -> Result<()> {
         self.link.inner.main.send(self.route.id, &message::Cancel {}).await
     }
@@ -825,12 +865,12 @@ impl Drop for ResultStream {
         }
         self.route.cancel();
         let (link, id) = (self.link.clone(), self.route.id);
-        // Keeps the connection until the server has been told.
+        // Keeps the connection open until the message is sent.
         self.link.runtime.spawn(async move { link.inner.main.send(id, &message::Cancel {}).await });
     }
 }
 
-/// A prepared statement. Dropping it lets the server forget it.
+/// A prepared statement. Dropping it closes it on the server.
 pub struct Prepared {
     link: Arc<Link>,
     id: u32,
@@ -850,7 +890,7 @@ impl Prepared {
         &self.parameters
     }
 
-    /// The columns of the result, where the server knows them.
+    /// The columns of the result, if the server knows them.
     pub fn columns(&self) -> &SchemaRef {
         &self.columns
     }
@@ -863,7 +903,7 @@ impl Drop for Prepared {
     }
 }
 
-/// Rows on their way to the server. Dropping it before [`Upload::finish`] makes the server drop them.
+/// An upload of rows to the server. Dropping it before [`Upload::finish`] makes the server discard the rows.
 pub struct Upload {
     sender: Option<ChunkSender>,
     stream: ResultStream,
@@ -876,7 +916,10 @@ impl std::fmt::Debug for Upload {
 }
 
 impl Upload {
-    /// Sends rows, waiting until the server has room for them.
+    /// Sends rows, after waiting until the server has room for them.
+    ///
+    /// # Errors
+    /// The server rejects the upload, or the connection is broken.
     pub async fn send(&mut self, batch: impl Into<Batch>) -> Result<()> {
         let Some(sender) = &mut self.sender else { return Err(WireError::Cancelled) };
         match sender.send(batch.into()).await {
@@ -885,7 +928,10 @@ impl Upload {
         }
     }
 
-    /// Ends the upload and waits until the server has kept the rows.
+    /// Ends the upload and waits until the server has committed the rows.
+    ///
+    /// # Errors
+    /// As for [`Upload::send`].
     pub async fn finish(mut self) -> Result<Summary> {
         let Some(mut sender) = self.sender.take() else { return Err(WireError::Cancelled) };
         match sender.finish().await {
@@ -899,7 +945,7 @@ impl Upload {
         self.stream.summary().cloned().ok_or(WireError::Closed("by an error"))
     }
 
-    /// Why the server wants no more rows.
+    /// The reason why the server rejects further rows.
     async fn reason(&mut self) -> WireError {
         match self.stream.next().await {
             Err(error) => error,
@@ -919,7 +965,7 @@ impl Drop for Upload {
     }
 }
 
-/// Cancels what a connection runs, over a connection of its own.
+/// Cancels the statement of a connection, over a connection of its own.
 #[derive(Debug, Clone)]
 pub struct CancelHandle {
     address: Address,
@@ -928,7 +974,10 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Asks the server, and waits until it has been asked.
+    /// Sends the request, and waits until the server has received it.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
     pub async fn cancel(&self) -> Result<()> {
         let Stream { mut reader, writer, is_local } = open_stream(&self.address).await?;
         let outgoing = Outgoing::new(writer, is_local);

@@ -1,6 +1,6 @@
-//! Errors of the wire, each saying what, where and what next.
+//! Errors of the wire. Each says what was wrong, where, and what to do next.
 
-/// What a server says went wrong with a statement, and a client gets to see.
+/// A statement's error, as the server sends it and the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SqlError {
@@ -9,12 +9,12 @@ pub struct SqlError {
     pub message: String,
     /// What to do next.
     pub hint: Option<String>,
-    /// The character of the statement at which the error is, from 1.
+    /// The position of the error in the statement, in characters from 1.
     pub position: Option<u32>,
 }
 
 impl SqlError {
-    /// An error with neither hint nor position.
+    /// An error without hint and position.
     pub fn new(sqlstate: &str, message: impl Into<String>) -> Self {
         Self { sqlstate: sqlstate.into(), message: message.into(), hint: None, position: None }
     }
@@ -25,23 +25,23 @@ impl SqlError {
     }
 }
 
-/// SQLSTATEs that the wire itself uses.
+/// The SQLSTATEs that the wire itself uses.
 pub mod sqlstate {
-    /// Bytes that are not of the protocol.
+    /// Bytes that are not valid in the protocol.
     pub const PROTOCOL_VIOLATION: &str = "08P01";
-    /// A user, password or secret key that is not right.
+    /// A wrong user, password or secret key.
     pub const INVALID_PASSWORD: &str = "28P01";
     /// The statement was cancelled.
     pub const QUERY_CANCELED: &str = "57014";
     /// One row is larger than the largest chunk of the client or the server.
     pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
-    /// There is no prepared statement of this number.
+    /// There is no prepared statement with this number.
     pub const INVALID_STATEMENT_NAME: &str = "26000";
-    /// Our bug.
+    /// A bug of ours.
     pub const INTERNAL_ERROR: &str = "XX000";
 }
 
-/// Why an operation on a connection failed.
+/// The reason why an operation on a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The operating system's error on a socket or file.
@@ -52,15 +52,16 @@ pub enum WireError {
     #[error("the connection was closed {0}; connect again")]
     Closed(&'static str),
 
-    /// The other side sent what the protocol does not allow. The connection cannot be used any more.
+    /// The other side violated the protocol. The connection can no longer be used.
     #[error("malformed {what}: {reason}")]
     Malformed { what: &'static str, reason: String },
 
-    /// One row does not fit a chunk: the paper's answer (4.1) to rows larger than the client's buffer.
+    /// One row does not fit a chunk: the answer of Raasveldt and Mühleisen 2017, section 4.1, to rows that are larger
+    /// than the client's buffer.
     #[error("one row needs a chunk of {needed} bytes and the client takes {limit}; connect with chunk_size={needed}")]
     RowTooLarge { needed: usize, limit: usize },
 
-    /// One row does not fit what the server sends or takes, whatever its client asks for.
+    /// One row exceeds the limit of the server, whatever its client requests.
     #[error("one row needs a chunk of {needed} bytes and the server's limit is {limit}; divide its values among rows")]
     RowAboveLimit { needed: usize, limit: usize },
 
@@ -68,11 +69,11 @@ pub enum WireError {
     #[error(transparent)]
     Sql(Box<SqlError>),
 
-    /// User, password or the server's own proof are not right.
+    /// User, password or the server's proof are wrong.
     #[error("authentication failed: {0}")]
     Authentication(String),
 
-    /// The other side took longer than it may.
+    /// The other side exceeded a time limit.
     #[error("timed out {0}")]
     Timeout(&'static str),
 
@@ -80,15 +81,15 @@ pub enum WireError {
     #[error("the connection is busy with another result; read or drop that first, or use a second connection")]
     Busy,
 
-    /// The statement was cancelled, or its client is gone.
+    /// The statement was cancelled, or its client has disconnected.
     #[error("the statement was cancelled")]
     Cancelled,
 
-    /// An address, option or certificate that cannot be used.
+    /// An address, option or certificate is not valid.
     #[error("{0}")]
     Config(String),
 
-    /// Rows that this side was to send, and whose source failed.
+    /// The source of rows to be sent failed.
     #[error("{0}")]
     Source(String),
 
@@ -107,7 +108,7 @@ impl WireError {
         WireError::Malformed { what, reason: reason.to_string() }
     }
 
-    /// The error as a client is told it.
+    /// The error in the form that a client receives.
     pub fn to_sql(&self) -> SqlError {
         let state = match self {
             WireError::Sql(error) => return (**error).clone(),
@@ -127,4 +128,5 @@ impl From<SqlError> for WireError {
     }
 }
 
+/// A result of the wire.
 pub type Result<T, E = WireError> = std::result::Result<T, E>;

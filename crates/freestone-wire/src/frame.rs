@@ -1,27 +1,27 @@
-//! The frame around every message, and its fields read from untrusted bytes.
+//! The frame around every message, and bounds-checked parsing of its fields.
 //!
 //! ```text
 //! byte 0        kind, see [`Kind`]
 //! byte 1        0
 //! bytes 2..4    0
-//! bytes 4..8    id, u32: the result or statement that the message is about; 0 = the connection
+//! bytes 4..8    id, u32: the result or statement to which the message belongs; 0 = the connection
 //! bytes 8..12   length of the payload, u32
 //! bytes 12..16  CRC-32C of bytes 0..12 and the payload
 //! then          the payload
 //! ```
-//! Fields of payloads: numbers are little-endian; text and bytes have a `u32` length in front, lists a `u32` count; an
-//! option is a byte 0, or 1 and the value; a truth value is a byte 0 or 1. Nothing may follow the last field.
+//! Fields of payloads: numbers are little-endian; text and bytes are preceded by a `u32` length, lists by a `u32`
+//! count; an option is a byte 0, or 1 and the value; a truth value is a byte 0 or 1. Nothing may follow the last field.
 
 use crate::error::{Result, WireError};
 use crc_fast::{CrcAlgorithm, Digest};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a frame's header.
+/// The bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
-/// How much more memory a payload gets at a time: no length is believed before its bytes have come.
+/// The step in which memory for a payload grows: a length is not trusted before its bytes have arrived.
 const GROWTH_BYTES: usize = 256 << 10;
 
-/// What a frame says.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -95,13 +95,16 @@ impl Kind {
 pub struct Header {
     pub kind: Kind,
     pub id: u32,
-    /// Bytes of the payload.
+    /// The bytes of the payload.
     pub length: u32,
     checksum: u32,
 }
 
 impl Header {
-    /// Checks everything but the checksum, which needs the payload: see [`Header::check`].
+    /// Checks everything except the checksum, which needs the payload; see [`Header::check`].
+    ///
+    /// # Errors
+    /// `Malformed` if the kind is unknown, a reserved byte is not zero, or the length exceeds `length_max`.
     pub fn parse(bytes: &[u8; HEADER_BYTES], length_max: usize) -> Result<Self> {
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let malformed = |reason: String| WireError::malformed("frame", reason);
@@ -117,6 +120,9 @@ impl Header {
     }
 
     /// Compares the checksum with that of header and payload.
+    ///
+    /// # Errors
+    /// `Malformed` if they differ.
     pub fn check(&self, payload: &[u8]) -> Result<()> {
         let bytes = header_bytes(self.kind, self.id, &[payload]);
         if bytes[8..12] != self.length.to_le_bytes() || bytes[12..] != self.checksum.to_le_bytes() {
@@ -127,7 +133,7 @@ impl Header {
     }
 }
 
-/// The header of a payload that comes in parts.
+/// The header of a payload that consists of parts.
 pub(crate) fn header_bytes(kind: Kind, id: u32, parts: &[&[u8]]) -> [u8; HEADER_BYTES] {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut header = [0; HEADER_BYTES];
@@ -149,13 +155,13 @@ pub fn frame<M: Message>(id: u32, message: &M) -> Vec<u8> {
     out
 }
 
-/// Writes the header of a frame whose payload stands behind the first [`HEADER_BYTES`] bytes.
+/// Writes the header of a frame whose payload follows the first [`HEADER_BYTES`] bytes.
 pub(crate) fn seal(kind: Kind, id: u32, frame: &mut [u8]) {
     let header = header_bytes(kind, id, &[&frame[HEADER_BYTES..]]);
     frame[..HEADER_BYTES].copy_from_slice(&header);
 }
 
-/// Reads a header; `None` where the connection ended between two frames.
+/// Reads a header; `None` if the connection ended between two frames.
 pub(crate) async fn read_header<R: AsyncRead + Unpin + ?Sized>(io: &mut R, max: usize) -> Result<Option<Header>> {
     let mut bytes = [0; HEADER_BYTES];
     let mut filled = 0;
@@ -170,7 +176,7 @@ pub(crate) async fn read_header<R: AsyncRead + Unpin + ?Sized>(io: &mut R, max: 
     Header::parse(&bytes, max).map(Some)
 }
 
-/// Reads a payload into memory that grows as the bytes come, and checks it.
+/// Reads a payload into memory that grows as the bytes arrive, and verifies it.
 pub(crate) async fn read_payload<R: AsyncRead + Unpin + ?Sized>(io: &mut R, header: &Header) -> Result<Vec<u8>> {
     let length = header.length as usize;
     let mut payload = Vec::with_capacity(length.min(GROWTH_BYTES));
@@ -187,7 +193,7 @@ pub(crate) async fn read_payload<R: AsyncRead + Unpin + ?Sized>(io: &mut R, head
     Ok(payload)
 }
 
-/// What a payload holds.
+/// The content of a payload.
 pub trait Message: Sized {
     const KIND: Kind;
 
@@ -196,7 +202,10 @@ pub trait Message: Sized {
 
     fn take(fields: &mut Fields<'_>) -> Result<Self>;
 
-    /// Reads a whole payload.
+    /// Parses a whole payload.
+    ///
+    /// # Errors
+    /// `Malformed` with the reason.
     fn parse(payload: &[u8]) -> Result<Self> {
         let mut fields = Fields { what: kind_name(Self::KIND), bytes: payload };
         let message = Self::take(&mut fields)?;
@@ -246,7 +255,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value that messages have.
+/// A value in a message.
 pub trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(fields: &mut Fields<'_>) -> Result<Self>;
@@ -332,7 +341,7 @@ impl<F: Field> Field for Vec<F> {
         self.iter().for_each(|value| value.put(out));
     }
     fn take(fields: &mut Fields<'_>) -> Result<Self> {
-        // Every item has a byte at least, so a false count ends at the end of the payload.
+        // Every item has at least one byte, so a wrong count ends at the end of the payload.
         (0..u32::take(fields)?).map(|_| F::take(fields)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing: whatever the bytes are, every decoder gives a value or an error.
+//! Entry points for fuzzing: every decoder gives a value or an error, whatever the bytes.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::incoming::Incoming;
 use crate::message::*;
 use crate::types::schema_of;
 
-/// The largest chunk that these decoders believe in.
+/// The largest chunk for these decoders.
 const CHUNK_BYTES_MAX: usize = 1 << 16;
 
-/// A column of every type that has forms of its own, and one that has not.
+/// A column of every type with forms of its own, and one without.
 pub fn schema() -> SchemaRef {
     let types = [
         DataType::Boolean,
@@ -39,7 +39,7 @@ pub fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Reads the bytes as everything that a peer may send.
+/// Decodes the bytes as everything that a peer may send.
 pub fn exercise(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk::<HEADER_BYTES>() {
         _ = Header::parse(header, CHUNK_BYTES_MAX).map(|header| header.check(&bytes[HEADER_BYTES..]));
@@ -84,7 +84,7 @@ pub fn exercise(bytes: &[u8]) {
     }
 }
 
-/// Reads a chunk that comes in one frame, in both layouts of strings.
+/// Decodes a chunk in one frame, in both layouts of strings.
 fn exercise_chunk(bytes: &[u8], schema: &SchemaRef, incoming: &mut Incoming) -> crate::Result<RecordBatch> {
     let chunk = incoming.receive(Buffer::from(bytes), schema, CHUNK_BYTES_MAX)?;
     let [views, plain] = [Strings::Views, Strings::Plain]
@@ -96,7 +96,7 @@ fn exercise_chunk(bytes: &[u8], schema: &SchemaRef, incoming: &mut Incoming) -> 
     views.and_then(|views| plain.map(|_| views))
 }
 
-/// The same in two frames, the first of them up to about `cut`.
+/// The same in two frames, of which the first ends at about `cut`.
 fn exercise_parts(bytes: &[u8], cut: usize, schema: &SchemaRef) -> crate::Result<RecordBatch> {
     let (first, last) = bytes.split_at((cut / ALIGNMENT * ALIGNMENT).min(bytes.len()));
     let mut incoming = Incoming::default();
@@ -104,7 +104,7 @@ fn exercise_parts(bytes: &[u8], cut: usize, schema: &SchemaRef) -> crate::Result
     exercise_chunk(last, schema, &mut incoming)
 }
 
-/// The same chunk with what is stored left out, as one behind it may be sent.
+/// The same chunk without its stored bodies, as it may be sent after it.
 fn going_on(bytes: &[u8]) -> Vec<u8> {
     let mut again = [&[0; HEADER_BYTES], bytes].concat();
     let directory = bytes.get(HEAD_BYTES..).unwrap_or_default().as_chunks::<PIECE_BYTES>().0;
@@ -246,7 +246,7 @@ mod tests {
             ([1, 18, 18, end], texts),
             ([0, -1, 18, end], texts),
             ([0, i32::MAX, i32::MIN, end], texts),
-            // Within a letter of two bytes, and behind bytes that are no text.
+            // Within a character of two bytes, and after bytes that are not UTF-8.
             ([0, 6, 18, end], texts),
             ([0, 1, 2, 3], &[b'a', 0xFF, b'b'][..]),
         ] {
@@ -279,7 +279,7 @@ mod tests {
         let bytes = one_piece(rows, body, ByteCodec::Zstd, zeros.len(), &bomb);
         let error = exercise_chunk(&bytes, &column, &mut Incoming::default()).unwrap_err();
         assert!(error.to_string().contains("are allowed"), "{error}");
-        // The same with a length that is allowed and not true.
+        // The same with a length that is allowed but wrong.
         let bytes = one_piece(rows, body, ByteCodec::Zstd, 1 << 20, &bomb);
         assert!(exercise_chunk(&bytes, &column, &mut Incoming::default()).is_err());
     }

@@ -1,4 +1,5 @@
-//! What one stream has brought of a result: states that chunks refer to, and the bodies that chunks may go on with.
+//! The received state of one result on one stream: states to which chunks refer, and bodies that later chunks may
+//! reuse.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use crate::sender::SHARED_BYTES_MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     pub states: Arc<SharedStates>,
-    /// Parts of states that are not complete.
+    /// Parts of incomplete states.
     parts: HashMap<u32, Vec<u8>>,
     bytes: usize,
-    /// Frames of a chunk whose last has not come.
+    /// The frames of a chunk whose last frame has not arrived.
     payload: Payload,
     last: LastPieces,
 }
 
 impl Incoming {
-    /// Takes a state, or a part of one.
+    /// Adds a state, or a part of one.
     pub fn add_state(&mut self, part: message::Shared) -> Result<()> {
         let malformed = |reason: String| WireError::malformed("shared state", reason);
         self.bytes = self.bytes.saturating_add(part.bytes.0.len().max(1));
@@ -57,7 +58,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes a frame of a chunk that is not the last.
+    /// Adds a frame of a chunk that is not the last.
     pub fn add_part(&mut self, part: Buffer) -> Result<()> {
         if self.payload.frames() + 1 >= PARTS_MAX {
             return Err(WireError::malformed("chunk", format!("more than {PARTS_MAX} parts")));
@@ -66,7 +67,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes a chunk's last frame, and reads its directory.
+    /// Adds a chunk's last frame, and parses its directory.
     pub fn receive(&mut self, last: Buffer, schema: &Schema, chunk_bytes_max: usize) -> Result<Received> {
         let mut payload = std::mem::take(&mut self.payload);
         payload.push(last);
@@ -102,7 +103,7 @@ mod tests {
         Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| (row * 37 + at) % 5000)))
     }
 
-    /// Frames of stored columns, and one that is not stored, that do not fit one.
+    /// Frames of stored columns, and of one that is not stored, that do not fit one frame.
     fn frames() -> (Schema, Vec<Vec<u8>>) {
         let plan = ColumnPlan { transform: Transform::None, encoding: Encoding::BitPack };
         let plan = Plan::Chunk { plan, shared: None };

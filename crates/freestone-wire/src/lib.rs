@@ -1,8 +1,8 @@
 //! Freestone wire: the protocol between a Freestone server and its clients, and the client. `docs/protocol.md` has its bytes.
 //!
-//! Results travel as column chunks, after Raasveldt and Mühleisen, *Don't Hold My Data Hostage* (VLDB 2017): each column of
-//! each chunk in the form that gets it to the client soonest, which for stored columns mostly is the one that they are stored
-//! in. This crate knows frames, columns and sockets. It knows no SQL and no engine: a server gives it batches of rows.
+//! Results are sent as column chunks (Raasveldt and Mühleisen 2017). Each column of each chunk has the form with which it
+//! reaches the client soonest; for stored columns this is usually their stored form. This crate handles frames, columns and
+//! sockets. It knows no SQL and no engine: a server passes batches of rows to it.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Memory that client and server of one machine share: a [`ring`] through which chunks are copied, and an [`arena`] in which
-//! they stay, as the result.
+//! Memory that client and server of one machine share: a [`ring`] through which chunks are copied, and an [`arena`] in
+//! which they stay as the result.
 //!
-//! The server makes both, and gives their descriptors away over an abstract Unix socket, to whoever shows the session's key.
-//! What stays in the arena is the server's memory, and the client's arrays rely on it not to change: so clients take the arena
-//! only from a server of their own user of the system or of its administrator, either of which could change a client's memory
-//! anyway. Others copy.
+//! The server creates both, and passes their descriptors over an abstract Unix socket to any client that has the
+//! session's key. The arena is the server's memory, and the client's arrays rely on the server not to change it. So
+//! clients accept an arena only from a server that runs as their own operating-system user or as root, either of which
+//! could change a client's memory anyway. Other clients copy.
 
 pub(crate) mod arena;
 mod descriptors;
@@ -29,11 +29,11 @@ use crate::origin::Origin;
 use arena::{Arena, Filled, Peer, Region, UNIT_BYTES};
 use ring::Ring;
 
-/// How long either side waits for the other when the descriptors are handed over.
+/// The time that either side waits for the other when the descriptors are passed.
 pub(crate) const HANDOVER: Duration = Duration::from_secs(5);
-/// Seals that a receiver insists on.
+/// The seals that a receiver requires.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-/// What the client says that it has mapped.
+/// The client's answer: which memory it has mapped.
 const TAKES_RING: u8 = 1;
 const TAKES_ARENA: u8 = 2;
 
@@ -44,14 +44,14 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to no thread; what is done with its bytes is for those who take its address to say.
+// SAFETY: the mapping belongs to no thread. Those who use its address are responsible for accesses to its bytes.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: pointer and length are those that mmap gave, and nothing refers to them any more.
+        // SAFETY: pointer and length are those from mmap, and nothing refers to them any more.
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.bytes) };
     }
 }
@@ -73,7 +73,7 @@ impl Mapping {
         let pointer = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, file.as_raw_fd(), 0) };
         let start = NonNull::new(pointer.cast()).filter(|_| pointer != libc::MAP_FAILED);
         let mapping = Self { pointer: start.ok_or_else(io::Error::last_os_error)?, bytes };
-        // SAFETY: the mapping is ours. The call changes no byte: a dump of this process leaves it out.
+        // SAFETY: the mapping is ours. The call changes no byte: it excludes the range from core dumps.
         unsafe { libc::madvise(pointer, bytes, libc::MADV_DONTDUMP) };
         Ok(mapping)
     }
@@ -87,9 +87,9 @@ fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A file in memory, of zeros, whose size cannot change.
+/// A file in memory, filled with zeros, whose size cannot change.
 fn sealed_file(bytes: usize) -> io::Result<File> {
-    // SAFETY: the name ends in NUL; the descriptor is new and nobody else's.
+    // SAFETY: the name ends in NUL. The descriptor is new and has no other owner.
     let file = unsafe {
         let fd = libc::memfd_create(c"freestone".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         File::from_raw_fd(check(fd)?)
@@ -100,7 +100,7 @@ fn sealed_file(bytes: usize) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether a file has that size and keeps it.
+/// Whether a file has that size and cannot change it.
 fn is_sealed(file: &File, bytes: usize) -> io::Result<bool> {
     let found = file.metadata()?.len();
     // SAFETY: fcntl on a descriptor that is ours.
@@ -108,13 +108,13 @@ fn is_sealed(file: &File, bytes: usize) -> io::Result<bool> {
     Ok(seals >= 0 && seals & SEALS == SEALS && found == bytes as u64)
 }
 
-/// The user of the system that this process acts for.
+/// The operating-system user of this process.
 pub(crate) fn own_user() -> libc::uid_t {
-    // SAFETY: the call has no conditions.
+    // SAFETY: the call has no preconditions.
     unsafe { libc::geteuid() }
 }
 
-/// The server's side of what it shares with one client.
+/// The server's side of the memory that it shares with one client.
 #[derive(Debug)]
 pub(crate) struct ServerMemory {
     pub peer: Arc<Peer>,
@@ -127,17 +127,17 @@ impl ServerMemory {
         self.arena.is_some()
     }
 
-    /// Room for a chunk; `None` where there is none.
+    /// A region for a chunk; `None` if there is no room.
     pub fn region(&self, bytes: usize) -> Option<Region> {
         self.arena.as_ref()?.take(bytes, &self.peer)
     }
 
-    /// A chunk that was made of the same rows before.
+    /// An existing chunk of the same rows.
     pub fn find(&self, origin: &Origin) -> Option<Filled> {
         self.arena.as_ref()?.find(origin, &self.peer)
     }
 
-    /// Makes a ring for chunks of that size, and hands it over with the arena, of which the client may want to know nothing.
+    /// Creates a ring for chunks of that size, and passes it on together with the arena, which the client may decline.
     pub fn hand_over(chunk_bytes_max: usize, arena: Option<Arc<Arena>>, socket: &mut UnixStream) -> io::Result<Self> {
         let units = arena.as_ref().map_or(0, |arena| arena.units());
         let ring = Ring::create(chunk_bytes_max, units)?;
@@ -151,7 +151,7 @@ impl ServerMemory {
         Ok(Self { peer: Arc::new(Peer { ring, has_left: AtomicBool::new(false) }), arena })
     }
 
-    /// The client uses the memory no more: what it was lent can be used again.
+    /// The client no longer uses the memory, so its regions can be reused.
     pub fn leave(&self) {
         self.peer.has_left.store(true, Ordering::Release);
     }
@@ -161,12 +161,12 @@ impl ServerMemory {
     }
 }
 
-/// The client's side of what the server shares with it.
+/// The client's side of the memory that the server shares with it.
 #[derive(Debug)]
 pub(crate) struct ClientMemory {
     ring: Ring,
     arena: Option<Mapping>,
-    /// Tells the server, when it closes, that nothing here is used any more.
+    /// When it closes, the server knows that this client no longer uses the memory.
     _socket: UnixStream,
 }
 
@@ -186,7 +186,7 @@ impl ClientMemory {
         let io = || WireError::io("shared memory");
         let (ring, arena) = Self::map(&socket, chunk_bytes_max)?;
         socket.write_all(&[if arena.is_some() { TAKES_ARENA } else { TAKES_RING }]).map_err(io())?;
-        // The server says when it uses the memory from here on.
+        // The server confirms that it uses the memory from here on.
         socket.read_exact(&mut [0]).map_err(io())?;
         forks();
         Ok(Self { ring, arena, _socket: socket })
@@ -211,16 +211,16 @@ impl ClientMemory {
         if !is_trusted || number(3) != UNIT_BYTES || bytes == 0 || !is_sealed(&arena, bytes).unwrap_or(false) {
             return Ok((ring, None));
         }
-        // Where a process may not have so much address space, chunks are copied.
+        // If the process may not have this much address space, chunks are copied.
         Ok((ring, Mapping::of(&arena, bytes, Access::Read).ok()))
     }
 
-    /// Copies a chunk out of the ring, behind `out`.
+    /// Copies a chunk from the ring to the end of `out`.
     pub fn take(&self, mapped: &MappedChunk, out: &mut Vec<u8>) -> Result<()> {
         self.ring.take(mapped, out)
     }
 
-    /// A chunk where it is. The server gets its memory back when nobody has a slice of it any more.
+    /// A chunk in the arena, without a copy. The server gets the memory back when nobody has a slice of it any more.
     pub fn placed(self: &Arc<Self>, chunk: &PlacedChunk) -> Result<Buffer> {
         let (unit, length) = (chunk.unit as usize, chunk.length as usize);
         let place = self.arena.as_ref().and_then(|arena| {
@@ -233,13 +233,13 @@ impl ClientMemory {
         };
         let held = Arc::new(Held { memory: self.clone(), unit, forks: forks() });
         // SAFETY: the bytes are in the mapping, which `held` keeps as long as anybody has the buffer. They were written
-        // before the mark of their unit, which was read with acquire, and the server, which is trusted with this (see the
-        // head of this file), writes to them again only behind `held` taking the mark back.
+        // before the mark of their unit, which was read with acquire. The server, which is trusted with this (see the
+        // module), writes to them again only after `held` has cleared the mark.
         Ok(unsafe { Buffer::from_custom_allocation(pointer, length, held) })
     }
 }
 
-/// A placed chunk that is in use.
+/// A placed chunk in use.
 struct Held {
     memory: Arc<ClientMemory>,
     unit: usize,
@@ -248,14 +248,15 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A fork may go on reading what this process is done with: then the server waits until both have closed the socket.
+        // A forked process may continue to read the chunk. Then the server waits until both processes have closed the
+        // socket.
         if self.forks == forks() {
             self.memory.ring.hold(self.unit, false);
         }
     }
 }
 
-/// How often this process has forked since it was first asked.
+/// The number of forks of this process since the first call.
 fn forks() -> usize {
     static FORKS: AtomicUsize = AtomicUsize::new(0);
     static WATCH: Once = Once::new();
@@ -263,9 +264,9 @@ fn forks() -> usize {
         FORKS.fetch_add(1, Ordering::SeqCst);
     }
     WATCH.call_once(|| {
-        // Before, since other threads may be done with something between; and behind it on both sides, since others may have
-        // begun with something.
-        // SAFETY: the function only adds to an atomic number, which is allowed around a fork.
+        // Counts before the fork, since other threads may be releasing chunks; and after it on both sides, since others
+        // may have begun to use some. SAFETY: the function only adds to an atomic number, which is allowed around a
+        // fork.
         unsafe { libc::pthread_atfork(Some(count), Some(count), Some(count)) };
     });
     FORKS.load(Ordering::SeqCst)

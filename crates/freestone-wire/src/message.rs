@@ -1,14 +1,14 @@
-//! The messages. `docs/protocol.md` has their bytes and the order in which they may come.
+//! The messages. `docs/protocol.md` describes their bytes and their order.
 
 use crate::error::{Result, SqlError};
 use crate::frame::{Blob, Field, Fields, Kind, Message};
 
-/// The first version of the protocol, and the last that this code speaks.
+/// The first and last version of the protocol that this code implements.
 pub const VERSION: u16 = 1;
-/// What the payload of a hello begins with: "FSTW".
+/// The beginning of a hello's payload: "FSTW".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"FSTW");
 
-/// Declares messages as lists of fields, in the order in which they stand in the payload.
+/// Declares messages as lists of fields, in the order of the payload.
 macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident: $kind:expr => { $($(#[$field_doc:meta])* $field:ident: $t:ty,)* })*) => {$(
         $(#[$doc])*
@@ -34,23 +34,23 @@ macro_rules! messages {
 }
 
 messages! {
-    /// The client's first message, which also is the first of SCRAM.
+    /// The client's first message, which is also the first of SCRAM.
     Hello: Kind::Hello => {
         /// [`MAGIC`].
         magic: u32,
-        /// The first and last version that the client speaks.
+        /// The first and last version that the client supports.
         version_min: u16,
         version_max: u16,
-        /// The largest payload of a frame that the client takes, in bytes.
+        /// The largest payload of a frame that the client accepts, in bytes.
         chunk_bytes_max: u32,
         /// See [`capability`].
         capabilities: u32,
-        /// What the client is, for logs.
+        /// The client's description of itself, for logs.
         client: String,
         purpose: Purpose,
     }
 
-    /// The server's answer: the version that is spoken from here on, and SCRAM's `server-first-message`.
+    /// The server's answer: the version that both use from here on, and SCRAM's `server-first-message`.
     Challenge: Kind::Challenge => {
         version: u16,
         server_first: String,
@@ -61,33 +61,33 @@ messages! {
         client_final: String,
     }
 
-    /// The connection may be used.
+    /// The connection is ready.
     Ready: Kind::Ready => {
         /// SCRAM's `server-final-message`; empty for an attached stream.
         server_final: String,
-        /// With the key, what names this session to further connections: to cancel and to attach.
+        /// Together with the key, identifies this session for further connections, which cancel or attach.
         session: u64,
         key: [u8; 32],
-        /// The largest payload of a frame that the server takes.
+        /// The largest payload of a frame that the server accepts.
         frame_bytes_max: u32,
         /// The client's capabilities that the server has, too.
         capabilities: u32,
-        /// What the server is.
+        /// The server's description of itself.
         server: String,
-        /// The abstract Unix socket that gives out the descriptor of shared memory; empty: there is none.
+        /// The abstract Unix socket that passes the descriptors of shared memory. Empty: there is none.
         memory: String,
     }
 
-    /// Runs a statement. The result is named by the frame's id.
+    /// Runs a statement. The frame's id identifies the result.
     Query: Kind::Query => {
         run: Run,
         text: String,
     }
 
-    /// Prepares a statement, which is named by the frame's id.
+    /// Prepares a statement, which the frame's id identifies.
     Prepare: Kind::Prepare => {
         text: String,
-        /// As in [`Run`]: values that it will be run with, for their types; both empty where these are not known.
+        /// As in [`Run`]: example values for the parameters, for their types. Both are empty if the types are unknown.
         parameter_columns: Vec<ColumnDescription>,
         parameters: Blob,
     }
@@ -96,46 +96,46 @@ messages! {
     Prepared: Kind::Prepared => {
         /// The types of its parameters, as far as they are known.
         parameters: Vec<ColumnDescription>,
-        /// The columns of its result, where they are known.
+        /// The columns of its result, if they are known.
         columns: Vec<ColumnDescription>,
     }
 
-    /// Runs a prepared statement. The result is named by the frame's id.
+    /// Runs a prepared statement. The frame's id identifies the result.
     Execute: Kind::Execute => {
         run: Run,
         statement: u32,
     }
 
-    /// Forgets the prepared statement that the frame's id names.
+    /// Closes the prepared statement of the frame's id.
     CloseStatement: Kind::CloseStatement => {}
 
-    /// Cancels the result that the frame's id names.
+    /// Cancels the result of the frame's id.
     Cancel: Kind::Cancel => {}
 
-    /// Allows so many more chunks of the result or upload that the frame's id names.
+    /// Allows this many more chunks of the result or upload of the frame's id.
     Credit: Kind::Credit => {
         chunks: u32,
     }
 
-    /// What a result's rows are made of.
+    /// The columns of a result.
     Header: Kind::Header => {
         columns: Vec<ColumnDescription>,
     }
 
-    /// State that chunks of the result refer to, or a part of it.
+    /// A state to which chunks of the result refer, or a part of it.
     Shared: Kind::Shared => {
-        /// Names the state within the result; 0 is none.
+        /// The number of the state in the result; 0 is none.
         shared: u32,
-        /// 0: entries of a dictionary, added to those that came before. Otherwise a `Transform` of the chunk format.
+        /// 0: entries of a dictionary, added to the earlier ones. Otherwise a `Transform` of the chunk format.
         transform: u8,
-        /// The `Kind` of the chunk format, of the column's values.
+        /// The `Kind` of the column's values in the chunk format.
         kind: u8,
         /// Whether more parts follow.
         more: bool,
         bytes: Blob,
     }
 
-    /// A chunk that lies in the shared memory, or a part of one.
+    /// A chunk in the shared ring, or a part of one.
     MappedChunk: Kind::MappedChunk => {
         slot: u32,
         length: u32,
@@ -145,24 +145,24 @@ messages! {
         more: bool,
     }
 
-    /// A chunk that lies in the arena, and stays there.
+    /// A chunk in the arena, where it stays.
     PlacedChunk: Kind::PlacedChunk => {
-        /// The unit that it begins at.
+        /// The unit at which it begins.
         unit: u32,
         length: u32,
     }
 
     /// A result or upload is complete.
     Complete: Kind::Complete => {
-        /// Of a result: how many were sent. Of an upload: how many were written.
+        /// Of a result: the number of rows sent. Of an upload: the number of rows written.
         rows: u64,
-        /// What was done: `SELECT`, `INSERT` and so on.
+        /// The kind of statement: `SELECT`, `INSERT` and so on.
         tag: String,
-        /// Microseconds that the server took.
+        /// Microseconds of the server's time.
         server_us: u64,
     }
 
-    /// A statement failed, and its result ends here; with id 0, the connection ends.
+    /// A statement failed, and its result ends here. With id 0, the connection ends.
     Failure: Kind::Error => {
         sqlstate: String,
         message: String,
@@ -170,44 +170,44 @@ messages! {
         position: Option<u32>,
     }
 
-    /// Something to show the user.
+    /// A text to show to the user.
     Notice: Kind::Notice => {
         text: String,
     }
 
-    /// How far a statement is.
+    /// The progress of a statement.
     Progress: Kind::Progress => {
-        /// Rows or bytes done, of those there are; 0: not known.
+        /// Rows or bytes done, and in total; 0: unknown.
         done: u64,
         total: u64,
     }
 
-    /// Begins an upload, which is named by the frame's id; chunks follow as credit allows.
+    /// Begins an upload, which the frame's id identifies. Chunks follow as credit allows.
     Upload: Kind::Upload => {
-        /// The table, or what else the server takes.
+        /// The table, or another target that the server knows.
         target: String,
         columns: Vec<ColumnDescription>,
     }
 
     /// Ends an upload.
     UploadEnd: Kind::UploadEnd => {
-        /// Whether the rows are to be kept. If not, the server drops them.
+        /// Whether to commit the rows. If not, the server discards them.
         commit: bool,
         rows: u64,
     }
 
-    /// Declares a table that the next statement may name. The frame's id names its rows, which come as those of an upload
-    /// once the statement reads them.
+    /// Declares a table that the next statement may name. The frame's id identifies its rows, which are sent as in an
+    /// upload when the statement reads them.
     Input: Kind::Input => {
-        /// As SQL folds it.
+        /// In the case to which SQL folds names.
         name: String,
-        /// Whether the server takes all rows before the statement begins, so that it may read them several times. If not,
-        /// it reads them once, while they come.
+        /// Whether the server reads all rows before the statement begins, so that the statement may read them several
+        /// times. If not, it reads them once, while they arrive.
         whole: bool,
         columns: Vec<ColumnDescription>,
     }
 
-    /// Asks for a [`Pong`] with the same number.
+    /// Requests a [`Pong`] with the same number.
     Ping: Kind::Ping => {
         number: u64,
     }
@@ -217,20 +217,23 @@ messages! {
         number: u64,
     }
 
-    /// The client goes.
+    /// The client disconnects.
     Terminate: Kind::Terminate => {}
 }
 
-/// Bits of [`Hello::capabilities`].
+/// The bits of [`Hello::capabilities`].
 pub mod capability {
+    /// LZ4 bodies.
     pub const LZ4: u32 = 1;
+    /// Zstandard bodies.
     pub const ZSTD: u32 = 2;
+    /// Snappy bodies.
     pub const SNAPPY: u32 = 4;
     /// Columns in the chunk format of `docs/format/chunks.md`.
     pub const STORED: u32 = 8;
-    /// Chunks in memory that both ends share.
+    /// Chunks in shared memory.
     pub const SHARED_MEMORY: u32 = 16;
-    /// Everything that this code can.
+    /// All capabilities of this code.
     pub const ALL: u32 = LZ4 | ZSTD | SNAPPY | STORED | SHARED_MEMORY;
 }
 
@@ -256,11 +259,11 @@ macro_rules! parts {
 }
 
 parts! {
-    /// How a statement is run.
+    /// The parameters for running a statement.
     Run {
-        /// Chunks that the server may send before it gets more credit.
+        /// The number of chunks that the server may send before it gets more credit.
         credit: u32,
-        /// The parameters' types, one row's chunk of them, in order; both empty where there are none.
+        /// The parameters' types, and one chunk with a row of them, in order. Both are empty without parameters.
         parameter_columns: Vec<ColumnDescription>,
         parameters: Blob,
     }
@@ -269,21 +272,21 @@ parts! {
     ColumnDescription {
         name: String,
         nullable: bool,
-        /// As `docs/format/segments.md` writes types; empty for those that are only in `arrow`.
+        /// In the form of `docs/format/segments.md`. Empty for types that are only in `arrow`.
         data_type: String,
         /// An Arrow IPC stream with a schema of one field, for types that cannot be stored.
         arrow: Option<Blob>,
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
     /// 1: statements. SCRAM's `client-first-message`.
     Session { client_first: String },
-    /// 2: cancel what the session runs.
+    /// 2: cancels the session's statement.
     Cancel { session: u64, key: [u8; 32] },
-    /// 3: carry chunks of the session's results.
+    /// 3: carries chunks of the session's results.
     Attach { session: u64, key: [u8; 32] },
 }
 

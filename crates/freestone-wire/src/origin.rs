@@ -1,4 +1,4 @@
-//! What a chunk was made of, for the next one who asks for the same rows: which rows of which stored pages.
+//! The origin of a chunk, to recognize requests for the same rows: which rows of which stored pages.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -9,14 +9,13 @@ use arrow::datatypes::DataType;
 use crate::batch::{Batch, Column, StoredPiece};
 use crate::column::Span;
 
-/// Tells rows of stored columns from all others as long as it is kept: a page that has gone leaves its address to no other
-/// page before that.
+/// Identifies rows of stored columns as long as it exists: the address of a dropped page is not reused before that.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
-    /// The number in the result of the first row, which chunks have in their head.
+    /// The number in the result of the first row, which is part of a chunk's head.
     first_row: u64,
     rows: usize,
-    /// How large a chunk, and a row of it, may be.
+    /// The limits for the size of a chunk, and of a row.
     limits: [usize; 2],
     columns: Vec<(DataType, Vec<Part>)>,
 }
@@ -29,7 +28,8 @@ struct Part {
 }
 
 impl Origin {
-    /// That of some rows of a batch, the first of which has number `first_row`; `None` where some of their columns are arrays.
+    /// The origin of some rows of a batch, the first of which has number `first_row`. `None` if some of their columns
+    /// are arrays.
     pub fn of(batch: &Batch, rows: &Range<usize>, first_row: u64, limits: [usize; 2]) -> Option<Self> {
         let part = |(piece, _, span): (&StoredPiece, usize, Span)| Part {
             page: Arc::downgrade(&piece.owner),
@@ -45,7 +45,7 @@ impl Origin {
         Some(Self { first_row, rows: rows.len(), limits, columns: columns.collect::<Option<_>>()? })
     }
 
-    /// Whether all of its pages are there. If not, nobody will ask for it again.
+    /// Whether all of its pages exist. If not, nobody can request it again.
     pub fn is_alive(&self) -> bool {
         self.columns.iter().flat_map(|(_, parts)| parts).all(|part| part.page.strong_count() > 0)
     }

@@ -1,4 +1,4 @@
-//! One stream's sending side: whole frames, few system calls.
+//! The sending side of a stream: whole frames, few system calls.
 
 use std::io::IoSlice;
 use std::sync::{Mutex, PoisonError};
@@ -11,11 +11,11 @@ use crate::adapt::Rate;
 use crate::error::{Result, WireError};
 use crate::frame::{Message, frame};
 
-/// Frames of fewer bytes wait for others, until somebody flushes.
+/// Smaller frames wait for others until a flush.
 const SMALL_BYTES: usize = 16 << 10;
-/// What waits is written when it is more than this.
+/// The queue is written when it exceeds this size.
 const QUEUE_BYTES: usize = 64 << 10;
-/// Rates to begin with, in bytes a nanosecond: a socket within one machine, and a gigabit network.
+/// Initial rates in bytes per nanosecond: for a socket within one machine, and for a gigabit network.
 const LOCAL_RATE: f64 = 3.0;
 const REMOTE_RATE: f64 = 0.125;
 
@@ -27,11 +27,11 @@ pub(crate) struct Outgoing {
     pub is_local: bool,
 }
 
-/// What has the stream for itself, frame by frame.
+/// Exclusive access to the stream, frame by frame.
 pub(crate) struct FrameWriter {
     io: Box<dyn AsyncWrite + Send + Unpin>,
     queue: Vec<u8>,
-    /// A write that was not finished leaves the stream in the middle of a frame: nothing may follow.
+    /// An incomplete write leaves the stream in the middle of a frame, so nothing may follow.
     is_broken: bool,
 }
 
@@ -57,7 +57,7 @@ impl Outgoing {
         writer.flush().await
     }
 
-    /// Sends a large frame and learns from it how fast the link is.
+    /// Sends a large frame and measures the rate of the link.
     pub async fn send_measured(&self, bytes: &[u8]) -> Result<()> {
         let mut writer = self.lock().await;
         let before = Instant::now();
@@ -71,14 +71,14 @@ impl Outgoing {
         self.lock().await.flush().await
     }
 
-    /// Bytes a nanosecond.
+    /// Bytes per nanosecond.
     pub fn rate(&self) -> f64 {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).get()
     }
 }
 
 impl FrameWriter {
-    /// Writes a frame, or keeps it for the next write if it is small.
+    /// Writes a frame, or queues it for the next write if it is small.
     pub async fn put(&mut self, frame: &[u8]) -> Result<()> {
         if frame.len() < SMALL_BYTES {
             self.queue.extend_from_slice(frame);
@@ -87,7 +87,7 @@ impl FrameWriter {
         self.write(frame).await
     }
 
-    /// Writes what waits.
+    /// Writes the queue.
     pub async fn flush(&mut self) -> Result<()> {
         if !self.queue.is_empty() {
             self.write(&[]).await?;
@@ -95,7 +95,7 @@ impl FrameWriter {
         self.io.flush().await.map_err(WireError::io("the connection broke"))
     }
 
-    /// Writes what waits and then `frame`, together.
+    /// Writes the queue and `frame` together.
     async fn write(&mut self, frame: &[u8]) -> Result<()> {
         if std::mem::replace(&mut self.is_broken, true) {
             return Err(WireError::Closed("in the middle of a message"));

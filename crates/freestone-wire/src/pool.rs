@@ -1,12 +1,12 @@
-//! Memory that is used again. Writing into pages that are new to the process costs five to nine times what warm ones
-//! cost, because the system clears each: so frames are read into, and written from, buffers that come back.
+//! Reused memory. Writing into pages that are new to the process costs five to nine times as much as into warm ones,
+//! because the system clears each. So frames are read into, and written from, reused buffers.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::buffer::Buffer;
 
-/// Buffers that wait to be used again, at most so many.
+/// Unused buffers, up to a maximum number.
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: Mutex<Vec<Vec<u8>>>,
@@ -18,12 +18,12 @@ impl Pool {
         Arc::new(Self { free: Mutex::default(), buffers_max })
     }
 
-    /// An empty buffer, warm if there is one.
+    /// An empty buffer, reused if possible.
     pub fn take(&self) -> Vec<u8> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer.
     pub fn give(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,7 +32,7 @@ impl Pool {
         }
     }
 
-    /// An Arrow buffer of the bytes, which come back when nobody has a slice of it any more.
+    /// An Arrow buffer of the bytes. They return to the pool when nobody has a slice of them any more.
     pub fn share(self: &Arc<Self>, bytes: Vec<u8>) -> Buffer {
         struct Lent {
             bytes: Vec<u8>,
@@ -45,8 +45,8 @@ impl Pool {
         }
         let (pointer, len) = (NonNull::from(&bytes[..]).cast::<u8>(), bytes.len());
         let owner = Arc::new(Lent { bytes, pool: self.clone() });
-        // SAFETY: pointer and length are those of the vector in `owner`, which keeps it unchanged until it is dropped; a
-        // vector's memory does not move when the vector does.
+        // SAFETY: pointer and length are those of the vector in `owner`, which does not change it until it is dropped.
+        // A vector's memory does not move with the vector.
         unsafe { Buffer::from_custom_allocation(pointer, len, owner) }
     }
 }

@@ -1,4 +1,4 @@
-//! What each form of a column takes: measured on the first rows of the chunk at hand, by the clock that is given.
+//! The costs of each form of a column, measured on the first rows of the current chunk with a given clock.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::Buffer;
@@ -12,9 +12,9 @@ use crate::batch::StoredColumn;
 use crate::column::{self, ByteCodec, Choice, Decoder, Form, Plan, SharedState, SharedStates, Span, bytes};
 use crate::types::{is_native, is_text};
 
-/// Rows that are looked at.
+/// The number of rows of a sample.
 const ROWS: usize = 4096;
-/// Different texts in a sample, beyond which a dictionary is not tried.
+/// The maximum number of distinct strings in a sample for which a dictionary is tried.
 const DICTIONARY_DISTINCT_MAX: usize = ROWS / 8;
 
 /// Nanoseconds since some moment.
@@ -23,9 +23,9 @@ pub(crate) type Clock = dyn Fn() -> u64 + Send + Sync;
 /// A form that was tried.
 pub(crate) struct Tried {
     pub choice: Choice,
-    /// The symbol table that the choice needs, to which no number has been given.
+    /// The symbol table of the choice, which has no number yet.
     pub table: Option<Shared>,
-    /// Whether the choice is a dictionary, to which no number has been given.
+    /// Whether the choice is a dictionary, which has no number yet.
     pub wants_dictionary: bool,
     pub candidate: Candidate,
 }
@@ -67,7 +67,7 @@ pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Ve
     tried
 }
 
-/// Tries what may go over a stored column, nothing first.
+/// Tries the byte codecs for a stored column, beginning with none.
 pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock) -> Vec<Tried> {
     let Some(piece) = stored.pieces.first() else { return vec![] };
     let mut states = SharedStates::new();
@@ -152,7 +152,7 @@ fn squeezed(
     Some((codec, Cost { bytes: small.len() as f64, encode_ns: encode_ns + compress_ns, decode_ns }))
 }
 
-/// The codecs' own choice for a sample, of those that work for other values, too.
+/// The codecs' own choice for a sample, among plans that also work for other values.
 fn chunk_plan(sample: &ArrayRef) -> Option<(freestone_codec::ColumnPlan, Option<Shared>)> {
     let column = ColumnData::from_arrays([sample], sample.data_type());
     let options = ChooseOptions { chunk_bytes: 1 << 20, bytes_per_ns: 0.1, allow_block: false, wanted: None };
@@ -164,7 +164,7 @@ fn chunk_plan(sample: &ArrayRef) -> Option<(freestone_codec::ColumnPlan, Option<
     own.map(|candidate| (candidate.plan, None))
 }
 
-/// The result's dictionary, where a sample has few different texts.
+/// The result's dictionary, if a sample has few distinct strings.
 fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<Tried> {
     let mut codes = column::dictionary::Codes::default();
     let before = clock();

@@ -1,4 +1,5 @@
-//! Sends batches as chunks: encodes on several threads, keeps their order, sends as credit allows, on one stream or several.
+//! Sends batches as chunks: encodes on several threads, preserves the order, and sends as credit allows, on one stream
+//! or several.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,27 +30,29 @@ use crate::outgoing::Outgoing;
 use crate::pool::Pool;
 use crate::sample::{self, Tried};
 
-/// Bytes of shared states that one result may have; stored columns that would need more are decoded.
+/// The maximum bytes of shared states of one result. Stored columns that would exceed it are decoded.
 pub(crate) const SHARED_BYTES_MAX: usize = 256 << 20;
-/// Batches of fewer bytes are encoded where they are, and are no sample.
+/// Smaller batches are encoded on the calling thread, and are no sample.
 const SMALL_BYTES: usize = 64 << 10;
-/// Forms are tried again after so many batches.
+/// The number of batches after which forms are tried again.
 const TRY_AGAIN: usize = 64;
-/// About as many bytes have placed chunks: the rows of a stored unit of a table that is not wide, few enough that stored pages
-/// and decoded texts stay in the caches until they are written.
+/// The approximate bytes of a placed chunk: the rows of a stored morsel of a narrow table, few enough that stored pages
+/// and decoded strings stay in the caches until they are written.
 const PLACED_BYTES: usize = 8 << 20;
-/// How long small batches wait for others.
+/// The time that small batches wait for others.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How long a result's header waits for its first chunk, and what is done for what is in work, so that both are one write.
+/// The time that a result's header waits for its first chunk, and finished chunks wait for unfinished ones, to be
+/// written together.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(2);
-/// Chunks in a row that one of several streams carries. What a chunk leaves out because the chunk before has it must have
-/// come on the same stream, so that short runs send stored pages more than once; long ones leave streams idle at the end.
+/// The number of consecutive chunks that one of several streams carries. A body that is omitted because the previous
+/// chunk has it must have been sent on the same stream, so short runs send stored pages more than once, and long ones
+/// leave streams idle at the end.
 pub(crate) const RUN_CHUNKS: usize = 4;
 
 /// How columns are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preference {
-    /// As is measured to be fastest end to end.
+    /// With the form that is measured to be fastest end to end.
     #[default]
     Measured,
     /// All columns plain, or as they are stored, with one byte codec.
@@ -58,29 +61,29 @@ pub enum Preference {
     Encoded(ByteCodec),
 }
 
-/// What all parts of a sender know.
+/// Shared by all parts of a sender.
 pub(crate) struct Context {
     pub id: u32,
     pub schema: SchemaRef,
     pub chunk_bytes_max: usize,
     pub row: RowLimit,
-    /// Byte codecs that the receiver has.
+    /// The receiver's byte codecs.
     pub codecs: Vec<ByteCodec>,
-    /// Whether the receiver takes chunks in the stored form.
+    /// Whether the receiver accepts chunks in stored form.
     pub stored: bool,
     pub threads: usize,
     pub pool: Arc<Pool>,
-    /// A permit for each chunk that may be sent.
+    /// One permit per chunk that may be sent.
     pub credit: Arc<Semaphore>,
     /// True when nobody wants the rows any more.
     pub cancel: watch::Sender<bool>,
-    /// Sends chunks through shared memory, if there is such a thing.
+    /// Sends chunks through shared memory, if there is some.
     pub memory: Option<Arc<ServerMemory>>,
 }
 
 impl Context {
     async fn cancelled(&self) {
-        // An error says that nobody is left to cancel: the sender of the channel is here.
+        // An error means that nobody is left to cancel: the sender of the channel is in this struct.
         _ = self.cancel.subscribe().wait_for(|is_cancelled| *is_cancelled).await;
     }
 }
@@ -95,21 +98,21 @@ pub(crate) struct ChunkSender {
     rows: u64,
     small: Small,
     chooser: Chooser,
-    /// Bytes sent over bytes estimated, as `f64` bits.
+    /// Sent bytes divided by estimated bytes, as `f64` bits.
     ratio: Arc<AtomicU64>,
     before: Option<Arc<Batch>>,
-    /// Whether chunks are laid out in memory that the client maps, as long as there is room.
+    /// Whether chunks are placed in memory that the client maps, as long as there is room.
     places: Arc<AtomicBool>,
-    /// Where several streams are, how many more chunks belong to the run.
+    /// With several streams, the number of chunks that are left in the current run.
     left_of_run: usize,
 }
 
-/// Chunks of one job, in work or done.
+/// The chunks of one job, in progress or done.
 struct Item {
     chunks: Chunks,
-    /// States that the chunks refer to, and how many entries of each.
+    /// The states to which the chunks refer, and the number of entries of each.
     needs: Vec<(u32, usize)>,
-    /// Whether what follows may go on another stream.
+    /// Whether the following chunk may use another stream.
     ends_run: bool,
 }
 
@@ -124,7 +127,7 @@ enum Encoded {
     Placed(Filled),
 }
 
-/// Small batches that wait to become one.
+/// Small batches that wait to be combined.
 struct Small {
     batches: Vec<RecordBatch>,
     bytes: usize,
@@ -132,7 +135,7 @@ struct Small {
 }
 
 impl ChunkSender {
-    /// `header` goes out before the first chunk, with it if that comes soon. The first stream is the main one.
+    /// `header` is sent before the first chunk, together with it if it is ready soon. The first stream is the main one.
     pub fn start(context: Context, streams: Vec<Arc<Outgoing>>, preference: Preference, header: Vec<u8>) -> Self {
         let context = Arc::new(context);
         let waiting = context.threads + 1 + if streams.len() > 1 { streams.len() * RUN_CHUNKS } else { 0 };
@@ -176,7 +179,7 @@ impl ChunkSender {
         self.rows
     }
 
-    /// Sends rows, waiting until there is room for them.
+    /// Sends rows, after waiting until there is room for them.
     pub async fn send(&mut self, batch: Batch) -> Result<()> {
         let batch = batch.conform(&self.context.schema)?;
         if batch.rows() == 0 {
@@ -208,7 +211,7 @@ impl ChunkSender {
         self.submit(whole.into(), bytes).await
     }
 
-    /// The batch with only those columns stored that can be sent so.
+    /// The batch with only those columns in stored form that can be sent so.
     fn fitted(&self, batch: Batch) -> Result<Batch> {
         let batch = match self.context.stored {
             true => batch.decoded_to_fit(self.context.chunk_bytes_max)?,
@@ -231,7 +234,7 @@ impl ChunkSender {
         let rows = batch.rows();
         let rows_max = rows_max(&self.context.schema, self.context.chunk_bytes_max);
         let step = batch.rows_within(PLACED_BYTES, self.context.chunk_bytes_max).min(rows_max);
-        // Chunks of about the same size.
+        // Chunks of about equal sizes.
         let step = rows.div_ceil(rows.div_ceil(step));
         let recipes = Arc::new(vec![Recipe::default(); self.context.schema.fields().len()]);
         for from in (0..rows).step_by(step) {
@@ -285,7 +288,7 @@ impl ChunkSender {
         Ok(())
     }
 
-    /// How many rows of a batch of so many bytes go into one chunk.
+    /// The number of rows per chunk for a batch with these bytes.
     fn step(&self, batch: &Batch, bytes: BatchBytes) -> usize {
         let ratio = if batch.has_stored() { 1.0 } else { f64::from_bits(self.ratio.load(Ordering::Relaxed)) };
         let frame = self.context.chunk_bytes_max as f64;
@@ -296,8 +299,8 @@ impl ChunkSender {
         of_arrays.min(of_stored).clamp(1, rows_max(&self.context.schema, self.context.chunk_bytes_max))
     }
 
-    /// Whether the next chunk follows the one before on its stream, and whether the one behind it may go on another. On one
-    /// stream each follows.
+    /// Whether the next chunk follows the previous one on its stream, and whether the one after it may use another
+    /// stream. With one stream, each follows.
     fn place_in_run(&mut self) -> (bool, bool) {
         if self.streams.len() == 1 {
             return (true, true);
@@ -336,13 +339,13 @@ impl ChunkSender {
         batch.columns().iter().enumerate().map(recipe).collect()
     }
 
-    /// Encodes small jobs at once, others on a thread for work.
+    /// Encodes small jobs at once, others on a worker thread.
     fn encode(&self, job: Job, estimate: f64) -> Result<Chunks> {
         let (pool, ratio, id) = (self.context.pool.clone(), self.ratio.clone(), self.context.id);
         let work = move || {
             let chunks = encode(id, &job, &pool)?;
             let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
-            // Stored chunks are as long as they are, and the first rows bring those of later ones.
+            // Stored chunks have their own length, and the first rows bring those of later ones.
             if estimate > SMALL_BYTES as f64 && !job.batch.has_stored() {
                 ratio.store((bytes as f64 / estimate).clamp(1e-3, 4.0).to_bits(), Ordering::Relaxed);
             }
@@ -362,7 +365,7 @@ impl ChunkSender {
         if sent { Ok(()) } else { Err(self.stop().await.err().unwrap_or(WireError::Cancelled)) }
     }
 
-    /// Ends the carriers when they have sent everything, and gives their error.
+    /// Waits until the carriers have sent everything, and returns their error.
     async fn stop(&mut self) -> Result<()> {
         self.items = None;
         let mut result = Ok(());
@@ -370,7 +373,7 @@ impl ChunkSender {
             let ended = carrier
                 .await
                 .unwrap_or_else(|error| Err(WireError::Malformed { what: "sender", reason: error.to_string() }));
-            // What broke says more than that others stopped because of it.
+            // The first failure is more informative than the cancellation of the others that it caused.
             if matches!((&result, &ended), (Ok(()) | Err(WireError::Cancelled), Err(_))) {
                 result = ended;
             }
@@ -378,14 +381,14 @@ impl ChunkSender {
         result
     }
 
-    /// Sends what is left. The main stream's last frames may wait to be flushed.
+    /// Sends the remaining chunks. The main stream's last frames may wait for a flush.
     pub async fn finish(&mut self) -> Result<()> {
         self.send_small().await?;
         self.stop().await
     }
 
-    /// Ends without sending what is left; what has begun to be sent is finished. Gives what had ended it before, if
-    /// anything had.
+    /// Ends without sending the remaining chunks; those that have begun to be sent are finished. Returns the error that
+    /// had ended it before, if any.
     pub async fn abort(&mut self) -> Option<WireError> {
         self.context.cancel.send_replace(true);
         self.stop().await.err().filter(|error| !matches!(error, WireError::Cancelled))
@@ -398,8 +401,8 @@ impl Drop for ChunkSender {
     }
 }
 
-/// Lays a job's rows out in memory that the client maps, in several chunks where they have more bytes than was thought, or finds
-/// them there from an earlier result; or encodes them, where that cannot be.
+/// Places a job's rows in memory that the client maps, in several chunks if they have more bytes than estimated, or
+/// finds them there from an earlier result. If neither is possible, encodes them.
 fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Encoded>) -> Result<()> {
     let bytes_max = (4 * PLACED_BYTES).min(context.chunk_bytes_max.saturating_mul(DECODED_RATIO));
     let region = |bytes: usize| {
@@ -425,7 +428,7 @@ fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Enco
             return Ok(());
         }
         Ok(Placing::Large { parts }) => parts,
-        // Strings of 2 GiB, perhaps. Where it is something else, it is so with fewer rows.
+        // Perhaps strings of more than 2 GiB. If it is another error, it also occurs with fewer rows.
         Err(_) if job.rows.len() > 1 => 16,
         Err(error) => return Err(error),
     };
@@ -437,7 +440,7 @@ fn place(context: &Context, places: &AtomicBool, job: Job, chunks: &mut Vec<Enco
     })
 }
 
-/// A job's chunks in frames.
+/// The frames of a job's chunks.
 fn encode(id: u32, job: &Job, pool: &Pool) -> Result<Vec<ChunkFrames>> {
     let mut chunks = job.encode(&|| pool.take())?;
     chunks.iter_mut().for_each(|frames| seal_all(id, frames));
@@ -462,12 +465,12 @@ fn as_arrow(batch: &Batch, schema: &SchemaRef) -> Result<RecordBatch> {
         .map_err(|e| WireError::Encode { column: "*".into(), reason: e.to_string() })
 }
 
-/// Carries chunks on one stream.
+/// Sends chunks on one stream.
 struct Carrier {
     context: Arc<Context>,
     stream: Arc<Outgoing>,
     states: Arc<States>,
-    /// How many entries, or bytes, of each state this stream has sent.
+    /// The number of entries, or bytes, of each state that this stream has sent.
     sent: HashMap<u32, usize>,
     memory: Option<Arc<ServerMemory>>,
     is_alone: bool,
@@ -482,8 +485,9 @@ impl Carrier {
         loop {
             match self.run_of_chunks(&items, std::mem::take(&mut is_first)).await {
                 Ok(true) => {}
-                // The last chunk goes out with what completes the result; but that waits for the other streams, and they may
-                // wait for credit that the reader gives when it has read this one.
+                // The last chunk is written together with the message that completes the result. But that message waits
+                // for the other streams, which may wait for credit that the reader gives only after it has read this
+                // chunk.
                 Ok(false) => return if self.is_alone { Ok(()) } else { self.stream.flush().await },
                 Err(error) => {
                     self.context.cancel.send_replace(true);
@@ -493,8 +497,8 @@ impl Carrier {
         }
     }
 
-    /// Carries the next run; false behind the last. The others wait for theirs until all chunks of this one are here: where
-    /// they come slowly, streams make nothing faster.
+    /// Sends the next run; false after the last. The other streams wait until all chunks of this run are here: if
+    /// chunks are produced slowly, several streams are no faster.
     async fn run_of_chunks(
         &mut self,
         items: &tokio::sync::Mutex<mpsc::Receiver<Item>>,
@@ -503,7 +507,7 @@ impl Carrier {
         let mut items = match items.try_lock() {
             Ok(items) => items,
             Err(_) => {
-                // Others may wait long for work or credit, while the reader waits for what is queued here.
+                // Others may wait long for work or credit, while the reader waits for the queue of this stream.
                 self.stream.flush().await?;
                 items.lock().await
             }
@@ -518,8 +522,8 @@ impl Carrier {
                     item
                 }
             };
-            // Credit is taken in the order of chunks, so that the one that a reader waits for never waits for credit that
-            // later ones have, nor for this stream while it waits for credit itself.
+            // Credit is taken in the order of chunks. So the chunk for which a reader waits never waits for credit that
+            // later chunks have, nor for this stream while it waits for credit.
             if !self.try_credit()? {
                 self.carry_all(&mut run).await?;
                 self.credit().await?;
@@ -539,8 +543,8 @@ impl Carrier {
         for item in run.drain(..) {
             self.carry(item).await?;
         }
-        // Chunks without credit go out like the others, and are paid for when everything that has credit is on its way: the
-        // reader may wait for the last of it, and gives no more before.
+        // Chunks without credit are sent like others. Their credit is taken when all chunks with credit have been sent,
+        // because the reader may wait for the last of these before it gives more.
         for _ in 0..std::mem::take(&mut self.unpaid) {
             self.credit().await?;
         }
@@ -563,7 +567,7 @@ impl Carrier {
         }
     }
 
-    /// Takes credit for a chunk if there is some.
+    /// Takes credit for a chunk, if there is some.
     fn try_credit(&self) -> Result<bool> {
         if *self.context.cancel.borrow() {
             return Err(WireError::Cancelled);
@@ -589,7 +593,7 @@ impl Carrier {
         let chunks = match item.chunks {
             Chunks::Done(chunks) => chunks,
             Chunks::InWork(mut work) => {
-                // Nobody waits long for what is done while other things are in work.
+                // Finished chunks do not wait long for others that are in progress.
                 let done = match tokio::time::timeout(FLUSH_PATIENCE, &mut work).await {
                     Ok(done) => done,
                     Err(_) => {
@@ -600,8 +604,8 @@ impl Carrier {
                 done.unwrap_or_else(|e| Err(WireError::Malformed { what: "encoder", reason: e.to_string() }))?
             }
         };
-        // A job that made more chunks than one took credit for one. Where one stream carries everything, the reader gives
-        // credit for the others as it takes those.
+        // A job that gave several chunks took credit for one. If one stream carries everything, the reader gives credit
+        // for the others as it takes them.
         if !self.is_alone {
             self.unpaid += chunks.len().saturating_sub(1);
         }
@@ -639,7 +643,7 @@ impl Carrier {
         }
     }
 
-    /// Sends a state, or what of it this stream has not sent yet.
+    /// Sends a state, or the part that this stream has not sent yet.
     async fn send_state(&mut self, id: u32, entries: usize) -> Result<()> {
         let sent = self.sent.entry(id).or_default();
         let Some(parts) = self.states.parts(id, entries, sent, self.context.chunk_bytes_max) else { return Ok(()) };
@@ -651,7 +655,7 @@ impl Carrier {
     }
 }
 
-/// What chunks of a result refer to.
+/// The states to which chunks of a result refer.
 #[derive(Default)]
 pub(crate) struct States {
     inner: Mutex<StateList>,
@@ -675,7 +679,7 @@ impl States {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all states that a batch needs and that are new may be sent.
+    /// Whether all new states that a batch needs may be sent.
     fn has_room(&self, batch: &Batch) -> bool {
         let list = self.lock();
         let new = batch.columns().iter().filter_map(|column| match column {
@@ -697,7 +701,7 @@ impl States {
         id
     }
 
-    /// The codes of an array by dictionary `id`, if it can hold them, and the entries that it has then.
+    /// The codes of an array in dictionary `id`, if it can contain them, and its number of entries afterwards.
     fn codes(&self, id: u32, array: &arrow::array::ArrayRef) -> (Option<Vec<i64>>, usize) {
         match self.lock().states.get_mut(id as usize - 1) {
             Some(State::Codes { codes }) => (codes.encode(array), codes.len()),
@@ -705,7 +709,7 @@ impl States {
         }
     }
 
-    /// The messages that bring a stream's copy of state `id` up to `entries` entries; `sent` counts what it has.
+    /// The messages that extend a stream's copy of state `id` to `entries` entries. `sent` counts what the stream has.
     fn parts(&self, id: u32, entries: usize, sent: &mut usize, chunk_bytes_max: usize) -> Option<Vec<message::Shared>> {
         let list = self.lock();
         let part = |transform: u8, kind: u8, more: bool, bytes: Vec<u8>| message::Shared {
@@ -747,7 +751,7 @@ impl StateList {
     }
 }
 
-/// Bytes of a state, about.
+/// The approximate bytes of a state.
 fn size_of(shared: &Shared) -> usize {
     match (shared.dictionary_bytes(), shared.dictionary_ints()) {
         (Some(entries), _) => entries.data.len() + 4 * entries.len(),
@@ -756,13 +760,13 @@ fn size_of(shared: &Shared) -> usize {
     }
 }
 
-/// Which choice each column has, and when that is looked at again.
+/// The current choice of each column, and when forms are tried again.
 struct Chooser {
     preference: Preference,
-    /// For columns that come as arrays, and for those that come stored.
+    /// For columns that are arrays, and for stored ones.
     arrow: Vec<Choice>,
     stored: Vec<Choice>,
-    /// Batches until forms are tried again.
+    /// The number of batches until forms are tried again.
     left: usize,
     /// The rate at which the choice was made.
     rate: f64,
@@ -790,7 +794,7 @@ impl Chooser {
         let rate: f64 = streams.iter().map(|stream| stream.rate()).sum();
         let is_local = streams.iter().all(|stream| stream.is_local);
         let is_settled = match self.preference {
-            // One machine's memory is faster than what would make its bytes fewer.
+            // Within one machine, memory is faster than any compression.
             Preference::Measured if is_local => true,
             Preference::Measured => {
                 let is_steady = rate < self.rate * 2.0 && rate > self.rate / 2.0;
@@ -810,7 +814,7 @@ impl Chooser {
         };
         let tried = try_forms(batch.clone(), codecs).await?;
         let picked = match self.preference {
-            // The codecs' own choice is the last but for the dictionary.
+            // The codecs' own choice is the last one, except for the dictionary.
             Preference::Encoded(_) => {
                 let encoded =
                     |forms: &Vec<Tried>| forms.iter().position(|form| (40..50).contains(&form.candidate.class));
@@ -833,7 +837,7 @@ impl Chooser {
         Ok(())
     }
 
-    /// Takes a form, and gives what it refers to a number; a dictionary that there is stays.
+    /// Adopts a form, and assigns a number to the state to which it refers. An existing dictionary is reused.
     fn take(&mut self, at: usize, form: Tried, data_type: &DataType, states: &States) {
         let mut choice = form.choice;
         match &mut choice.plan {

@@ -1,8 +1,8 @@
-//! The server's side: who may connect, what they ask for, and how they are answered.
+//! The server's side: authentication, requests, and replies.
 //!
-//! An [`Acceptor`] knows all sessions. It makes a [`Connection`] of a stream that has authenticated itself, which then gives
-//! [`Request`]s one after another, each with the [`Reply`] through which it is answered. Streams that only cancel, or join
-//! a session to carry its chunks, are dealt with here.
+//! An [`Acceptor`] knows all sessions. It makes a [`Connection`] of an authenticated stream. A connection gives
+//! [`Request`]s in order, each with the [`Reply`] through which to answer it. Streams that only cancel, or join a
+//! session to carry its chunks, are handled here.
 
 mod share;
 
@@ -34,22 +34,22 @@ use crate::sender::{ChunkSender, Context, Preference};
 use crate::transport::{Reader, Stream};
 use crate::types::{describe, schema_of, wire_schema};
 
-/// What a server allows.
+/// The limits of a server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// How long a client may take to authenticate itself.
+    /// The time within which a client has to authenticate itself.
     pub handshake: Duration,
     /// The largest request in bytes, and the largest chunk of an upload.
     pub request_bytes_max: usize,
-    /// The largest chunk that a client gets, whatever it asks for.
+    /// The largest chunk for a client, whatever it requests.
     pub chunk_bytes_max: usize,
-    /// Threads that encode one result.
+    /// The number of threads that encode one result.
     pub threads: usize,
-    /// Streams that one session may have.
+    /// The maximum number of streams of one session.
     pub streams_max: usize,
     /// Whether clients on this machine are offered shared memory.
     pub shared_memory: bool,
-    /// The most memory that results in shared memory may take, in bytes. Where none is left they are copied through it.
+    /// The maximum memory of results in shared memory, in bytes. Without room, results are copied through it.
     pub placed_bytes_max: usize,
 }
 
@@ -69,20 +69,20 @@ impl Default for Limits {
 
 /// The largest message before a client has authenticated itself.
 const HELLO_BYTES_MAX: usize = 4 << 10;
-/// The smallest chunk that a client may ask for: the least that the paper tries (table 3).
+/// The smallest chunk that a client may request: the smallest one in Raasveldt and Mühleisen 2017, table 3.
 const CHUNK_BYTES_MIN: usize = 2 << 10;
-/// More credit than this is a mistake.
+/// More credit than this is an error.
 const CREDIT_MAX: usize = 1 << 16;
-/// Requests that a client may send ahead.
+/// The maximum number of requests that a client may send ahead.
 const REQUESTS_AHEAD: usize = 16;
-/// Chunks of an upload that a client may send ahead.
+/// The number of chunks of an upload that a client may send ahead.
 const UPLOAD_CREDIT: u32 = 4;
-/// Messages of an upload that may wait: those chunks, and the states that they need. Their bytes may be so many times those of
-/// the largest request.
+/// The maximum number of messages of an upload that may wait: those chunks, and the states that they need. Their bytes
+/// may be this many times those of the largest request.
 const UPLOAD_AHEAD: usize = 1024;
 const UPLOAD_AHEAD_BYTES: usize = 4;
 
-/// Tables that a client may give to one statement.
+/// The maximum number of tables that a client may send with one statement.
 const INPUTS_MAX: usize = 256;
 
 /// All sessions of a server.
@@ -92,12 +92,12 @@ pub struct Acceptor {
     secret: [u8; 32],
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     memory: tokio::sync::OnceCell<String>,
-    /// Of each user, and the system's user whose processes are given it.
+    /// By database user, and operating-system user of the client's processes.
     arenas: Mutex<HashMap<(String, u32), Weak<Arena>>>,
     budget: Arc<Budget>,
 }
 
-/// What the streams of one client share.
+/// Shared by the streams of one client.
 struct Session {
     id: u64,
     key: [u8; 32],
@@ -105,7 +105,7 @@ struct Session {
     attached: Mutex<Vec<Arc<Outgoing>>>,
     results: Mutex<HashMap<u32, Active>>,
     uploads: Mutex<HashMap<u32, UploadRoute>>,
-    /// Tables for the statement that comes next.
+    /// Tables for the next statement.
     inputs: Mutex<Vec<Input>>,
     user: String,
     memory: OnceLock<Arc<ServerMemory>>,
@@ -113,12 +113,12 @@ struct Session {
     chunk_bytes_max: usize,
     capabilities: u32,
     limits: Limits,
-    /// The last ping, if the stream was busy when it came.
+    /// The last ping, if the stream was busy when it arrived.
     ping: Mutex<Option<u64>>,
     is_gone: AtomicBool,
 }
 
-/// A result that is being made.
+/// A result that is being produced.
 struct Active {
     credit: Arc<Semaphore>,
     cancel: watch::Sender<bool>,
@@ -139,12 +139,12 @@ impl Session {
         self.is_gone.store(true, Ordering::Release);
         self.cancel_all();
         lock(&self.uploads).clear();
-        // Each removes itself from the uploads, so not while the lock is held.
+        // Each removes itself from the uploads, so they must not be dropped while the lock is held.
         let inputs = std::mem::take(&mut *lock(&self.inputs));
         drop(inputs);
     }
 
-    /// The next message's answer to a ping that waits.
+    /// Answers a waiting ping.
     async fn answer_ping(&self) {
         let waiting = lock(&self.ping).take();
         if let Some(number) = waiting {
@@ -154,7 +154,7 @@ impl Session {
 }
 
 impl Acceptor {
-    /// A server with no sessions yet.
+    /// A server without sessions.
     pub fn new(users: Arc<dyn Authenticator>, limits: Limits) -> Arc<Self> {
         let secret = users.secret().unwrap_or_else(random);
         let budget = Budget::new(limits.placed_bytes_max);
@@ -162,8 +162,10 @@ impl Acceptor {
         Arc::new(Self { users, limits, secret, sessions: Mutex::default(), memory, arenas: Mutex::default(), budget })
     }
 
-    /// Authenticates a stream. `None`: it was a request to cancel, or joined a session. An error has been told to the
-    /// client already; the stream is closed.
+    /// Authenticates a stream. `None` if it was a request to cancel, or joined a session.
+    ///
+    /// # Errors
+    /// Authentication failed. The client was told already, and the stream is closed.
     pub async fn accept(self: &Arc<Self>, stream: Stream) -> Result<Option<Connection>> {
         let Stream { mut reader, writer, is_local } = stream;
         let outgoing = Arc::new(Outgoing::new(writer, is_local));
@@ -233,7 +235,7 @@ impl Acceptor {
         }
     }
 
-    /// The session of an id, if the key is its own.
+    /// The session with this id, if the key is correct.
     fn session(&self, id: u64, key: &[u8; 32]) -> Result<Arc<Session>> {
         let session = lock(&self.sessions).get(&id).cloned();
         let session = session.filter(|session| bool::from(session.key.ct_eq(key)));
@@ -305,7 +307,7 @@ impl Acceptor {
     }
 }
 
-/// Reads the one message that may come.
+/// Reads the one expected message.
 async fn expect<M: Message>(reader: &mut Reader) -> Result<M> {
     let header = read_header(reader, HELLO_BYTES_MAX).await?.ok_or(WireError::Closed("by the client"))?;
     if header.kind != M::KIND {
@@ -334,17 +336,17 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// What a client asks for. Every request but [`Request::Close`] must be answered through its reply.
+/// A client's request. Every request except [`Request::Close`] must be answered through its reply.
 #[derive(Debug)]
 pub enum Request {
-    /// Run a statement; its parameters are one row.
+    /// Run a statement. Its parameters are one row.
     Query { sql: String, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
-    /// Prepare a statement, whose number is that of the reply. Parameters and inputs are those that it will be run with, as far
-    /// as they are known; the rows of these inputs do not come.
+    /// Prepare a statement, whose number is that of the reply. Parameters and inputs describe those of later
+    /// executions, as far as they are known; no rows of these inputs are sent.
     Prepare { sql: String, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
-    /// Run the prepared statement of that number.
+    /// Run the prepared statement with this number.
     Execute { statement: u32, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
-    /// Forget the prepared statement of that number. Needs no answer.
+    /// Close the prepared statement with this number. Needs no answer.
     Close { statement: u32 },
     /// Write rows to a target.
     Upload { target: String, schema: SchemaRef, rows: UploadStream, reply: Reply },
@@ -357,23 +359,26 @@ impl Connection {
         Self { acceptor, session, user, client, requests, reading }
     }
 
-    /// The user that the client has authenticated itself as.
+    /// The authenticated user.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// What the client says that it is.
+    /// The client's description of itself.
     pub fn client(&self) -> &str {
         &self.client
     }
 
-    /// Names the session; not a secret.
+    /// The number of the session, which is no secret.
     pub fn session(&self) -> u64 {
         self.session.id
     }
 
-    /// The next request; `None` when the client has gone. After an error, which the client has been told, the connection
-    /// is of no more use.
+    /// The next request; `None` when the client has disconnected.
+    ///
+    /// # Errors
+    /// The connection is broken, or the client violated the protocol, which it was told. The connection can no longer
+    /// be used.
     pub async fn next(&mut self) -> Result<Option<Request>> {
         let next = self.requests.recv().await.transpose();
         if let Err(error) = &next {
@@ -407,7 +412,7 @@ async fn read_requests(session: Arc<Session>, mut reader: Reader, requests: mpsc
     session.end();
 }
 
-/// Reads one message; whether more may come.
+/// Reads one message. Returns whether more may follow.
 async fn read_request(
     session: &Arc<Session>,
     reader: &mut Reader,
@@ -458,7 +463,8 @@ async fn read_request(
         }
         Kind::Ping => {
             *lock(&session.ping) = Some(message::Ping::parse(&payload)?.number);
-            // A stream that is busy answers after its next frame: reading must go on, or no credit would come.
+            // A busy stream answers after its next frame. Reading must continue, because otherwise no credit would
+            // arrive.
             if let Some(writer) = session.main.try_lock() {
                 drop(writer);
                 session.answer_ping().await;
@@ -468,7 +474,7 @@ async fn read_request(
         Kind::Terminate => return Ok(false),
         other => return Err(WireError::malformed("request", format!("{other:?} is not what clients send"))),
     };
-    // Results that run need this task for their credit, so it must not wait for a place.
+    // Running results need this task for their credit, so it must not wait for room.
     match requests.try_send(Ok(request)) {
         Ok(()) => Ok(true),
         Err(mpsc::error::TrySendError::Closed(_)) => Ok(false),
@@ -484,7 +490,7 @@ impl Session {
         Ok((parameters, self.reply(id, run.credit)?))
     }
 
-    /// The values of parameters, one row of them.
+    /// The values of parameters, as one row.
     fn parameters(&self, columns: &[message::ColumnDescription], row: Vec<u8>) -> Result<Option<RecordBatch>> {
         if columns.is_empty() {
             return Ok(None);
@@ -529,7 +535,7 @@ impl Session {
     }
 
     fn add_credit(&self, id: u32, chunks: u32) -> Result<()> {
-        // Credit may come for a result that has just ended.
+        // Credit may arrive for a result that has just ended.
         let Some(credit) = lock(&self.results).get(&id).map(|active| active.credit.clone()) else { return Ok(()) };
         if credit.available_permits() + chunks as usize > CREDIT_MAX {
             return Err(WireError::malformed("credit", format!("{chunks} more chunks than anybody can hold")));
@@ -555,7 +561,7 @@ impl Session {
     }
 
     fn upload_part(&self, id: u32, part: UploadPart) -> Result<()> {
-        // A client may send on until it hears that its upload failed.
+        // A client may continue to send until it learns that its upload failed.
         let uploads = lock(&self.uploads);
         let Some(route) = uploads.get(&id) else { return Ok(()) };
         let bytes = part.bytes();
@@ -575,7 +581,7 @@ impl Session {
     }
 }
 
-/// Byte codecs among a client's capabilities.
+/// The byte codecs among a client's capabilities.
 pub(crate) fn codecs(capabilities: u32) -> Vec<ByteCodec> {
     let known = [
         (capability::LZ4, ByteCodec::Lz4),
@@ -586,7 +592,7 @@ pub(crate) fn codecs(capabilities: u32) -> Vec<ByteCodec> {
     std::iter::once(ByteCodec::None).chain(has).collect()
 }
 
-/// The way to answer one request. If it is dropped without an answer, the client is told that there is none.
+/// The way to answer one request. If it is dropped without an answer, the client gets an error.
 pub struct Reply {
     session: Arc<Session>,
     id: u32,
@@ -608,34 +614,46 @@ impl Reply {
         self.id
     }
 
-    /// Completes when the client cancels the request, or is gone. Independent of the reply's own life.
+    /// Completes when the client cancels the request or disconnects. Independent of the reply's lifetime.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut cancel = self.cancel.subscribe();
-        // An error says that the reply is gone, and the request with it.
+        // An error means that the reply, and with it the request, no longer exists.
         async move { _ = cancel.wait_for(|is_cancelled| *is_cancelled).await }
     }
 
-    /// Whether the client has cancelled the request, or is gone.
+    /// Whether the client has cancelled the request or disconnected.
     pub fn is_cancelled(&self) -> bool {
         *self.cancel.borrow()
     }
 
-    /// Shows the user something.
+    /// Sends a notice to the user.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub async fn notice(&self, text: &str) -> Result<()> {
         self.session.main.send(self.id, &message::Notice { text: text.into() }).await
     }
 
-    /// Says how far the request is: rows or bytes done, of so many; 0 where that is not known.
+    /// Reports the progress of the request: rows or bytes done and in total; 0 if unknown.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub async fn progress(&self, done: u64, total: u64) -> Result<()> {
         self.session.main.send(self.id, &message::Progress { done, total }).await
     }
 
     /// Begins a result with rows. `schema` may have any Arrow types.
+    ///
+    /// # Errors
+    /// A type cannot be described.
     pub fn rows(self, schema: &Schema) -> Result<ResultSender> {
         self.rows_as(schema, Preference::Measured)
     }
 
-    /// As [`Reply::rows`], with columns encoded as `preference` says.
+    /// As [`Reply::rows`], with columns encoded by `preference`.
+    ///
+    /// # Errors
+    /// As for [`Reply::rows`].
     pub fn rows_as(self, schema: &Schema, preference: Preference) -> Result<ResultSender> {
         let header = frame(self.id, &message::Header { columns: describe(schema)? });
         let session = &self.session;
@@ -659,19 +677,30 @@ impl Reply {
         Ok(ResultSender { sender, reply: self })
     }
 
-    /// Answers that a statement is prepared: the types of its parameters and the columns of its result, where known.
+    /// Answers that a statement is prepared, with the types of its parameters and the columns of its result, as far as
+    /// known.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub async fn prepared(mut self, parameters: &Schema, columns: &Schema) -> Result<()> {
         let prepared = message::Prepared { parameters: describe(parameters)?, columns: describe(columns)? };
         self.close();
         self.session.main.send(self.id, &prepared).await
     }
 
-    /// Answers a request that has no rows. `rows`: how many it changed. `tag`: what was done, as `INSERT`.
+    /// Answers a request without rows. `rows`: the number of changed rows. `tag`: the kind of statement, such as
+    /// `INSERT`.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub async fn complete(mut self, rows: u64, tag: &str) -> Result<()> {
         self.end(rows, tag).await
     }
 
     /// Answers that the request failed.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub async fn fail(mut self, error: SqlError) -> Result<()> {
         self.end_with(error).await
     }
@@ -714,7 +743,7 @@ impl Drop for Reply {
 
 /// A result whose rows are being sent.
 pub struct ResultSender {
-    // Before the reply, so that chunks end before an answer that says so.
+    // Declared before the reply, so that chunks end before an answer that says so.
     sender: ChunkSender,
     reply: Reply,
 }
@@ -726,8 +755,11 @@ impl std::fmt::Debug for ResultSender {
 }
 
 impl ResultSender {
-    /// Sends rows, in the result's order. Waits while the client has no room for them: at most some chunks are held here,
-    /// whatever the client does. After an error call [`ResultSender::fail`] with it, or drop the sender.
+    /// Sends rows, in the result's order. Waits while the client has no room for them, so that the server holds only a
+    /// few chunks.
+    ///
+    /// # Errors
+    /// Call [`ResultSender::fail`] with the error, or drop the sender.
     pub async fn send(&mut self, batch: impl Into<Batch>) -> Result<()> {
         let sent = self.sender.send(batch.into()).await;
         if self.reply.session.main.try_lock().is_some() {
@@ -756,8 +788,11 @@ impl ResultSender {
         self.reply.progress(done, total).await
     }
 
-    /// Sends what is left and completes the result. If what is left cannot be sent, the client is told why, and the
-    /// connection goes on: an error says that it cannot.
+    /// Sends the remaining rows and completes the result. If these cannot be sent, the client is told why, and the
+    /// connection continues.
+    ///
+    /// # Errors
+    /// The connection cannot continue.
     pub async fn finish(mut self, tag: &str) -> Result<()> {
         match self.sender.finish().await {
             Ok(()) => self.reply.end(self.sender.rows(), tag).await,
@@ -765,8 +800,11 @@ impl ResultSender {
         }
     }
 
-    /// Ends the result with an error: with what broke the sending of chunks, if that did. What does looks like cancelling
-    /// to those who wait for [`ResultSender::cancelled`], and `error` then says no more than that.
+    /// Ends the result with an error: with the error of sending chunks, if there was one, since that looks like a
+    /// cancellation to those who wait for [`ResultSender::cancelled`]; otherwise with `error`.
+    ///
+    /// # Errors
+    /// The connection is broken.
     pub async fn fail(mut self, error: SqlError) -> Result<()> {
         let broke = self.sender.abort().await;
         self.reply.end_with(broke.map_or(error, |broke| broke.to_sql())).await
@@ -789,25 +827,25 @@ impl UploadPart {
     }
 }
 
-/// Where the messages of an upload go, and how many bytes of them wait.
+/// The destination of an upload's messages, and the number of their bytes that wait.
 struct UploadRoute {
     parts: mpsc::Sender<UploadPart>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// A table that a client gives to a statement.
+/// A table that a client sends with a statement.
 #[derive(Debug)]
 pub struct Input {
-    /// As SQL folds it.
+    /// In the case to which SQL folds names.
     pub name: String,
-    /// Whether all rows are to be there before the statement begins; it may then read them several times.
+    /// Whether to read all rows before the statement begins, so that it may read them several times.
     pub whole: bool,
     pub schema: SchemaRef,
-    /// Come once they are asked for.
+    /// Sent when they are requested.
     pub rows: UploadStream,
 }
 
-/// The rows of an upload as they come.
+/// The rows of an upload as they arrive.
 pub struct UploadStream {
     session: Arc<Session>,
     id: u32,
@@ -835,8 +873,10 @@ impl Drop for UploadStream {
 }
 
 impl UploadStream {
-    /// The next rows; `None` when the client has sent all and wants them kept. An error where it wants them dropped, or is
-    /// gone: then keep nothing.
+    /// The next rows; `None` when the client has sent all and wants them committed.
+    ///
+    /// # Errors
+    /// The client wants the rows discarded, or has disconnected: commit nothing.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let chunks = if self.is_open { 1 } else { UPLOAD_CREDIT };
         if !self.is_open || self.rows > 0 {

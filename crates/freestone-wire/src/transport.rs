@@ -1,4 +1,4 @@
-//! What frames travel over: TCP, TLS over TCP, Unix sockets.
+//! The transports of frames: TCP, TLS over TCP, Unix sockets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,11 +18,11 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::error::{Result, WireError};
 use crate::trust::Trust;
 
-/// Headers and small messages are read through this; payloads go around it.
+/// The buffer for headers and small messages. Payloads bypass it.
 const READ_BYTES: usize = 8 << 10;
-/// The protocol's name in TLS.
+/// The protocol's ALPN name.
 pub const ALPN: &[u8] = b"freestone/1";
-/// Where systems keep the certificates that they trust.
+/// The files in which systems store their trusted certificates.
 const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -33,7 +33,7 @@ const SYSTEM_ROOTS: [&str; 4] = [
 pub(crate) type Reader = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// An open connection of whatever kind.
+/// An open connection of any kind.
 pub struct Stream {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
@@ -48,20 +48,26 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// A TCP connection, without TLS.
+    /// A TCP connection without TLS.
+    ///
+    /// # Errors
+    /// The socket cannot be configured.
     pub fn tcp(stream: TcpStream) -> Result<Self> {
         let is_local = prepare(&stream)?;
         let (reader, writer) = stream.into_split();
         Ok(Self::of(reader, writer, is_local))
     }
 
-    /// A connection by a Unix socket.
+    /// A connection over a Unix socket.
     pub fn unix(stream: UnixStream) -> Self {
         let (reader, writer) = stream.into_split();
         Self::of(reader, writer, true)
     }
 
-    /// The server's side of TLS over TCP; waits for the client's handshake, so call it under a timeout.
+    /// The server's side of TLS over TCP. It waits for the client's handshake, so call it with a timeout.
+    ///
+    /// # Errors
+    /// The handshake fails.
     pub async fn tls_server(stream: TcpStream, config: Arc<ServerConfig>) -> Result<Self> {
         let is_local = prepare(&stream)?;
         let stream = TlsAcceptor::from(config).accept(stream).await.map_err(WireError::io("TLS failed"))?;
@@ -69,7 +75,10 @@ impl Stream {
         Ok(Self::of(reader, writer, is_local))
     }
 
-    /// The client's side of TLS over TCP. `host` is what the server's certificate must be for.
+    /// The client's side of TLS over TCP. `host` is the name for which the server's certificate must be valid.
+    ///
+    /// # Errors
+    /// The handshake fails, or the certificate is not trusted.
     pub async fn tls_client(stream: TcpStream, host: &str, config: Arc<ClientConfig>) -> Result<Self> {
         let is_local = prepare(&stream)?;
         let name = ServerName::try_from(host.to_owned())
@@ -80,7 +89,8 @@ impl Stream {
         Ok(Self::of(reader, writer, is_local))
     }
 
-    /// The same, whose peer must take some of what is written within a time; else writing fails.
+    /// The same stream with a limit on the time in which its peer must read some of the written bytes. After that,
+    /// writing fails.
     pub fn impatient(self, limit: Option<Duration>) -> Self {
         let Some(limit) = limit else { return self };
         Self { writer: Box::new(Impatient::new(self.writer, limit)), ..self }
@@ -96,12 +106,12 @@ impl Stream {
     }
 }
 
-/// A stream whose peer must take some of what is written within a time: a peer that is gone without a word, or never
-/// reads, does not hold what is to be written for ever.
+/// A stream whose peer must read some of the written bytes within a time limit. So a peer that has disappeared, or
+/// never reads, does not block a writer for ever.
 pub struct Impatient<S> {
     stream: S,
     limit: Duration,
-    /// Runs while the peer takes nothing.
+    /// Runs while the peer reads nothing.
     waiting: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
@@ -116,7 +126,7 @@ impl<S: Unpin> Impatient<S> {
         Self { stream, limit, waiting: None }
     }
 
-    /// What writing came to, or that the time is over.
+    /// The result of a write, or the error that the time is over.
     fn within<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;
@@ -173,7 +183,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     }
 }
 
-/// Sends what is written at once; says whether the peer is this machine.
+/// Sends written bytes at once. Returns whether the peer is this machine.
 fn prepare(stream: &TcpStream) -> Result<bool> {
     stream.set_nodelay(true).map_err(WireError::io("TCP"))?;
     let addresses = (stream.peer_addr(), stream.local_addr());
@@ -183,6 +193,9 @@ fn prepare(stream: &TcpStream) -> Result<bool> {
 }
 
 /// Whether the first byte of a TCP connection is TLS's, so that one port can serve both. Waits for that byte.
+///
+/// # Errors
+/// The connection ends before.
 pub async fn is_tls(stream: &TcpStream) -> Result<bool> {
     let mut first = [0];
     stream.peek(&mut first).await.map_err(WireError::io("TCP"))?;
@@ -200,7 +213,11 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// A server's TLS from PEM files with its certificate chain, its own certificate first, and its private key.
+/// A server's TLS configuration, from PEM files with its certificate chain (its own certificate first) and its private
+/// key.
+///
+/// # Errors
+/// A file cannot be read, or the key does not belong to the certificate.
 pub fn tls_server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let wrong = |e: &dyn std::fmt::Display| WireError::Config(format!("TLS key {}: {e}", key.display()));
     let private = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(&e))?;
@@ -214,7 +231,11 @@ pub fn tls_server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerCon
     Ok(Arc::new(config))
 }
 
-/// A client's TLS: trusts the certificates in a PEM file, the server's own among them, or those of the system.
+/// A client's TLS configuration. It trusts the certificates in a PEM file, including the server's own, or those of the
+/// system.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn tls_client_config(roots: Option<&Path>) -> Result<Arc<ClientConfig>> {
     let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|file| file.exists());
     let file = roots.or_else(system).ok_or_else(|| {
@@ -230,7 +251,7 @@ pub fn tls_client_config(roots: Option<&Path>) -> Result<Arc<ClientConfig>> {
     let builder = builder.map_err(|e| WireError::Config(e.to_string()))?;
     let given = if roots.is_some() { found } else { vec![] };
     let trust = Arc::new(Trust::new(store, given, provider())?);
-    // Nothing is dangerous about it: certificates are checked as without it but for those that the user gave.
+    // This is not dangerous: certificates are checked as usual, except those that the user gave.
     let mut config = builder.dangerous().with_custom_certificate_verifier(trust).with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     Ok(Arc::new(config))

@@ -1,4 +1,4 @@
-//! Which certificates a client takes for its server's.
+//! The server certificates that a client accepts.
 
 use std::sync::Arc;
 
@@ -12,9 +12,10 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use crate::error::WireError;
 
-/// Trusts what certificates of authorities vouch for, and a server's certificate that is itself among those that the user gave.
+/// Trusts certificates that trusted authorities have signed, and a server's certificate that is itself among those that
+/// the user gave.
 ///
-/// What `openssl req -x509` makes is an authority's certificate, which by the rules of the web is none of a server. A user
+/// `openssl req -x509` creates the certificate of an authority, which by the rules of the web is not a server's. A user
 /// who gives it to server and client means it as both.
 #[derive(Debug)]
 pub struct Trust {
@@ -23,7 +24,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// `given`: the certificates that the user named, which are among the roots; none where the roots are the system's.
+    /// `given`: the certificates that the user named, which are among the roots. Empty if the roots are the system's.
     pub fn new(
         roots: RootCertStore,
         given: Vec<CertificateDer<'static>>,
@@ -45,7 +46,7 @@ impl ServerCertVerifier for Trust {
     ) -> Result<ServerCertVerified, Error> {
         let verified = self.authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // That it is an authority's has no name of its own among the errors; that it has expired has.
+            // That it is an authority's has no error of its own; that it has expired has one.
             Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.given.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())

@@ -1,4 +1,4 @@
-//! Columns' names and types between Arrow and messages.
+//! Conversion of column names and types between Arrow and messages.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::error::{Result, WireError};
 use crate::frame::Blob;
 use crate::message::ColumnDescription;
 
-/// The type in which values of a type travel and arrive: strings as `Utf8View`, binaries as `BinaryView`, dictionaries of
-/// either as what they stand for, all others as they are.
+/// The type in which values of a type are sent and received: strings as `Utf8View`, binaries as `BinaryView`,
+/// dictionaries of either as their values, all others unchanged.
 pub fn wire_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
@@ -21,18 +21,18 @@ pub fn wire_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Whether the codecs can encode a type, so that its columns have other forms than Arrow's own.
+/// Whether the codecs can encode a type, so that its columns have other forms than an Arrow IPC stream.
 pub(crate) fn is_native(data_type: &DataType) -> bool {
     normalize(data_type).is_ok_and(|stored| stored == *data_type)
 }
 
-/// The schema with all columns as they arrive.
+/// The schema with the received types of all columns.
 pub fn wire_schema(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|f| Field::new(f.name(), wire_type(f.data_type()), f.is_nullable()));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// A schema as messages have it.
+/// A schema in the form of messages.
 pub(crate) fn describe(schema: &Schema) -> Result<Vec<ColumnDescription>> {
     schema.fields().iter().map(|field| describe_field(field)).collect()
 }
@@ -47,12 +47,12 @@ fn describe_field(field: &Field) -> Result<ColumnDescription> {
     Ok(ColumnDescription { name, nullable, data_type: String::new(), arrow: Some(Blob(bytes)) })
 }
 
-/// Whether values are strings, in the layout in which they arrive.
+/// Whether values are strings, in the received layout.
 pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8View | DataType::BinaryView)
 }
 
-/// The schema that messages have.
+/// The schema of column descriptions.
 pub(crate) fn schema_of(columns: &[ColumnDescription]) -> Result<SchemaRef> {
     let fields = columns.iter().map(|column| {
         let unknown =

@@ -1,4 +1,4 @@
-//! What must not hurt: clients that are slow, gone or wrong, and bytes that are damaged.
+//! Things that must cause no harm: slow, disconnected or faulty clients, and damaged bytes.
 
 mod common;
 
@@ -37,7 +37,7 @@ async fn connect(address: &str, options: &str) -> Client {
     Client::connect(&format!("freestone://ann:secret@{address}?shared_memory=false&{options}")).await.unwrap()
 }
 
-/// The rows that the server has sent, when it sends no more.
+/// The number of rows that the server has sent, once it sends no more.
 async fn settled(tables: &Tables) -> u64 {
     let end = Instant::now() + Duration::from_secs(20);
     let mut sent = tables.sent.load(Ordering::Relaxed);
@@ -122,7 +122,7 @@ async fn cancelling_in_three_ways() {
     assert!(matches!(client.query("numbers forever", None).await.unwrap_err(), WireError::Busy));
     drop(open);
     still_works(&client).await;
-    // One that takes long, or is on its way, ends by itself.
+    // A statement that takes long, or is on its way, ends without the caller.
     let handle = client.cancel_handle();
     let mut first = client.query("wait", None).await.unwrap();
     let mut second = tokio::spawn(async move { (client.query("types", None).await.unwrap().collect().await, client) });
@@ -136,13 +136,13 @@ async fn cancelling_in_three_ways() {
         let mut second = client.query("types", None).await.unwrap();
         assert_eq!(first.collect().await.unwrap(), second.collect().await.unwrap());
     }
-    // Those who wait for a result that waits for them as well are all told.
+    // All statements that wait for a result that waits for them get an error.
     let (first, second) = tokio::join!(client.query("numbers forever", None), client.query("numbers forever", None));
     assert!(matches!((first, second), (Ok(_), Err(WireError::Busy)) | (Err(WireError::Busy), Ok(_))));
     still_works(&client).await;
 }
 
-/// Whoever sends rows may ask this connection for them: to wait for such a statement would be for ever.
+/// The source of rows may use this connection to produce them. Waiting for such a statement would never end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_does_not_wait_for_one_that_waits_for_rows() {
     let (address, _) = server(Limits::default()).await;
@@ -186,7 +186,7 @@ async fn a_slow_reader_holds_the_server_up_but_costs_it_nothing() {
     let client = connect(&address, "chunk_size=65536&threads=1").await;
     let mut result = client.query("numbers forever", None).await.unwrap();
     result.next().await.unwrap();
-    // Batches of 512 KiB: a few chunks in credit and in work, and not one more while nobody reads.
+    // Batches of 512 KiB: a few chunks with credit and in progress, and no more while nobody reads.
     let sent = settled(&tables).await;
     assert!(sent <= 4 << 16, "{sent} rows were taken");
     for _ in 0..100 {
@@ -205,7 +205,7 @@ async fn a_client_that_disappears_ends_its_statement() {
         std::mem::forget(result);
         drop(client);
     }
-    // The forgotten results keep their links open; a socket that is shut is what a process that died leaves.
+    // The leaked results keep their links open. A closed socket is what a killed process leaves.
     let mut socket = TcpStream::connect(&address).await.unwrap();
     socket.write_all(&frame(0, &hello(Purpose::Session { client_first: "n,,n=ann,r=x".into() }))).await.unwrap();
     drop(socket);
@@ -239,7 +239,7 @@ async fn the_handshake_is_short_and_small() {
     let mut answer = vec![];
     _ = socket.read_to_end(&mut answer).await;
     assert!(start.elapsed() < Duration::from_secs(4) && sent < good.len());
-    // Large, of another protocol, of another version, and out of turn.
+    // Too large, of another protocol, of another version, and out of order.
     let large =
         message::Hello { client: "x".repeat(1 << 20), ..hello(Purpose::Session { client_first: String::new() }) };
     let version =
@@ -260,7 +260,7 @@ async fn the_handshake_is_short_and_small() {
     }
 }
 
-/// Passes bytes between a client and a server, and changes those that the server sends.
+/// Forwards bytes between a client and a server, and changes those that the server sends.
 async fn meddler(server: String, change: impl Fn(usize, &mut [u8]) -> bool + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -40,7 +40,7 @@ fn tables() -> Arc<Tables> {
     Arc::new(tables)
 }
 
-/// So many columns that their stored chunks do not fit one frame of 8 KiB, nor all of them 32.
+/// A table with so many columns that their stored chunks do not fit one frame of 8 KiB, and all of them not 32 frames.
 fn wide(seed: u64) -> RecordBatch {
     let mut random = Random(seed + 1);
     let columns = (0..60).map(|at| {
@@ -133,7 +133,7 @@ async fn tiny_chunks_carry_everything_but_large_rows() {
     let WireError::Sql(error) = error else { panic!("{error}") };
     assert_eq!(error.sqlstate, "54000");
     let needed: usize = error.message.rsplit_once('=').unwrap().1.parse().unwrap();
-    // With the chunk that the message asks for, it works.
+    // With the chunk size that the message names, it works.
     let address = serve_tcp(acceptor(Limits::default()), tables(), None).await;
     let address = format!("freestone://ann:secret@{address}?shared_memory=false&chunk_size={needed}");
     let client = Client::connect(&address).await.unwrap();
@@ -143,12 +143,12 @@ async fn tiny_chunks_carry_everything_but_large_rows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_too_large_is_the_reason_that_is_told() {
     let client = connect("chunk_size=4096&shared_memory=false", Limits::default()).await;
-    // The connection goes on.
+    // The connection continues.
     for _ in 0..2 {
         let error = client.query("cut long", None).await.unwrap().collect().await.unwrap_err();
         assert!(error.to_string().contains("connect with chunk_size="), "{error}");
     }
-    // What a server does not send to anybody is no question of what the client asks for.
+    // A row above the server's limit is refused whatever the client requests.
     let limits = Limits { chunk_bytes_max: 8192, ..Limits::default() };
     let client = connect("shared_memory=false", limits).await;
     let error = client.query("long", None).await.unwrap().collect().await.unwrap_err();
@@ -199,7 +199,7 @@ async fn several_streams_ordered_and_not() {
     assert!(numbers.into_iter().eq(0..100_000));
 }
 
-/// What `openssl req -x509` makes: an authority's certificate.
+/// As `openssl req -x509` creates it: an authority's certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_self_signed_certificate_of_an_authority_is_the_servers_own_for_those_who_have_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -243,13 +243,13 @@ async fn over_tls_and_never_silently_without() {
     let ca = certificate.display();
     let secure = format!("freestone://ann:secret@localhost:{port}?tls=require&tls_ca={ca}");
     check_all(&Client::connect(&secure).await.unwrap()).await;
-    // A certificate for another name, or of nobody who is trusted.
+    // A certificate for another name, or one that nobody trusts.
     let other = format!("freestone://ann:secret@127.0.0.1:{port}?tls=require&tls_ca={ca}");
     assert!(Client::connect(&other).await.unwrap_err().to_string().contains("TLS"));
     let untrusted = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     std::fs::write(&certificate, untrusted.cert.pem()).unwrap();
     assert!(Client::connect(&secure).await.is_err());
-    // The same port serves plain connections of this machine.
+    // The same port accepts plain connections of this machine.
     assert!(Client::connect(&format!("freestone://ann:secret@{address}")).await.is_ok());
 }
 
@@ -326,7 +326,7 @@ async fn tables_go_along_with_statements() {
     let failing = vec![Ok(batch.clone()), Err(WireError::Source("the tap is dry".into())), Ok(batch.clone())];
     let error = run("all", vec![input("a", many()), input("b", failing)]).await.unwrap_err();
     assert_eq!(error.to_string(), "the tap is dry");
-    // A statement that ends while its input's source is still being waited for.
+    // A statement that ends while its input's source is still waited for.
     let row = batch.clone();
     let rows = std::iter::repeat_with(move || {
         std::thread::sleep(std::time::Duration::from_millis(300));

@@ -13,8 +13,8 @@ use freestone_wire::{Batch, Strings, WireError};
 
 const TABLES: [&str; 4] = ["numbers", "numbers_stored", "texts", "texts_stored"];
 
-/// Numbers without pattern; and texts of a dictionary of which most entries are short, but most rows have one that is not, so
-/// that they are far more bytes than they seem.
+/// Numbers without a pattern; and strings of a dictionary of which most entries are short, but most rows have a long
+/// one, so that the rows have far more bytes than the entries suggest.
 fn batch(name: &str) -> RecordBatch {
     let mut random = Random(7);
     let array: ArrayRef = match name.trim_end_matches("_stored") {
@@ -52,7 +52,7 @@ fn check(found: &[RecordBatch], table: &str, strings: Strings) {
     assert!(whole(found, &expected.schema()) == expected, "{table} is another");
 }
 
-/// Whether values lie in a mapping that a server has made and this process can only read.
+/// Whether values are in a mapping that a server has created and this process can only read.
 fn is_placed(batch: &RecordBatch) -> bool {
     let data = batch.column(0).to_data();
     let address = data.buffers().last().unwrap().as_ptr() as usize;
@@ -64,7 +64,7 @@ fn is_placed(batch: &RecordBatch) -> bool {
     })
 }
 
-/// Numbers are laid out some thousand rows at a time, unless one of them is NULL.
+/// Numbers are written some thousand rows at a time, unless one of them is NULL.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_every_type_and_a_late_null_are_laid_out_whole() {
     const ROWS: usize = 40_000;

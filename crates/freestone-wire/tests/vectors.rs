@@ -1,4 +1,4 @@
-//! The test vectors of `docs/protocol.md` are what the code writes, and every id of the code stands there.
+//! The code writes the test vectors of `docs/protocol.md`, and the document has every id of the code.
 
 use std::fs;
 

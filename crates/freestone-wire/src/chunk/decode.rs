@@ -1,4 +1,4 @@
-//! The frames of a chunk to rows.
+//! Decoding the frames of a chunk.
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
@@ -10,21 +10,21 @@ use super::{DECODED_RATIO, HEAD_BYTES, PIECE_BYTES, Piece, rows_max};
 use crate::column::{self, ByteCodec, Decoder, Form, SharedStates, bytes};
 use crate::error::{Result, WireError};
 
-/// A chunk whose directory has been read.
+/// A chunk with its parsed directory.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub first_row: u64,
     pub rows: usize,
-    /// Whether it lies where only a trusted process writes.
+    /// Whether it lies in memory that only a trusted process writes.
     pub is_placed: bool,
     pieces: Vec<(usize, Piece, Buffer)>,
 }
 
-/// A chunk's frames as they came, each with where it begins in the payload.
+/// The received frames of a chunk, each with its offset in the payload.
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
     frames: Vec<(usize, Buffer)>,
-    /// Where the next begins.
+    /// The offset of the next frame.
     end: usize,
 }
 
@@ -43,7 +43,7 @@ impl Payload {
         self.frames.first().map_or(&[], |(_, frame)| frame)
     }
 
-    /// A piece's body, which is in one frame.
+    /// The body of a piece, which is in one frame.
     fn body(&self, piece: &Piece) -> Option<Buffer> {
         let at = self.frames.partition_point(|(start, _)| *start <= piece.offset).checked_sub(1)?;
         let (start, frame) = &self.frames[at];
@@ -52,17 +52,18 @@ impl Payload {
     }
 }
 
-/// Each column's last piece, for chunks that go on with it.
+/// The last piece of each column, for chunks that reuse its body.
 pub(crate) type LastPieces = Vec<Option<(LastBody, Buffer)>>;
 
-/// What is to be known of a body that a later chunk goes on with.
+/// The properties of a body that a later chunk may reuse.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastBody {
     codec: ByteCodec,
     raw_bytes: usize,
 }
 
-/// Reads the directory and checks all that decoding relies on. `last` is that of the stream, and as long as the schema.
+/// Parses the directory and checks everything on which decoding relies. `last` belongs to the stream and has one
+/// element per column of the schema.
 pub(crate) fn receive(
     payload: &Payload,
     schema: &Schema,
@@ -86,7 +87,7 @@ pub(crate) fn receive(
     let (mut pieces, mut raw_bytes, mut next) = (Vec::with_capacity(count), 0usize, (0, 0));
     for entry in directory.as_chunks::<PIECE_BYTES>().0 {
         let (column, mut piece) = Piece::parse(entry).map_err(malformed)?;
-        // Columns come in order, each with all rows.
+        // Columns are in order, and each has all rows.
         if next.1 == rows && column == next.0 + 1 {
             next = (column, 0);
         }
@@ -103,7 +104,7 @@ pub(crate) fn receive(
             (false, _) => payload.body(&piece).ok_or_else(|| malformed("a body is not in the payload".into()))?,
         };
         raw_bytes = raw_bytes.saturating_add(piece.raw_bytes);
-        // Only what is stored goes on; other memory need not be held.
+        // Only stored pieces can be reused, so no other memory is held.
         let may_go_on = piece.body.form == Form::Chunk;
         last[column] = may_go_on.then(|| (LastBody { codec: piece.codec, raw_bytes: piece.raw_bytes }, body.clone()));
         pieces.push((column, piece, body));
@@ -170,7 +171,7 @@ fn decode_column(
     concat(&parts.iter().map(|part| &**part as &dyn Array).collect::<Vec<_>>()).map_err(|e| e.to_string())
 }
 
-/// Reads what [`encode_one`] wrote.
+/// Decodes a payload of [`encode_one`].
 pub(crate) fn decode_one(payload: Vec<u8>, schema: &SchemaRef, chunk_bytes_max: usize) -> Result<RecordBatch> {
     let mut whole = Payload::default();
     whole.push(Buffer::from(payload));

@@ -1,4 +1,4 @@
-//! Rows of a batch to the frames of chunks.
+//! Encoding rows of a batch as the frames of chunks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::error::{Result, WireError};
 use crate::frame::HEADER_BYTES;
 use crate::types::wire_schema;
 
-/// How one column of a batch is encoded.
+/// The encoding of one column of a batch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recipe {
     pub choice: Choice,
     /// The number of a stored column's shared state; 0: none.
     pub shared: u32,
-    /// The codes of all rows where the choice is a dictionary.
+    /// The codes of all rows, if the choice is a dictionary.
     pub codes: Option<Arc<Vec<i64>>>,
-    /// Whether the first chunk goes on with the body of the last of the batch before.
+    /// Whether the first chunk reuses the body of the last one of the previous batch.
     pub continues: bool,
 }
 
-/// The frames of a chunk, all but the last of them parts: payloads behind [`HEADER_BYTES`] bytes.
+/// The frames of a chunk, all but the last of them parts: payloads after [`HEADER_BYTES`] bytes.
 pub(crate) type ChunkFrames = Vec<Vec<u8>>;
 
-/// A batch, or as much of one as makes one chunk.
+/// A batch, or a part of one that makes one chunk.
 #[derive(Clone)]
 pub(crate) struct Job {
     pub batch: Arc<Batch>,
@@ -35,22 +35,22 @@ pub(crate) struct Job {
     /// The number in the result of the batch's first row.
     pub first_row: u64,
     pub recipes: Arc<Vec<Recipe>>,
-    /// Whether bodies may be left out that the chunk before has: only where one stream carries all chunks.
+    /// Whether bodies of the previous chunk may be omitted, which requires that one stream carries all chunks.
     pub may_continue: bool,
     pub chunk_bytes_max: usize,
     pub row: RowLimit,
 }
 
-/// How many bytes a chunk of one row may have.
+/// The limits for a chunk of one row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowLimit {
     pub bytes_max: usize,
-    /// What the server allows where the client asks for more.
+    /// The server's limit, if the client allows more.
     pub bytes_ceiling: usize,
 }
 
 impl RowLimit {
-    /// Only the server limits what it is sent.
+    /// Only the server's limit applies to rows that it receives.
     pub fn of_server(bytes_max: usize) -> Self {
         Self { bytes_max, bytes_ceiling: bytes_max }
     }
@@ -65,7 +65,7 @@ impl RowLimit {
 }
 
 impl Job {
-    /// The chunks of the job's rows, more than one where they are too large. `take` gives buffers.
+    /// The chunks of the job's rows; more than one if they are too large. `take` provides buffers.
     pub fn encode(&self, take: &dyn Fn() -> Vec<u8>) -> Result<Vec<ChunkFrames>> {
         let mut chunks = vec![];
         self.encode_rows(self.rows.clone(), take, &mut chunks)?;
@@ -120,15 +120,15 @@ impl Job {
     }
 }
 
-/// A chunk's payload as it is written: its frames, behind [`HEADER_BYTES`] bytes each.
+/// The payload of a chunk while it is written: its frames, after [`HEADER_BYTES`] bytes each.
 struct Frames<'t> {
     take: &'t dyn Fn() -> Vec<u8>,
     frames: ChunkFrames,
-    /// Bytes of the payload before the last frame.
+    /// The bytes of the payload before the last frame.
     before: usize,
     frame_bytes_max: usize,
     may_part: bool,
-    /// Bytes that fewer rows make fewer: the directory and arrays.
+    /// The bytes that shrink with fewer rows: the directory and arrays.
     own_bytes: usize,
 }
 
@@ -137,8 +137,8 @@ impl<'t> Frames<'t> {
         Self { take, frames: vec![take()], before: 0, frame_bytes_max, may_part, own_bytes: 0 }
     }
 
-    /// Appends the body that `write` writes, in a frame of its own where the last has no room for it. Gives what `write` gave,
-    /// and where in the payload the body is.
+    /// Appends the body that `write` writes, in a new frame if it does not fit the last one. Returns the result of
+    /// `write`, and the range of the body in the payload.
     fn append<T>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<T, String>,
@@ -162,14 +162,13 @@ impl<'t> Frames<'t> {
         Ok((written, offset..offset + length))
     }
 
-    /// The largest frame that is needed: at least one in which all that fewer rows would make smaller fits.
+    /// The required frame size: at least one in which everything fits that would shrink with fewer rows.
     fn needed(&self) -> usize {
         self.frames.iter().map(|frame| frame.len() - HEADER_BYTES).fold(self.own_bytes, usize::max)
     }
 }
 
-/// The stored chunks that hold some of `rows`, as [`pieces_in`](crate::batch::StoredColumn::pieces_in) has them. Nothing for
-/// an array.
+/// The stored chunks with some of `rows`, as [`pieces_in`](crate::batch::StoredColumn::pieces_in). Empty for an array.
 fn pieces_of<'c>(column: &'c Column, rows: &Range<usize>) -> impl Iterator<Item = (&'c StoredPiece, usize, Span)> {
     let stored = match column {
         Column::Stored(stored) => Some(stored),
@@ -218,7 +217,7 @@ fn put_stored(
     Ok(Piece { body, codec, continues, span, raw_bytes: bytes.len(), offset: place.start, length: place.len() })
 }
 
-/// Compresses what stands behind `start`, where that makes it smaller.
+/// Compresses the bytes after `start`, if that makes them smaller.
 fn squeeze(codec: ByteCodec, start: usize, out: &mut Vec<u8>) -> Result<ByteCodec, String> {
     if codec == ByteCodec::None || out.len() == start {
         return Ok(ByteCodec::None);
@@ -233,7 +232,7 @@ fn squeeze(codec: ByteCodec, start: usize, out: &mut Vec<u8>) -> Result<ByteCode
     Ok(codec)
 }
 
-/// One row as one chunk's payload in the plain form: how parameters travel.
+/// One row as the payload of one chunk in the plain form, as parameters are sent.
 pub(crate) fn encode_one(batch: &RecordBatch, chunk_bytes_max: usize) -> Result<Vec<u8>> {
     let schema = wire_schema(&batch.schema());
     let rows = batch.num_rows();

@@ -1,5 +1,5 @@
-//! Rows as a chunk in memory that the receiver has mapped, in Arrow's own layout: what is stored is decoded into it, and
-//! nothing is left to do.
+//! Writing rows as a chunk in memory that the receiver has mapped, in Arrow's layout. Stored columns are decoded into
+//! it, so the receiver decodes nothing.
 
 use std::sync::Arc;
 
@@ -18,39 +18,39 @@ use crate::memory::arena::{Filled, Region};
 use crate::origin::Origin;
 use crate::types::{is_native, is_text};
 
-/// Numbers are decoded and written by so many bytes, which a core's own caches hold.
+/// The bytes of numbers that are decoded and written at a time, which fit a core's own caches.
 const CACHED_BYTES: usize = 128 << 10;
 
-/// What became of a job's rows.
+/// The result of placing a job's rows.
 pub(crate) enum Placing {
     Done(Filled),
-    /// They are too many bytes for a chunk, but not in so many parts.
+    /// They have too many bytes for one chunk, but fit in this many parts.
     Large {
         parts: usize,
     },
-    /// There is no room, or a row is perhaps too large.
+    /// There is no room, or a row may be too large.
     Not,
 }
 
-/// What is to be written of a column.
+/// The data to be written for a column.
 enum Laid<'a> {
     /// Strings with offsets, or numbers.
     Array(ArrayRef),
     /// Strings that were stored, and which are NULL.
     Texts(Texts, Option<NullBuffer>),
-    /// The body as other types travel.
+    /// The body of another type, in its form for the wire.
     Bytes(Body, Vec<u8>),
-    /// Numbers that are decoded when it is their turn, so that they are still in the cache when they are written.
+    /// Numbers that are decoded just before they are written, so that they are still in the cache.
     Stored(&'a StoredColumn),
 }
 
 impl Job {
-    /// What a chunk of at most `bytes_max` of the job's rows is made of; `None` where that is not all stored.
+    /// The origin of a chunk of at most `bytes_max` with the job's rows. `None` if not all columns are stored.
     pub fn origin(&self, bytes_max: usize) -> Option<Origin> {
         Origin::of(&self.batch, &self.rows, self.first_row + self.rows.start as u64, [bytes_max, self.row.bytes_max])
     }
 
-    /// Writes the job's rows, where they take at most `bytes_max`, to a region that `take` gives for so many bytes.
+    /// Writes the job's rows, if they have at most `bytes_max` bytes, to a region of that size from `take`.
     pub fn place(
         &self,
         bytes_max: usize,
@@ -64,7 +64,7 @@ impl Job {
         let sizes = || laid.iter().map(|laid| laid.size(self.rows.len()));
         let bytes = head + sizes().map(|size| size.bytes + ALIGNMENT).sum::<usize>();
         let row_bytes = head + sizes().map(|size| size.row_bytes).sum::<usize>();
-        // Of other types no row's size is known, but that it is less than all of them.
+        // For other types the size of a row is unknown, except that it is less than the sum.
         let others = laid.iter().map(|laid| if let Laid::Bytes(_, bytes) = laid { bytes.len() } else { 0 }).max();
         let parts = (bytes / bytes_max).max(others.unwrap_or(0) / self.row.bytes_max) + 1;
         if parts > 1 && self.rows.len() > 1 {
@@ -119,8 +119,8 @@ impl Job {
         })
     }
 
-    /// Writes numbers without NULLs, as many at a time as stay in a core's own caches in between. `None`: there may be NULLs,
-    /// whose mask comes first.
+    /// Writes numbers without NULLs, in steps that fit a core's own caches. `None` if there may be NULLs, whose bitmask
+    /// has to be first.
     fn write_numbers(&self, stored: &StoredColumn, out: &mut Writer) -> Result<Option<Body>, String> {
         let Some(width) = stored.data_type.primitive_width().filter(|_| !stored.may_be_null(&self.rows)) else {
             return Ok(None);
@@ -169,7 +169,7 @@ impl Job {
     }
 }
 
-/// The most bytes that a body takes, and a row of it.
+/// The maximum bytes of a body, and of a row of it.
 struct Size {
     bytes: usize,
     row_bytes: usize,
@@ -200,7 +200,7 @@ impl Laid<'_> {
     }
 }
 
-/// Writes to a region, one thing behind the other.
+/// Writes sequentially to a region.
 struct Writer {
     region: Region,
     at: usize,
@@ -228,7 +228,7 @@ impl Writer {
         Form::Offsets
     }
 
-    /// Strings of `data`, the first from `offsets[0]` to `offsets[1]`.
+    /// Writes strings of `data`, the first from `offsets[0]` to `offsets[1]`.
     fn put_texts(&mut self, offsets: &[i32], data: &[u8]) {
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
         match first {

@@ -1,4 +1,4 @@
-//! What goes along with a statement: values of parameters, and tables whose rows this side sends while the statement runs.
+//! The inputs of a statement: parameter values, and tables whose rows the client sends while the statement runs.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::sender::{ChunkSender, Context};
 use crate::server::codecs;
 use crate::types::{describe, wire_schema};
 
-/// What a statement is given.
+/// The inputs of a statement.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// One row, a column for each parameter.
+    /// One row with a column per parameter.
     pub parameters: Option<RecordBatch>,
     pub inputs: Vec<Input>,
-    /// How the result's strings are to be laid out.
+    /// The layout of the result's strings.
     pub strings: Strings,
 }
 
 impl Given {
-    /// Parameters alone.
+    /// Parameters only.
     pub fn parameters(row: Option<&RecordBatch>) -> Self {
         Self { parameters: row.cloned(), ..Self::default() }
     }
@@ -34,13 +34,13 @@ impl Given {
 
 /// A table that a statement may name.
 pub struct Input {
-    /// As SQL folds it. A table or view of the database with the same name wins.
+    /// In the case to which SQL folds names. A table or view of the database with the same name has precedence.
     pub name: String,
     pub schema: SchemaRef,
-    /// Whether the server takes all rows before the statement begins, so that it may read them several times; they have to
-    /// fit what it holds for a client. If not, it reads them once, while they come.
+    /// Whether the server reads all rows before the statement begins, so that the statement may read them several
+    /// times; they have to fit the server's memory for this client. Otherwise it reads them once, while they arrive.
     pub whole: bool,
-    /// The rows, read on a thread that may block, as the server has room for them.
+    /// The rows, read on a thread that may block, as the server requests them.
     pub batches: Box<dyn Iterator<Item = Result<RecordBatch>> + Send>,
 }
 
@@ -50,10 +50,10 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// What is known of an input while its statement runs.
+/// An input while its statement runs.
 pub(super) struct InputRoute {
     pub id: u32,
-    /// Chunks that may be sent.
+    /// The number of chunks that may be sent.
     pub credit: Arc<Semaphore>,
     pub cancel: watch::Sender<bool>,
 }
@@ -64,7 +64,7 @@ impl InputRoute {
     }
 }
 
-/// What tells the server which tables the next statement may name.
+/// The messages that declare the tables that the next statement may name.
 pub(super) fn declarations(inputs: &[Input]) -> Result<Vec<message::Input>> {
     let declared = inputs.iter().map(|Input { name, schema, whole, .. }| {
         Ok(message::Input { name: name.clone(), whole: *whole, columns: describe(schema)? })
@@ -72,7 +72,7 @@ pub(super) fn declarations(inputs: &[Input]) -> Result<Vec<message::Input>> {
     declared.collect()
 }
 
-/// Sends the rows of inputs as the server asks for them.
+/// Sends the rows of inputs as the server requests them.
 pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
     let _runtime = link.runtime.enter();
     for (input, InputRoute { id, credit, cancel }) in inputs.into_iter().zip(&route.inputs) {
@@ -95,13 +95,14 @@ pub(super) fn send(link: &Arc<Link>, route: &Arc<Route>, inputs: Vec<Input>) {
         let mut cancelled = cancel.subscribe();
         tokio::spawn(async move {
             let sending = send_one(&link, id, sender, input.batches);
-            // What it gives holds the channel's lock, which the sender takes when it is dropped: so it ends in here.
+            // The returned value locks the channel, and the sender locks it when it is dropped. So the value must not
+            // leave this block.
             let ended = async { _ = cancelled.wait_for(|is_cancelled| *is_cancelled).await };
             let sent = tokio::select! {
                 sent = sending => sent,
                 () = ended => return,
             };
-            // That the server wants no more rows is no failure.
+            // It is no failure if the server wants no more rows.
             if let Err(error) = sent
                 && !matches!(error, WireError::Cancelled)
             {

@@ -1,4 +1,4 @@
-//! The byte codec over a piece's body.
+//! Byte codecs over the body of a piece.
 
 use std::cell::RefCell;
 
@@ -6,16 +6,16 @@ use arrow::buffer::Buffer;
 
 use super::ByteCodec;
 
-/// Zstandard's level: the fastest that still compresses better than LZ4 by far.
+/// The fastest level of Zstandard that still compresses much better than LZ4.
 const ZSTD_LEVEL: i32 = 1;
 
 thread_local! {
-    /// Contexts are dear to make and are used again for every body.
+    /// Contexts are expensive to create and are reused for every body.
     static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Appends `body` compressed.
+/// Appends `body`, compressed.
 pub fn compress(codec: ByteCodec, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let start = out.len();
     match codec {
@@ -44,7 +44,7 @@ pub fn compress(codec: ByteCodec, body: &[u8], out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// The body of exactly `raw_bytes`, whose number has been checked against the chunk's limit.
+/// The body of exactly `raw_bytes` bytes, a number that was checked against the chunk's limit.
 pub fn decompress(codec: ByteCodec, body: &Buffer, raw_bytes: usize) -> Result<Buffer, String> {
     if codec == ByteCodec::None {
         return if body.len() == raw_bytes { Ok(body.clone()) } else { Err("a length that is not the body's".into()) };

@@ -1,8 +1,8 @@
-//! A result's dictionary of a column's texts: sent once, and what is new in later chunks as it comes.
+//! The dictionary of a string column of a result. Entries are sent once; later chunks add new ones.
 //!
 //! ```text
-//! Entries, in a `Shared` message, added to those before:   count u32 | lengths, u32 each | the strings
-//! The piece's body:                                        a chunk of integers, the codes, with the NULLs
+//! Entries, in a `Shared` message, added to the earlier ones:   count u32 | lengths, u32 each | the strings
+//! The piece's body:                                            a chunk of integers, the codes, with the NULLs
 //! ```
 
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use super::strings::string_array;
 use crate::error::Result;
 use crate::frame::{Field, Fields};
 
-/// Entries and their bytes, beyond which a column is sent in another form.
+/// The maximum number of entries and their bytes. A column with more is sent in another form.
 const ENTRIES_MAX: usize = 1 << 16;
 const BYTES_MAX: usize = 1 << 20;
 
-/// The sender's side: texts and their codes, in the order in which they came.
+/// The sender's side: strings and their codes, in order of first appearance.
 #[derive(Debug, Default)]
 pub struct Codes {
     codes: HashMap<Box<[u8]>, u32>,
@@ -30,7 +30,7 @@ pub struct Codes {
 }
 
 impl Codes {
-    /// The codes of a column of strings, 0 where it is NULL; `None` if there are too many different ones.
+    /// The codes of a string column, 0 for NULL. `None` if there are too many distinct strings.
     pub fn encode(&mut self, array: &ArrayRef) -> Option<Vec<i64>> {
         match array.data_type() {
             DataType::BinaryView => self.codes_of(array.as_binary_view()),
@@ -39,7 +39,7 @@ impl Codes {
         }
     }
 
-    /// Looks each view up once where rows share views, as those of stored dictionaries do.
+    /// Looks up each distinct view once, if rows share views, as those of stored dictionaries do.
     fn codes_of(&mut self, array: &BinaryViewArray) -> Option<Vec<i64>> {
         let mut code = |row| match array.is_null(row) {
             true => Some(0),
@@ -72,7 +72,7 @@ impl Codes {
         self.entries.len()
     }
 
-    /// The entries `from .. to` as a message has them.
+    /// Appends the entries `from .. to` in the form of a message.
     pub fn put(&self, from: usize, to: usize, out: &mut Vec<u8>) {
         let entries = &self.entries[from..to];
         (entries.len() as u32).put(out);
@@ -114,7 +114,7 @@ impl Entries {
         Ok(())
     }
 
-    /// The column of `codes`.
+    /// The column with these codes.
     pub fn decode(
         &self,
         codes: &[u32],

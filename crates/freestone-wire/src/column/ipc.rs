@@ -1,4 +1,4 @@
-//! Types and columns that have no form of their own: as Arrow IPC streams of one column.
+//! Types and columns without a form of their own, as Arrow IPC streams of one column.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub fn encode_type(data_type: &DataType) -> Result<Vec<u8>, String> {
     writer.into_inner().map_err(|e| e.to_string())
 }
 
-/// The type in a stream that [`encode_type`] wrote.
+/// The type in a stream of [`encode_type`].
 pub fn decode_type(bytes: &[u8]) -> Result<DataType, String> {
     guarded(|| {
         let mut decoder = StreamDecoder::new();
@@ -40,7 +40,7 @@ pub fn encode(array: &ArrayRef, out: &mut Vec<u8>) -> Result<(), String> {
     writer.finish().map_err(|e| e.to_string())
 }
 
-/// The column in a stream that [`encode`] wrote.
+/// The column in a stream of [`encode`].
 pub fn decode(body: Buffer, data_type: &DataType, rows: usize) -> Result<ArrayRef, String> {
     guarded(|| {
         let (mut decoder, mut body) = (StreamDecoder::new(), body);
@@ -56,8 +56,8 @@ pub fn decode(body: Buffer, data_type: &DataType, rows: usize) -> Result<ArrayRe
     })
 }
 
-/// The Arrow library checks what it reads, but its decoder of flat buffers is not meant for hostile bytes: a panic of it is
-/// an error here.
+/// The Arrow library checks what it reads, but its decoder of flat buffers is not designed for hostile bytes. A panic
+/// of it becomes an error here.
 fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("the Arrow stream is damaged".into()))
 }

@@ -1,8 +1,8 @@
-//! One column's rows to the body of a piece and back.
+//! One column's rows ↔ the body of a piece.
 //!
-//! A column of a chunk consists of pieces, a body each in one of the [`Form`]s, over which a [`ByteCodec`] may go. What is
-//! stored passes as it is, in the form [`Form::Chunk`], which also carries what is encoded for the wire: frames of
-//! reference, runs, deltas, constants and FSST are the codecs' own, not another set.
+//! A column of a chunk consists of pieces. Each has a body in one of the [`Form`]s, to which a [`ByteCodec`] may be
+//! applied. Stored chunks are sent unchanged in the form [`Form::Chunk`]. It is also used for values that are encoded
+//! for the wire: frames of reference, runs, deltas, constants and FSST are those of the codecs.
 
 pub(crate) mod bytes;
 pub(crate) mod dictionary;
@@ -23,27 +23,27 @@ use freestone_store::schema::kind;
 
 use crate::types::{is_native, is_text};
 
-/// Bodies begin at multiples of this, so that values of every width lie where Arrow wants them.
+/// Bodies begin at multiples of this, so that values of every width are aligned for Arrow.
 pub(crate) const ALIGNMENT: usize = 16;
 
-/// Fills up with zeros to a multiple of [`ALIGNMENT`].
+/// Pads with zeros to a multiple of [`ALIGNMENT`].
 pub(crate) fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
 }
 
-/// How a body holds values.
+/// The form of the values in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Form {
-    /// No body: every row of the type `Null`.
+    /// No body: all rows are of the type `Null`.
     Null = 1,
     /// As in memory.
     Raw = 2,
     /// Strings of one length.
     Fixed = 3,
-    /// Strings behind their lengths.
+    /// Strings, preceded by their lengths.
     Lengths = 4,
-    /// Strings with a zero behind each.
+    /// Strings, each followed by a zero.
     NulTerminated = 5,
     /// A chunk of `docs/format/chunks.md`: stored, or encoded for the wire.
     Chunk = 6,
@@ -51,11 +51,11 @@ pub enum Form {
     Dictionary = 7,
     /// An Arrow IPC stream.
     Arrow = 8,
-    /// Strings behind where each begins, as Arrow has them.
+    /// Strings, preceded by their offsets, in Arrow's layout.
     Offsets = 9,
 }
 
-/// What compresses a body.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ByteCodec {
@@ -65,11 +65,11 @@ pub enum ByteCodec {
     Snappy = 4,
 }
 
-/// How a body holds NULLs.
+/// The representation of NULLs in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Nulls {
-    /// Not at all: there are none, or the form has its own way.
+    /// There are no NULLs, or the form represents them itself.
     Absent = 1,
     Bitmask = 2,
     Sentinel = 3,
@@ -92,20 +92,20 @@ pub(crate) fn nulls_of(id: u8) -> Option<Nulls> {
     [Absent, Bitmask, Sentinel].into_iter().find(|nulls| *nulls as u8 == id)
 }
 
-/// How a column is encoded.
+/// The encoding of a column.
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
-    /// As in memory, strings behind their lengths: always possible.
+    /// As in memory, or strings preceded by their lengths. Always possible.
     Plain { sentinel: bool },
     /// One of the other forms of strings.
     Strings { form: Form, sentinel: bool },
     /// As a chunk, with the symbol table of that number, if any.
     Chunk { plan: ColumnPlan, shared: Option<(u32, Shared)> },
-    /// By the result's dictionary of that number. Codes are given when rows come, see [`encode_codes`].
+    /// By the result's dictionary of that number. The codes are computed when rows arrive; see [`encode_codes`].
     Dictionary { shared: u32 },
 }
 
-/// A column's plan and the byte codec over it.
+/// A column's plan and its byte codec.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub plan: Plan,
@@ -118,7 +118,7 @@ impl Default for Choice {
     }
 }
 
-/// What is to be known of a body besides its bytes.
+/// The properties of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Body {
     pub form: Form,
@@ -133,7 +133,7 @@ impl Body {
     }
 }
 
-/// Appends the body of an array of a wire type. A plan that does not suit the values gives way to the plain one.
+/// Appends the body of an array of a wire type. If a plan does not suit the values, the plain one is used.
 pub(crate) fn encode(array: &ArrayRef, plan: &Plan, out: &mut Vec<u8>) -> Result<Body, String> {
     let data_type = array.data_type();
     match data_type {
@@ -169,7 +169,7 @@ pub(crate) fn encode(array: &ArrayRef, plan: &Plan, out: &mut Vec<u8>) -> Result
     Ok(Body { nulls: raw::encode(array, sentinel, out), ..Body::of(Form::Raw) })
 }
 
-/// Appends a chunk; nothing where the plan does not suit the values.
+/// Appends a chunk. Returns false, with nothing appended, if the plan does not suit the values.
 fn encode_chunk(
     values: Values<'_>,
     validity: Option<&[u64]>,
@@ -187,7 +187,7 @@ fn encode_chunk(
     done
 }
 
-/// Appends the body of codes of the result's dictionary `shared`; `None` where no chunk can hold them.
+/// Appends the body of codes of the result's dictionary `shared`. `None` if no chunk can contain them.
 pub(crate) fn encode_codes(codes: &[i64], nulls: Option<&NullBuffer>, shared: u32, out: &mut Vec<u8>) -> Option<Body> {
     let validity = nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| {
         let mut words = vec![0u64; codes.len().div_ceil(64)];
@@ -199,7 +199,7 @@ pub(crate) fn encode_codes(codes: &[i64], nulls: Option<&NullBuffer>, shared: u3
         .then_some(Body { shared, ..Body::of(Form::Dictionary) })
 }
 
-/// What `Shared` messages brought, by the number that pieces name it by.
+/// The states of `Shared` messages, by the number that pieces use.
 pub(crate) type SharedStates = HashMap<u32, SharedState>;
 
 #[derive(Debug, Clone)]
@@ -208,22 +208,22 @@ pub(crate) enum SharedState {
     Entries(dictionary::Entries),
 }
 
-/// Where in its chunk a piece's rows are, and how many they are.
+/// The range of a piece's rows in its chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub skip: usize,
     pub rows: usize,
 }
 
-/// What decoding needs besides bodies, and the memory that it uses again from one to the next.
+/// What decoding needs in addition to bodies, and its reused memory.
 pub(crate) struct Decoder<'s> {
     states: &'s SharedStates,
-    /// How many bytes of text a body may decompress to.
+    /// The maximum bytes of text to which a body may decompress.
     text_bytes_max: usize,
-    /// Whether strings in the form of offsets are UTF-8 where they should be.
+    /// Whether strings in the form of offsets are known to be UTF-8 if their type is text.
     pub trusts_texts: bool,
     scratch: Scratch,
-    /// Bodies so far: the scratch tells their texts apart by it.
+    /// The number of bodies so far, which distinguishes their texts in the scratch.
     bodies: u64,
 }
 
@@ -233,14 +233,14 @@ impl<'s> Decoder<'s> {
     }
 }
 
-/// An empty column for so many rows, in pages of its own.
+/// An empty column for `rows` rows, in pages of its own.
 pub(crate) fn room_for(data_type: &DataType, rows: usize) -> ColumnBuffer {
     let mut column = ColumnBuffer::with_capacity(data_type, rows);
     column.populate();
     column
 }
 
-/// Reads rows of a body; chunks in the layout of `strings`.
+/// Decodes rows of a body; chunks in the layout of `strings`.
 pub(crate) fn decode(
     body: &Buffer,
     about: Body,

@@ -1,10 +1,10 @@
-//! Values of fixed width as they lie in memory.
+//! Fixed-width values as in memory.
 //!
 //! ```text
 //! nulls absent    the values, little-endian; truth values as bits
 //! nulls bitmask   bitmask, ceil(rows / 8) bytes: bit i % 8 of byte i / 8 is set where row i has a value
 //!                 | zeros up to a multiple of 16 | the values
-//! nulls sentinel  16 bytes, of which the first as many as a value has are the sentinel | the values
+//! nulls sentinel  16 bytes, of which the first (as many as a value has) are the sentinel | the values
 //! ```
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
@@ -13,7 +13,7 @@ use arrow::datatypes::DataType;
 
 use super::{ALIGNMENT, Nulls, pad};
 
-/// Appends an array; its NULLs as a sentinel if that is asked for and there is a value that no row has.
+/// Appends an array. Its NULLs become a sentinel if that is requested and there is a value that no row has.
 pub fn encode(array: &ArrayRef, sentinel: bool, out: &mut Vec<u8>) -> Nulls {
     if let DataType::Boolean = array.data_type() {
         let nulls = put_mask(array.nulls(), out);
@@ -46,7 +46,7 @@ pub fn values(data: &ArrayData) -> &[u8] {
     &data.buffers()[0].as_slice()[data.offset() * width..(data.offset() + data.len()) * width]
 }
 
-/// A value that no row has: the type's least (as in the paper, 4.1), greatest, or zero.
+/// A value that no row has: the type's minimum (as in Raasveldt and Mühleisen 2017, section 4.1), its maximum, or zero.
 fn free_value(values: &[u8], width: usize, nulls: &NullBuffer) -> Option<[u8; 16]> {
     let mut least = [0; 16];
     least[width - 1] = 0x80;
@@ -66,7 +66,7 @@ pub fn put_mask(nulls: Option<&NullBuffer>, out: &mut Vec<u8>) -> Nulls {
     Nulls::Bitmask
 }
 
-/// Appends bits, the first as the least significant of a byte.
+/// Appends bits, beginning with the least significant bit of a byte.
 pub fn put_bits(bits: &BooleanBuffer, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&bits.sliced().as_slice()[..bits.len().div_ceil(8)]);
@@ -76,7 +76,7 @@ pub fn put_bits(bits: &BooleanBuffer, out: &mut Vec<u8>) {
     }
 }
 
-/// The bitmask in front of `body`, and what follows it.
+/// The bitmask before `body`, and the remaining bytes.
 pub fn take_mask(body: &Buffer, nulls: Nulls, rows: usize) -> Result<(Option<NullBuffer>, Buffer), String> {
     if nulls != Nulls::Bitmask {
         return Ok((None, body.clone()));
@@ -89,7 +89,7 @@ pub fn take_mask(body: &Buffer, nulls: Nulls, rows: usize) -> Result<(Option<Nul
     Ok((Some(NullBuffer::new(bits)), body.slice(padded)))
 }
 
-/// Reads an array, whose values stay where they are.
+/// Decodes an array, whose values are not copied.
 pub fn decode(body: &Buffer, data_type: &DataType, nulls: Nulls, rows: usize) -> Result<ArrayRef, String> {
     let (mask, values) = take_mask(body, nulls, rows)?;
     if let DataType::Boolean = data_type {
@@ -113,12 +113,12 @@ fn exactly(values: Buffer, bytes: usize) -> Result<Buffer, String> {
     if values.len() == bytes { Ok(values) } else { Err(format!("{} bytes of values, not {bytes}", values.len())) }
 }
 
-/// The buffer where numbers of so many bytes can be read, which is where it is unless the sender did not align it.
+/// A buffer in which numbers of `width` bytes can be read: the same one, unless the sender did not align it.
 pub fn aligned(values: Buffer, width: usize) -> Buffer {
     if values.as_ptr().align_offset(width) == 0 { values } else { Buffer::from(values.as_slice()) }
 }
 
-/// Which values are not the sentinel.
+/// Which values differ from the sentinel.
 fn compare(values: &[u8], sentinel: &[u8]) -> NullBuffer {
     macro_rules! compare {
         ($t:ty) => {{

@@ -1,12 +1,12 @@
-//! Strings by their lengths, with a byte behind each, or all of one length.
+//! Strings with their lengths, each with a terminating byte, or all of one length.
 //!
 //! ```text
-//! In front, where NULLs are a bitmask: as in `raw`. NULLs are empty in the forms below.
+//! If NULLs are a bitmask, it is first, as in `raw`. NULLs are empty strings in the forms below.
 //! Fixed           rows x width bytes; a NULL is zeros, or, as a sentinel, bytes 0xFF
 //! Lengths         rows lengths of width 1, 2 or 4 bytes | the strings
-//! NulTerminated   the strings, each with a byte 0 behind it; a NULL as a sentinel is the byte 0xFF
+//! NulTerminated   the strings, each followed by a byte 0; a NULL as a sentinel is the byte 0xFF
 //! ```
-//! The sentinels are no UTF-8, so they are for text only.
+//! The sentinels are not valid UTF-8, so they are used for text only.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn some_nulls(array: &ArrayRef) -> Option<&NullBuffer> {
     array.nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Calls `f` with each row's string, an empty one where it is NULL.
+/// Calls `f` with each row's string, or an empty one for NULL.
 fn for_each<'a>(array: &'a ArrayRef, mut f: impl FnMut(usize, &'a [u8])) {
     let (views, buffers) = parts(array);
     let nulls = some_nulls(array);
@@ -38,8 +38,8 @@ fn for_each<'a>(array: &'a ArrayRef, mut f: impl FnMut(usize, &'a [u8])) {
     }
 }
 
-/// Appends all strings, `total` bytes, NULLs as empty ones. Those that lie one behind the other are copied together, and
-/// short ones as so many bytes as they may have: what is too much is overwritten by the next.
+/// Appends all strings, `total` bytes, NULLs as empty ones. Adjacent ones are copied together, and short ones with a
+/// constant length: the next string overwrites the surplus.
 fn put_texts(array: &ArrayRef, total: usize, out: &mut Vec<u8>) {
     let (views, buffers) = parts(array);
     let nulls = some_nulls(array);
@@ -69,10 +69,10 @@ fn put_texts(array: &ArrayRef, total: usize, out: &mut Vec<u8>) {
     out.truncate(to);
 }
 
-/// Bytes that are copied at once.
+/// The bytes that are copied at once.
 const AT_ONCE: usize = 32;
 
-/// Copies a part of one buffer to `out[to..]`, which has room for [`AT_ONCE`] bytes more; gives where it ends.
+/// Copies a part of one buffer to `out[to..]`, which has [`AT_ONCE`] additional bytes. Returns the end of the copy.
 #[inline]
 fn put_run(buffers: &[Buffer], buffer: usize, run: &Range<usize>, out: &mut [u8], to: usize) -> usize {
     if run.is_empty() {
@@ -86,10 +86,10 @@ fn put_run(buffers: &[Buffer], buffer: usize, run: &Range<usize>, out: &mut [u8]
     to + run.len()
 }
 
-/// The longest string that a view itself holds. Those of one length up to it are sent without lengths.
+/// The longest string that is inlined in a view. Strings of one length up to this are sent without lengths.
 const INLINE_MAX: usize = 12;
 
-/// The buffer, and where in it, of a string that its view does not hold.
+/// The buffer and offset of a string that is not inlined in its view.
 fn place(view: u128) -> (usize, usize) {
     ((view >> 64) as u32 as usize, (view >> 96) as usize)
 }
@@ -103,7 +103,7 @@ fn text<'a>(view: &'a u128, buffers: &'a [Buffer]) -> &'a [u8] {
     &buffers[buffer][at..at + len]
 }
 
-/// The views of a column of strings, and the buffers that they lead to.
+/// The views of a string column, and their buffers.
 fn parts(array: &ArrayRef) -> (&[u128], &[Buffer]) {
     match array.data_type() {
         DataType::BinaryView => (array.as_binary_view().views(), array.as_binary_view().data_buffers()),
@@ -111,14 +111,14 @@ fn parts(array: &ArrayRef) -> (&[u128], &[Buffer]) {
     }
 }
 
-/// A view's bytes; Arrow's layout in memory is little-endian where this code runs.
+/// The bytes of a view. Arrow's layout in memory is little-endian on the platforms of this code.
 fn as_bytes(view: &u128) -> &[u8; 16] {
     const { assert!(cfg!(target_endian = "little"), "views are read as they lie in memory") };
-    // SAFETY: a u128 is 16 initialized bytes, and bytes have no alignment.
+    // SAFETY: a u128 is 16 initialized bytes, and bytes need no alignment.
     unsafe { &*std::ptr::from_ref(view).cast() }
 }
 
-/// Bytes of all strings, and the length of the shortest and the longest that is not NULL.
+/// The bytes of all strings, and the lengths of the shortest and longest that are not NULL.
 pub fn lengths(array: &ArrayRef) -> (usize, usize, usize) {
     let (views, _) = parts(array);
     let nulls = some_nulls(array);
@@ -129,7 +129,8 @@ pub fn lengths(array: &ArrayRef) -> (usize, usize, usize) {
     (total, least.min(most), most)
 }
 
-/// Appends strings in a form; `None`, and nothing appended, where they cannot have it. Gives the piece's nulls and width.
+/// Appends strings in a form, and returns the piece's nulls and width. `None`, with nothing appended, if the strings
+/// cannot have this form.
 pub fn encode(array: &ArrayRef, form: Form, sentinel: bool, out: &mut Vec<u8>) -> Option<(Nulls, u8)> {
     let (total, least, most) = lengths(array);
     let sentinel = sentinel && array.null_count() > 0 && *array.data_type() == DataType::Utf8View;
@@ -176,7 +177,7 @@ pub fn encode(array: &ArrayRef, form: Form, sentinel: bool, out: &mut Vec<u8>) -
     }
 }
 
-/// Reads strings as `Utf8` or `Binary`, where they lie one after the other already: they stay there. `None`: they do not.
+/// Decodes strings as `Utf8` or `Binary`, without a copy, if they are concatenated. `None` if they are not.
 pub fn decode_plain(body: &Buffer, about: Body, data_type: &DataType, rows: usize) -> Result<Option<ArrayRef>, String> {
     let Body { form, nulls, width, .. } = about;
     if form == Form::NulTerminated || nulls == Nulls::Sentinel {
@@ -193,7 +194,7 @@ pub fn decode_plain(body: &Buffer, about: Body, data_type: &DataType, rows: usiz
     } else {
         let (lengths, data) = split_lengths(&rest, width, rows)?;
         let mut at = 0u32;
-        // What wraps around was not in order, or ends elsewhere than the data.
+        // An offset that overflows was out of order, or does not end at the end of the data.
         let mut end = |len: u32| {
             at = at.wrapping_add(len);
             at as i32
@@ -211,8 +212,8 @@ pub fn decode_plain(body: &Buffer, about: Body, data_type: &DataType, rows: usiz
     with_offsets(OffsetBuffer::new(ScalarBuffer::from(offsets)), data, mask, data_type).map(Some)
 }
 
-/// Reads strings behind their offsets, all of which stay where they are; as views, or not. `are_trusted`: a trusted process
-/// has written them, and text is UTF-8.
+/// Decodes strings with offsets, without a copy, as views or not. `are_trusted`: a trusted process wrote them, and text
+/// is UTF-8.
 pub fn decode_offsets(
     body: &Buffer,
     nulls: Nulls,
@@ -242,15 +243,15 @@ pub fn decode_offsets(
     }
     let offsets = OffsetBuffer::new(offsets);
     if are_trusted && *data_type == DataType::Utf8View {
-        // SAFETY: the offsets rise to the end of the strings, as was checked; that these are UTF-8, each by itself, is known
-        // as surely as that their memory does not change: of both a trusted process takes care, which had them from a string
-        // array, or has looked itself.
+        // SAFETY: the offsets ascend to the end of the strings, as was checked. That each string is UTF-8 is as certain
+        // as that the memory does not change: a trusted process is responsible for both, and it copied them from a
+        // string array or checked them.
         return Ok(Arc::new(unsafe { StringArray::new_unchecked(offsets, data, mask) }));
     }
     with_offsets(offsets, data, mask, data_type)
 }
 
-/// `Utf8`, or `Binary` for what is no text.
+/// `Utf8`, or `Binary` if it is not text.
 fn with_offsets(
     offsets: OffsetBuffer<i32>,
     data: Buffer,
@@ -270,7 +271,7 @@ fn check_fixed(rest: &Buffer, width: usize, rows: usize) -> Result<(), String> {
     }
 }
 
-/// The lengths, and the strings behind them.
+/// The lengths, and the strings after them.
 fn split_lengths(rest: &Buffer, width: usize, rows: usize) -> Result<(Buffer, Buffer), String> {
     if !matches!(width, 1 | 2 | 4) || rest.len() < rows * width {
         return Err(format!("{} bytes for {rows} lengths of {width} bytes", rest.len()));
@@ -278,7 +279,7 @@ fn split_lengths(rest: &Buffer, width: usize, rows: usize) -> Result<(Buffer, Bu
     Ok((rest.slice_with_length(0, rows * width), rest.slice(rows * width)))
 }
 
-/// Reads strings; those too long for their views stay where they are.
+/// Decodes strings. Those that are too long for their views are not copied.
 pub fn decode(body: &Buffer, about: Body, data_type: &DataType, rows: usize) -> Result<ArrayRef, String> {
     let Body { form, nulls, width, .. } = about;
     let (mask, rest) = take_mask(body, nulls, rows)?;
@@ -350,7 +351,7 @@ fn terminated_views(data: &[u8], rows: usize, mut valid: Option<&mut Vec<bool>>)
     Ok(views)
 }
 
-/// An array of views that were made from the buffers here. `is_text`: what any view shows is known to be UTF-8.
+/// An array of views of these buffers. `is_text`: the bytes of every view are known to be UTF-8.
 pub fn string_array(
     views: Vec<u128>,
     buffers: Vec<Buffer>,
@@ -363,8 +364,9 @@ pub fn string_array(
         DataType::BinaryView => {
             Ok(Arc::new(BinaryViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?))
         }
-        // SAFETY: every caller makes its views by `Views::view` of a slice of the one buffer that they name, so lengths,
-        // prefixes and offsets are right, and says `is_text` where they are UTF-8: ASCII wherever it is cut, or known to be.
+        // SAFETY: every caller makes its views by `Views::view` of a slice of the one buffer that they name, so
+        // lengths, prefixes and offsets are correct. It sets `is_text` only if they are UTF-8: ASCII, however it is
+        // sliced, or known to be UTF-8.
         _ if is_text => Ok(Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })),
         _ => Ok(Arc::new(StringViewArray::try_new(views, buffers, nulls).map_err(|e| e.to_string())?)),
     }
@@ -379,7 +381,7 @@ mod tests {
 
     use super::*;
 
-    /// Offsets and strings as [`decode_offsets`] reads them.
+    /// Offsets and strings in the form that [`decode_offsets`] reads.
     fn with_offsets(offsets: &[i32], data: &[u8]) -> Buffer {
         Buffer::from([offsets.to_byte_slice(), data].concat())
     }
@@ -414,7 +416,7 @@ mod tests {
         ) {
             let plain = StringArray::from(texts.clone());
             let views: ArrayRef = Arc::new(StringViewArray::from(texts.clone()));
-            // As it may stand at a place that is no multiple of anything.
+            // As at an unaligned address.
             let (mut body, mut mask) = (vec![0; shift], vec![]);
             let nulls = put_mask(plain.nulls(), &mut mask);
             body.append(&mut mask);
@@ -429,7 +431,7 @@ mod tests {
             prop_assert_eq!(found.as_string::<i32>(), &plain);
         }
 
-        /// Views that follow each other, that come again, that hold their strings, in several buffers, and NULLs.
+        /// Adjacent views, repeated views, inlined strings, several buffers, and NULLs.
         #[test]
         fn strings_are_read_back(
             texts in prop::collection::vec(prop::option::of("[a-zäß]{0,30}"), 1..40),

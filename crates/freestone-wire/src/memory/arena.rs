@@ -1,12 +1,13 @@
-//! Memory in which the server lays out chunks as Arrow has them, and which clients only read: what is placed there is a
-//! result's own memory, and nothing is copied or decoded behind it.
+//! The arena: memory in which the server writes chunks in Arrow's layout, and which clients only read. A placed chunk
+//! is the memory of a result, which is neither copied nor decoded afterwards.
 //!
-//! All sessions of one user, from processes of one user of the system, share an arena. It is cut into units; a chunk takes a
-//! run of them, first fit, so that memory is used again that the system has given already. A chunk is the client's from the
-//! message that names it until the client takes back the mark of its first unit, or has gone.
+//! All sessions of one database user, from processes of one operating-system user, share an arena. It is divided into
+//! units. A chunk takes consecutive ones, first fit, so that memory that the system has allocated is reused. A chunk
+//! belongs to the client from the message that names it until the client clears the mark of its first unit, or
+//! disconnects.
 //!
-//! Chunks of rows as they are stored are kept behind that, as long as there is other memory: who asks for the same rows next is
-//! given the same chunk, also while others have it.
+//! Chunks of stored rows are cached afterwards, as long as there is other memory. The next request for the same rows
+//! gets the same chunk, even while others use it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions, Permissions};
@@ -26,16 +27,17 @@ use crate::origin::Origin;
 /// Placed chunks begin at multiples of this.
 pub(crate) const UNIT_BYTES: usize = 64 << 10;
 
-/// Units that are freed at once when memory goes back to the system, which takes so long that others should not wait for all.
+/// The number of units that are freed at once when memory is returned to the system. This takes so long that others
+/// should not wait for all of it.
 const TRIM_UNITS: usize = 1024;
-/// So many regions are looked at whether they have come back before more memory is taken: all of a client that reads a result
-/// and does not keep it, and few of one that keeps thousands.
+/// The number of regions that are checked for release before more memory is allocated: all regions of a client that
+/// reads a result and drops it, and few of one that keeps thousands.
 const LOOKED_AT: usize = 32;
 
-/// Chunks of fewer bytes may be read while they are still in the caches.
+/// Smaller chunks may be read while they are still in the caches.
 const LARGE_BYTES: usize = 2 << 20;
 
-/// Units that all arenas of a server may still take from the system.
+/// The number of units that all arenas of a server may still allocate.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: AtomicUsize,
@@ -57,19 +59,19 @@ impl Budget {
     }
 }
 
-/// A client that is given chunks.
+/// A client that receives chunks.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub ring: Ring,
-    /// Whether nobody there has the memory mapped any more.
+    /// Whether no process there has the memory mapped any more.
     pub has_left: AtomicBool,
 }
 
-/// Memory for placed chunks: address space as large as the budget, of which what is used is there.
+/// Memory for placed chunks: address space as large as the budget, of which only the used part is allocated.
 #[derive(Debug)]
 pub(crate) struct Arena {
     file: File,
-    /// The same, for those who may only read.
+    /// The same memory for those who may only read.
     reader: File,
     mapping: Mapping,
     budget: Arc<Budget>,
@@ -83,12 +85,12 @@ struct State {
     free_from: usize,
     /// No unit from this one on has ever had memory.
     end: usize,
-    /// Those that were looked at last come last.
+    /// In the order of the last check.
     lent: VecDeque<Lent>,
-    /// How many have the region that begins at a unit: who fills or sends it, clients, and `kept`.
+    /// The number of holders of the region that begins at a unit: the one who fills or sends it, clients, and `kept`.
     holders: HashMap<usize, usize>,
     kept: HashMap<Origin, Kept>,
-    /// How often a chunk was kept or found again.
+    /// The number of times that a chunk was cached or found again.
     uses: u64,
 }
 
@@ -96,7 +98,7 @@ struct State {
 struct Unit {
     /// Whether it is part of a region.
     is_taken: bool,
-    /// Whether the system has given memory for it, which is in the budget.
+    /// Whether the system has allocated memory for it, which counts in the budget.
     is_resident: bool,
     was_used: bool,
 }
@@ -108,7 +110,7 @@ struct Lent {
     to: Arc<Peer>,
 }
 
-/// A chunk that is kept for those who ask for it again.
+/// A chunk that is cached for later requests.
 #[derive(Debug)]
 struct Kept {
     units: Range<usize>,
@@ -124,7 +126,7 @@ impl Drop for Arena {
 }
 
 impl Arena {
-    /// An arena that takes memory as the budget allows.
+    /// An arena that allocates memory as the budget allows.
     pub fn create(budget: Arc<Budget>) -> io::Result<Arc<Self>> {
         let bytes = budget.units * UNIT_BYTES;
         let file = sealed_file(bytes)?;
@@ -143,12 +145,12 @@ impl Arena {
         self.budget.units
     }
 
-    /// The descriptor that clients get.
+    /// The descriptor for clients.
     pub fn reader(&self) -> RawFd {
         self.reader.as_raw_fd()
     }
 
-    /// Room for so many bytes; `None` where there is no more.
+    /// A region of `bytes`; `None` if there is no room.
     pub fn take(self: &Arc<Self>, bytes: usize, to: &Arc<Peer>) -> Option<Region> {
         let wanted = bytes.div_ceil(UNIT_BYTES).max(1);
         let mut state = self.lock();
@@ -179,7 +181,7 @@ impl Arena {
         Some(region)
     }
 
-    /// The chunk that was made of the same rows, unless that client has it already, or nobody does.
+    /// The chunk that was made of the same rows, unless that client has it already or nobody does.
     pub fn find(self: &Arc<Self>, origin: &Origin, to: &Arc<Peer>) -> Option<Filled> {
         let mut state = self.lock();
         let State { kept, uses, units: all, holders, .. } = &mut *state;
@@ -193,14 +195,14 @@ impl Arena {
         Some(Filled { arena: self.clone(), to: to.clone(), units, length })
     }
 
-    /// Units that are free, and within the budget.
+    /// Free units within the budget.
     fn find_new(&self, state: &State, wanted: usize) -> Option<Range<usize>> {
         let units = state.find(wanted, state.units.len(), |unit| !unit.is_taken)?;
         self.budget.take(wanted - state.resident(units.clone())).then_some(units)
     }
 
-    /// Frees what clients have given back, and kept chunks that nobody asked for since this was last called; gives memory that is
-    /// free, and was not used since then, back to the system. Whether any is in use, or was of late.
+    /// Frees regions that clients have released, and cached chunks without a request since the last call. Returns free
+    /// memory that was not used since then to the system. Returns whether any is in use or was used recently.
     pub fn trim(&self) -> bool {
         {
             let mut state = self.lock();
@@ -208,7 +210,7 @@ impl Arena {
             state.forget_idle();
         }
         let mut at = 0;
-        // The lock is not held while memory is given back.
+        // The lock is not held while memory is returned.
         while let Some(units) = { self.lock().take_idle(at) } {
             at = units.end;
             self.give_back(units);
@@ -219,7 +221,7 @@ impl Arena {
         is_used
     }
 
-    /// Gives the memory of units that only the caller has back to the system, and frees them.
+    /// Returns the memory of units that only the caller holds to the system, and frees the units.
     fn give_back(&self, units: Range<usize>) {
         let (from, bytes) = (units.start * UNIT_BYTES, units.len() * UNIT_BYTES);
         // SAFETY: fallocate on a descriptor that is ours. Nobody else has the units, so nobody reads them.
@@ -228,7 +230,7 @@ impl Arena {
             libc::fallocate(self.file.as_raw_fd(), mode, from as libc::off_t, bytes as libc::off_t) == 0
         };
         let mut state = self.lock();
-        // Where it failed the memory stays, to be used again.
+        // If it failed, the memory stays and can be reused.
         if freed {
             self.budget.give(state.resident(units.clone()));
             state.units[units.clone()].iter_mut().for_each(|unit| unit.is_resident = false);
@@ -238,7 +240,7 @@ impl Arena {
 }
 
 impl State {
-    /// One holder less; the last one frees the region.
+    /// Removes one holder. The last one frees the region.
     fn release(&mut self, units: &Range<usize>) {
         match self.holders.get_mut(&units.start) {
             Some(holders) if *holders > 1 => *holders -= 1,
@@ -249,7 +251,7 @@ impl State {
         }
     }
 
-    /// Frees the kept chunk that was not asked for for the longest time; false where clients have all that are kept.
+    /// Frees the cached chunk whose last request is the oldest. False if clients hold all cached chunks.
     fn forget_oldest(&mut self) -> bool {
         let idle = self.kept.values().filter(|kept| self.holders.get(&kept.units.start) == Some(&1));
         let Some(oldest) = idle.map(|kept| kept.last_use).min() else { return false };
@@ -257,12 +259,12 @@ impl State {
         true
     }
 
-    /// Frees kept chunks that nobody has asked for of late, or can ask for any more.
+    /// Frees cached chunks that were not requested recently, or cannot be requested any more.
     fn forget_idle(&mut self) {
         self.forget(|origin, _, unit| !unit.was_used || !origin.is_alive());
     }
 
-    /// Frees those kept chunks that are meant, by their origin and first unit.
+    /// Frees the cached chunks for which `is_meant` is true, given their origin and first unit.
     fn forget(&mut self, is_meant: impl Fn(&Origin, &Kept, &Unit) -> bool) {
         let State { kept, units, .. } = self;
         let meant = kept.extract_if(|origin, kept| is_meant(origin, kept, &units[kept.units.start]));
@@ -270,7 +272,7 @@ impl State {
         forgotten.iter().for_each(|kept| self.release(&kept.units));
     }
 
-    /// The first run of units before `end` that fit.
+    /// The first sequence of `wanted` units before `end` that fit.
     fn find(&self, wanted: usize, end: usize, fits: impl Fn(&Unit) -> bool) -> Option<Range<usize>> {
         let mut run = 0;
         let last = (self.free_from..end).find(|at| {
@@ -280,18 +282,18 @@ impl State {
         Some(last + 1 - wanted..last + 1)
     }
 
-    /// The first run of free units that have memory.
+    /// The first sequence of free units with memory.
     fn find_resident(&self, wanted: usize) -> Option<Range<usize>> {
         self.find(wanted, self.end, |unit| !unit.is_taken && unit.is_resident)
     }
 
-    /// How many of the units have memory.
+    /// The number of units with memory.
     fn resident(&self, units: impl SliceIndex<[Unit], Output = [Unit]>) -> usize {
         self.units[units].iter().filter(|unit| unit.is_resident).count()
     }
 
-    /// Takes a run of free units that were not used of late, from unit `at` on: also of those that have no memory, since whoever
-    /// reads them makes the system give some.
+    /// Takes a sequence of free units that were not used recently, from unit `at` on. It includes units without memory,
+    /// since reading them makes the system allocate some.
     fn take_idle(&mut self, at: usize) -> Option<Range<usize>> {
         let is_idle = |unit: &Unit| !unit.is_taken && !unit.was_used;
         let start = at + self.units[at..].iter().position(is_idle)?;
@@ -305,7 +307,7 @@ impl State {
         self.free_from = self.free_from.min(units.start);
     }
 
-    /// Frees those of the next so many regions that clients hold no more.
+    /// Frees those of the next `most` regions that clients no longer hold.
     fn take_back(&mut self, most: usize) {
         for _ in 0..most.min(self.lent.len()) {
             let Some(lent) = self.lent.pop_front() else { return };
@@ -324,7 +326,7 @@ impl Lent {
     }
 }
 
-/// Units that are being filled; given back when they are dropped without having been sent.
+/// Units that are being filled. They are freed if this is dropped before it is sent.
 #[derive(Debug)]
 pub(crate) struct Region {
     arena: Arc<Arena>,
@@ -345,15 +347,15 @@ impl Region {
         self.units.len() * UNIT_BYTES
     }
 
-    /// Copies bytes to a place in the region: past the caches where the region is large.
+    /// Copies bytes to an offset in the region; past the caches if the region is large.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(
             at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes()),
             "a region of {} bytes",
             self.bytes()
         );
-        // SAFETY: the arena's mapping has these units, of which the region has so many bytes left, as was just checked, and
-        // which belong to it alone: no client holds them, and no other region has them. `bytes` is memory of this process.
+        // SAFETY: the arena's mapping has these units, and the region has this many bytes left, as was just checked.
+        // The units belong to it alone: no client and no other region has them. `bytes` is memory of this process.
         unsafe {
             let to = self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at);
             match self.bytes() < LARGE_BYTES {
@@ -363,19 +365,19 @@ impl Region {
         }
     }
 
-    /// Has the system give the region's memory at once, which is half as dear as one page after the other. False where it has
-    /// no more, and writing would end the process.
+    /// Lets the system allocate the region's memory at once, which costs half as much as one page at a time. False if
+    /// the system has no more memory, in which case writing would end the process.
     fn populate(&self) -> bool {
-        // SAFETY: the range lies in the arena's mapping, in units that are this region's. The call changes no byte.
+        // SAFETY: the range lies in the arena's mapping, in units of this region. The call changes no byte.
         let result = unsafe {
             let start = self.arena.mapping.start().add(self.units.start * UNIT_BYTES);
             libc::madvise(start.cast(), self.bytes(), libc::MADV_POPULATE_WRITE)
         };
-        // Systems before Linux 5.14 do not know the advice; there pages come as they are written.
+        // Systems before Linux 5.14 do not support the advice. There, pages are allocated when they are written.
         result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
     }
 
-    /// A chunk of the first `length` bytes, that is kept for those who ask for rows of the same origin.
+    /// A chunk of the first `length` bytes, which is cached for requests of rows with the same origin.
     pub fn fill(mut self, length: usize, origin: Option<Origin>) -> Filled {
         let units = std::mem::take(&mut self.units);
         self.to.ring.hold(units.start, true);
@@ -384,7 +386,7 @@ impl Region {
             state.uses += 1;
             let kept = Kept { units: units.clone(), length, last_use: state.uses };
             *state.holders.entry(units.start).or_default() += 1;
-            // Where two made the same, the later one is kept.
+            // If two threads made the same chunk, the later one is cached.
             if let Some(before) = state.kept.insert(origin, kept) {
                 state.release(&before.units);
             }
@@ -393,7 +395,7 @@ impl Region {
     }
 }
 
-/// A chunk for a client, to which nobody writes any more; the client's no more when it is dropped without having been sent.
+/// A complete chunk for a client, which nobody writes any more. It is released if this is dropped before it is sent.
 #[derive(Debug)]
 pub(crate) struct Filled {
     arena: Arc<Arena>,
@@ -412,7 +414,7 @@ impl Drop for Filled {
 }
 
 impl Filled {
-    /// Makes the chunk the client's; the message that says so must follow.
+    /// Passes the chunk to the client. The message that names it must follow.
     pub fn send(mut self) -> PlacedChunk {
         let units = std::mem::take(&mut self.units);
         let placed = PlacedChunk { unit: units.start as u32, length: self.length as u32 };

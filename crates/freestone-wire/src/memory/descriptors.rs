@@ -1,13 +1,13 @@
-//! Descriptors that go from one process to another over a Unix socket, and who is at its other end.
+//! Passing descriptors between processes over a Unix socket, and the user at its other end.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Descriptors that go along with one message.
+/// The maximum number of descriptors of one message.
 const DESCRIPTORS_MAX: usize = 2;
 
-/// Room for the descriptors of a control message, aligned as its header must be.
+/// A buffer for the descriptors of a control message, aligned for its header.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -21,15 +21,15 @@ fn message(bytes: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
     message
 }
 
-/// Sends bytes and at most [`DESCRIPTORS_MAX`] descriptors, of which there is at least one.
+/// Sends bytes and one to [`DESCRIPTORS_MAX`] descriptors.
 pub(crate) fn send(socket: RawFd, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
     assert!((1..=DESCRIPTORS_MAX).contains(&descriptors.len()), "{} descriptors", descriptors.len());
     let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = Control([0; 64]);
     let mut message = message(&mut vector, &mut control);
     let length = size_of_val(descriptors) as u32;
-    // SAFETY: the control buffer has room for two descriptors (24 of 64 bytes), so the first header is in it; the vector and
-    // the buffer outlive the call, which only reads them.
+    // SAFETY: the control buffer has room for two descriptors (24 of 64 bytes), so the first header is in it. The
+    // vector and the buffer outlive the call, which only reads them.
     unsafe {
         message.msg_controllen = libc::CMSG_SPACE(length) as _;
         let header = libc::CMSG_FIRSTHDR(&message);
@@ -46,16 +46,16 @@ pub(crate) fn send(socket: RawFd, bytes: &[u8], descriptors: &[RawFd]) -> io::Re
     }
 }
 
-/// Receives so many bytes, and the descriptors that came along.
+/// Receives `N` bytes, and the descriptors that came with them.
 pub(crate) fn receive<const N: usize>(socket: RawFd) -> io::Result<([u8; N], Vec<OwnedFd>)> {
     let mut bytes = [0u8; N];
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut control = Control([0; 64]);
     let mut message = message(&mut vector, &mut control);
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    // SAFETY: vector and control buffer outlive the call and have the lengths that the message says. The header is looked
-    // at only if the system says that there is a whole one, which then lies in the buffer with all its descriptors; they are
-    // new and nobody else's.
+    // SAFETY: vector and control buffer outlive the call and have the lengths that the message says. The header is read
+    // only if the system says that it is complete; then it lies in the buffer with all its descriptors, which are new
+    // and have no other owner.
     let (received, descriptors) = unsafe {
         let received = loop {
             let received = libc::recvmsg(socket, &mut message, libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL);
@@ -85,11 +85,11 @@ pub(crate) fn receive<const N: usize>(socket: RawFd) -> io::Result<([u8; N], Vec
     Ok((bytes, descriptors))
 }
 
-/// The user whose process listens at the other end, or connected from it.
+/// The operating-system user of the process that listens at the other end, or connected from it.
 pub(crate) fn peer_user(socket: RawFd) -> io::Result<libc::uid_t> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the call writes at most `length` bytes to where it is told, which is a variable of this function.
+    // SAFETY: the call writes at most `length` bytes to its argument, which is a variable of this function.
     let result = unsafe {
         let place = (&raw mut found).cast();
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, place, &mut length)

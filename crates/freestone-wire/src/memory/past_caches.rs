@@ -1,12 +1,13 @@
-//! Copies past the caches: for what is so much that it would not stay there until another process reads it.
+//! Copies that bypass the caches, for data that is too large to stay in them until another process reads it.
 //!
-//! A plain copy first reads the lines that it is about to overwrite, and keeps them in the caches, in the place of what is still
-//! needed there: of a large result that is a third of all that goes over the memory's bus.
+//! A plain copy first reads the lines that it is about to overwrite, and stores them in the caches instead of data that
+//! is still needed. For a large result this is a third of all transfers on the memory bus.
 
-/// Copies `bytes` to `to`. They are there, for whoever is told of them with release, when this returns.
+/// Copies `bytes` to `to`. When this returns, they are visible to any thread that is notified with release.
 ///
 /// # Safety
-/// `to` can be written to for so many bytes, which are not part of `bytes`, and which nobody else uses before this returns.
+/// `to` must be valid for writes of `bytes.len()` bytes, which must not overlap `bytes`, and which nobody else may use
+/// before this returns.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub unsafe fn copy(bytes: &[u8], to: *mut u8) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
@@ -14,9 +15,9 @@ pub unsafe fn copy(bytes: &[u8], to: *mut u8) {
     const WORDS: usize = LINE / size_of::<__m128i>();
     let (first, rest) = bytes.split_at(to.align_offset(LINE).min(bytes.len()));
     let (lines, last) = rest.as_chunks::<LINE>();
-    // SAFETY: first, lines and last are `bytes`, one behind the other, and are written to `to` one behind the other. The lines
-    // begin where `to` is aligned to a line, as the stores must be; loads need not be aligned. These stores are not ordered with
-    // later ones, which the fence makes up for. SSE2 is part of x86-64.
+    // SAFETY: first, lines and last are `bytes` in order, and are written to `to` in order. The lines begin where `to`
+    // is aligned to a line, as the stores require; loads need not be aligned. These stores are not ordered with later
+    // ones, hence the fence. SSE2 is part of x86-64.
     unsafe {
         std::ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
         let mut out = to.add(first.len()).cast::<__m128i>();
@@ -31,13 +32,13 @@ pub unsafe fn copy(bytes: &[u8], to: *mut u8) {
     }
 }
 
-/// The same where there are no such stores: a plain copy.
+/// A plain copy, for processors without such stores.
 ///
 /// # Safety
 /// As above.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub unsafe fn copy(bytes: &[u8], to: *mut u8) {
-    // SAFETY: that of this function.
+    // SAFETY: the caller's, see above.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
 }
 
@@ -52,7 +53,7 @@ mod tests {
             for (from, at) in [(0, 0), (1, 0), (0, 1), (13, 63), (64, 64), (100, 17)] {
                 let mut out = vec![0u8; at + length + 100];
                 let source = &bytes[from..from + length];
-                // SAFETY: `out` has so many bytes behind `at`, and is another vector than `bytes`.
+                // SAFETY: `out` has this many bytes after `at`, and is another vector than `bytes`.
                 unsafe { copy(source, out[at..].as_mut_ptr()) };
                 assert_eq!(&out[at..at + length], source, "{length} bytes from {from} to {at}");
                 assert!(out[..at].iter().chain(&out[at + length..]).all(|byte| *byte == 0), "{length} bytes at {at}");

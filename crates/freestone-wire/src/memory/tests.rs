@@ -9,7 +9,7 @@ use crate::batch::{Batch, Column, StoredColumn, StoredPiece};
 
 const CHUNK_BYTES: usize = 5000;
 
-/// Both ends, and the socket that tells the server when the client has left.
+/// Both ends, and the socket that tells the server when the client has disconnected.
 fn pair_with(arena: Option<Arc<Arena>>) -> (ServerMemory, Arc<ClientMemory>, UnixStream) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let client = std::thread::spawn(|| ClientMemory::take_over(theirs, CHUNK_BYTES).unwrap());
@@ -26,14 +26,14 @@ fn pair(units: usize) -> (ServerMemory, Arc<ClientMemory>, UnixStream) {
     pair_with(Some(arena(units)))
 }
 
-/// A chunk of so many bytes of a value.
+/// A chunk of `bytes` bytes of a value.
 fn place(server: &ServerMemory, bytes: usize, value: u8) -> Option<PlacedChunk> {
     let mut region = server.region(bytes)?;
     region.write(0, &vec![value; bytes]);
     Some(region.fill(bytes, None).send())
 }
 
-/// A page, and what says that a chunk was made of three rows of it, as often as it is asked.
+/// A page, and the origin of a chunk of three of its rows.
 struct Page(Arc<Vec<u8>>);
 
 impl Page {
@@ -48,7 +48,7 @@ impl Page {
         Origin::of(&batch, &(0..3), 0, [CHUNK_BYTES; 2]).unwrap()
     }
 
-    /// A chunk of so many bytes of a value, kept.
+    /// A chunk of `bytes` bytes of a value, which is cached.
     fn place(&self, server: &ServerMemory, bytes: usize, value: u8) -> Option<PlacedChunk> {
         let mut region = server.region(bytes)?;
         region.write(0, &vec![value; bytes]);
@@ -145,7 +145,7 @@ fn hostile_places_are_refused() {
 #[test]
 fn clients_cannot_write_to_the_arena() {
     let arena = arena(1);
-    // SAFETY: the descriptor is open as long as the arena; the file is left as it is when it is dropped.
+    // SAFETY: the descriptor is open as long as the arena. The file is not closed when it is dropped.
     let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(arena.reader()) });
     assert!(Mapping::of(&file, UNIT_BYTES, Access::Write).is_err());
     assert!((&*file).write_all(b"x").is_err());
@@ -163,7 +163,7 @@ fn the_socket_closes_with_the_last_array_and_then_everything_comes_back() {
     assert_eq!(array.as_slice(), [3; 10]);
     drop(array);
     assert_eq!(socket.read(&mut [0]).unwrap(), 0);
-    // A client that was killed takes back no mark.
+    // A killed client clears no mark.
     let (server, client, _socket) = pair(1);
     place(&server, 10, 3).unwrap();
     assert!(server.region(1).is_none());
@@ -174,7 +174,7 @@ fn the_socket_closes_with_the_last_array_and_then_everything_comes_back() {
 
 #[test]
 fn what_a_fork_may_read_is_not_given_back_before_it_has_left() {
-    // In a process of its own, since forks count for everything that is held in one.
+    // In a process of its own, because forks affect everything that is held in one.
     let tests = std::env::current_exe().unwrap();
     let arguments = ["--exact", "memory::tests::in_a_process_that_forks", "--ignored"];
     let output = std::process::Command::new(tests).args(arguments).output().unwrap();
@@ -187,13 +187,13 @@ fn what_a_fork_may_read_is_not_given_back_before_it_has_left() {
 fn in_a_process_that_forks() {
     let (server, client, _socket) = pair(1);
     let array = client.placed(&place(&server, 10, 3).unwrap()).unwrap();
-    // SAFETY: the child does nothing but end.
+    // SAFETY: the child only exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: the call ends the process at once.
         unsafe { libc::_exit(0) };
     }
-    // SAFETY: the child is ours; no status is asked for.
+    // SAFETY: the child is ours, and no status is requested.
     assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
     drop(array);
     assert!(server.region(1).is_none());
@@ -259,7 +259,7 @@ fn kept_chunks_go_oldest_first_and_when_nobody_asks_for_them_or_can() {
     let found: Vec<bool> =
         pages.iter().map(|page| page.find(&server).map(|c| client.placed(&c).unwrap()).is_some()).collect();
     assert_eq!(found, [true, false, true]);
-    // Of a page that has gone nobody can ask again.
+    // A page that no longer exists cannot be requested again.
     let [first, _, last] = <[Page; 3]>::try_from(pages).ok().unwrap();
     drop(last);
     let arena = server.arena.as_ref().unwrap();
@@ -285,12 +285,12 @@ fn the_same_made_twice_is_kept_once() {
     assert!(one.region(2 * UNIT_BYTES).is_some());
 }
 
-/// What happens to chunks, one after the other.
+/// An operation on chunks.
 #[derive(Debug, Clone)]
 enum Step {
     Place(usize),
     Abandon(usize),
-    /// Places a chunk of one of some pages, or looks for it.
+    /// Places a chunk of one of some pages, or looks it up.
     Keep(usize, usize),
     Find(usize),
     Drop(prop::sample::Index),
@@ -311,7 +311,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever is placed, given up and given back: chunks that are held keep what they hold, and in the end all is free.
+    /// Whatever is placed, abandoned and released: chunks in use keep their content, and in the end everything is free.
     #[test]
     fn chunks_never_overlap(steps in prop::collection::vec(step(), 1..60)) {
         let arena = arena(12);

@@ -1,4 +1,4 @@
-//! Memory for clients on the server's machine: who gets it, and when it goes back to the system.
+//! Shared memory for clients on the server's machine: access, and returning it to the system.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net as unix;
@@ -15,11 +15,11 @@ use crate::error::{Result, WireError};
 use crate::memory::arena::Arena;
 use crate::memory::{HANDOVER, ServerMemory, own_user};
 
-/// Clients that memory is handed over to at a time: whoever is on the machine can connect.
+/// The maximum number of clients to which memory is passed at a time, because every process of the machine can connect.
 const HANDOVERS: usize = 64;
-/// How long to wait when no connection can be accepted.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Memory that nobody has used for so long goes back to the system.
+/// The time after which unused memory is returned to the system.
 const IDLE: Duration = Duration::from_secs(60);
 
 fn io() -> impl FnOnce(std::io::Error) -> WireError {
@@ -27,8 +27,8 @@ fn io() -> impl FnOnce(std::io::Error) -> WireError {
 }
 
 impl Acceptor {
-    /// Gives descriptors of shared memory to those who show a session's key, at the address that it returns; at none where
-    /// there can be no such socket.
+    /// Passes descriptors of shared memory to clients with a session's key, at the returned address. The address is
+    /// empty if there can be no such socket.
     pub(super) async fn offer_memory(self: Arc<Self>) -> String {
         let name = format!("freestone-{:032x}", u128::from_le_bytes(random()));
         let bound = unix::SocketAddr::from_abstract_name(&name)
@@ -50,7 +50,7 @@ impl Acceptor {
         name
     }
 
-    /// Hands memory over, and waits until the client has left it.
+    /// Passes memory, and waits until the client no longer uses it.
     async fn share(self: Arc<Self>, mut socket: UnixStream, place: OwnedSemaphorePermit) -> Result<()> {
         let session = tokio::time::timeout(HANDOVER, self.find(&mut socket)).await;
         let session = session.map_err(|_| WireError::Authentication("no key came".into()))??;
@@ -61,7 +61,7 @@ impl Acceptor {
         let handed = tokio::task::spawn_blocking(work).await.map_err(|e| WireError::Config(e.to_string()))?;
         drop(place);
         let (memory, socket) = handed.map_err(io())?;
-        // The client closes the socket when it has nothing of the memory any more, and says nothing before.
+        // The client closes the socket when it no longer uses the memory, and sends nothing before.
         let left = async {
             socket.set_nonblocking(true)?;
             UnixStream::from_std(socket)?.read(&mut [0]).await
@@ -77,8 +77,8 @@ impl Acceptor {
         self.session(id, &key)
     }
 
-    /// The arena for a user's sessions from processes of a user of the system; `None` where there is to be none. Who can read it
-    /// can have the system give memory for all of it, and takes it only from its own user or root.
+    /// The arena for a user's sessions from processes of an operating-system user; `None` if there is none. A process
+    /// that can read it can make the system allocate all of it. It accepts an arena only from its own user or root.
     fn arena(self: &Arc<Self>, user: &str, system_user: u32) -> Option<Arc<Arena>> {
         let is_taken = own_user() == 0 || own_user() == system_user;
         if self.budget.units == 0 || !is_taken {
@@ -89,7 +89,7 @@ impl Acceptor {
         if let Some(arena) = arenas.get(&key).and_then(Weak::upgrade) {
             return Some(arena);
         }
-        // Where there can be none, chunks are copied.
+        // If there can be none, chunks are copied.
         let arena = Arena::create(self.budget.clone()).ok()?;
         arenas.retain(|_, arena| arena.strong_count() > 0);
         arenas.insert(key, Arc::downgrade(&arena));
@@ -109,19 +109,19 @@ fn hand_over(
     if session.memory.set(memory.clone()).is_err() {
         return Err(std::io::Error::other("the session has its memory"));
     }
-    // The client goes on only now, so that its first result comes through the memory.
+    // The client continues only now, so that its first result uses the memory.
     std::io::Write::write_all(&mut socket, &[1]).inspect_err(|_| memory.leave())?;
     Ok((memory, socket))
 }
 
-/// Gives memory back to the system when it has not been used for a while, and then the arena itself when nobody has it.
+/// Returns memory to the system when it was not used for a while, and drops the arena when nobody has it.
 async fn look_after(arena: Arc<Arena>, acceptor: Weak<Acceptor>) {
     loop {
         tokio::time::sleep(IDLE).await;
         let trimmed = arena.clone();
         let is_used = tokio::task::spawn_blocking(move || trimmed.trim()).await.unwrap_or(false);
         let Some(acceptor) = acceptor.upgrade() else { return };
-        // With the lock nobody can find it meanwhile.
+        // While the lock is held, nobody can find it.
         let arenas = lock(&acceptor.arenas);
         if !is_used && Arc::strong_count(&arena) == 1 {
             drop(arena);

@@ -1,4 +1,4 @@
-//! A server with fixed tables in memory, and what tests ask of it.
+//! A server with fixed tables in memory, and helpers of the tests.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -22,12 +22,12 @@ use freestone_wire::{
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, UnixListener};
 
-/// Tables by name, and batches that count what was given out of them.
+/// Tables by name, and batches that count the returned rows.
 #[derive(Default)]
 pub struct Tables {
     pub tables: HashMap<String, Vec<Batch>>,
     pub schemas: HashMap<String, SchemaRef>,
-    /// Rows that the server has handed to result senders.
+    /// The number of rows that the server has passed to result senders.
     pub sent: AtomicU64,
     pub uploaded: std::sync::Mutex<Vec<RecordBatch>>,
 }
@@ -48,7 +48,7 @@ pub fn acceptor(limits: Limits) -> Arc<Acceptor> {
     Acceptor::new(users(), limits)
 }
 
-/// Serves TCP, and TLS on the same port if there is a configuration for it. Gives `host:port`.
+/// Serves TCP, and TLS on the same port if there is a configuration for it. Returns `host:port`.
 pub async fn serve_tcp(acceptor: Arc<Acceptor>, tables: Arc<Tables>, tls: Option<Arc<ServerConfig>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -140,7 +140,7 @@ async fn given(sql: &str, inputs: Vec<Input>, reply: Reply) -> Result<(), WireEr
     let mut rows = 0;
     for mut input in inputs {
         if sql == "drop" {
-            // Asks for rows, and does not wait for them.
+            // Requests rows, and does not wait for them.
             _ = tokio::time::timeout(Duration::from_millis(50), input.rows.next()).await;
             continue;
         }
@@ -187,7 +187,7 @@ async fn run(sql: &str, parameters: Option<RecordBatch>, reply: Reply, tables: &
             return reply.fail(SqlError::new(sqlstate::QUERY_CANCELED, "cancelled")).await;
         }
         "cut" => {
-            // A server that sees that nobody wants the rows, and does not ask why.
+            // A server that notices that nobody wants the rows, and does not ask why.
             let schema = &tables.schemas[words[1]];
             let mut rows = reply.rows(schema)?;
             rows.send(tables.tables[words[1]][0].clone()).await?;
@@ -236,7 +236,7 @@ impl Random {
     }
 }
 
-/// Every type that travels, with NULLs and extremes. `null_every`: 0 for none.
+/// Every type that can be sent, with NULLs and extremes. `null_every`: 0 for none.
 pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
     let mut random = Random(seed);
     let mut columns: Vec<(String, ArrayRef)> = vec![];
@@ -300,7 +300,7 @@ pub fn every_type(rows: usize, null_every: usize, seed: u64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
-/// Types that have no form of their own.
+/// Types without a form of their own.
 pub fn other_types(rows: usize) -> RecordBatch {
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>(
         (0..rows).map(|row| (!row.is_multiple_of(3)).then(|| (0..row as i32 % 5).map(Some).collect::<Vec<_>>())),
@@ -327,7 +327,7 @@ pub fn other_types(rows: usize) -> RecordBatch {
     .unwrap()
 }
 
-/// A batch with every column stored in pages of `page_bytes`, as a segment would have it.
+/// A batch with every column stored in pages of `page_bytes`, as in a segment.
 pub fn stored(batch: &RecordBatch, page_bytes: usize, key: u64) -> Batch {
     let columns = batch.columns().iter().enumerate().map(|(at, array)| {
         let data = ColumnData::from_arrays([array], array.data_type());
@@ -349,12 +349,12 @@ pub fn stored(batch: &RecordBatch, page_bytes: usize, key: u64) -> Batch {
     Batch::new(batch.num_rows(), columns.collect()).unwrap()
 }
 
-/// The batches as one, with strings as they arrive.
+/// The batches as one, with strings in the received layout.
 pub fn whole(batches: &[RecordBatch], schema: &SchemaRef) -> RecordBatch {
     concat_batches(schema, batches).unwrap()
 }
 
-/// Rows of a batch as they arrive.
+/// The rows of a batch in the received layout.
 pub fn as_sent(batch: &RecordBatch) -> RecordBatch {
     let schema = freestone_wire::wire_schema(&batch.schema());
     let columns = batch.columns().iter().zip(schema.fields());
