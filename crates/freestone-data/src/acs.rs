@@ -1,9 +1,10 @@
-//! A table of the shape of the American Community Survey's person records as Raasveldt and Mühleisen exported them (2017,
-//! section 3): 274 columns, 265 of them integers and mostly small, many NULLs.
+//! A table with the shape of the American Community Survey's person records as Raasveldt and Mühleisen 2017, section 3,
+//! exported them: 274 columns, 265 of them integers and mostly small, with many NULLs.
 //!
-//! The names are the survey's; **the content is synthetic**: people with an age, whether they work, moved, served or were
-//! asked for languages, who have answers only where such people are asked. An answer has a flag that says whether it was
-//! made up by the survey (nearly always 0), and a person 81 weights, small numbers around one of their own.
+//! The names are the survey's; **the content is synthetic**: people with an age, and with the properties that they
+//! work, have moved, have served or speak other languages. Only the people to whom a question applies have an answer.
+//! An answer has a flag that says whether the survey invented it (nearly always 0). A person has 81 weights, small
+//! numbers near one of their own.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,33 +14,34 @@ use arrow::datatypes::{DataType, SchemaRef};
 use super::random::Random;
 use super::shaped::{self, Shaped};
 
-/// The seed that is used unless another is given.
+/// The default seed.
 pub const SEED: u64 = 274;
 
-/// Columns, and integers among them.
+/// The number of columns, and of integers among them.
 pub const COLUMNS: usize = 274;
 pub const INTEGERS: usize = 265;
 
 const WEIGHTS: usize = 81;
 
-/// Who has an answer.
+/// The people to whom a question applies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
     All,
-    /// Of 15 years or more.
+    /// People of 15 years or more.
     Adult,
     Worker,
-    /// Who moved in the last year.
+    /// People who moved in the last year.
     Mover,
     Veteran,
-    /// Who speaks another language at home.
+    /// People who speak another language at home.
     Speaker,
     Woman,
-    /// Whom the question concerns, one in eight.
+    /// One person in eight.
     Few,
 }
 
-/// Answers by who has them, with the largest value; all begin with 1, but for those from 0, marked by a minus.
+/// Answers by the people to whom they apply, with the largest value. The smallest is 1, or 0 if the largest is marked
+/// by a minus.
 #[rustfmt::skip]
 const ANSWERS: [(&str, Who, i32); 92] = [
     ("sporder", Who::All, 6), ("division", Who::All, 9), ("region", Who::All, 4), ("st", Who::All, 56),
@@ -67,7 +69,8 @@ const ANSWERS: [(&str, Who, i32); 92] = [
     ("pincp", Who::Adult, -150_000), ("pobp", Who::All, 554), ("povpip", Who::All, -501), ("rac1p", Who::All, 9),
 ];
 
-/// Codes with zeros in front, so texts: their digits, how many there are, and who has one.
+/// Codes with leading zeros, therefore strings: their number of digits, the number of codes, and the people to whom
+/// they apply.
 const CODES: [(&str, usize, u32, Who); 9] = [
     ("rt", 1, 1, Who::All),
     ("serialno", 13, 0, Who::All),
@@ -80,7 +83,7 @@ const CODES: [(&str, usize, u32, Who); 9] = [
     ("powsp", 3, 52, Who::Worker),
 ];
 
-/// One person, from whom all columns follow.
+/// One person, from whom all columns are derived.
 struct Person {
     age: i32,
     is_worker: bool,
@@ -97,7 +100,7 @@ impl Person {
         let mut chance = |percent: u32| random.below(100) < percent;
         let (is_worker, is_mover, is_veteran) = (chance(60), chance(15), chance(9));
         let (is_speaker, is_woman, is_concerned) = (chance(20), chance(51), chance(12));
-        // Two draws make old age rarer than youth.
+        // The minimum of two draws makes old age rarer than youth.
         let age = random.below(95).min(random.below(120)) as i32;
         Person {
             age,
@@ -125,7 +128,7 @@ impl Person {
     }
 }
 
-/// The table: nine texts, the answers with their flags, the weights.
+/// The table: nine string columns, the answers with their flags, the weights.
 pub static TABLE: LazyLock<Shaped> = LazyLock::new(|| {
     let content = "synthetic data with the published shape of the American Community Survey";
     Shaped { name: "acs", content, schema: make_schema(), columns }
@@ -176,7 +179,7 @@ fn columns(mut random: Random, start: u64, count: usize) -> Vec<ArrayRef> {
     columns
 }
 
-/// A value up to `last`: mostly the first few, and of money mostly none.
+/// A value up to `last`: mostly one of the smallest, and for money mostly 0.
 fn answer(random: &mut Random, person: &Person, name: &str, last: i32) -> i32 {
     let (first, most) = if last < 0 { (0, -last) } else { (1, last) };
     let draw = |random: &mut Random| first + random.below((most - first + 1) as u32) as i32;

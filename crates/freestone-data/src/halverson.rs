@@ -1,8 +1,8 @@
-//! The Gen tables of Halverson et al., "A Comparison of C-Store and Row-Store in a Common Framework" (2006), section 3.1.
+//! The Gen tables of Halverson et al. 2006, section 3.1.
 //!
-//! Gen_a_b_c has three levels: `a` values at the first, for each of them `b` at the second, for each of those `c` rows.
-//! A column counts 1, 2, 3, … within its level and starts again when a level to the left takes its next value, so the
-//! table is sorted on its leading levels: what column abstraction stores once per run.
+//! Gen_a_b_c has three levels: `a` values at the first, for each of them `b` at the second, and for each of those `c`
+//! rows. A column counts 1, 2, 3, … within its level and starts again when a level to the left takes its next value. So
+//! the table is sorted by its leading levels, which column abstraction stores once per run.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -16,10 +16,11 @@ pub fn schema(columns: usize) -> SchemaRef {
 
 /// The rows of Gen_{levels}, for example `&[200_000, 10, 4]` with 4 columns for the paper's Gen_200000_10_4.
 ///
-/// Every level but the last has one column, the last has the rest, which are equal. The paper uses 4, 8, 16 and 32.
+/// Every level but the last has one column. The last has the other columns, which are equal. The paper uses 4, 8, 16
+/// and 32 columns.
 ///
 /// # Panics
-/// When a level has no values, or there are fewer columns than levels.
+/// If a level has no values, or there are fewer columns than levels.
 pub fn table(levels: &[u32], columns: usize) -> impl Iterator<Item = RecordBatch> + Send + use<> {
     assert!(
         levels.iter().all(|values| (1..=i32::MAX as u32).contains(values)),
@@ -37,7 +38,7 @@ pub fn table(levels: &[u32], columns: usize) -> impl Iterator<Item = RecordBatch
     })
 }
 
-/// For each column: the rows that a value lasts, and the values before it starts again.
+/// For each column: the number of rows of a value, and the number of values before it starts again.
 fn periods(levels: &[u32], columns: usize) -> Vec<(usize, usize)> {
     let rows_below = |level: usize| levels[level + 1..].iter().map(|values| *values as usize).product();
     (0..columns)

@@ -1,8 +1,8 @@
-//! The five tables of Holloway and DeWitt, "Read-Optimized Databases, In Depth" (VLDB 2008), section 4.1.
+//! The five tables of Holloway and DeWitt 2008, section 4.1.
 //!
-//! Values are drawn per column from `1..=range`, then the table is sorted on all columns from the left, so that the
-//! leading columns form runs. The paper has 60 million rows (Wide-E and Strings: 12 million); the number is an argument
-//! here, and the rows are sorted in memory, at 4 bytes a value (20 for Strings).
+//! Values are drawn per column from `1..=range`. Then the table is sorted by all columns from the left, so that the
+//! leading columns form runs. The paper has 60 million rows (Wide-E and Strings: 12 million). Here the number is an
+//! argument, and the rows are sorted in memory, at 4 bytes per value (20 for Strings).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub enum Table {
     WideE,
     /// Ten columns, each uniform in 1 to 100 million.
     NarrowU,
-    /// Ten columns of 20 characters. The paper leaves their content open; here they are random lower-case letters.
+    /// Ten columns of 20 characters. The paper does not specify their content; here they are random lower-case letters.
     Strings,
 }
 
@@ -35,7 +35,7 @@ impl Table {
     /// All five, in the paper's order.
     pub const ALL: [Self; 5] = [Self::NarrowE, Self::NarrowS, Self::WideE, Self::NarrowU, Self::Strings];
 
-    /// The paper's name for it.
+    /// The paper's name for the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::NarrowE => "Narrow-E",
@@ -66,7 +66,7 @@ impl Table {
         }
     }
 
-    /// `rows` sorted rows. Draws and sorts them all before it returns.
+    /// `rows` sorted rows. Generates and sorts all of them before it returns.
     pub fn batches(self, rows: usize, seed: u64) -> Batches {
         match self {
             Self::NarrowE | Self::NarrowU => integers::<NARROW_COLUMNS>(self, uniform(self.ranges()), rows, seed),
@@ -77,7 +77,7 @@ impl Table {
     }
 }
 
-/// A draw of the value of one column.
+/// Draws a value of one column.
 type Draw = Box<dyn Fn(&mut Random, usize) -> i32>;
 
 fn uniform(ranges: Vec<u32>) -> Draw {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn ranges_are_those_of_the_paper() {
-        // The paper cuts 2^(2.7 i) to an integer, but rounds column 9, which it gives as 20,655,176.
+        // The paper truncates 2^(2.7 i) to an integer, but rounds column 9, which it gives as 20,655,176.
         let narrow = [6, 42, 274, 1_782, 11_585, 75_281, 489_178, 3_178_688, 20_655_175, 134_217_728];
         assert_eq!(Table::NarrowE.ranges(), narrow);
         assert_eq!(Table::NarrowS.ranges(), narrow);

@@ -1,4 +1,4 @@
-//! Seeded generators of the tables that the experiments and the benchmarks run on.
+//! Seeded generators of the tables for the experiments and the benchmarks.
 //!
 //! Every generator gives the same rows for the same arguments on every machine, as an iterator of Arrow record batches
 //! of at most [`BATCH_ROWS`] rows. [`write_parquet`] streams any of them into a file.
@@ -40,13 +40,14 @@ pub use random::Random;
 pub use shaped::Shaped;
 pub use tpch::{tables, tpch_schema, tpch_table};
 
-/// Rows in every batch but the last.
+/// The number of rows of every batch but the last.
 pub const BATCH_ROWS: usize = 8192;
 
-/// Rows in a row group of the Parquet files: small enough that two threads share even one table's scan evenly.
+/// The number of rows in a row group of the Parquet files, small enough that two threads share even one table's scan
+/// evenly.
 pub const ROW_GROUP_ROWS: usize = 122_880;
 
-/// A stream of batches that a generator gives.
+/// The batches of a generator.
 pub type Batches = Box<dyn Iterator<Item = RecordBatch> + Send>;
 
 /// A generated file could not be written.
@@ -69,10 +70,11 @@ impl std::error::Error for WriteError {
     }
 }
 
-/// Writes `batches` to one Parquet file, compressed by Snappy, in row groups of [`ROW_GROUP_ROWS`]; gives the rows written.
+/// Writes `batches` to one Parquet file, compressed with Snappy, in row groups of [`ROW_GROUP_ROWS`]. Returns the
+/// number of rows.
 ///
 /// # Errors
-/// When the file cannot be created or written.
+/// The file cannot be created or written.
 pub fn write_parquet(
     path: &Path,
     schema: SchemaRef,

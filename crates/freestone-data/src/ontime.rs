@@ -1,9 +1,9 @@
-//! A table of the shape of the airlines' on-time statistics as Raasveldt and Mühleisen exported them (2017, section 3):
-//! 109 columns, 17 of them integers, over half of the values missing, and what is there repeats itself.
+//! A table with the shape of the airlines' on-time statistics as Raasveldt and Mühleisen 2017, section 3, exported
+//! them: 109 columns, 17 of them integers. Over half of the values are missing, and the others repeat.
 //!
-//! The names are those of the statistics; **the content is synthetic**: airports, carriers and flights are made up. A
-//! flight goes each day of a month, so the texts that describe it come in runs. What was not reported before 1995, delays'
-//! causes of flights in time, and diversions of flights that were not diverted are NULL.
+//! The names are those of the statistics; **the content is synthetic**: airports, carriers and flights are invented. A
+//! flight goes on each day of a month, so the strings that describe it form runs. Values that were not reported before
+//! 1995, causes of delay of flights in time, and diversions of flights that were not diverted are NULL.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,10 +13,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use super::random::Random;
 use super::shaped::{self, Shaped};
 
-/// The seed that is used unless another is given.
+/// The default seed.
 pub const SEED: u64 = 109;
 
-/// Columns, and integers among them.
+/// The number of columns, and of integers among them.
 pub const COLUMNS: usize = 109;
 pub const INTEGERS: usize = 17;
 
@@ -24,7 +24,7 @@ const DAYS: u64 = 30;
 const AIRPORTS: u32 = 320;
 const CARRIERS: [&str; 14] = ["AA", "AS", "B6", "CO", "DL", "EV", "F9", "HP", "MQ", "NW", "TW", "UA", "US", "WN"];
 const FIRST_YEAR: i32 = 1987;
-/// Years before this one lack what was reported from then on.
+/// Earlier years lack the values that were reported from this year on.
 const REPORTED_FROM: i32 = 1995;
 const STATES: [(&str, &str); 10] = [
     ("CA", "California"),
@@ -39,7 +39,7 @@ const STATES: [(&str, &str); 10] = [
     ("NC", "North Carolina"),
 ];
 
-/// What a column holds; all times and distances are DECIMAL(8, 2), clock times texts of four digits.
+/// The type of a column. All times and distances are DECIMAL(8, 2), clock times are strings of four digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Int,
@@ -48,7 +48,7 @@ enum Kind {
     Number,
 }
 
-/// The columns before the diversions. A star marks those that may be NULL.
+/// The columns before the diversions. A star marks nullable ones.
 #[rustfmt::skip]
 const FLIGHT: [(&str, Kind); 69] = [
     ("year", Kind::Int), ("quarter", Kind::Int), ("month", Kind::Int), ("dayofmonth", Kind::Int),
@@ -75,11 +75,11 @@ const FLIGHT: [(&str, Kind); 69] = [
     ("divdistance*", Kind::Text),
 ];
 
-/// The columns of each of five airports that a diverted flight may have landed at.
+/// The columns of each of five airports at which a diverted flight may have landed.
 const DIVERSION: [&str; 8] =
     ["airport", "airportid", "airportseqid", "wheelson", "totalgtime", "longestgtime", "wheelsoff", "tailnum"];
 
-/// An airport, made from its number alone.
+/// An airport, derived from its number alone.
 struct Airport {
     id: i32,
     code: String,
@@ -97,7 +97,7 @@ static AIRPORT_LIST: LazyLock<Vec<Airport>> = LazyLock::new(|| {
     (0..AIRPORTS).map(airport).collect()
 });
 
-/// What all days of a flight in a month share.
+/// The common properties of all days of a flight in a month.
 struct Flight {
     year: i32,
     month: i32,
@@ -111,11 +111,11 @@ struct Flight {
 }
 
 impl Flight {
-    /// The flight of a row's group, the same wherever batches begin.
+    /// The flight of a group of rows, wherever batches begin.
     fn of(group: u64) -> Flight {
         let mut random = Random::new(group.wrapping_mul(0x9E6C_63D0_876A_2B1F));
         let mut airport = || {
-            // Two draws: some airports have most of the flights.
+            // The minimum of two draws: some airports have most of the flights.
             let number = random.below(AIRPORTS).min(random.below(AIRPORTS));
             &AIRPORT_LIST[number as usize]
         };
@@ -140,7 +140,7 @@ struct Day {
     day: i32,
     is_cancelled: bool,
     is_diverted: bool,
-    /// Minutes; negative when early.
+    /// In minutes; negative if early.
     departure_delay: i32,
     arrival_delay: i32,
     taxi: (i32, i32),
@@ -170,7 +170,7 @@ impl Day {
         self.flight.year >= REPORTED_FROM
     }
 
-    /// From 2000 on, of flights that are late by a quarter of an hour.
+    /// From 2000 on, flights that are late by a quarter of an hour or more have causes.
     fn has_causes(&self) -> bool {
         self.arrived() && self.arrival_delay >= 15 && self.flight.year >= 2000
     }
@@ -201,7 +201,7 @@ impl Day {
 
     /// Days since 1970.
     fn date(&self) -> i32 {
-        // Of every month the first thirty days, so that no calendar is needed: 365.25 days a year, 30.44 a month.
+        // The first thirty days of every month, so that no calendar is needed: 365.25 days per year, 30.44 per month.
         let years = self.flight.year - 1970;
         years * 365 + (years + 1) / 4 + (self.flight.month - 1) * 3044 / 100 + self.day - 1
     }
@@ -214,7 +214,7 @@ impl Day {
         self.flight.departs as i32 + self.flight.minutes as i32 + self.arrival_delay
     }
 
-    /// Hundredths.
+    /// In hundredths.
     fn number(&self, name: &str) -> Option<i128> {
         let airborne = self.flight.minutes as i32 + self.arrival_delay - self.departure_delay;
         let (departed, arrived, reported) = (!self.is_cancelled, self.arrived(), self.is_reported());
@@ -271,7 +271,7 @@ impl Day {
         }
     }
 
-    /// Of the first airport that a diverted flight landed at; none landed at a second one.
+    /// The first airport at which a diverted flight landed. None landed at a second one.
     fn diversion(&self, name: &str) -> Option<String> {
         let at = &AIRPORT_LIST[self.flight.number as usize % AIRPORT_LIST.len()];
         self.is_diverted.then(|| match name {
@@ -364,7 +364,7 @@ mod tests {
         let nulls: usize = batches.iter().flat_map(RecordBatch::columns).map(|column| column.null_count()).sum();
         let share = nulls as f64 / (rows * COLUMNS) as f64;
         assert!((0.505..0.56).contains(&share), "{share} of the values are missing");
-        // Neighbours mostly describe the same flight.
+        // Adjacent rows mostly describe the same flight.
         let origin = batches[0].column_by_name("origin").expect("the column is there").clone();
         let origin = origin.as_any().downcast_ref::<StringArray>().expect("texts").clone();
         let changes = (1..origin.len()).filter(|at| origin.value(*at) != origin.value(at - 1)).count();
@@ -380,7 +380,7 @@ mod tests {
             let column = batch.column_by_name("flightnum").expect("the column is there").clone();
             column.as_any().downcast_ref::<StringArray>().expect("texts").value(row).to_owned()
         };
-        // 8192 is no multiple of 30, so a flight goes on in the next batch.
+        // 8192 is no multiple of 30, so a flight continues in the next batch.
         assert_eq!(number(&batches[0], batches[0].num_rows() - 1), number(&batches[1], 0));
     }
 }

@@ -1,5 +1,5 @@
-//! One Parquet file written by several threads: each generates and encodes whole row groups, which go into the file in
-//! order. At most one row group a thread is in memory.
+//! Writing one Parquet file with several threads. Each generates and encodes whole row groups, which are appended to
+//! the file in order. At most one row group per thread is in memory.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -18,17 +18,17 @@ use parquet::file::writer::SerializedFileWriter;
 
 use super::{Batches, WriteError};
 
-/// What a parallel write needs to know of a file.
+/// The parameters of a parallel write.
 pub(super) struct Shape<'a> {
     pub schema: SchemaRef,
     /// Key-value metadata of the file.
     pub labels: &'a [(&'static str, String)],
-    /// Row groups, each of one part.
+    /// Row groups, of one part each.
     pub parts: usize,
     pub threads: usize,
 }
 
-/// The file and the number of the row group that it needs next.
+/// The file and the number of the next row group.
 struct Output {
     writer: SerializedFileWriter<BufWriter<File>>,
     next: usize,
@@ -42,7 +42,7 @@ struct Encoded {
     rows: u64,
 }
 
-/// Writes part 0, 1, … as row groups of one Parquet file, compressed by Snappy; gives the rows written.
+/// Writes part 0, 1, … as row groups of one Parquet file, compressed with Snappy. Returns the number of rows.
 pub(super) fn write_parquet(
     path: &Path,
     shape: &Shape<'_>,

@@ -1,13 +1,13 @@
-//! SQL of TPC-H and of the Star Schema Benchmark: the queries with the specifications' parameters, and the schemas with
-//! their keys.
+//! The SQL of TPC-H and of the Star Schema Benchmark: the queries with the specifications' parameters, and the schemas
+//! with their keys.
 //!
-//! The text stays inside what DuckDB and DataFusion both accept, so that answers can be compared query by query. TPC-H's
-//! Q11 keeps the fraction of scale factor 1 at every scale; Q15 is the specification's WITH variant.
+//! Both DuckDB and DataFusion accept the text, so that answers can be compared query by query. TPC-H's Q11 uses the
+//! fraction of scale factor 1 at every scale, and Q15 is the specification's WITH variant.
 
-/// The `CREATE TABLE` statements of the eight tables, with primary and foreign keys and no design.
+/// The `CREATE TABLE` statements of the eight tables, with primary and foreign keys and without designs.
 pub const TPCH_SCHEMA: &str = include_str!("../queries/tpch/schema.sql");
 
-/// The `CREATE TABLE` statements of the Star Schema Benchmark's five tables, with keys and no design.
+/// The `CREATE TABLE` statements of the Star Schema Benchmark's five tables, with keys and without designs.
 pub const SSB_SCHEMA: &str = include_str!("../queries/ssb/schema.sql");
 
 macro_rules! queries {

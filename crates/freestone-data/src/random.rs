@@ -1,6 +1,7 @@
-//! The generators' own random numbers. A published sequence keeps generated tables the same when a dependency changes.
+//! The generators' own random numbers. With a published sequence, generated tables do not change when a dependency
+//! changes.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): 64 bits of state, full period, every seed is a good one.
+/// SplitMix64 (Steele, Lea and Flood 2014): 64 bits of state, full period, any seed.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
@@ -31,10 +32,11 @@ impl Random {
     }
 }
 
-/// Zipf's distribution with exponent 2 over `1..=range`: value k has a weight of 1 / k^2.
+/// Zipf's distribution with exponent 2 over `1..=range`: value k has the weight 1 / k^2.
 ///
 /// Exact and in constant time by rejection-inversion (Hörmann and Derflinger 1996): invert the integral of the density
-/// at a uniform point, round, and reject where the rounded step leaves the histogram. `integral(x)` is that of x^-2.
+/// at a uniform point, round, and reject if the rounded step is outside of the histogram. `integral(x)` is that of
+/// x^-2.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
     range: f64,

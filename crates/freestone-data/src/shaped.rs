@@ -1,4 +1,4 @@
-//! Tables of published shape but made-up content, written in parallel: every batch has random numbers of its own.
+//! Tables with a published shape and synthetic content, written in parallel: every batch has random numbers of its own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use super::random::Random;
 use super::{BATCH_ROWS, ROW_GROUP_ROWS, WriteError, parallel};
 
-/// A table of published shape: what it is called, what it holds, and how its rows are made.
+/// A table with a published shape: its name, its content, and how its rows are generated.
 pub struct Shaped {
     pub(super) name: &'static str,
-    /// What the file says that it is.
+    /// The description of the content in the file.
     pub(super) content: &'static str,
     pub(super) schema: SchemaRef,
-    /// The columns of the rows from a row on, as many as asked for, with random numbers for them.
+    /// The columns of a number of rows, starting with a given one, with random numbers for them.
     pub(super) columns: fn(Random, u64, usize) -> Vec<ArrayRef>,
 }
 
@@ -34,16 +34,16 @@ impl Shaped {
     fn batch(&self, number: u64, rows: u64, seed: u64) -> RecordBatch {
         let start = number * BATCH_ROWS as u64;
         let count = (rows - start).min(BATCH_ROWS as u64) as usize;
-        // One step of the sequence for each batch: SplitMix64 gives unrelated sequences for any two states.
+        // One step of the sequence per batch: SplitMix64 gives unrelated sequences for any two states.
         let random = Random::new(seed.wrapping_add(number.wrapping_mul(0xD134_2543_DE82_EF95)));
         RecordBatch::try_new(self.schema.clone(), (self.columns)(random, start, count))
             .expect("the generator's columns are those of its schema")
     }
 
-    /// Writes `{folder}/{name}.parquet`, a million rows at scale factor 1, on all cores. A file that is there is complete.
+    /// Writes `{folder}/{name}.parquet`, a million rows at scale factor 1, on all cores. An existing file is complete.
     ///
     /// # Errors
-    /// When the folder or the file cannot be created or written.
+    /// The folder or the file cannot be created or written.
     pub fn write_parquet(&'static self, folder: &Path, scale_factor: f64, seed: u64) -> Result<(), WriteError> {
         let rows = rows(scale_factor);
         let failed = |source: std::io::Error| WriteError { path: folder.to_owned(), source: source.into() };
@@ -68,13 +68,13 @@ impl Shaped {
     }
 }
 
-/// A schema of columns by name, type and whether they may be NULL.
+/// A schema of columns by name, type and whether they are nullable.
 pub(super) fn schema<'a>(columns: impl IntoIterator<Item = (&'a str, DataType, bool)>) -> SchemaRef {
     let fields = columns.into_iter().map(|(name, kind, nullable)| Field::new(name, kind, nullable));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Rows at a scale factor: a million at 1.
+/// The number of rows at a scale factor: a million at 1.
 fn rows(scale: f64) -> u64 {
     (1e6 * scale).round().max(1.0) as u64
 }

@@ -1,12 +1,12 @@
 //! The five tables of the Star Schema Benchmark: lineorder, customer, supplier, part and date.
 //!
-//! Names, domains and cardinalities are those of the specification (O'Neil, O'Neil and Chen, revision 3, 2009); where it
-//! is silent, those of TPC-H, from which it is derived. The rows are synthetic and seeded, not those of any other
-//! generator. Every order, and every row of a dimension, has random numbers of its own, so that parts can be made in
-//! parallel and the rows do not depend on their number.
+//! Names, domains and cardinalities are those of the specification (O'Neil, O'Neil and Chen, revision 3, 2009), or
+//! those of TPC-H where it says nothing. The rows are synthetic and seeded, and differ from those of other generators.
+//! Every order, and every row of a dimension, has random numbers of its own, so that parts can be generated in parallel
+//! and the rows do not depend on the number of parts.
 //!
 //! - Money is whole cents, percentages are whole numbers, dates are `yyyymmdd`: Int32. `lo_orderkey` is Int64.
-//! - Texts are Utf8 without padding, but that a city pads its nation to nine characters. No column is nullable.
+//! - Strings are Utf8 without padding, except that a city pads its nation to nine characters. No column is nullable.
 //! - `part` has 200,000 × ⌊1 + log2 SF⌋ rows from scale factor 1, and 200,000 × SF below, where the formula gives none.
 //! - `date` has 2,556 rows, so it ends with 30 December 1998. Order dates end with 2 August 1998, as in TPC-H.
 //! - Holidays and selling seasons, which the specification leaves open, are fixed ranges of the calendar.
@@ -22,20 +22,21 @@ use tpchgen::distribution::{Distribution, Distributions};
 use super::random::Random;
 use super::{BATCH_ROWS, Batches, WriteError, parallel};
 
-/// The seed that is used unless another is given.
+/// The default seed.
 pub const SEED: u64 = 2009;
 
 const DAYS: usize = 2_556;
 const LAST_ORDER_DATE: i32 = 19_980_802;
-/// Orders in a row group of lineorder: four lines each, so that it rarely exceeds [`super::ROW_GROUP_ROWS`].
+/// The number of orders in a row group of lineorder: about four lines each, so that it rarely exceeds
+/// [`super::ROW_GROUP_ROWS`].
 const GROUP_ORDERS: u64 = 30_000;
 
-/// The table names, dimensions before facts, so that foreign keys hold when tables are loaded in this order.
+/// The table names, dimensions before facts, so that foreign keys are satisfied when tables are loaded in this order.
 pub fn tables() -> [&'static str; 5] {
     ["date", "part", "supplier", "customer", "lineorder"]
 }
 
-/// The schema of a table, or `None` when the benchmark has no table of that name.
+/// The schema of a table. `None` if the benchmark has no table of that name.
 pub fn schema(name: &str) -> Option<SchemaRef> {
     use DataType::{Int8, Int32, Int64, Utf8};
     let columns: &[(&str, DataType)] = match name {
@@ -113,12 +114,12 @@ pub fn schema(name: &str) -> Option<SchemaRef> {
     Some(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
-/// Part `part` (from 0) of `parts` of a table, or `None` when the benchmark has no table of that name.
+/// Part `part` (from 0) of `parts` of a table. `None` if the benchmark has no table of that name.
 ///
-/// The parts in order are the whole table, whatever their number, so threads can make one each.
+/// The parts in order are the whole table, whatever their number, so each thread can generate one.
 ///
 /// # Panics
-/// When `part` is not below `parts`.
+/// If `part` is not below `parts`.
 pub fn table(name: &str, scale_factor: f64, seed: u64, part: usize, parts: usize) -> Option<Batches> {
     assert!(part < parts, "part {part} of {parts}: parts count from 0");
     let units = units(name, scale_factor)?;
@@ -126,10 +127,10 @@ pub fn table(name: &str, scale_factor: f64, seed: u64, part: usize, parts: usize
     batches(name, Sizes::of(scale_factor), seed, bound(part)..bound(part + 1))
 }
 
-/// Writes the five tables as `{folder}/{table}.parquet`, on all cores. A file that is there is complete.
+/// Writes the five tables as `{folder}/{table}.parquet`, on all cores. An existing file is complete.
 ///
 /// # Errors
-/// When the folder or a file cannot be created or written; files already complete stay.
+/// The folder or a file cannot be created or written. Files that are already complete remain.
 pub fn write_parquet(folder: &Path, scale_factor: f64, seed: u64) -> Result<(), WriteError> {
     let failed = |source: std::io::Error| WriteError { path: folder.to_owned(), source: source.into() };
     std::fs::create_dir_all(folder).map_err(failed)?;
@@ -156,7 +157,7 @@ pub fn write_parquet(folder: &Path, scale_factor: f64, seed: u64) -> Result<(), 
     Ok(())
 }
 
-/// Rows of each table but date; orders in place of lines.
+/// The number of rows of each table except date; for lineorder, the number of orders.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     orders: u64,
@@ -178,7 +179,7 @@ impl Sizes {
     }
 }
 
-/// What a table is divided by: orders of lineorder, rows of the others.
+/// The number of elements by which a table is divided: orders for lineorder, rows for the others.
 fn units(name: &str, scale_factor: f64) -> Option<u64> {
     let sizes = Sizes::of(scale_factor);
     Some(match name {
@@ -225,7 +226,7 @@ impl Streams {
     }
 }
 
-/// The lines of a range of orders, in batches that no order crosses.
+/// The lines of a range of orders, in batches that contain whole orders.
 struct Lines {
     streams: Streams,
     sizes: Sizes,
@@ -346,7 +347,7 @@ fn suppliers(streams: Streams, rows: Range<u64>) -> Vec<ArrayRef> {
     people("Supplier", streams, rows, |_| {})
 }
 
-/// Key, name, address, city, nation, region and phone; `more` is given the random numbers that are left.
+/// Key, name, address, city, nation, region and phone. `more` gets the remaining random numbers.
 fn people(kind: &str, streams: Streams, rows: Range<u64>, mut more: impl FnMut(&mut Random)) -> Vec<ArrayRef> {
     let mut texts: [StringBuilder; 6] = Default::default();
     let keys = Int32Array::from_iter_values(rows.clone().map(|row| row as i32 + 1));
@@ -376,7 +377,7 @@ fn city(nation: &str, digit: u32) -> String {
     format!("{nation:9.9}{digit}")
 }
 
-/// 10 to 25 characters, as TPC-H's random strings.
+/// 10 to 25 characters, like TPC-H's random strings.
 fn address(random: &mut Random) -> String {
     const CHARACTERS: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ,";
     let length = 10 + random.below(16);
@@ -457,7 +458,7 @@ const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursd
 const HOLIDAYS: [(i32, i32); 10] =
     [(1, 1), (2, 20), (4, 20), (5, 20), (7, 4), (8, 20), (9, 20), (10, 20), (11, 20), (12, 24)];
 
-/// One day; weekdays count from Sunday, 0.
+/// One day. Weekdays count from Sunday, 0.
 #[derive(Clone, Copy, Debug)]
 struct Day {
     year: i32,
@@ -513,7 +514,7 @@ fn days_in(year: i32, month: i32) -> i32 {
 
 struct Calendar {
     days: Vec<Day>,
-    /// So many of the first days have orders.
+    /// The number of days, from the first, that have orders.
     order_days: u32,
 }
 

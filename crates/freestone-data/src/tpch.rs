@@ -1,6 +1,6 @@
-//! The eight tables of TPC-H, by `tpchgen`, whose rows are those of the specification's own generator.
+//! The eight tables of TPC-H, from `tpchgen`, whose rows are those of the specification's own generator.
 //!
-//! Keys are Int64, decimals Decimal128(15, 2), dates Date32, texts Utf8; no column is nullable.
+//! Keys are Int64, decimals Decimal128(15, 2), dates Date32, strings Utf8. No column is nullable.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -19,12 +19,12 @@ use tpchgen_arrow::{
 
 use super::{BATCH_ROWS, Batches, WriteError};
 
-/// The table names, parents before children, so that foreign keys hold when tables are loaded in this order.
+/// The table names, parents before children, so that foreign keys are satisfied when tables are loaded in this order.
 pub fn tables() -> [&'static str; 8] {
     ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
 }
 
-/// The schema of a table, or `None` when TPC-H has no table of that name.
+/// The schema of a table. `None` if TPC-H has no table of that name.
 pub fn tpch_schema(name: &str) -> Option<SchemaRef> {
     let schema = match name {
         "region" => RegionArrow::schema_ref(),
@@ -40,13 +40,13 @@ pub fn tpch_schema(name: &str) -> Option<SchemaRef> {
     Some(with_utf8(&schema))
 }
 
-/// Part `part` (from 0) of `parts` of a table, or `None` when TPC-H has no table of that name.
+/// Part `part` (from 0) of `parts` of a table. `None` if TPC-H has no table of that name.
 ///
-/// The parts in order are the whole table, whatever their number, so threads can make one each. `nation` and `region`
-/// do not grow with the scale factor and come whole in part 0.
+/// The parts in order are the whole table, whatever their number, so each thread can generate one. `nation` and
+/// `region` do not grow with the scale factor and are part 0 as a whole.
 ///
 /// # Panics
-/// When `part` is not below `parts`.
+/// If `part` is not below `parts`.
 pub fn tpch_table(name: &str, scale_factor: f64, part: usize, parts: usize) -> Option<Batches> {
     assert!(part < parts, "part {part} of {parts}: parts count from 0");
     let schema = tpch_schema(name)?;
@@ -70,13 +70,13 @@ pub fn tpch_table(name: &str, scale_factor: f64, part: usize, parts: usize) -> O
     })
 }
 
-/// Writes the eight tables as `{folder}/{table}.parquet`, one thread for `lineitem` and one for the rest.
+/// Writes the eight tables as `{folder}/{table}.parquet`, with one thread for `lineitem` and one for the others.
 ///
 /// # Errors
-/// When the folder or a file cannot be created or written; files already complete stay.
+/// The folder or a file cannot be created or written. Files that are already complete remain.
 pub fn write_parquet(folder: &Path, scale_factor: f64) -> Result<(), WriteError> {
     std::fs::create_dir_all(folder).map_err(|error| WriteError { path: folder.to_owned(), source: error.into() })?;
-    // A stack, so the biggest table is taken first and the other thread works through the small ones meanwhile.
+    // A stack, so that one thread takes the biggest table first while the other writes the small ones.
     let waiting = Mutex::new(tables().to_vec());
     let work = || -> Result<(), WriteError> {
         loop {
@@ -94,7 +94,7 @@ pub fn write_parquet(folder: &Path, scale_factor: f64) -> Result<(), WriteError>
     })
 }
 
-/// The stream with texts as Utf8: the generators give views, which not every reader of Parquet knows.
+/// The stream with strings as Utf8, because the generators give views, which not every reader of Parquet supports.
 fn with_schema<I>(schema: SchemaRef, batches: I) -> Batches
 where
     I: Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,

@@ -1,7 +1,7 @@
-//! Fifty integer columns of one width in random order: the table on which rows and columns cross over.
+//! Fifty integer columns of equal width in random order: the table for the crossover of rows and columns.
 //!
-//! No column compresses better than another, so that a difference between two layouts is the layout's alone: reading all
-//! fifty columns of few rows favours rows, reading two of them favours columns.
+//! No column compresses better than another, so that differences between two layouts are due to the layouts alone:
+//! reading all fifty columns of few rows favours rows, reading two of them favours columns.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};

@@ -1,4 +1,4 @@
-//! The engine as experiments use it: blocking calls, times, and checksums of answers.
+//! The engine for experiments: blocking calls, times, and checksums of answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Engine {
     session: Session,
 }
 
-/// The rows of an answer, as a multiset: two answers are equal if their rows are, in whatever order.
+/// The rows of an answer as a multiset: two answers are equal if their rows are, in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     pub rows: u64,
@@ -34,7 +34,7 @@ impl std::fmt::Display for Answer {
     }
 }
 
-/// How often a query is timed: until `budget` is spent, between `least` and `most` times, after one run that is not.
+/// The repetitions of a query: until `budget` is spent, between `least` and `most` times, after one warm-up run.
 #[derive(Debug, Clone, Copy)]
 pub struct Repeat {
     pub least: usize,
@@ -44,6 +44,9 @@ pub struct Repeat {
 
 impl Engine {
     /// Opens the database folder at `path`.
+    ///
+    /// # Errors
+    /// The engine cannot open it.
     pub fn open(path: &Path, options: Options) -> Result<Engine> {
         let threads = options.threads.max(1);
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
@@ -56,7 +59,10 @@ impl Engine {
         Ok(Engine { runtime, database, session })
     }
 
-    /// Runs one statement and drains its rows; gives the rows returned, written or removed.
+    /// Runs one statement and reads all rows. Returns the number of rows that it returned, wrote or removed.
+    ///
+    /// # Errors
+    /// The statement fails.
     pub fn run(&self, sql: &str) -> Result<u64> {
         let mut rows = 0;
         match self.runtime.block_on(self.session.sql(sql))? {
@@ -73,6 +79,9 @@ impl Engine {
     }
 
     /// Runs every statement of a script.
+    ///
+    /// # Errors
+    /// A statement fails.
     pub fn run_script(&self, script: &str) -> Result<()> {
         for statement in self.session.parse(script)? {
             let outcome = self.runtime.block_on(self.session.execute(&statement))?;
@@ -82,6 +91,9 @@ impl Engine {
     }
 
     /// The multiset checksum of a query's rows.
+    ///
+    /// # Errors
+    /// The query fails.
     pub fn answer(&self, sql: &str) -> Result<Answer> {
         let outcome = self.runtime.block_on(self.session.sql(sql))?;
         let mut answer = Answer { rows: 0, checksum: 0 };
@@ -102,6 +114,9 @@ impl Engine {
     }
 
     /// The median time of a query from its text to its last batch, in milliseconds.
+    ///
+    /// # Errors
+    /// The query fails.
     pub fn median_ms(&self, sql: &str, repeat: Repeat) -> Result<f64> {
         self.run(sql)?;
         let (mut times, began) = (vec![], Instant::now());
@@ -113,14 +128,20 @@ impl Engine {
         Ok(median(times))
     }
 
-    /// What the advisor says of a table, by the queries that ran on it.
+    /// The advice for a table, from the queries that ran on it.
+    ///
+    /// # Errors
+    /// The advisor fails.
     pub fn advice(&self, table: &str) -> Result<Advice> {
         let options = AdviseOptions { table: Some(table.to_owned()), ..AdviseOptions::default() };
         let mut all = self.runtime.block_on(self.session.advise(options))?;
         all.pop().ok_or_else(|| DemoError::Answers(format!("there is no advice on {table}")))
     }
 
-    /// The text of an answer's last column, one line a row.
+    /// The text of an answer's last column, one line per row.
+    ///
+    /// # Errors
+    /// The query fails.
     pub fn text(&self, sql: &str) -> Result<String> {
         let outcome = self.runtime.block_on(self.session.sql(sql))?;
         let mut text = String::new();
@@ -135,7 +156,10 @@ impl Engine {
         Ok(text)
     }
 
-    /// Bytes that a table takes on disk: whole pages, headers, zones and footers.
+    /// The bytes of a table on disk: whole pages, headers, zones and footers.
+    ///
+    /// # Errors
+    /// The table does not exist.
     pub fn table_bytes(&self, table: &str) -> Result<u64> {
         let snapshot = self.database.store().snapshot().map_err(freestone::Error::from)?;
         Ok(snapshot.table(table).map_or(0, |table| table.bytes()))
@@ -156,7 +180,7 @@ fn wrong(error: arrow::error::ArrowError) -> DemoError {
     DemoError::Answers(format!("an answer's rows cannot be compared: {error}"))
 }
 
-/// The median; 0 of nothing.
+/// The median; 0 without values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -166,8 +190,8 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// A hash of a row's bytes: multiply and rotate by words, then SplitMix64's finalizer, so that sums of hashes of similar
-/// rows do not cancel out.
+/// A hash of a row's bytes: multiply and rotate by words, then SplitMix64's finalizer, so that the hashes of similar
+/// rows do not cancel in a sum.
 pub fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let (words, rest) = bytes.as_chunks::<8>();

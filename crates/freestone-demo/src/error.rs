@@ -1,8 +1,8 @@
-//! What stops the demo: an engine that refuses, a file that cannot be written, or answers that differ.
+//! Errors of the demo: the engine fails, a file cannot be written, or answers differ.
 
 use std::path::{Path, PathBuf};
 
-/// Why a demonstration, or an experiment's query, ended early.
+/// The reason why the demo, or an experiment's query, ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The engine's own message.
@@ -17,12 +17,12 @@ pub enum DemoError {
     /// Two layouts of the same rows gave different answers: a defect of the engine.
     #[error("{0}; this is a defect: please report it with the command that you ran")]
     Answers(String),
-    /// An option's value makes no sense.
+    /// The value of an option is not valid.
     #[error("{0}")]
     Usage(String),
 }
 
-/// The demo's results.
+/// A result of the demo.
 pub type Result<T, E = DemoError> = std::result::Result<T, E>;
 
 impl DemoError {

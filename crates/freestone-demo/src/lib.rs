@@ -15,19 +15,19 @@ mod error;
 use engine::{Answer, Engine, Repeat};
 pub use error::{DemoError, Result};
 
-/// Told in a few words what is being done.
+/// Receives a short description of the current step.
 pub type Notify<'a> = &'a dyn Fn(&str);
 
-/// What the demo runs on.
+/// The options of the demo.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {
-    /// The folder for data, database and report, created when missing. What an earlier demo left there is replaced.
+    /// The folder for data, database and report. It is created if missing. The files of an earlier demo are replaced.
     pub directory: PathBuf,
     /// TPC-H's scale factor: lineitem has 6 million rows at 1.
     pub scale: f64,
-    /// Threads of the engine; 0 takes one for each core.
+    /// The threads of the engine; 0 means one per core.
     pub threads: usize,
-    /// The program and its libraries, for the report.
+    /// The versions of the program and its libraries, for the report.
     pub versions: String,
 }
 
@@ -37,7 +37,7 @@ impl Default for DemoOptions {
     }
 }
 
-/// What the demo has found, and its report.
+/// The results of the demo, and its report.
 #[derive(Debug)]
 pub struct Demo {
     pub findings: Findings,
@@ -45,7 +45,7 @@ pub struct Demo {
     pub report: PathBuf,
 }
 
-/// A form of lineitem: the name of its table, what it is, and its options.
+/// A layout of lineitem: the name of its table, a description, and its options.
 struct Form {
     name: &'static str,
     what: &'static str,
@@ -72,7 +72,7 @@ const FORMS: [Form; 7] = [
     },
 ];
 
-/// A query over `lineitem`, which is replaced by the name of each form's table.
+/// A query over `lineitem`, which is replaced by the name of each layout's table.
 struct Query {
     name: &'static str,
     what: String,
@@ -81,10 +81,10 @@ struct Query {
 
 const REPEAT: Repeat = Repeat { least: 3, most: 9, budget: Duration::from_millis(250) };
 
-/// Runs the demo; `notify` is told each step.
+/// Runs the demo. `notify` receives each step.
 ///
 /// # Errors
-/// When the folder cannot be used, a statement fails, or two designs answer differently.
+/// The folder cannot be used, a statement fails, or two designs give different answers.
 pub fn run(options: &DemoOptions, notify: Notify<'_>) -> Result<Demo> {
     let began = Instant::now();
     if !(0.001..=100.0).contains(&options.scale) {
@@ -109,7 +109,7 @@ pub fn run(options: &DemoOptions, notify: Notify<'_>) -> Result<Demo> {
     notify("changing a table's design in place");
     let changes = change_design(&engine, same)?;
     drop(engine);
-    // Opened afresh, so that what the two scans read is read from disk.
+    // Opened again, so that the two scans read from disk.
     let pruning = pruning(&Engine::open(&database, Options { threads, read_only: true, ..Options::default() })?)?;
     let input = std::fs::metadata(data.join("lineitem.parquet")).map_err(DemoError::file(&data))?.len();
     let results =
@@ -151,12 +151,12 @@ fn load(engine: &Engine, data: &Path) -> Result<Loaded> {
     Ok(Loaded { rows, seconds: start.elapsed().as_secs_f64() })
 }
 
-/// The path of a table's file, inside single quotes of SQL.
+/// The path of a table's file, between single quotes of SQL.
 fn quoted(data: &Path, table: &str) -> String {
     data.join(format!("{table}.parquet")).display().to_string().replace('\'', "''")
 }
 
-/// What storing lineitem in a form took.
+/// The cost of storing lineitem in a layout.
 struct Stored {
     bytes: u64,
     seconds: f64,
@@ -177,7 +177,7 @@ fn table(form: &Form) -> String {
     format!("lineitem_{}", form.name)
 }
 
-/// The checksum of the rows of every form, which must be that of the generated file.
+/// The checksum of the rows of every layout, which must be that of the generated file.
 fn compare_forms(engine: &Engine, data: &Path, notify: Notify<'_>) -> Result<Answer> {
     notify("comparing every row of every design with the file");
     let expected = engine.answer(&format!("SELECT * FROM '{}'", quoted(data, "lineitem")))?;
@@ -218,7 +218,7 @@ fn queries(scale: f64) -> Vec<Query> {
     ]
 }
 
-/// Median milliseconds, per query and form; the answers of all forms are compared on the way.
+/// Median milliseconds, per query and layout. Also compares the answers of all layouts.
 fn time_queries(engine: &Engine, queries: &[Query], notify: Notify<'_>) -> Result<Vec<Vec<f64>>> {
     let time = |query: &Query| {
         notify(&format!("timing {}: {}", query.name, query.what));
@@ -233,7 +233,7 @@ fn time_queries(engine: &Engine, queries: &[Query], notify: Notify<'_>) -> Resul
     queries.iter().map(time).collect()
 }
 
-/// Forms that the advisor is asked about: what a row store should become, and what the engine picks unasked.
+/// The layouts for which the advisor is asked: a row store, and the engine's default.
 const ADVISED: [&str; 2] = ["row", "auto"];
 
 fn advise(engine: &Engine, form: &'static str, notify: Notify<'_>) -> Result<(&'static str, Advice)> {
@@ -241,13 +241,13 @@ fn advise(engine: &Engine, form: &'static str, notify: Notify<'_>) -> Result<(&'
     Ok((form, engine.advice(&format!("lineitem_{form}"))?))
 }
 
-/// A conversion: the options that it went to, its seconds.
+/// A conversion: the new options, and its seconds.
 struct Change {
     options: &'static str,
     seconds: f64,
 }
 
-/// Converts lineitem itself from design to design; its rows must stay what they are.
+/// Converts lineitem itself from design to design. Its rows must not change.
 fn change_design(engine: &Engine, expected: Answer) -> Result<Vec<Change>> {
     let change = |options: &'static str| {
         let start = Instant::now();
@@ -266,7 +266,7 @@ fn change_design(engine: &Engine, expected: Answer) -> Result<Vec<Change>> {
         .collect()
 }
 
-/// What a scan touched, as EXPLAIN ANALYZE tells it: names and figures, and the scan's line of the plan.
+/// The work of a scan, from EXPLAIN ANALYZE: names and figures, and the scan's line of the plan.
 struct Pruning {
     form: &'static str,
     figures: Vec<(String, String)>,
@@ -292,17 +292,17 @@ fn metrics(line: &str) -> Vec<(String, String)> {
     list.split(", ").filter_map(pair).collect()
 }
 
-/// Everything that was measured.
+/// All measurements.
 struct Results {
     scale: f64,
     loaded: Loaded,
     forms: Vec<Stored>,
-    /// Bytes of lineitem's Parquet file.
+    /// The bytes of lineitem's Parquet file.
     input: u64,
     same: Answer,
     queries: Vec<Query>,
     times: Vec<Vec<f64>>,
-    /// What the advisor says of a form, by name.
+    /// The advice for a layout, by name.
     advice: Vec<(&'static str, Advice)>,
     changes: Vec<Change>,
     pruning: Vec<Pruning>,
@@ -381,7 +381,7 @@ impl Results {
     }
 
     /// One sentence from the measured times: which design was fastest for which queries. Differences below a tenth are
-    /// within what repeated runs vary by, and count as none.
+    /// within the variation of repeated runs, and are ignored.
     fn verdict(&self) -> String {
         let mut winners: Vec<(String, Vec<&str>)> = vec![];
         for (query, times) in self.queries.iter().zip(&self.times) {
@@ -500,7 +500,7 @@ fn wrapped(line: &str) -> String {
     line.replace(", filter=", ",\n    filter=").replace(", metrics=", ",\n    metrics=")
 }
 
-/// The terminal's summary: sizes, times, the sentence, and where the report is.
+/// The summary for the terminal: sizes, times, the sentence, and the path of the report.
 pub fn summary(demo: &Demo) -> String {
     let mut out = String::new();
     for part in &demo.findings.parts {

@@ -1,8 +1,8 @@
-//! What stops the laboratory: an engine that refuses, a file that cannot be written, or answers that differ.
+//! Errors of the laboratory: the engine fails, a file cannot be written, or answers differ.
 
 use std::path::{Path, PathBuf};
 
-/// Why a demonstration or an experiment ended early.
+/// The reason why an experiment ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The engine's own message.
@@ -20,7 +20,7 @@ pub enum LabError {
     /// A file in the results' folder is not a result.
     #[error("{} is no result of this version: {source}; run the experiment again", path.display())]
     Result { path: PathBuf, source: serde_json::Error },
-    /// A codec refused the values of an experiment.
+    /// A codec cannot store the values of an experiment.
     #[error("{case}: {source}")]
     Codec { case: &'static str, source: freestone_codec::CodecError },
     /// Two layouts of the same rows gave different answers: a defect of the engine.
@@ -29,18 +29,18 @@ pub enum LabError {
     /// No experiment has this name.
     #[error("there is no experiment {name}; there are {known}")]
     Unknown { name: String, known: String },
-    /// `report` found nothing to report.
+    /// `report` found no results.
     #[error("{} holds no results; run `freestone-lab run` first", path.display())]
     NoResults { path: PathBuf },
-    /// A network, or a program on it, is not what an experiment needs.
+    /// A network, or a program on it, does not meet an experiment's requirements.
     #[error("{0}")]
     Network(String),
-    /// An option's value makes no sense.
+    /// The value of an option is not valid.
     #[error("{0}")]
     Usage(String),
 }
 
-/// The laboratory's results.
+/// A result of the laboratory.
 pub type Result<T, E = LabError> = std::result::Result<T, E>;
 
 impl LabError {

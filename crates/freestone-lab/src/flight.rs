@@ -1,7 +1,7 @@
-//! A minimal Arrow Flight server of the crate `arrow-flight`, over record batches in memory: the peer that
-//! `bench/export.py` compares with. It answers `DoGet` alone.
+//! A minimal Arrow Flight server with the crate `arrow-flight`, over record batches in memory: a peer in
+//! `bench/export.py`. It supports only `DoGet`.
 //!
-//! A ticket is JSON: `form` names the table, and the rest says how it is sent; see [`Asked`].
+//! A ticket is JSON: `form` names the table, and the other fields say how to send it; see [`Asked`].
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -31,38 +31,39 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{LabError, Result};
 
-/// Texts with at most this many different values in a batch are sent as dictionaries, where a ticket asks for that.
+/// String columns with at most this many distinct values in a batch are sent as dictionaries, if a ticket requests
+/// that.
 const FEW: usize = 100;
 
-/// What a ticket says.
+/// The fields of a ticket.
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Asked {
     /// The table's name.
     form: String,
-    /// At most as many rows.
+    /// The maximum number of rows.
     #[serde(default)]
     limit: Option<usize>,
-    /// Rows of a batch; 0 leaves batches as they are.
+    /// The rows per batch; 0 leaves batches unchanged.
     #[serde(default)]
     rows: usize,
-    /// Bytes of a message; the encoder's own default is 2 MiB.
+    /// The bytes per message. The encoder's own default is 2 MiB.
     #[serde(default)]
     message: Option<usize>,
-    /// Texts of few values as dictionaries, sent again with each batch.
+    /// Strings with few distinct values as dictionaries, which are sent again with each batch.
     #[serde(default)]
     dictionaries: bool,
     /// `lz4` or `zstd`.
     #[serde(default)]
     codec: Option<String>,
-    /// Messages that are encoded, on another thread, before the connection takes them.
+    /// The number of messages that are encoded ahead on another thread.
     #[serde(default)]
     ahead: usize,
 }
 
-/// Serves Arrow stream files under their names until the process ends; `ready` gets the address.
+/// Serves Arrow stream files under their names until the process ends. `ready` receives the address.
 ///
 /// # Errors
-/// When a file cannot be read, or the address cannot be listened on.
+/// A file cannot be read, or the address cannot be listened on.
 pub fn serve(listen: &str, files: &[(String, PathBuf)], ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let mut tables = HashMap::new();
     for (name, path) in files {
@@ -90,7 +91,7 @@ fn read(path: &Path) -> Result<Vec<RecordBatch>> {
 
 struct Service {
     tables: HashMap<String, Vec<RecordBatch>>,
-    /// Tables with dictionaries, made when first asked for.
+    /// Tables with dictionaries, created at the first request.
     encoded: Mutex<HashMap<String, Vec<RecordBatch>>>,
 }
 
@@ -108,7 +109,7 @@ impl Service {
     }
 }
 
-/// Batches of at most `rows` rows, at most `limit` rows in all; slices, without a copy.
+/// Batches of at most `rows` rows, and at most `limit` rows in total; slices without a copy.
 fn cut(table: &[RecordBatch], rows: usize, limit: Option<usize>) -> Vec<RecordBatch> {
     let mut left = limit.unwrap_or(usize::MAX);
     let mut out = vec![];
@@ -122,7 +123,7 @@ fn cut(table: &[RecordBatch], rows: usize, limit: Option<usize>) -> Vec<RecordBa
     out
 }
 
-/// Texts of few different values as dictionaries. Which ones is decided by the first batch.
+/// Strings with few distinct values as dictionaries. The first batch decides which columns.
 fn with_dictionaries(table: &[RecordBatch]) -> Vec<RecordBatch> {
     let kind = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let cast = |column: &ArrayRef| cast_with_options(column, &kind, &CastOptions::default());

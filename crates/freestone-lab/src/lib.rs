@@ -1,9 +1,9 @@
-//! The laboratory: the papers' experiments and peers of the benchmarks. No product path needs this crate.
+//! The laboratory: the papers' experiments and peers of the benchmarks. The product does not need this crate.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | [`experiments`] | the papers' experiments, each a name, a run and [`freestone_report::findings::Findings`] |
-//! | [`link`], [`flight`] | a slow network between two namespaces; a peer of the export benchmark |
+//! | [`link`], [`flight`] | an emulated slow network between two namespaces; a peer in the export benchmark |
 
 mod error;
 pub mod experiments;

@@ -16,7 +16,7 @@ use args::{Cli, Command, Control, LinkArgs};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What the user reads when a command fails.
+/// The message for the user when a command fails.
 #[derive(Debug)]
 struct Failure {
     message: String,
@@ -52,12 +52,12 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A line on standard error. That nobody listens there is no reason to stop.
+/// Writes a line to standard error. If nobody reads it, that is no reason to stop.
 fn note(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// A line on standard output.
+/// Writes a line to standard output.
 fn print(line: &str) -> Result<(), Failure> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -95,7 +95,7 @@ fn list() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs experiments one after the other, all of them, and fails if a check of any does not hold.
+/// Runs experiments in order, all of them, and fails if a check of any does not hold.
 fn run_experiments(names: &[String], options: &RunOptions) -> Result<(), Failure> {
     let all = experiments::EXPERIMENTS.iter().map(|experiment| experiment.name.to_owned());
     let names: Vec<String> = if names == ["all"] { all.collect() } else { names.to_vec() };
@@ -120,7 +120,7 @@ fn refutation(refuted: &[String]) -> Result<(), Failure> {
     ))
 }
 
-/// One line of what this program is made of.
+/// One line with the versions of this program and its parts.
 fn versions() -> String {
     format!("freestone-lab {}", env!("CARGO_PKG_VERSION"))
 }

@@ -1,4 +1,4 @@
-//! What a connection asks of the database behind it, wherever that is.
+//! The interface between a connection and its database, local or remote.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,21 +14,22 @@ use futures::stream::{BoxStream, StreamExt};
 
 use crate::remote::Remote;
 
-/// A database as one connection sees it. In this process, statements of several threads run side by side.
+/// A database as one connection sees it. In this process, statements of several threads run concurrently.
 pub trait Backend: Send + Sync {
-    /// Another connection to the same database, with settings of its own, cancelled on its own.
+    /// Another connection to the same database, with its own settings and its own cancellation.
     fn another(&self) -> Result<Arc<dyn Backend>>;
 
-    /// Whether the database is a server's.
+    /// Whether the database belongs to a server.
     fn is_remote(&self) -> bool;
 
     /// The tables that a statement names and the database does not have.
     fn missing_tables(&self, statement: Statement) -> BoxFuture<'static, Result<Vec<String>>>;
 
-    /// A query that was planned; nothing where the statement is no query, and is to be executed at once.
+    /// Plans a query. `None` if the statement is no query and has to be executed at once.
     fn plan(&self, statement: Arc<Statement>, inputs: Inputs) -> BoxFuture<'static, Result<Option<Planned>>>;
 
-    /// Executes one statement, which may have been planned. A query's rows are computed as they are read, and have `strings`.
+    /// Executes one statement, which may have been planned. A query's rows are computed as they are read, in the layout
+    /// `strings`.
     fn execute(
         &self,
         statement: Arc<Statement>,
@@ -37,34 +38,37 @@ pub trait Backend: Send + Sync {
         strings: Strings,
     ) -> BoxFuture<'static, Result<Answer>>;
 
-    /// Cancels what the connection executes now.
+    /// Cancels what the connection is executing.
     fn cancel(&self);
 }
 
-/// What is known of a query before it runs.
+/// The properties of a query before it runs.
 #[derive(Clone)]
 pub struct Planned {
     pub schema: SchemaRef,
-    /// The statement as the server keeps it.
+    /// The statement prepared on the server.
     pub prepared: Option<Arc<Prepared>>,
 }
 
-/// What a statement did, in SQL's words.
+/// The kind of a statement, in SQL's words.
 pub type Verb = Cow<'static, str>;
 
-/// What a statement gives back.
+/// The result of a statement.
 pub enum Answer {
     Rows { schema: SchemaRef, stream: BoxStream<'static, Result<RecordBatch>> },
     Affected { verb: Verb, rows: u64 },
     Done { verb: Verb },
 }
 
-/// Whether a text is the address of a server; all others are folders.
+/// Whether a text is the address of a server. All others are folders.
 pub fn is_address(text: &str) -> bool {
     text.contains("://")
 }
 
 /// Opens the database at a path or an address.
+///
+/// # Errors
+/// The database cannot be opened, or the server cannot be reached.
 pub fn open(address: &str, options: Options) -> Result<Arc<dyn Backend>> {
     if is_address(address) {
         return Ok(Arc::new(Remote::connect(address)?));

@@ -1,4 +1,4 @@
-//! Connections: where statements begin.
+//! Connections, which run statements.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::query::{Link, Query};
 use crate::results::{self, Started};
 use crate::workers::Workers;
 
-/// The table of the sets of parameters of one statement.
+/// The name of the table with the sets of parameters of one statement.
 const SETS: &str = "freestone$sets";
 
-/// A connection to a database. Threads may share it; each of its statements has a snapshot of its own.
+/// A connection to a database. Threads may share it. Each of its statements has a snapshot of its own.
 #[pyclass(frozen, module = "freestone._freestone")]
 pub struct Connection {
-    /// Nothing once it is closed.
+    /// `None` after it was closed.
     link: Mutex<Option<Link>>,
 }
 
@@ -50,15 +50,15 @@ impl Connection {
         Ok(Self::over(Link { backend, workers, closed: Arc::default() }))
     }
 
-    /// Another connection to the same database, with settings of its own, cancelled on its own.
+    /// Another connection to the same database, with its own settings and its own cancellation.
     fn another(&self, py: Python<'_>) -> PyResult<Connection> {
         let link = self.link(py)?;
         let backend = link.backend.another().or_raise(py)?;
         Ok(Self::over(Link { backend, closed: Arc::new(AtomicBool::new(false)), ..link }))
     }
 
-    /// Runs a script. Its last statement is the result: a query that has not run yet, or what any other one gave.
-    /// `find` gives tables for names that the database does not have.
+    /// Runs a script. Its last statement is the result: a query that has not run yet, or the result of any other one.
+    /// `find` supplies tables for names that the database does not have.
     fn run(
         &self,
         py: Python<'_>,
@@ -80,8 +80,8 @@ impl Connection {
         Query::new(py, link, last, inputs::gather(values, tables))
     }
 
-    /// Runs an INSERT of one row of values once for all sets of parameters, in one commit. Nothing, and nothing was done,
-    /// where the statement is another one.
+    /// Runs an INSERT of one row of values once for all sets of parameters, in one commit. Returns None, without doing
+    /// anything, for other statements.
     fn run_many(&self, py: Python<'_>, text: &str, sets: Bound<'_, PyAny>) -> PyResult<Option<Query>> {
         let link = self.link(py)?;
         let Ok([statement]) = <[Statement; 1]>::try_from(parse_script(text)) else { return Ok(None) };
@@ -90,14 +90,14 @@ impl Connection {
         Query::new(py, link, insert, inputs::gather(vec![], tables)).map(Some)
     }
 
-    /// Cancels the statements that run now.
+    /// Cancels the running statements.
     fn cancel(&self) {
         if let Some(link) = self.link.lock().as_ref() {
             link.backend.cancel();
         }
     }
 
-    /// Cancels what runs and lets go of the database. Closing twice does nothing.
+    /// Cancels the running statements and closes the database. Closing twice does nothing.
     fn close(&self, py: Python<'_>) {
         let link = self.link.lock().take();
         if let Some(link) = link {
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// Whether the database is a server's.
+    /// Whether the database belongs to a server.
     #[getter]
     fn remote(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.link(py)?.backend.is_remote())
@@ -142,7 +142,7 @@ fn options(read_only: bool, threads: Option<usize>, memory_limit: Option<&str>) 
     Ok(Options { threads: threads.unwrap_or(defaults.threads), memory_limit, read_only, ..defaults })
 }
 
-/// Runs a statement whose result nobody sees, to its end.
+/// Runs a statement to its end and discards its result.
 fn run_through(py: Python<'_>, link: &Link, statement: Statement, find: &Bound<'_, PyAny>) -> PyResult<()> {
     let tables = tables(py, link, &statement, find)?;
     match link.start(py, &Arc::new(statement), &inputs::gather(vec![], tables), None, Strings::Views)? {

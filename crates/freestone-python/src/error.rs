@@ -1,10 +1,11 @@
-//! Errors of the engine as the exceptions of `freestone.exceptions`.
+//! Conversion of the engine's errors to the exceptions of `freestone.exceptions`.
 
 use freestone::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// The exception for an error: its class from the kind, its `message` and `hint` as the command line prints them.
+/// The exception for an error: its class follows from the kind, and its `message` and `hint` are those of the command
+/// line.
 pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     raise(py, class_of(error.kind()), &error.to_string(), error.hint())
 }
@@ -18,7 +19,7 @@ pub fn raise(py: Python<'_>, class: &str, message: &str, hint: Option<&str>) -> 
     make().map_or_else(|error| error, PyErr::from_value)
 }
 
-/// The connection was closed, or is another process's.
+/// The connection was closed, or belongs to another process.
 pub fn interface(py: Python<'_>, message: &str, hint: &str) -> PyErr {
     raise(py, "InterfaceError", message, Some(hint))
 }

@@ -1,4 +1,4 @@
-//! What Python gives to statements: values of parameters, and tables.
+//! The inputs of statements from Python: parameter values, and tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::capsule;
 use crate::error::{OrRaise, raise};
 use crate::nested;
 
-/// Digits of the longest decimal.
+/// The maximum number of digits of a decimal.
 const DECIMAL_DIGITS: usize = 38;
 
-/// The day 1970-01-01 as Python counts days from the year 1.
+/// The ordinal of 1970-01-01, since Python counts days from the year 1.
 const EPOCH_ORDINAL: i64 = 719_163;
 
 /// The values of a statement's parameters: a sequence by number, or a dict by name.
@@ -75,7 +75,7 @@ fn numbered(given: &Bound<'_, PyAny>) -> PyResult<Vec<ScalarValue>> {
     values.map(|(at, value)| scalar(&value?, &format!("parameter ${}", at + 1))).collect()
 }
 
-/// A value of Python as one of SQL. `place` is for the message of an error.
+/// A Python value as an SQL value. `place` is for error messages.
 fn scalar(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
     let py = value.py();
     if value.is_none() {
@@ -125,7 +125,7 @@ fn nested(value: &Bound<'_, PyAny>, place: &str) -> PyResult<Option<ScalarValue>
     built.map_err(placed).or_raise(value.py()).map(Some)
 }
 
-/// Sets of parameters, each a list, tuple or dict, as a table with a column for each parameter.
+/// Sets of parameters, each a list, tuple or dict, as a table with a column per parameter.
 pub fn sets(statement: &Statement, given: &Bound<'_, PyAny>) -> PyResult<ArrowTable> {
     let width = statement.parameter_names().or_raise(given.py())?.count();
     let sets = given.try_iter()?.map(|set| values(statement, Some(&set?)));
@@ -151,7 +151,7 @@ fn integer(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
 fn date_or_time(value: &Bound<'_, PyAny>, place: &str) -> PyResult<Option<ScalarValue>> {
     let py = value.py();
     if value.is_instance_of::<PyDateTime>() {
-        // pandas.NaT says that it is a datetime, and is none.
+        // pandas.NaT claims to be a datetime, but is none.
         if value.getattr("year")?.extract::<i32>().is_err() {
             return Ok(Some(ScalarValue::Null));
         }
@@ -179,7 +179,7 @@ fn date_or_time(value: &Bound<'_, PyAny>, place: &str) -> PyResult<Option<Scalar
     Ok(None)
 }
 
-/// A datetime; with a zone, the instant in UTC. pandas.Timestamp has nanoseconds.
+/// A datetime; with a time zone, the instant in UTC. pandas.Timestamp has nanoseconds.
 fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     let py = value.py();
     let has_zone = !value.call_method0("utcoffset")?.is_none();
@@ -196,7 +196,7 @@ fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     }
 }
 
-/// Values of other types than Python's own: decimal.Decimal, uuid.UUID, numpy's scalars, pandas.NA.
+/// Values of types outside of Python's own: decimal.Decimal, uuid.UUID, numpy scalars, pandas.NA.
 fn foreign(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
     let py = value.py();
     let class = value.get_type();
@@ -249,8 +249,8 @@ fn refused(py: Python<'_>, place: &str, why: &str) -> PyErr {
     raise(py, "DataError", &format!("{place}: {why}"), Some(hint))
 }
 
-/// Tables by the names that a statement misses, from what `find` returns for a name: nothing, or an object that gives
-/// its rows as Arrow and whether these stay (a DataFrame) or can be read once (a stream).
+/// Tables for the names that the database does not have. `find` returns for a name None, or an object that supplies its
+/// rows as Arrow and whether these can be read repeatedly (a DataFrame) or once (a stream).
 pub fn tables(py: Python<'_>, names: Vec<String>, find: &Bound<'_, PyAny>) -> PyResult<HashMap<String, ArrowTable>> {
     let mut tables = HashMap::new();
     for name in names {
@@ -281,7 +281,7 @@ fn table(py: Python<'_>, object: &Bound<'_, PyAny>, stays: bool) -> PyResult<Arr
     held.or_raise(py)
 }
 
-/// What an object raises that cannot give its rows.
+/// The error for an object that cannot supply its rows.
 fn unreadable(py: Python<'_>, name: &str, cause: PyErr) -> PyErr {
     if !cause.is_instance_of::<PyException>(py) {
         return cause;
@@ -291,7 +291,7 @@ fn unreadable(py: Python<'_>, name: &str, cause: PyErr) -> PyErr {
     error
 }
 
-/// Gives a reader to the first who asks.
+/// Returns a reader to the first caller only.
 fn once(
     reader: impl RecordBatchReader + Send + 'static,
 ) -> impl Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Send + Sync {
@@ -303,7 +303,7 @@ fn once(
     }
 }
 
-/// All of what a statement is given.
+/// All inputs of a statement.
 pub fn gather(values: Vec<ScalarValue>, tables: HashMap<String, ArrowTable>) -> Inputs {
     Inputs { values, tables: Arc::new(tables) }
 }

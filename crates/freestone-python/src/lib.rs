@@ -1,7 +1,7 @@
 //! The native half of the Python package `freestone`: connections, queries and their results, as Arrow and as rows.
 //!
-//! What users call is Python, in `python/freestone`. Here is what Python cannot do: wait for the engine with the
-//! interpreter's lock released, hand over Arrow memory without a copy, and convert values.
+//! The public interface is Python, in `python/freestone`. This crate does what Python cannot: it waits for the engine
+//! without the GIL, passes Arrow memory without a copy, and converts values.
 
 mod backend;
 mod capsule;
@@ -19,8 +19,8 @@ mod workers;
 use freestone_adbc as _;
 use pyo3::prelude::*;
 
-/// Results are large and come again and again: what one leaves is there for the next, where the C library would give it
-/// back to the system each time and fetch it page by page.
+/// Results are large and frequent. This allocator reuses the memory of earlier results, where the C library would
+/// return it to the system each time and get it back page by page.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

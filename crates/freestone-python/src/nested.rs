@@ -1,5 +1,5 @@
-//! Values of Python beside each other: elements of a list, fields of a dict, one parameter of many executions. They become
-//! arrays of the type that they have in common.
+//! Collections of Python values: elements of a list, fields of a dict, one parameter of many executions. They become
+//! arrays of their common type.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use freestone::{ArrowTable, Error, ErrorKind, Result, ScalarValue, type_name};
 
-/// Digits of the longest decimal.
+/// The maximum number of digits of a decimal.
 const DECIMAL_DIGITS: u8 = 38;
 
 /// A list as one value.
@@ -57,7 +57,7 @@ pub fn table(sets: Vec<Vec<ScalarValue>>, width: usize) -> Result<ArrowTable> {
     ArrowTable::of_batches(&schema, [batch])
 }
 
-/// Values as one array of the type that they have in common.
+/// Values as one array of their common type.
 fn array(values: Vec<ScalarValue>) -> Result<ArrayRef> {
     let mut common = DataType::Null;
     for value in &values {
@@ -79,7 +79,7 @@ fn array(values: Vec<ScalarValue>) -> Result<ArrayRef> {
     Ok(ScalarValue::iter_to_array(values.collect::<std::result::Result<Vec<_>, _>>()?)?)
 }
 
-/// The type of which both are.
+/// The common type of two types.
 fn united(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{Decimal128, Float64, Int64, List, Null, Struct, Timestamp, UInt64};
     Some(match (a, b) {

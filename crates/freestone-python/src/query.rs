@@ -1,4 +1,4 @@
-//! One statement with what it was given: a query that runs when its rows are asked for, or the result of anything else.
+//! One statement with its inputs: a query that runs when its rows are requested, or the result of another statement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,16 +55,16 @@ pub struct Query {
 }
 
 enum State {
-    /// Runs whenever its rows are asked for.
+    /// Runs whenever its rows are requested.
     Lazy(Planned),
-    /// Has run, and gave rows.
+    /// Has run, with rows.
     Rows(SchemaRef, Vec<RecordBatch>),
-    /// Has run, and gave none.
+    /// Has run, without rows.
     Done { verb: Verb, rows: Option<u64> },
 }
 
 impl Query {
-    /// A query is planned, anything else is executed.
+    /// Plans a query, or executes any other statement.
     pub fn new(py: Python<'_>, link: Link, statement: Statement, inputs: Inputs) -> PyResult<Query> {
         link.check_open(py)?;
         let statement = Arc::new(statement);
@@ -89,7 +89,7 @@ impl Query {
         }
     }
 
-    /// The rows from the first on.
+    /// The rows, from the first one.
     fn source(&self, py: Python<'_>, strings: Strings) -> PyResult<Source> {
         self.link.check_open(py)?;
         match &self.state {
@@ -118,7 +118,7 @@ impl Query {
         &self.statement.text
     }
 
-    /// Names of the columns; none where the statement gives no rows.
+    /// The names of the columns; empty if the statement has no rows.
     #[getter]
     fn columns(&self) -> Vec<String> {
         let fields = self.schema().map(|schema| schema.fields().iter());
@@ -138,7 +138,7 @@ impl Query {
         fields.into_iter().flatten().map(|field| field.is_nullable()).collect()
     }
 
-    /// Whether the database is a server's.
+    /// Whether the database belongs to a server.
     #[getter]
     fn remote(&self) -> bool {
         self.link.backend.is_remote()
@@ -149,7 +149,7 @@ impl Query {
         self.schema().is_some()
     }
 
-    /// What a statement without rows did: its verb, and how many rows it wrote if it counts them.
+    /// What a statement without rows did: its verb, and the number of rows that it wrote, if it counts them.
     #[getter]
     fn done(&self) -> Option<(&str, Option<u64>)> {
         match &self.state {
@@ -176,7 +176,7 @@ impl Query {
         })
     }
 
-    /// Another statement around this one's text, with what this one was given.
+    /// Another statement around this one's text, with the same inputs.
     fn wrapped(&self, py: Python<'_>, before: &str, after: &str) -> PyResult<Query> {
         let text = format!("{before}{}{after}", self.statement.text);
         match <[Statement; 1]>::try_from(parse_script(&text)) {
@@ -191,7 +191,7 @@ impl Query {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer leave casting to the consumer.
+        // The interface allows a producer to leave casting to the consumer.
         let _ = requested_schema;
         capsule::export(py, self.source(py, Strings::Plain)?.into_reader())
     }
@@ -218,7 +218,7 @@ impl Collected {
     }
 }
 
-/// The SQL type of a column: the forms that Arrow has of one type have one name.
+/// The SQL type of a column. Arrow's variants of a type have one name.
 fn sql_type(data_type: &DataType) -> String {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => type_name(&DataType::Utf8View),

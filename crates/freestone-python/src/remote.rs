@@ -25,10 +25,10 @@ pub struct Remote {
     connected: Arc<Connected>,
 }
 
-/// The connection, and what is known of the database.
+/// The connection, and the known names of the database.
 struct Connected {
     client: Client,
-    /// Tables and views that the database was seen to have.
+    /// Tables and views that the database is known to have.
     known: Mutex<HashSet<String>>,
 }
 
@@ -37,7 +37,7 @@ impl Connected {
         self.client.client()
     }
 
-    /// Asks for the names only where a statement has one that was not seen.
+    /// Asks for the names only if a statement has an unknown one.
     async fn missing(&self, named: Vec<String>) -> Result<Vec<String>> {
         let all_known = |named: &[String]| {
             let known = self.known.lock();
@@ -56,7 +56,7 @@ impl Connected {
         Ok(missing)
     }
 
-    /// An error of a statement; what was known may be the reason.
+    /// The error of a statement. The known names may have caused it, so they are dropped.
     fn error(&self, wire: WireError) -> Error {
         let error = error(wire);
         if error.kind() == ErrorKind::NotFound {
@@ -90,6 +90,9 @@ impl Connected {
 
 impl Remote {
     /// Connects to `freestone://user:password@host:port`.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or it rejects the user.
     pub fn connect(address: &str) -> Result<Remote> {
         let parsed = Address::parse(address).map_err(error)?.with_password_of_environment();
         let client = Client::connect_to(parsed).map_err(error)?;
@@ -120,7 +123,7 @@ impl Backend for Remote {
             }
             let expected = statement.parameter_names()?.count();
             if inputs.values.is_empty() && expected > 0 {
-                // The server would take it for a statement whose values come later.
+                // The server would take it for a statement whose values are sent later.
                 let message = format!("the statement has {expected} parameters and was given 0");
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
@@ -150,7 +153,7 @@ impl Backend for Remote {
 
     fn cancel(&self) {
         let handle = self.connected.client().cancel_handle();
-        // A connection of its own, made where nobody waits for it. If it fails, so has the server.
+        // Uses a connection of its own, on a thread for which nobody waits. If it fails, the server has failed, too.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.map(|runtime| runtime.block_on(handle.cancel()))
@@ -158,7 +161,7 @@ impl Backend for Remote {
     }
 }
 
-/// The rows of a result; it keeps the connection.
+/// The rows of a result, with a reference to the connection.
 fn stream(rows: ResultStream, connected: Arc<Connected>) -> impl futures::Stream<Item = Result<RecordBatch>> {
     stream::unfold((rows, connected), |(mut rows, connected)| async move {
         let next = rows.next().await.map_err(error).transpose()?;
@@ -166,7 +169,7 @@ fn stream(rows: ResultStream, connected: Arc<Connected>) -> impl futures::Stream
     })
 }
 
-/// Values of parameters as one row.
+/// Parameter values as one row.
 fn parameters(inputs: &Inputs) -> Result<Option<RecordBatch>> {
     if inputs.values.is_empty() {
         return Ok(None);
@@ -178,7 +181,7 @@ fn parameters(inputs: &Inputs) -> Result<Option<RecordBatch>> {
     row.map(Some).map_err(|error| Error::new(ErrorKind::Type, error.to_string()))
 }
 
-/// Tables of this process as those that go along with a statement; to plan it, their columns will do.
+/// Tables of this process as inputs of a statement. For planning, their columns suffice.
 fn inputs_of(inputs: &Inputs, with_rows: bool) -> Vec<Input> {
     let input = |(name, table): (&String, &ArrowTable)| Input {
         name: name.clone(),
@@ -189,7 +192,7 @@ fn inputs_of(inputs: &Inputs, with_rows: bool) -> Vec<Input> {
     inputs.tables.iter().map(input).collect()
 }
 
-/// The rows of a table, which is not touched before the first of them is wanted.
+/// The rows of a table, which is not read before the first of them is requested.
 fn batches(table: ArrowTable) -> Box<dyn Iterator<Item = std::result::Result<RecordBatch, WireError>> + Send> {
     let failed = |error: Error| WireError::Source(error.to_string());
     let opened = std::iter::once_with(move || table.read());
@@ -201,7 +204,7 @@ fn batches(table: ArrowTable) -> Box<dyn Iterator<Item = std::result::Result<Rec
     }))
 }
 
-/// An error of the server or of the way to it, as the engine would give it.
+/// An error of the server or of the connection, in the engine's form.
 fn error(error: WireError) -> Error {
     match error {
         WireError::Sql(sql) => of_server(*sql),

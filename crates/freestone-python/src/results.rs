@@ -1,4 +1,4 @@
-//! A query's batches on their way to Python.
+//! Result batches between the engine and Python.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::capsule;
 use crate::error::{OrRaise, interface};
 use crate::workers::{Inlet, Outlet, Workers};
 
-/// Batches that the engine computes ahead of those who read them.
+/// The number of batches that the engine computes ahead of the reader.
 const BATCHES_AHEAD: usize = 4;
 
-/// What a running statement sends.
+/// A message of a running statement.
 enum Message {
     Rows(SchemaRef),
     Batch(RecordBatch),
@@ -26,7 +26,7 @@ enum Message {
     Failed(Error),
 }
 
-/// How a statement began: with rows, or done.
+/// The start of a statement: with rows, or complete.
 pub enum Started {
     Rows(Running),
     Done { verb: Verb, rows: Option<u64> },
@@ -39,7 +39,7 @@ pub struct Running {
     backend: Arc<dyn Backend>,
 }
 
-/// Starts a statement and waits for its first word.
+/// Starts a statement and waits for its first message.
 pub fn start(
     py: Python<'_>,
     workers: &Arc<Workers>,
@@ -56,7 +56,7 @@ pub fn start(
     }
 }
 
-/// Runs something of the engine's and waits for what it gives.
+/// Runs a future of the engine and waits for its result.
 pub fn wait_for<T: Send + 'static>(
     py: Python<'_>,
     workers: &Arc<Workers>,
@@ -75,7 +75,7 @@ fn ended(py: Python<'_>) -> PyErr {
     crate::error::raise(py, "InternalError", message, Some("this is a bug; please report the statement that shows it"))
 }
 
-/// The statement's task. That nobody receives means that nobody wants the rest.
+/// The statement's task. If nobody receives, nobody wants the remaining rows.
 async fn produce(answer: impl Future<Output = Result<Answer>>, outlet: Outlet<Message>) {
     let mut stream = match answer.await {
         Ok(Answer::Rows { schema, stream }) => {
@@ -125,7 +125,7 @@ impl Running {
     }
 }
 
-/// A statement's rows, being computed or there already.
+/// A statement's rows, complete or still being computed.
 pub enum Source {
     Running(Running),
     Held(SchemaRef, std::vec::IntoIter<RecordBatch>),
@@ -154,7 +154,7 @@ impl Source {
     }
 }
 
-/// A running statement for those who read by the Arrow C stream interface, from any thread.
+/// A running statement for readers through the Arrow C stream interface, on any thread.
 struct Reader {
     running: Running,
 }
@@ -163,7 +163,7 @@ impl Iterator for Reader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // The reader may hold the interpreter's lock or not; waiting releases it. No interpreter: nobody reads on.
+        // The reader may hold the GIL or not, and waiting releases it. Without an interpreter nobody reads on.
         let batch = Python::try_attach(|py| {
             let batch = self.running.next(py);
             batch.map_err(|error| ArrowError::ExternalError(error.value(py).to_string().into()))
@@ -178,7 +178,7 @@ impl RecordBatchReader for Reader {
     }
 }
 
-/// One batch, for `pyarrow.record_batch` and its kind.
+/// One batch, for `pyarrow.record_batch` and similar functions.
 #[pyclass(frozen, module = "freestone._freestone")]
 pub struct Batch {
     batch: RecordBatch,
@@ -191,7 +191,7 @@ impl Batch {
         self.batch.num_rows()
     }
 
-    /// A stream of the one batch.
+    /// A stream with one batch.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -204,10 +204,10 @@ impl Batch {
     }
 }
 
-/// A query's batches, one by one, or all of them as one stream.
+/// A query's batches, one at a time, or all as one stream.
 #[pyclass(frozen, module = "freestone._freestone")]
 pub struct Batches {
-    /// Nothing once the rest was handed over.
+    /// `None` after the remaining rows were passed on.
     source: parking_lot::Mutex<Option<Source>>,
     schema: SchemaRef,
 }
@@ -218,8 +218,8 @@ impl Batches {
         Batches { source: parking_lot::Mutex::new(Some(source)), schema }
     }
 
-    /// The source, for the time of a call; another thread that asks meanwhile is refused, since waiting here could be
-    /// for the thread that holds the interpreter's lock.
+    /// The source, for the duration of a call. Another thread that calls meanwhile is refused, because it might wait
+    /// for the thread that holds the GIL.
     fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Option<Source>) -> PyResult<T>) -> PyResult<T> {
         match self.source.try_lock() {
             Some(mut source) => work(&mut source),
@@ -250,13 +250,13 @@ impl Batches {
         })
     }
 
-    /// A stream of no batch, for its schema.
+    /// A stream without batches, for its schema.
     fn no_rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, NoRows>> {
         Bound::new(py, NoRows { schema: self.schema.clone() })
     }
 }
 
-/// A stream that has columns and no rows.
+/// A stream with columns and no rows.
 #[pyclass(frozen, module = "freestone._freestone")]
 pub struct NoRows {
     schema: SchemaRef,

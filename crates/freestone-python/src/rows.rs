@@ -1,4 +1,4 @@
-//! Rows as tuples of Python's values.
+//! Rows as tuples of Python values.
 
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch};
 use arrow::compute::cast;
@@ -26,10 +26,10 @@ pub struct Rows {
 }
 
 struct Reading {
-    /// Nothing once the last batch was read.
+    /// `None` after the last batch was read.
     source: Option<Source>,
     batch: Option<RecordBatch>,
-    /// Rows of the batch that were fetched.
+    /// The number of rows of the batch that were fetched.
     fetched: usize,
 }
 
@@ -41,7 +41,7 @@ impl Rows {
 
 #[pymethods]
 impl Rows {
-    /// The next `count` rows, or all that are left; fewer only at the end.
+    /// The next `count` rows, or all remaining ones. Fewer only at the end.
     #[pyo3(signature = (count = None))]
     fn fetch<'py>(&self, py: Python<'py>, count: Option<usize>) -> PyResult<Bound<'py, PyList>> {
         let Some(mut reading) = self.reading.try_lock() else {
@@ -91,7 +91,7 @@ impl Reading {
     }
 }
 
-/// What Python cannot hold, with the column's name and a way out.
+/// The error for a value that Python cannot represent, with the column's name and an alternative.
 fn in_column(py: Python<'_>, error: PyErr, column: &str) -> PyErr {
     if !error.is_instance_of::<PyOverflowError>(py) {
         return error;
@@ -140,7 +140,7 @@ fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     }
 }
 
-/// The value at each row that has one, None elsewhere.
+/// The value at each row that is not NULL, None for the others.
 fn each<'py>(
     py: Python<'py>,
     array: &ArrayRef,
@@ -204,7 +204,7 @@ fn dates<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     each(py, array, |at| epoch.add(PyDelta::new(py, days.value(at), 0, 0, true)?))
 }
 
-/// Counts of a type's unit as microseconds; what is finer is cut off.
+/// Values of a time type as microseconds. Smaller parts are truncated.
 fn microseconds(array: &ArrayRef) -> Vec<Option<i64>> {
     use DataType::*;
     let scaled = |count: i64, unit: &TimeUnit| match unit {
@@ -241,7 +241,7 @@ fn times<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     })
 }
 
-/// Timestamps; with a zone, as the clocks of that zone show them.
+/// Timestamps; with a time zone, in the local time of that zone.
 fn timestamps<'py>(py: Python<'py>, array: &ArrayRef, zone: Option<&str>) -> PyResult<Objects<'py>> {
     let datetime = py.import("datetime")?;
     let class = datetime.getattr("datetime")?;
@@ -259,7 +259,7 @@ fn timestamps<'py>(py: Python<'py>, array: &ArrayRef, zone: Option<&str>) -> PyR
     })
 }
 
-/// A zone by name (`Europe/Berlin`), or an offset (`+02:00`).
+/// A time zone by name (`Europe/Berlin`), or an offset (`+02:00`).
 fn time_zone<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let datetime = py.import("datetime")?;
     let utc = datetime.getattr("timezone")?.getattr("utc")?;
@@ -278,7 +278,7 @@ fn durations<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     each(py, array, |at| Ok(delta(py, counts[at])?.into_any()))
 }
 
-/// Intervals as timedelta; those with months, whose length depends on the calendar, as text.
+/// Intervals as timedelta. Those with months, whose length depends on the calendar, as text.
 fn intervals<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     let unit = IntervalUnit::MonthDayNano;
     let wide = converted(py, array, &DataType::Interval(unit))?;

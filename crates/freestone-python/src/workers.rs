@@ -1,7 +1,7 @@
 //! The threads on which a connection's statements run, and how Python's threads wait for them.
 //!
-//! A thread of Python waits with the interpreter's lock released, and wakes now and then to see whether a signal has
-//! come: Ctrl-C cancels the statement and raises KeyboardInterrupt.
+//! A Python thread waits without the GIL, and wakes repeatedly to check for signals: Ctrl-C cancels the statement and
+//! raises KeyboardInterrupt.
 
 use std::io;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use tokio::task::JoinHandle;
 
 use crate::error::interface;
 
-/// How often a waiting thread looks for signals.
+/// The interval at which a waiting thread checks for signals.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long an interrupted statement may take to stop before its thread goes on without it.
+/// The time that an interrupted statement may take to stop before its thread continues without it.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Worker threads. They end with the last connection and result that uses them.
 pub struct Workers {
     count: usize,
-    /// What new statements run on.
+    /// The threads for new statements.
     current: Mutex<Arc<Threads>>,
-    /// Tasks that were left and may not have ended, where the next one waits for that.
+    /// Abandoned tasks that may not have ended, if the next task waits for that.
     leaving: Option<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Workers {
-    /// `one_at_a_time`: a task begins when those that were left before it have ended, as a connection to a server wants.
+    /// `one_at_a_time`: a task begins only when abandoned ones have ended, as a connection to a server requires.
     pub fn start(count: usize, one_at_a_time: bool) -> io::Result<Arc<Workers>> {
         let current = Mutex::new(Threads::start("freestone", count)?);
         Ok(Arc::new(Workers { count, current, leaving: one_at_a_time.then(Mutex::default) }))
     }
 
-    /// An error where this is a fork of the process that opened the database.
+    /// Raises an error if this process is a fork of the one that opened the database.
     pub fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         if self.current.lock().are_of_this_process() {
             return Ok(());
@@ -63,7 +63,7 @@ impl Workers {
         let threads = self.current.lock().clone();
         let task = threads.spawn(async move {
             for task in leaving {
-                // It was aborted, or panicked: in any case it is over.
+                // It was aborted or panicked. In any case it has ended.
                 _ = task.await;
             }
             work.await;
@@ -71,8 +71,8 @@ impl Workers {
         Inlet { receiver: Mutex::new(receiver), room, task: Some(task), threads, workers: self.clone() }
     }
 
-    /// New statements run on new threads, unless they do already: `threads` are kept busy by one that does not stop. They
-    /// end when its other statements have.
+    /// Uses new threads for new statements, unless that has happened already: `threads` are busy with a statement that
+    /// does not stop. They end when their other statements have ended.
     fn leave(&self, threads: &Arc<Threads>) {
         let mut current = self.current.lock();
         if Arc::ptr_eq(&current, threads)
@@ -83,14 +83,14 @@ impl Workers {
     }
 }
 
-/// Where a task on the workers sends what it makes.
+/// The sending end of a task on the workers.
 pub struct Outlet<T> {
     sender: Sender<T>,
     room: Arc<Semaphore>,
 }
 
 impl<T> Outlet<T> {
-    /// Waits for room. False if nobody wants more.
+    /// Sends a message after waiting for room. False if nobody wants more.
     pub async fn send(&self, message: T) -> bool {
         match self.room.acquire().await {
             Ok(permit) => permit.forget(),
@@ -100,7 +100,7 @@ impl<T> Outlet<T> {
     }
 }
 
-/// The other end, with the task. Dropping it ends the task.
+/// The receiving end, with the task. Dropping it ends the task.
 pub struct Inlet<T> {
     receiver: Mutex<Receiver<T>>,
     room: Arc<Semaphore>,
@@ -110,7 +110,7 @@ pub struct Inlet<T> {
 }
 
 impl<T: Send> Inlet<T> {
-    /// The next message, nothing at the end. On an interrupt `cancel` is called, and the signal's exception raised.
+    /// The next message; `None` at the end. On an interrupt, `cancel` is called, and the signal's exception is raised.
     pub fn receive(&self, py: Python<'_>, cancel: impl FnOnce()) -> PyResult<Option<T>> {
         loop {
             match py.detach(|| self.poll(SIGNAL_INTERVAL)) {
@@ -132,7 +132,7 @@ impl<T: Send> Inlet<T> {
         Ok(message)
     }
 
-    /// Waits a little for a cancelled task, so that its memory and locks are free when the next statement begins.
+    /// Waits briefly for a cancelled task, so that its memory and locks are free when the next statement begins.
     fn wind_down(&self) {
         let end = Instant::now() + INTERRUPT_PATIENCE;
         while !matches!(self.poll(SIGNAL_INTERVAL), Err(RecvTimeoutError::Disconnected)) {

@@ -1,4 +1,4 @@
-//! What calibration found, as tables and plots.
+//! The results of calibration, as tables and plots.
 
 use freestone_advisor::Profile;
 use freestone_advisor::profile::{Curve, DiskPoint};
@@ -38,7 +38,7 @@ fn table(profile: &Profile) -> Table {
     table
 }
 
-/// Three digits that count.
+/// A number with three significant digits.
 fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || value == value.trunc() => format!("{value:.0}"),
@@ -68,7 +68,7 @@ fn charts(profile: &Profile) -> Vec<Lines> {
     charts
 }
 
-/// Curves over the points of the first.
+/// Curves at the points of the first.
 fn lines(title: &str, x_label: &str, y_label: &str, x_unit: f64, curves: &[(&str, &Curve)]) -> Lines {
     let at: Vec<f64> = curves.first().map_or(vec![], |(_, curve)| curve.points.iter().map(|(x, _)| *x).collect());
     let series = curves
@@ -84,7 +84,7 @@ fn lines(title: &str, x_label: &str, y_label: &str, x_unit: f64, curves: &[(&str
     }
 }
 
-/// Megabytes a second by depth, a line for each unit that was measured at all depths.
+/// Megabytes per second by depth, with a line for each request size that was measured at all depths.
 fn disk_lines(title: &str, points: &[DiskPoint]) -> Lines {
     let sorted = |of: fn(&DiskPoint) -> u64| {
         let mut all: Vec<u64> = points.iter().map(of).collect();

@@ -1,4 +1,5 @@
-//! Charts as inline SVG. Colours are the page's custom properties, so that charts follow the reader's light or dark.
+//! Charts as inline SVG. Colours are custom properties of the page, so that charts follow the reader's light or dark
+//! mode.
 
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ const BAR_GAP: f64 = 7.0;
 const LABEL_WIDTH: f64 = 118.0;
 const VALUE_WIDTH: f64 = 62.0;
 
-/// One small chart a group, in a grid.
+/// One small chart per group, in a grid.
 pub fn bars(chart: &Bars) -> String {
     let mut out = format!("<figure><figcaption>{}</figcaption><div class=\"grid\">", escape(&chart.title));
     for group in &chart.groups {
@@ -25,7 +26,7 @@ pub fn bars(chart: &Bars) -> String {
     out
 }
 
-/// Horizontal bars from 0; the least is set off, points of reference are pale.
+/// Horizontal bars from 0. The smallest is highlighted, and reference values are pale.
 fn bar_group(group: &BarGroup, unit: &str, width: f64) -> String {
     let greatest = group.bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
     let judged = group.bars.iter().filter(|bar| !bar.is_reference);
@@ -152,7 +153,7 @@ impl Plot {
                 short(value)
             );
         }
-        // Labels that would touch the one before are left out.
+        // Labels that would touch the previous one are omitted.
         let mut free = f64::MIN;
         for value in &chart.x {
             let x = self.x(*value);
@@ -179,7 +180,7 @@ impl Plot {
         );
     }
 
-    /// Where each series' name stands: at the line's end, moved so that names do not overlap.
+    /// The position of each series' name: at the line's end, moved so that names do not overlap.
     fn label_places(&self, chart: &Lines) -> Vec<f64> {
         let mut order: Vec<(usize, f64)> =
             chart.series.iter().map(|s| self.y(s.values.last().copied().unwrap_or(0.0))).enumerate().collect();
@@ -194,7 +195,7 @@ impl Plot {
     }
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `least`.
+/// The smallest of 1, 2, 5 times a power of ten that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= least * 0.999).unwrap_or(least)

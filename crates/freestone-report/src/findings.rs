@@ -1,23 +1,23 @@
-//! What a run has found, as data: written as JSON, shown as text by [`crate::terminal`] and as HTML by [`crate::page`].
+//! The results of a run, as data: written as JSON, shown as text by [`crate::terminal`] and as HTML by [`crate::page`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 
-/// The outcome of one run of an experiment or of the demo.
+/// The results of one run of an experiment or of the demo.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// The experiment's name, as on the command line.
     pub name: String,
     pub title: String,
-    /// What the run was to show, in a sentence.
+    /// The question that the run answers, in a sentence.
     pub question: String,
-    /// Where the experiment comes from: a paper and its section.
+    /// The origin of the experiment: a paper and its section.
     pub source: String,
-    /// How to run it again: a command line.
+    /// The command line that repeats the run.
     pub command: String,
     pub host: Host,
-    /// Seconds that the whole run took.
+    /// The seconds of the whole run.
     pub seconds: f64,
     pub parts: Vec<Part>,
 }
@@ -32,11 +32,11 @@ impl Findings {
     }
 }
 
-/// One piece of the findings, in reading order.
+/// One part of the findings, in reading order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Part {
-    /// A section's title and what it says.
+    /// A section's title and text.
     Section(Section),
     Tiles(Tiles),
     Table(Table),
@@ -55,7 +55,7 @@ pub struct Section {
 /// A few large figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tiles {
-    /// Value and what it is.
+    /// The value, and its description.
     pub tiles: Vec<(String, String)>,
 }
 
@@ -63,12 +63,12 @@ pub struct Tiles {
 pub struct Table {
     pub title: String,
     pub header: Vec<String>,
-    /// As many leading columns are text; the rest are numbers, aligned to the right.
+    /// The number of leading columns with text. The others are numbers, aligned to the right.
     pub text_columns: usize,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A cell of a table. The best of its row or column may be marked.
+/// A cell of a table. The best of a row or column may be marked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     pub text: String,
@@ -82,7 +82,7 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// Small bar charts side by side, one for each group, each with a scale of its own. Less is better.
+/// Small adjacent bar charts, one per group, each with a scale of its own. Smaller is better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bars {
     pub title: String,
@@ -102,7 +102,7 @@ pub struct BarGroup {
 pub struct Bar {
     pub label: String,
     pub value: f64,
-    /// A point of reference, never the best.
+    /// A reference value, which is never the best.
     #[serde(default)]
     pub is_reference: bool,
 }
@@ -115,7 +115,7 @@ pub struct Lines {
     pub y_label: String,
     pub x: Vec<f64>,
     pub series: Vec<Series>,
-    /// An x value with a name: where two lines cross.
+    /// A named x value, where two lines cross.
     pub mark: Option<(f64, String)>,
 }
 
@@ -135,12 +135,12 @@ pub struct Checks {
 pub struct Check {
     pub statement: String,
     pub holds: bool,
-    /// The figures behind it.
+    /// The figures that support it.
     pub detail: String,
-    /// Where a paper says so: its section or figure. Empty where the statement is this project's own.
+    /// The section or figure of the paper with the statement. Empty for statements of this project.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
-    /// Why it does not hold here, from what was measured. Empty where it holds.
+    /// The reason why it does not hold here, from measurements. Empty if it holds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
@@ -181,24 +181,24 @@ impl Check {
         Check { statement: statement.into(), holds, detail: detail.into(), place: String::new(), why: String::new() }
     }
 
-    /// The statement is a paper's, at `place`.
+    /// Marks the statement as a paper's, at `place`.
     pub fn claimed(self, place: impl Into<String>) -> Check {
         Check { place: place.into(), ..self }
     }
 
-    /// What explains it if it does not hold.
+    /// Adds the reason, if it does not hold.
     pub fn or_because(self, why: impl Into<String>) -> Check {
         if self.holds { self } else { Check { why: why.into(), ..self } }
     }
 }
 
-/// `values` as cells of milliseconds, the least of them marked.
+/// `values` as cells of milliseconds, with the smallest marked.
 pub fn milliseconds(values: &[f64]) -> impl Iterator<Item = Cell> + '_ {
     let best = values.iter().copied().fold(f64::INFINITY, f64::min);
     values.iter().map(move |value| Cell { text: significant(*value), best: *value == best })
 }
 
-/// A figure with about three significant digits and separators of thousands.
+/// A number with about three significant digits and separators of thousands.
 pub fn significant(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),

@@ -1,4 +1,4 @@
-//! The machine and the build that figures were measured on.
+//! The machine and the build on which figures were measured.
 
 use std::fs;
 use std::thread::available_parallelism;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub struct Host {
     /// Processor, threads, memory, operating system.
     pub hardware: String,
-    /// The program and the libraries that do its work.
+    /// The versions of the program and of its main libraries.
     pub versions: String,
     /// The day of the run, UTC.
     pub date: String,
 }
 
 impl Host {
-    /// This machine, now. `versions` is the caller's to know.
+    /// This machine at this time, with the caller's `versions`.
     pub fn here(versions: &str) -> Host {
         Host { hardware: hardware(), versions: versions.to_owned(), date: today() }
     }
@@ -32,7 +32,7 @@ fn hardware() -> String {
     format!("{processor}, {threads} threads{memory}, {} {}", std::env::consts::OS, release.trim()).trim_end().to_owned()
 }
 
-/// The value of the first line `name: value` in a file of the kernel's.
+/// The value of the first line `name: value` in a file of the kernel.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
@@ -45,8 +45,8 @@ fn today() -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// Year, month and day of a day counted from 1970-01-01: the inverse of the count of days in the Gregorian calendar, with
-/// years that begin in March, so that the leap day is a year's last.
+/// Year, month and day of a day counted from 1970-01-01: the inverse of the day count in the Gregorian calendar, with
+/// years that begin in March, so that the leap day is the last day of a year.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

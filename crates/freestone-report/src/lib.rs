@@ -1,7 +1,7 @@
-//! What was measured, as data, as text and as one HTML page. The command line's `calibrate` and `demo` use it, and the
-//! laboratory.
+//! Measurements as data, as text and as one HTML page. The command line's `calibrate` and `demo` use this crate, and so
+//! does the laboratory.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | [`findings`] | tables, charts and checks, as data that is written as JSON |
 //! | [`calibration`] | a machine's profile as findings |

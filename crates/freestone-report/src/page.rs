@@ -1,4 +1,5 @@
-//! Findings as one self-contained HTML page, light or dark as the reader has it: no script, no font, no address.
+//! Findings as one self-contained HTML page in the reader's light or dark mode, without scripts, fonts or external
+//! addresses.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use crate::host::Host;
 
 const STYLE: &str = include_str!("page.css");
 
-/// A page of one or more runs; more than one get a table of contents.
+/// A page of one or more runs. Several runs get a table of contents.
 pub fn html(title: &str, lead: &str, runs: &[Findings]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -52,7 +53,7 @@ fn contents(runs: &[Findings], out: &mut String) {
     out.push_str("</ul></nav>\n");
 }
 
-/// The papers' claims of all runs in one table, with what was measured of each.
+/// The papers' claims of all runs in one table, with the measurement for each.
 fn claims(runs: &[Findings], out: &mut String) {
     let claims = runs.iter().flat_map(|run| run.checks().map(move |check| (run, check)));
     let claims: Vec<_> = claims.filter(|(_, check)| !check.place.is_empty()).collect();
@@ -148,7 +149,7 @@ fn table_html(table: &Table, out: &mut String) {
     out.push_str("</tbody></table></div>");
 }
 
-/// Where the figures come from, at the foot of a run.
+/// The origin of the figures, at the end of a run.
 fn origin(run: &Findings, out: &mut String) {
     let Host { hardware, versions, date } = &run.host;
     let _ = write!(

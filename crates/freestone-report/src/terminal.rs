@@ -1,10 +1,10 @@
-//! Findings as plain text: tables, checks and figures; charts are for the page.
+//! Findings as plain text: tables, checks and figures. Charts are only on the page.
 
 use std::fmt::Write;
 
 use crate::findings::{Bars, Check, Findings, Lines, Part, Table};
 
-/// The whole of a run's findings.
+/// All findings of a run.
 pub fn text(findings: &Findings) -> String {
     let mut out = format!("{}: {}\n{}\n", findings.name, findings.title, findings.question);
     for part in &findings.parts {
@@ -14,7 +14,7 @@ pub fn text(findings: &Findings) -> String {
     out
 }
 
-/// One part; charts become nothing where a table says the same.
+/// One part. A chart is empty text if a table has the same figures.
 pub fn part_text(part: &Part) -> String {
     match part {
         Part::Section(section) => format!("\n{}\n", section.title),
@@ -32,7 +32,7 @@ fn check_text(check: &Check) -> String {
     format!("{mark}{}: {}\n{why}", check.statement, check.detail)
 }
 
-/// A table with aligned columns; the best cells carry a star.
+/// A table with aligned columns. The best cells are marked by a star.
 pub fn table_text(table: &Table) -> String {
     let header = table.header.iter().map(|name| name.to_owned()).collect();
     let marked = table.rows.iter().map(|row| {

@@ -1,4 +1,4 @@
-//! Where layout pays: what advice promises over the best preset, and what converting brings.
+//! The gain of the advised design over the best preset, predicted and measured.
 
 use std::time::Instant;
 
@@ -26,11 +26,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const ROWS: usize = 1_000_000;
 const SCALE: f64 = 0.5;
-/// Runs of the workload that are logged, and of its queries in each design, behind one that warms up.
+/// The number of runs of the workload that are logged, and of runs of its queries in each design after one warm-up run.
 const RUNS: usize = 7;
 const PRESETS: [(&str, Preset); 4] =
     [("auto", Preset::Auto), ("row", Preset::Row), ("column", Preset::Column), ("pax", Preset::Pax)];
-/// What a margin may be off by, of what was promised.
+/// The tolerated difference of a gain, as a share of the predicted one.
 const TOLERANCE: f64 = 0.25;
 
 /// Weighted queries of one table.
@@ -46,7 +46,7 @@ type Made = fn(&RunOptions, &Workspace, Notify<'_>) -> Result<(Work, Engine)>;
 struct Tried<'a> {
     name: &'static str,
     proposal: &'a Proposal,
-    /// Milliseconds of the workload.
+    /// Predicted milliseconds of the workload.
     promised_ms: f64,
     measured_ms: f64,
     bytes: u64,
@@ -68,7 +68,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Holloway and DeWitt's queries: some columns, few and many, of the rows that a predicate leaves.
+/// The queries of Holloway and DeWitt 2008: few or many columns of the rows that a predicate selects.
 fn crossover(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Result<(Work, Engine)> {
     let engine = wide_table(options, workspace, "crossover", wide::COLUMNS, notify)?;
     let list = |first: usize, count: usize| {
@@ -82,7 +82,7 @@ fn crossover(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) ->
     Ok((Work { title: "Few and many columns of the rows of one predicate", table: "t", queries }, engine))
 }
 
-/// Whole rows by a key, ranges of another, and reports on few columns.
+/// Whole rows by a key, ranges of another column, and reports on few columns.
 fn mixed(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Result<(Work, Engine)> {
     let engine = wide_table(options, workspace, "mixed", 16, notify)?;
     let queries = [
@@ -96,7 +96,7 @@ fn mixed(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Res
     Ok((Work { title: "Whole rows beside narrow scans", table: "t", queries }, engine))
 }
 
-/// The 13 queries of the Star Schema Benchmark; its fact table may be clustered over foreign keys.
+/// The 13 queries of the Star Schema Benchmark. Its fact table may be clustered over foreign keys.
 fn star(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Result<(Work, Engine)> {
     let data = ssb::data(options, options.scale.unwrap_or(SCALE), notify)?;
     let engine = Engine::open(&workspace.path("star"), options.engine_options())?;
@@ -123,14 +123,14 @@ fn wide_table(
     Ok(engine)
 }
 
-/// Runs the workload, asks for advice, and tries it beside the presets.
+/// Runs the workload, gets advice, and tries the advised design and the presets.
 fn judge(engine: &Engine, work: &Work, notify: Notify<'_>) -> Result<Vec<Part>> {
     notify(&format!("{}: running the workload", work.title));
-    // The first time a query is planned, and its pages are read: that is no part of what is compared.
+    // Planning a query for the first time and reading its pages are not part of the comparison.
     engine.run("SET workload = 'off'")?;
     work.queries.iter().try_for_each(|(_, sql)| engine.run(sql).map(drop))?;
     engine.run("SET workload = 'on'")?;
-    // In turns: a query of twice the weight comes twice as often.
+    // Alternating: a query of twice the weight runs twice as often.
     let most = work.queries.iter().map(|(weight, _)| *weight).max().unwrap_or(0);
     for turn in (0..RUNS).flat_map(|_| 0..most) {
         let due = work.queries.iter().filter(|(weight, _)| turn < *weight);
@@ -150,8 +150,8 @@ fn judge(engine: &Engine, work: &Work, notify: Notify<'_>) -> Result<Vec<Part>> 
     Ok(report(work, &advice, &tried))
 }
 
-/// Milliseconds of the workload: the median of each query by its weight. Queries take turns, as those of users do: one that runs
-/// over and over finds its data in the processor's caches.
+/// Milliseconds of the workload: the median of each query times its weight. Queries alternate, as those of users do,
+/// because a repeated query finds its data in the processor's caches.
 fn time(engine: &Engine, work: &Work) -> Result<f64> {
     let mut times = vec![vec![]; work.queries.len()];
     for run in 0..=RUNS {
@@ -164,7 +164,7 @@ fn time(engine: &Engine, work: &Work) -> Result<f64> {
     Ok(work.queries.iter().zip(times).map(|((weight, _), times)| *weight as f64 * median(times)).sum())
 }
 
-/// The presets, and what is advised, last.
+/// The presets, and the advised design last.
 fn designs(advice: &Advice) -> Vec<Tried<'_>> {
     let now_ms = advice.designs.first().and_then(|p| p.statements).map_or(0.0, |statements| statements.now_ms);
     let all = || std::iter::once(&advice.current).chain(&advice.designs);
@@ -178,7 +178,7 @@ fn designs(advice: &Advice) -> Vec<Tried<'_>> {
     found
 }
 
-/// The first design's answers are what the others must give.
+/// Compares the answers with those of the first design.
 fn compare(engine: &Engine, work: &Work, name: &str, expected: &mut Vec<Answer>) -> Result<()> {
     let answers: Vec<Answer> = work.queries.iter().map(|(_, sql)| Ok(engine.answer(sql)?)).collect::<Result<_>>()?;
     if expected.is_empty() {
@@ -190,7 +190,7 @@ fn compare(engine: &Engine, work: &Work, name: &str, expected: &mut Vec<Answer>)
 }
 
 impl<'a> Tried<'a> {
-    /// `now_ms`: what the logged statements take as the table is stored.
+    /// `now_ms`: the time of the logged statements with the current design.
     fn new(name: &'static str, proposal: &'a Proposal, now_ms: f64) -> Tried<'a> {
         let promised_ms = proposal.statements.map_or(now_ms, |statements| statements.then_ms) / RUNS as f64;
         Tried { name, proposal, promised_ms, measured_ms: 0.0, bytes: 0 }

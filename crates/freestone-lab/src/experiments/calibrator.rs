@@ -1,4 +1,4 @@
-//! The Calibrator's table: caches and address translation as times alone show them.
+//! The Calibrator's table: caches and TLB, from times alone.
 
 use freestone_advisor::calibrate::{CalibrateOptions, calibrate};
 use freestone_advisor::profile::{CacheLevel, Profile};
@@ -19,9 +19,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const PLACE: &str = "Grund et al. 2010, 3.2, Table 1";
-/// What a size that was found may be off by.
+/// The tolerated factor between a measured size and the system's.
 const TOLERANCE: f64 = 1.5;
-/// Nanoseconds that show beside a cache miss; the paper found 23 cycles of 3 GHz.
+/// The smallest number of nanoseconds that is visible next to a cache miss. Grund et al. 2010 found 23 cycles of 3 GHz.
 const VISIBLE_NS: f64 = 1.0;
 
 fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {

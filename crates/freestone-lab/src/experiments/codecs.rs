@@ -1,4 +1,4 @@
-//! Rates of the codecs: decode, filter, gather and encode, against a plain read of the same bytes.
+//! Rates of the codecs: decode, filter, gather and encode, compared with a plain read of the same bytes.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     Ok(vec![Part::section("Rates", text), memory(), Part::Table(table), Part::checks(checks)])
 }
 
-/// What the machine reads at, out of memory and out of cache.
+/// The machine's read rate, from memory and from cache.
 fn memory() -> Part {
     let memory: Vec<u64> = (0..(8 << 20)).collect();
     let sum = |words: &[u64]| black_box(black_box(words).iter().fold(0u64, |a, b| a.wrapping_add(*b)));
@@ -68,7 +68,7 @@ fn memory() -> Part {
     Part::Table(table)
 }
 
-/// What was measured of one case: bytes, and values a second.
+/// The measurements of one case: bytes, and values per second.
 struct Rates {
     chunks: usize,
     bytes_a_value: f64,
@@ -101,7 +101,7 @@ impl Rates {
     }
 }
 
-/// A column to measure with, the plan, and a predicate that about 1 % to 10 % of the rows pass.
+/// A column to measure, its plan, and a predicate that about 1 % to 10 % of the rows satisfy.
 struct Case {
     name: &'static str,
     column: Column,
@@ -134,7 +134,7 @@ impl Column {
     }
 }
 
-/// A small generator of fixed seed: the same figures from the same code.
+/// A small generator with a fixed seed, so that the same code gives the same figures.
 struct Random(u64);
 
 impl Random {
@@ -144,7 +144,7 @@ impl Random {
     }
 }
 
-/// The best of several runs, in seconds.
+/// The shortest of several runs, in seconds.
 fn best(mut run: impl FnMut()) -> f64 {
     (0..7)
         .map(|_| {
@@ -178,7 +178,7 @@ fn measure(case: &Case, rows: usize) -> Result<Rates> {
         best(|| gathered.clone().for_each(|(i, (list, chunk))| outputs.decode(chunk, Rows::Positions(list), i)));
     let mut passing = Ok(0);
     let filter_s = best(|| passing = filter_chunks(&parsed, &case.predicate));
-    // What a plain read of the decoded bytes costs, out of a buffer of the same size.
+    // The time of a plain read of the decoded bytes, from a buffer of the same size.
     let raw = case.column.bytes();
     let plain = vec![1u64; raw / chunks.len().max(1) / 8 + 1];
     let sum = || black_box(black_box(&plain).iter().fold(0u64, |a, b| a.wrapping_add(*b)));
@@ -212,7 +212,7 @@ fn encode_chunks(case: &Case, shared: Option<&Shared>, rows: usize) -> std::resu
     Ok(chunks)
 }
 
-/// How many values pass.
+/// The number of values that pass.
 fn filter_chunks(chunks: &[Chunk<'_>], predicate: &Predicate) -> std::result::Result<usize, CodecError> {
     let (mut scratch, mut passing) = (Scratch::default(), 0);
     for (at, chunk) in chunks.iter().enumerate() {
@@ -226,7 +226,7 @@ fn filter_chunks(chunks: &[Chunk<'_>], predicate: &Predicate) -> std::result::Re
     Ok(passing)
 }
 
-/// Buffers that are warm, as a scan's are.
+/// Warm buffers, as in a scan.
 struct Outputs {
     kind: Kind,
     ints: Vec<i64>,
@@ -289,7 +289,7 @@ impl Outputs {
         Ok(true)
     }
 
-    /// The string that view `row` shows: up to 12 bytes stand in the view, more in a buffer (Arrow's layout).
+    /// The string of view `row`: up to 12 bytes are inlined in the view, longer ones are in a buffer (Arrow's layout).
     fn string(&self, row: usize) -> Vec<u8> {
         let view = self.views.views[row];
         let len = view as u32 as usize;
@@ -393,7 +393,7 @@ fn strings(rows: usize, random: &mut Random, mut each: impl FnMut(&mut Random) -
     Column::Bytes(offsets, data)
 }
 
-/// Text of a small vocabulary, about 27 bytes, as comments of an order line are.
+/// Text from a small vocabulary, about 27 bytes, like the comments of order lines.
 fn comment(random: &mut Random) -> String {
     const WORDS: [&str; 24] = [
         "carefully",

@@ -1,4 +1,4 @@
-//! Where rows and columns cross over: k of 50 equal integer columns, few rows, from each layout.
+//! The crossover of rows and columns: k of 50 equal integer columns, few rows, from each layout.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,22 +22,22 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROWS: usize = 1_000_000;
-/// `groups` has the filtered column on pages of its own and the others together as rows.
+/// `groups` has the filtered column on pages of its own, and the others together as rows.
 const DESIGNS: [&str; 4] = ["row", "column", "pax", "groups"];
 const FETCHED: [usize; 8] = [1, 2, 5, 10, 20, 30, 40, 50];
 const REPEAT: Repeat = Repeat { least: 3, most: 7, budget: Duration::from_millis(400) };
 const COLD_RUNS: usize = 3;
 
-/// How the rows that a query wants lie in the table.
+/// The positions of the wanted rows in the table.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
-    /// In arrival order: a filter finds them everywhere.
+    /// In arrival order, so that a filter selects them everywhere.
     Scattered,
-    /// Sorted by the filtered column: they are neighbours, and zones rule the others out.
+    /// Sorted by the filtered column, so that they are adjacent, and zone pruning removes the others.
     Range,
 }
 
-/// One chart: which rows, how many of them, and from where.
+/// One chart: the kind and number of wanted rows, and the source of the pages.
 struct Case {
     access: Access,
     percent: usize,
@@ -102,7 +102,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Stores the table in every design, in order of arrival and sorted; the answers must be equal.
+/// Stores the table in every design, in order of arrival and sorted. The answers must be equal.
 fn sizes(engine: &Engine, file: &str, rows: usize, notify: Notify<'_>) -> Result<Part> {
     let mut table =
         Table::new(format!("{} rows of 50 columns", thousands(rows as i64)), 1, &["table", "size", "bytes a row"]);
@@ -135,7 +135,7 @@ fn form(design: &str) -> String {
     format!("groups = '({})'", others.join(", "))
 }
 
-/// Milliseconds per design and number of columns.
+/// Milliseconds by design and number of columns.
 fn measure(database: &Path, case: &Case, options: &RunOptions) -> Result<Vec<Vec<f64>>> {
     let engine_options = Options { read_only: true, ..options.engine_options() };
     let hot = Engine::open(database, engine_options.clone())?;
@@ -147,7 +147,7 @@ fn measure(database: &Path, case: &Case, options: &RunOptions) -> Result<Vec<Vec
         let times: Result<Vec<f64>> = (0..COLD_RUNS).map(|_| cold_ms(database, &engine_options, &sql)).collect();
         Ok(median(times?))
     };
-    // Designs take turns, so that what else the machine does meets all alike.
+    // Designs alternate, so that other load on the machine affects all alike.
     let mut times = vec![vec![]; DESIGNS.len()];
     for columns in FETCHED {
         for (design, of_design) in DESIGNS.iter().zip(&mut times) {
@@ -159,14 +159,14 @@ fn measure(database: &Path, case: &Case, options: &RunOptions) -> Result<Vec<Vec
 
 fn cold_ms(database: &Path, options: &Options, sql: &str) -> Result<f64> {
     let engine = Engine::open(database, options.clone())?;
-    // The first statement of a process pays for the planner's start: not what is measured.
+    // The first statement of a process initializes the planner, which is not part of the measurement.
     engine.run("SELECT 1")?;
     let start = Instant::now();
     engine.run(sql)?;
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// The least number of columns from which on rows are at least as fast as columns.
+/// The smallest number of columns from which on rows are at least as fast as columns.
 fn crossover(times: &[Vec<f64>]) -> Option<usize> {
     let wins = |at: &usize| times[0][*at] <= times[1][*at];
     let from = (0..FETCHED.len()).rev().take_while(|at| wins(at)).last()?;
@@ -239,7 +239,7 @@ mod tests {
         let findings = experiments::run("crossover", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
         assert_eq!((charts, findings.checks().count()), (8, 24));
-        // 20 bits a value: 125 bytes a row, and page ends.
+        // 20 bits per value: 125 bytes per row, and unused ends of pages.
         let Some(Part::Table(sizes)) = findings.parts.first() else { panic!("the first part is the table of sizes") };
         let row: f64 = sizes.rows[0][2].text.parse().expect("a number");
         assert!((125.0..135.0).contains(&row), "{row} bytes a row");

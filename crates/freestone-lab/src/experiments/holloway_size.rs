@@ -1,4 +1,4 @@
-//! Bytes a tuple of the papers' generated tables, as rows and as columns, sorted on all columns.
+//! Bytes per tuple of the papers' generated tables, as rows and as columns, sorted by all columns.
 
 use super::{Experiment, RunOptions, quoted};
 use crate::Notify;
@@ -18,13 +18,13 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const ROWS: usize = 1_000_000;
 
-/// The tables, and Table 2's compressed bytes a tuple.
+/// The tables, and the compressed bytes per tuple of the paper's Table 2.
 const TABLES: [(Generated, f64); 4] =
     [(Generated::NarrowE, 17.0), (Generated::NarrowS, 7.0), (Generated::WideE, 100.0), (Generated::NarrowU, 34.0)];
 
 const PLACE: &str = "Holloway and DeWitt 2008, 6.1, Table 2";
 
-/// What a size may exceed the paper's by.
+/// The tolerated factor of a size to the paper's.
 const TOLERANCE: f64 = 1.10;
 
 fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
@@ -79,7 +79,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     Ok(vec![Part::section("Sizes", text), Part::Table(table), Part::checks(checks)])
 }
 
-/// Bytes a tuple of a table stored in `design`. The rows must come back as they were.
+/// Bytes per tuple of a table stored in `design`. Its rows must be unchanged.
 fn store(engine: &Engine, generated: Generated, design: &str, file: &str, rows: usize) -> Result<f64> {
     let columns: Vec<String> = generated.schema().fields().iter().map(|field| field.name().clone()).collect();
     let sort = columns.join(", ");
@@ -93,13 +93,13 @@ fn store(engine: &Engine, generated: Generated, design: &str, file: &str, rows: 
     Ok(bytes as f64 / rows as f64)
 }
 
-/// The entropy of a tuple of a sorted table in bytes; for tables of independent uniform columns only.
+/// The entropy of a tuple of a sorted table in bytes, for tables of independent uniform columns only.
 fn entropy(generated: Generated, rows: usize) -> Option<f64> {
     if generated == Generated::NarrowS {
         return None;
     }
     let values: f64 = generated.ranges().iter().map(|range| f64::from(*range).log2()).sum();
-    // Stirling: log2(n!) / n = log2(n) - log2(e), and a little that does not matter here.
+    // Stirling: log2(n!) / n = log2(n) - log2(e), with a small remainder that does not matter here.
     let order = (rows as f64).log2() - std::f64::consts::LOG2_E;
     Some((values - order) / 8.0)
 }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::experiments;
 
-    /// Twenty thousand rows leave less to the order and more to page ends: bounds that hold at any size.
+    /// With twenty thousand rows, the order saves less and the ends of pages cost more: bounds for any size.
     #[test]
     fn sizes_stay_near_the_entropy() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -122,7 +122,7 @@ mod tests {
             for design in ["row", "column"] {
                 let bytes = store(&engine, generated, design, &quoted(&file), rows).expect("it stores");
                 assert!(bytes > least, "{generated:?} {design}: {bytes} beats the entropy {least}");
-                // At this size each column's last page is mostly empty: up to 32 KiB a column.
+                // At this size the last page of each column is mostly empty: up to 32 KiB per column.
                 let page_ends = 32768.0 * generated.schema().fields().len() as f64 / rows as f64;
                 let most = least * 1.12 + 5.0 + if design == "column" { page_ends } else { 2.0 };
                 assert!(bytes < most, "{generated:?} {design}: {bytes} bytes a tuple, {least} least, {most} most");

@@ -1,4 +1,5 @@
-//! The papers' experiments and the engine's own measurements: each a name, a run that gives findings, and a page of all.
+//! The papers' experiments and the engine's own measurements. Each has a name and a run that gives findings. The report
+//! has all of them.
 
 mod advice;
 mod calibrator;
@@ -22,20 +23,20 @@ use crate::error::{LabError, Result};
 use freestone_report::findings::{Findings, Part};
 use freestone_report::{Host, page};
 
-/// Something that can be run by name.
+/// An experiment, which is run by name.
 pub struct Experiment {
     pub name: &'static str,
     pub title: &'static str,
-    /// What a run shows.
+    /// The purpose of a run.
     pub shows: &'static str,
-    /// The paper and its section, or where else the question comes from.
+    /// The paper and its section, or another origin of the question.
     pub source: &'static str,
-    /// Options that change its size, and their defaults.
+    /// The options that change its size, and their defaults.
     pub size: &'static str,
     run: fn(&RunOptions, Notify<'_>) -> Result<Vec<Part>>,
 }
 
-/// All of them, in the order of the report.
+/// All experiments, in the order of the report.
 pub const EXPERIMENTS: [Experiment; 16] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
@@ -55,29 +56,29 @@ pub const EXPERIMENTS: [Experiment; 16] = [
     protocol::NETWORKS,
 ];
 
-/// How large a run is, and where its results go.
+/// The size of a run, and the folder of its results.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// Rows of generated tables; each experiment has a default.
+    /// The rows of generated tables. Each experiment has a default.
     pub rows: Option<usize>,
     /// The scale factor of TPC-H or SSB; each experiment has a default.
     pub scale: Option<f64>,
-    /// Random queries for each point of the papers' figures; 10 unless given (Holloway and DeWitt ran 50).
+    /// The number of random queries per point of the papers' figures. The default is 10 (Holloway and DeWitt ran 50).
     pub queries: Option<usize>,
-    /// Further designs of SSB's fact table, as `ALTER TABLE … SET DESIGN` takes them.
+    /// Further designs of SSB's fact table, in the form of `ALTER TABLE … SET DESIGN`.
     pub designs: Vec<String>,
-    /// The folder for results, and for databases while a run needs them. Created when missing.
+    /// The folder for results, and for databases during a run. It is created if missing.
     pub output: PathBuf,
-    /// Threads of the engine; 0 takes one for each core.
+    /// The threads of the engine; 0 means one per core.
     pub threads: usize,
-    /// The program and its libraries, for the report.
+    /// The versions of the program and its libraries, for the report.
     pub versions: String,
 }
 
 /// Runs the experiment called `name` and writes `{output}/{name}.json`.
 ///
 /// # Errors
-/// When there is none of that name, the output cannot be written, a statement fails, or answers differ.
+/// There is no experiment of that name, the output cannot be written, a statement fails, or answers differ.
 pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findings> {
     let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) else {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
@@ -104,10 +105,10 @@ pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findi
     Ok(findings)
 }
 
-/// Writes `{output}/report.html` of all results in the folder, and gives its path.
+/// Writes `{output}/report.html` from all results in the folder, and returns its path.
 ///
 /// # Errors
-/// When there are none, or one cannot be read.
+/// There are no results, or one cannot be read.
 pub fn report(output: &Path) -> Result<PathBuf> {
     let mut runs = vec![];
     for experiment in &EXPERIMENTS {
@@ -152,7 +153,7 @@ impl RunOptions {
         freestone::Options { threads, ..defaults }
     }
 
-    /// An empty folder for what a run needs only while it runs.
+    /// An empty folder for the temporary files of a run.
     fn workspace(&self, name: &str) -> Result<Workspace> {
         let path = self.output.join(format!("{name}.tmp"));
         Workspace::remove(&path)?;
@@ -179,12 +180,12 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // A run that failed says why; that its folder stays behind is no second failure.
+        // A failed run reports its reason. That its folder remains is no second failure.
         let _ = Self::remove(&self.0);
     }
 }
 
-/// A path inside single quotes of SQL.
+/// A path between single quotes of SQL.
 fn quoted(path: &Path) -> String {
     path.display().to_string().replace('\'', "''")
 }

@@ -1,5 +1,5 @@
-//! The experiments on client protocols: what is measured is many servers with clients in Python, so each is a script of
-//! `bench/`, which this program carries with it, runs by the `python3` that it finds, and whose findings it takes over.
+//! The experiments with client protocols. They measure many servers with Python clients, so each is a script of
+//! `bench/`. This program contains the scripts, runs them with `python3`, and reads their findings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,7 +38,7 @@ pub const NETWORKS: Experiment = Experiment {
 
 const SCALE: f64 = 0.02;
 
-/// The scripts, with what they import.
+/// The scripts and the files that they import.
 const FILES: [(&str, &str); 9] = [
     ("environment.py", include_str!("../../../../bench/environment.py")),
     ("export.py", include_str!("../../../../bench/export.py")),

@@ -1,4 +1,4 @@
-//! How the cost of star joins grows with the data and falls with threads, clustered and not.
+//! The cost of star joins by size of the data and number of threads, clustered and not.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const DESIGNS: [(&str, &str); 2] = [("auto", "design = 'auto'"), ("clustered", C
 /// One line of the chart: a design and a number of threads.
 struct Line {
     label: String,
-    /// By scale factor, milliseconds.
+    /// Milliseconds by scale factor.
     means: Vec<f64>,
 }
 
@@ -55,7 +55,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     ])
 }
 
-/// The geometric mean per design and number of threads at one scale factor; all must answer alike.
+/// The geometric mean by design and number of threads at one scale factor. All must give the same answers.
 fn measure(
     options: &RunOptions,
     scale: f64,

@@ -1,5 +1,5 @@
-//! Scans without SQL, on one thread, as the papers' programs ran them: direct I/O, rows materialized as blocks of 100
-//! un-encoded tuples that nobody keeps, and predicates that pass every k-th row they are called for.
+//! Scans without SQL, on one thread, as in the papers' programs: direct I/O, rows materialized as blocks of 100 decoded
+//! tuples that are discarded, and predicates that pass every k-th call.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -17,67 +17,67 @@ use crate::error::{LabError, Result};
 use freestone_data::Random;
 use freestone_demo::engine::{Answer, hash};
 
-/// Tuples in a block of output (Holloway and DeWitt 2008, section 5.3).
+/// The number of tuples in a block of output (Holloway and DeWitt 2008, section 5.3).
 const BLOCK_ROWS: usize = 100;
-/// Rows that are scanned while the next as many are read.
+/// The rows that are scanned while the same number is read ahead.
 const UNIT_ROWS: usize = 1 << 16;
 const CACHE_BYTES: usize = 4 << 30;
-/// Buffers that a scan leaves to the next one: fresh memory would cost more than the disk does.
+/// The bytes of buffers that a scan leaves for the next one, because fresh memory would cost more than the disk.
 const POOL_BYTES: usize = 1 << 30;
 const IO_UNIT: usize = 128 << 10;
 
-/// What a scan is asked for, of any table with these columns.
+/// The parameters of a scan of any table with these columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// Columns of the output, by their place in the table.
+    /// The columns of the output, by position in the table.
     pub columns: Vec<usize>,
     pub pick: Pick,
 }
 
-/// Which rows a query wants.
+/// The rows that a query selects.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pick {
     All,
-    /// The query's first columns have a predicate each, as many as this says, which together leave `selectivity` of the rows,
-    /// each by its share: the p-th root. A predicate decodes the column, compares, and passes every k-th call whatever the
-    /// value is (Holloway and DeWitt 2008, section 4.4).
+    /// The query's first columns, as many as this says, have a predicate each. With p predicates, each has selectivity
+    /// `selectivity`^(1/p). A predicate decodes the column, compares, and passes every k-th call whatever the value
+    /// (Holloway and DeWitt 2008, section 4.4).
     Calls {
         predicates: usize,
         selectivity: f64,
     },
-    /// Rows at random positions, found without reading anything, each with this probability.
+    /// Rows at random positions, each with this probability, chosen without reading anything.
     Positions {
         share: f64,
         seed: u64,
     },
 }
 
-/// Where a run finds its pages.
+/// The source of the pages of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
-    /// Where earlier runs left them.
+    /// The memory in which earlier runs left them.
     Memory,
-    /// In a page cache that is new. Opening the database and reading its segments' footers is not counted.
+    /// The disk, with an empty page cache. Opening the database and reading its segments' footers is not counted.
     Disk,
 }
 
-/// What one run of a query took.
+/// The times of one run of a query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Run {
     pub ms: f64,
-    /// Of the thread that scans.
+    /// Processor time of the scanning thread.
     pub cpu_ms: f64,
     pub bytes_read: u64,
 }
 
-/// Averages over several queries, in one design.
+/// Means over several queries, in one design.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Point {
     /// With the pages in memory.
     pub hot_ms: f64,
     /// Processor time of the hot run.
     pub cpu_ms: f64,
-    /// From disk, with nothing read before.
+    /// From disk, with an empty cache.
     pub cold_ms: f64,
     pub bytes: f64,
 }
@@ -94,7 +94,10 @@ struct Opened {
 }
 
 impl Scanner {
-    /// Opens the folder for reading, past the operating system's cache where the file system can.
+    /// Opens the folder for reading, past the operating system's cache if the file system supports that.
+    ///
+    /// # Errors
+    /// The folder is no database or cannot be read.
     pub fn open(path: &Path) -> Result<Scanner> {
         let options =
             |direct| DiskOptions { direct, io_unit: IO_UNIT, pool_bytes: POOL_BYTES, ..DiskOptions::default() };
@@ -103,13 +106,13 @@ impl Scanner {
         if let Ok(hot) = Opened::new(&direct).and_then(|opened| opened.try_reading().map(|()| opened)) {
             return Ok(Scanner { disk: direct, hot });
         }
-        // A file system without direct I/O, as one in memory: cold is then as cold as it gets.
+        // On a file system without direct I/O, for example in memory, cold runs are only as cold as possible.
         let disk = disk(DirectMode::Auto)?;
         let hot = Opened::new(&disk)?;
         Ok(Scanner { disk, hot })
     }
 
-    /// One run that gives each block of tuples to `take`.
+    /// One run that passes each block of tuples to `take`.
     pub fn run(
         &self,
         table: &str,
@@ -126,7 +129,7 @@ impl Scanner {
         }
     }
 
-    /// One run whose tuples nobody keeps.
+    /// One run whose tuples are discarded.
     pub fn time(&self, table: &str, query: &Query, source: Source) -> Result<Run> {
         self.run(table, query, source, |_, _| ())
     }
@@ -153,18 +156,18 @@ impl Scanner {
         Ok(answer)
     }
 
-    /// The average over `queries` in each of the tables, which have the same rows in different designs.
+    /// The mean over `queries` for each of the tables, which have the same rows in different designs.
     ///
     /// # Errors
-    /// When two tables answer differently: a defect.
+    /// Two tables give different answers, which is a defect.
     pub fn measure(&self, tables: &[&str], queries: &[Query]) -> Result<Vec<Point>> {
         let mut points = vec![Point::default(); tables.len()];
         let share = 1.0 / queries.len().max(1) as f64;
         for (at, query) in queries.iter().enumerate() {
-            // A query that is run again answers as before.
+            // A repeated query gives the same answer as before.
             let is_new = at == 0 || queries[at - 1] != *query;
             let mut expected = None;
-            // Designs take turns, so that what else the machine does meets all alike.
+            // Designs alternate, so that other load on the machine affects all alike.
             for (table, point) in tables.iter().zip(&mut points) {
                 let answer = if is_new { Some(self.answer(table, query)?) } else { None };
                 if let Some(answer) = answer
@@ -186,7 +189,8 @@ impl Scanner {
         Ok(points)
     }
 
-    /// Megabytes a second that a table's file is read at, in units of 128 KiB, 48 of them at a time: the better of two.
+    /// The read rate of a table's file in megabytes per second, in requests of 128 KiB, 48 at a time: the better of two
+    /// runs.
     pub fn bandwidth(&self, table: &str) -> Result<f64> {
         let segment = self.hot.table(table)?.open_segment(0).map_err(store_error)?;
         let file = self.disk.open(segment.name()).map_err(store_error)?;
@@ -204,7 +208,7 @@ impl Scanner {
         Ok(len as f64 / 1e6 / best)
     }
 
-    /// Bytes of a table's files.
+    /// The bytes of a table's files.
     pub fn bytes(&self, table: &str) -> Result<u64> {
         Ok(self.hot.table(table)?.bytes())
     }
@@ -219,7 +223,7 @@ impl Opened {
         Ok(Opened { snapshot, _store: store })
     }
 
-    /// The table, with its segments' footers read.
+    /// The table, after reading its segments' footers.
     fn table(&self, name: &str) -> Result<Arc<Table>> {
         let missing = || LabError::Usage(format!("the experiment stored no table {name}"));
         let table = self.snapshot.table(name).ok_or_else(missing)?.clone();
@@ -235,7 +239,7 @@ impl Opened {
     }
 }
 
-/// Scans `table` once, and gives each block of tuples to `take`.
+/// Scans `table` once, and passes each block of tuples to `take`.
 fn time(table: &Arc<Table>, query: &Query, mut take: impl FnMut(&TupleLayout, &TupleBlock)) -> Result<Run> {
     let metrics = Arc::new(ScanMetrics::default());
     let mut cursor = Cursor::new(table.clone(), Arc::new(query.request()), metrics.clone());
@@ -273,12 +277,12 @@ impl Query {
     }
 }
 
-/// A predicate `column >= value` that passes a share of its calls, evenly, whatever the value.
+/// A predicate `column >= value` that passes a share of its calls at equal distances, whatever the value.
 #[derive(Debug)]
 struct Calls {
     column: [usize; 1],
     share: f64,
-    /// Where in the cycle the next call is, in 2^-32.
+    /// The position of the next call in the cycle, in units of 2^-32.
     phase: AtomicU32,
 }
 
@@ -294,7 +298,7 @@ impl RowFilter for Calls {
     }
 
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
-        // The comparison is made, and its outcome not used: the paper's generator does the same.
+        // The comparison is made, and its result is not used, as in the paper's generator.
         match columns.first().map(|column| (column.data_type(), column)) {
             Some((DataType::Int32, column)) => {
                 let least = black_box(0);
@@ -323,7 +327,7 @@ impl RowFilter for Calls {
     }
 }
 
-/// Random rows, without a look at any column.
+/// Random rows, without reading any column.
 #[derive(Debug)]
 struct Positions {
     share: f64,
@@ -356,7 +360,7 @@ fn bits(rows: usize, mut bit: impl FnMut() -> bool) -> Vec<u64> {
     words
 }
 
-/// Processor time of the calling thread so far, in milliseconds; 0 where the system does not tell.
+/// Processor time of the calling thread so far, in milliseconds; 0 if the system does not report it.
 fn thread_cpu_ms() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `clock_gettime` writes one `timespec` to a pointer that is valid and exclusive for the call.
@@ -374,8 +378,8 @@ fn engine_error(error: StoreError) -> LabError {
     LabError::Engine(error.into())
 }
 
-/// Up to which `x` the first of two rising lines stays below the second, between the measured points by straight lines.
-/// 0 when it never is; the last `x` when it always is.
+/// The largest `x` up to which the first of two ascending lines is below the second, with linear interpolation between
+/// measured points. 0 if it never is; the last `x` if it always is.
 pub fn ahead_up_to(x: &[f64], first: &[f64], second: &[f64]) -> f64 {
     let lead: Vec<f64> = first.iter().zip(second).map(|(first, second)| second - first).collect();
     let Some(at) = lead.iter().position(|lead| *lead <= 0.0) else { return x.last().copied().unwrap_or(0.0) };

@@ -1,4 +1,5 @@
-//! The Star Schema Benchmark's 13 queries on designs of its fact table: equal answers, sizes, times, and what was read.
+//! The Star Schema Benchmark's 13 queries on designs of its fact table: equal answers, sizes, times, and the work of
+//! the scans.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,11 +24,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 const SCALE: f64 = 0.1;
 const REPEAT: Repeat = Repeat { least: 3, most: 7, budget: Duration::from_secs(1) };
 
-/// By the four dimensions that the queries restrict.
+/// Clustered by the four dimensions that the queries restrict.
 pub(super) const CLUSTERED: &str = "design = 'column', sort = '', \
     cluster = 'lo_orderdate.d_year:7, lo_custkey.c_region:3, lo_suppkey.s_region:3, lo_partkey.p_category:3'";
 
-/// Names and options of lineorder's designs, to which a run may add. The first is what others must answer like.
+/// The names and options of lineorder's designs, to which a run may add. The others must give the answers of the first.
 const DESIGNS: [(&str, &str); 6] = [
     ("auto", "design = 'auto'"),
     ("row", "design = 'row'"),
@@ -37,7 +38,7 @@ const DESIGNS: [(&str, &str); 6] = [
     ("clustered", CLUSTERED),
 ];
 
-/// What one design takes and gives; of each query its answer, time and counters.
+/// The size and load time of one design; for each query its answer, time and counters.
 struct OfDesign {
     name: String,
     options: String,
@@ -48,7 +49,7 @@ struct OfDesign {
     read: Vec<Counters>,
 }
 
-/// What EXPLAIN ANALYZE says of the scan of lineorder.
+/// The counters of lineorder's scan, from EXPLAIN ANALYZE.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Counters {
     zones: f64,
@@ -87,7 +88,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// The folder of the five Parquet files, which stay for the next run.
+/// The folder of the five Parquet files, which remain for the next run.
 pub(super) fn data(options: &RunOptions, scale: f64, notify: Notify<'_>) -> Result<PathBuf> {
     let folder = options.output.join(format!("ssb-data-sf{scale}-seed{}", ssb::SEED));
     if ssb::tables().iter().any(|table| !folder.join(format!("{table}.parquet")).exists()) {
@@ -136,7 +137,7 @@ fn fact_scan(plan: &str) -> Option<Counters> {
     })
 }
 
-/// The value after `name=`, which may be shortened as in `1.23 M`.
+/// The value after `name=`, which may be abbreviated, as in `1.23 M`.
 fn counter(line: &str, name: &str) -> Option<f64> {
     let at = line.match_indices(&format!("{name}=")).find(|(at, _)| line[..*at].ends_with([' ', '[']))?.0;
     let value = line[at + name.len() + 1..].split([',', ']']).next()?;

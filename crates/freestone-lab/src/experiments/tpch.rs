@@ -1,4 +1,4 @@
-//! TPC-H's 22 queries on every design, and after conversions at random: the answers must not change.
+//! TPC-H's 22 queries on every design, and after random conversions. The answers must not change.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const REPEAT: Repeat = Repeat { least: 3, most: 5, budget: Duration::from_millis
 const CONVERSIONS: usize = 2;
 const DESIGNS: [&str; 7] = ["auto", "column", "row", "slotted", "pax", "groups", "sorted"];
 
-/// What one design takes and gives.
+/// The size and times of one design.
 struct OfDesign {
     bytes: u64,
     load_seconds: f64,
@@ -49,7 +49,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         let engine = Engine::open(&database, options.engine_options())?;
         results.push(measure(&engine, design, &data)?);
         drop(engine);
-        // Room for the next: only one design's database is on disk at a time.
+        // Only one design's database is on disk at a time.
         std::fs::remove_dir_all(&database).map_err(LabError::file(&database))?;
     }
     let expected = &results[0].answers;
@@ -135,7 +135,7 @@ fn answers(engine: &Engine) -> Result<Vec<Answer>> {
     tpch_queries().iter().map(|(_, sql)| Ok(engine.answer(sql)?)).collect()
 }
 
-/// Gives every table another design; says which lineitem has now.
+/// Converts every table to another design, and returns that of lineitem.
 fn convert(engine: &Engine, random: &mut StdRng) -> Result<String> {
     let mut last = String::new();
     for table in freestone_data::tables() {

@@ -1,10 +1,10 @@
-//! A slow network on one machine: two network namespaces, a TUN device in each, and a relay in user space between them
-//! that has a rate, a delay, a loss and a queue.
+//! An emulated slow network on one machine: two network namespaces, a TUN device in each, and a relay in user space
+//! between them with a rate, a delay, a loss and a queue.
 //!
-//! Packets are at most 1500 bytes: TUN devices without a virtio header segment and coalesce nothing. Each direction of the
-//! link is alike: a packet waits until those before it have been sent at the link's rate, is dropped where the queue
-//! before it is full or chance says so, and arrives `delay` after it was sent. The namespaces belong to threads of this process;
-//! the kernel removes them, and the devices in them, when it ends, however it ends.
+//! Packets have at most 1500 bytes, because TUN devices without a virtio header neither segment nor coalesce. Both
+//! directions of the link are alike. A packet waits until earlier ones have been sent at the link's rate. It is dropped
+//! if the queue is full, or at random. It arrives `delay` after it was sent. The namespaces belong to threads of this
+//! process. The kernel removes them and their devices when the process ends, however it ends.
 
 mod relay;
 mod tun;
@@ -24,38 +24,39 @@ use crate::error::{LabError, Result};
 use relay::Counters;
 use tun::Namespace;
 
-/// The server's address; the client has the one before it.
+/// The server's address. The client has the previous one.
 pub const SERVER: &str = "10.77.0.2";
 const CLIENT: &str = "10.77.0.1";
-/// The environment of a command: the file of the server's namespace, its address, and what was measured, as JSON.
+/// Environment variables of a command: the file of the server's namespace, its address, and the link's measurements as
+/// JSON.
 pub const NAMESPACE_VARIABLE: &str = "FREESTONE_LINK_NAMESPACE";
 pub const SERVER_VARIABLE: &str = "FREESTONE_LINK_SERVER";
 pub const MEASURED_VARIABLE: &str = "FREESTONE_LINK_MEASURED";
 
-/// What a link is like, in each direction.
+/// The properties of a link, in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     pub bits_per_second: u64,
-    /// From the end of a packet's sending to its arrival; a round trip takes it twice.
+    /// The time from the end of a packet's sending to its arrival. A round trip has two delays.
     pub delay: Duration,
-    /// The share of packets that get lost, each by itself.
+    /// The share of packets that are lost, independently.
     pub loss: f64,
-    /// Bytes that may wait to be sent; `None` takes [`Link::default_queue_bytes`].
+    /// The bytes that may wait to be sent. `None` takes [`Link::default_queue_bytes`].
     pub queue_bytes: Option<usize>,
-    /// Of the losses.
+    /// The seed of the losses.
     pub seed: u64,
-    /// What TCP does about losses, on both sides; `None`: what the system's sockets do.
+    /// TCP's congestion control, on both sides. `None`: the system's default.
     pub congestion: Option<Congestion>,
 }
 
-/// TCP's congestion control, by the names that Linux has for them.
+/// TCP's congestion control, by Linux's names.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Congestion {
     Reno,
-    /// Linux's default: halves its rate for a loss, whatever the reason.
+    /// Linux's default, which reduces its rate at each loss, whatever the reason.
     Cubic,
-    /// Goes by measured rates, so that losses by chance cost it little.
+    /// Follows measured rates, so that random losses cost it little.
     Bbr,
 }
 
@@ -71,7 +72,7 @@ impl Congestion {
 }
 
 impl Link {
-    /// Four times the product of rate and round trip, and at least 256 KiB, so that the queue is never what limits.
+    /// Four times the product of rate and round trip, and at least 256 KiB, so that the queue is never the bottleneck.
     pub fn default_queue_bytes(&self) -> usize {
         let in_flight = self.bits_per_second as f64 / 8.0 * 2.0 * self.delay.as_secs_f64();
         ((4.0 * in_flight) as usize).max(256 << 10)
@@ -99,13 +100,13 @@ impl Link {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Traffic {
     pub delivered: u64,
-    /// By chance.
+    /// Lost at random.
     pub lost: u64,
-    /// Because the queue was full.
+    /// Dropped because the queue was full.
     pub overflowed: u64,
 }
 
-/// How a command ended, and what went over the link meanwhile.
+/// The end of a command, and the traffic of the link meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -113,13 +114,13 @@ pub struct Ended {
     pub to_client: Traffic,
 }
 
-/// Sets the link up, measures it, and runs `command` in the client's namespace until it ends.
+/// Creates the link, measures it, and runs `command` in the client's namespace until it ends.
 ///
-/// The command finds the server's namespace and address in its environment; `nsenter --net=$FREESTONE_LINK_NAMESPACE` runs
-/// programs there. `told` gets what was measured before the command starts.
+/// The command finds the server's namespace and address in its environment; `nsenter --net=$FREESTONE_LINK_NAMESPACE`
+/// runs programs there. `told` receives the measurements before the command starts.
 ///
 /// # Errors
-/// Without the rights of root, when the devices cannot be made, or when the command does not start.
+/// The process is not root, the devices cannot be created, or the command does not start.
 pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> Result<Ended> {
     let up = Up::new(link)?;
     let measured = validate::measure(link, &up.client, &up.server)?;
@@ -143,8 +144,8 @@ pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> R
     Ok(Ended { status, to_server: to_server.since(before[0]), to_client: to_client.since(before[1]) })
 }
 
-/// Has the command told to end (SIGTERM) when the thread that starts it does: if this process is killed, the link is gone,
-/// and nothing that waits for it may stay behind. The thread lives as long as its side of the link.
+/// Lets the kernel send SIGTERM to the command when the thread that starts it ends: if this process is killed, the link
+/// is gone, and nothing may remain that waits for it. The thread lives as long as its side of the link.
 fn end_with_this_thread(command: &mut Command) {
     let parent = std::process::id();
     let ask = move || {
@@ -152,27 +153,27 @@ fn end_with_this_thread(command: &mut Command) {
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } != 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // A parent that ended before it was asked for tells nothing any more.
+        // If the parent ended before this call, no signal will be sent.
         match std::os::unix::process::parent_id() == parent {
             true => Ok(()),
             false => Err(std::io::Error::from(std::io::ErrorKind::Interrupted)),
         }
     };
-    // SAFETY: between fork and exec the closure makes system calls only: no allocation, no lock. An error from a number
-    // allocates nothing.
+    // SAFETY: between fork and exec the closure makes only system calls, without allocation or locks. An error from a
+    // number allocates nothing.
     unsafe { command.pre_exec(ask) };
 }
 
 /// Measures a link without running anything on it.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn measure(link: &Link) -> Result<Measured> {
     let up = Up::new(link)?;
     validate::measure(link, &up.client, &up.server)
 }
 
-/// Whether this process may make namespaces and devices; otherwise why not.
+/// Whether this process may create namespaces and devices; otherwise the reason.
 pub fn available() -> std::result::Result<(), String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -185,7 +186,7 @@ pub fn available() -> std::result::Result<(), String> {
     }
 }
 
-/// A link that works: two sides, packets relayed between them by four threads.
+/// A working link: two sides, and four threads that relay packets between them.
 struct Up {
     client: tun::Side,
     server: tun::Side,
@@ -203,7 +204,7 @@ impl Up {
         Ok(Up { client, server, counters: [there, back] })
     }
 
-    /// To the server, and to the client.
+    /// The traffic to the server, and to the client.
     fn traffic(&self) -> [Traffic; 2] {
         [self.counters[0].traffic(), self.counters[1].traffic()]
     }

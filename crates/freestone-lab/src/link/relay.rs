@@ -1,4 +1,4 @@
-//! One direction of a link: what one device sends arrives at the other one, later, slower, or not at all.
+//! One direction of a link: packets from one device arrive at the other one later, slower, or not at all.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use super::tun::MTU;
 use super::{Link, Traffic};
 use freestone_data::Random;
 
-/// What happened to packets so far.
+/// The counters of packets so far.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     delivered: AtomicU64,
@@ -26,13 +26,14 @@ impl Counters {
     }
 }
 
-/// A packet on its way.
+/// A packet in transit.
 struct Packet {
     due: Instant,
     bytes: Vec<u8>,
 }
 
-/// Relays packets until the process ends: one thread takes them and decides when they arrive, another one waits for that.
+/// Relays packets until the process ends: one thread reads them and decides when they arrive, another one waits until
+/// then and writes them.
 pub(super) fn direction(from: &File, to: &File, link: &Link, seed: u64) -> io::Result<Arc<Counters>> {
     let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
     let counters = Arc::new(Counters::default());
@@ -65,7 +66,7 @@ pub(super) fn direction(from: &File, to: &File, link: &Link, seed: u64) -> io::R
             if !wait.is_zero() {
                 std::thread::sleep(wait);
             }
-            // A device that is down takes nothing: the packet is lost, as on a cable that is unplugged.
+            // A device that is down accepts nothing: the packet is lost, as on an unplugged cable.
             if to.write(&packet.bytes).is_ok() {
                 delivered.delivered.fetch_add(1, Relaxed);
             }
@@ -74,14 +75,14 @@ pub(super) fn direction(from: &File, to: &File, link: &Link, seed: u64) -> io::R
     Ok(counters)
 }
 
-/// Rate, delay, queue and loss, as arithmetic on instants.
+/// Rate, delay, queue and loss, computed on instants.
 struct Line {
     seconds_per_byte: f64,
     delay: Duration,
     loss: f64,
-    /// The longest that a packet may wait to be sent: what the queue holds, in time.
+    /// The longest time that a packet may wait to be sent, which is the size of the queue in time.
     wait_max: Duration,
-    /// When the line is free again.
+    /// The instant at which the line is free again.
     free: Option<Instant>,
     random: Random,
 }
@@ -106,7 +107,7 @@ impl Line {
         }
     }
 
-    /// A packet of `bytes` comes at `now`. One that gets lost has been sent, and has taken its time on the line.
+    /// Sends a packet of `bytes` at `now`. A lost packet also takes its time on the line.
     fn send(&mut self, now: Instant, bytes: usize) -> Fate {
         let start = self.free.map_or(now, |free| free.max(now));
         if start - now > self.wait_max {
@@ -153,7 +154,7 @@ mod tests {
     fn what_does_not_fit_into_the_queue_is_dropped() {
         let (mut line, now) = (line(0.0, 3000), Instant::now());
         let sent = (0..10).filter(|_| matches!(line.send(now, 1000), Fate::Arrives(_))).count();
-        // One on the line and three behind it.
+        // One on the line and three in the queue.
         assert_eq!(sent, 4);
         assert!(matches!(line.send(now + Duration::from_millis(2), 1000), Fate::Arrives(_)));
     }

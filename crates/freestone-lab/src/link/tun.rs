@@ -1,4 +1,4 @@
-//! One side of a link: a thread in a network namespace of its own, with a TUN device in it.
+//! One side of a link: a thread in a network namespace of its own, with a TUN device.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,21 +10,22 @@ use std::sync::mpsc;
 use super::Congestion;
 use crate::error::{LabError, Result};
 
-/// The device's name, on both sides: each is alone in its namespace.
+/// The device's name on both sides. Each is the only one in its namespace.
 const DEVICE: &str = "link0";
 pub(super) const MTU: usize = 1500;
-/// Packets that may wait for the relay to read them: more than it can leave unread, so that it alone drops.
+/// The number of packets that may wait for the relay to read them: more than it can leave unread, so that only the
+/// relay drops packets.
 const UNREAD_PACKETS: usize = 20_000;
 
-/// A namespace that the calling thread is in, with its device.
+/// The namespace of the calling thread, with its device.
 pub(super) struct Namespace {
     pub device: File,
-    /// The file by which other processes enter it, as long as the thread lives.
+    /// The file through which other processes enter it, as long as the thread lives.
     pub file: PathBuf,
 }
 
 impl Namespace {
-    /// Takes the calling thread into a new namespace with a device of this address in it.
+    /// Moves the calling thread into a new namespace with a device of this address.
     pub fn enter(address: &str, congestion: Option<Congestion>) -> Result<Namespace> {
         let needs = "a link needs the rights of root (CAP_SYS_ADMIN and CAP_NET_ADMIN) and /dev/net/tun";
         let refused = |what: &str, error: io::Error| LabError::Network(format!("{needs}; {what}: {error}"));
@@ -54,7 +55,7 @@ fn control(congestion: Congestion) -> Result<()> {
     })
 }
 
-/// A program is started by the calling thread, so it runs in the thread's namespace.
+/// Runs `ip`. The program is started by the calling thread, so it runs in that thread's namespace.
 fn ip(arguments: &[&str]) -> Result<()> {
     let command = || format!("ip {}", arguments.join(" "));
     let output = Command::new("ip").args(arguments).output().map_err(|error| {
@@ -67,14 +68,14 @@ fn ip(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A thread that stays in its namespace and does there what it is told.
+/// A thread that stays in its namespace and runs tasks there.
 pub(super) struct Side {
     work: mpsc::Sender<Box<dyn FnOnce() + Send>>,
     pub file: PathBuf,
 }
 
 impl Side {
-    /// A new namespace with its thread, and the device in it.
+    /// A new namespace with its thread, and its device.
     pub fn new(address: &str, congestion: Option<Congestion>) -> Result<(Side, File)> {
         let (work, orders) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let (sender, receiver) = mpsc::channel();
@@ -82,7 +83,7 @@ impl Side {
         std::thread::spawn(move || {
             let entered = Namespace::enter(&address, congestion);
             let is_ready = entered.is_ok();
-            // Whoever waits for the answer keeps the receiver.
+            // The caller that waits for the answer keeps the receiver.
             let _ = sender.send(entered);
             if is_ready {
                 orders.into_iter().for_each(|order| order());
@@ -92,7 +93,7 @@ impl Side {
         Ok((Side { work, file: entered.file }, entered.device))
     }
 
-    /// Runs `task` in the namespace, and gives what it gives.
+    /// Runs `task` in the namespace, and returns its result.
     pub fn run<T: Send + 'static>(&self, task: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
         let (sender, receiver) = mpsc::channel();
         let ended = |_| LabError::Network("a side of the link ended".into());
@@ -106,27 +107,27 @@ impl Side {
 }
 
 fn unshare_network() -> io::Result<()> {
-    // SAFETY: `unshare` takes no pointer. CLONE_NEWNET changes which network the calling thread sees and shares no memory,
-    // file descriptor table or signal handler differently than before.
+    // SAFETY: `unshare` takes no pointer. CLONE_NEWNET changes which network the calling thread sees. It does not
+    // change the sharing of memory, file descriptors or signal handlers.
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Makes a TUN device in the calling thread's namespace: whole IP packets, without a header before them, so without
+/// Creates a TUN device in the calling thread's namespace: whole IP packets without a header, therefore without
 /// segmentation offloads.
 fn open_device(name: &str) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
     // SAFETY: all bytes zero are a valid `ifreq`: arrays of characters and a union of plain numbers and a pointer that
-    // nothing follows for this request.
+    // this request does not follow.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays 0.
     for (slot, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
         *slot = byte as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the descriptor is open for the whole call, and TUNSETIFF reads and writes one `ifreq`, to which the pointer
+    // SAFETY: the descriptor is open during the call, and TUNSETIFF reads and writes one `ifreq`, to which the pointer
     // is valid and exclusive.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } {
         0.. => Ok(file),

@@ -1,4 +1,4 @@
-//! What a link really is: round trips, rate and losses by UDP, and what one TCP stream gets over it.
+//! Measurements of a link: round trips, rate and losses with UDP, and the throughput of one TCP stream.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -11,13 +11,13 @@ use super::{Link, SERVER};
 use crate::error::{LabError, Result};
 
 const PINGS: usize = 21;
-/// Bytes of a datagram: with its headers a packet of 1500.
+/// The bytes of a datagram: with its headers a packet of 1500.
 const DATAGRAM: usize = 1472;
 const HEADERS: usize = 28;
 const PACKET: usize = DATAGRAM + HEADERS;
-/// Of a packet of TCP with timestamps.
+/// The payload of a TCP packet with timestamps.
 const TCP_PAYLOAD: usize = 1448;
-/// Datagrams come no faster than this when losses are counted, so that the receiver's socket loses none.
+/// Datagrams are sent at most at this rate when losses are counted, so that the receiver's socket loses none.
 const LOSS_BITS_PER_SECOND: f64 = 50e6;
 const UDP_SECONDS: f64 = 1.0;
 const TCP_SECONDS: f64 = 2.0;
@@ -25,18 +25,18 @@ const ECHO: u16 = 7001;
 const FLOOD: u16 = 7002;
 const SINK: u16 = 7003;
 
-/// A link as measured before it is used.
+/// The measurements of a link before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What was asked for.
+    /// The requested properties.
     pub link: Link,
-    /// Median round trip of small datagrams.
+    /// Median round trip of small datagrams, in milliseconds.
     pub ping_ms: f64,
-    /// Bits of IP packets that arrive in a second while more are sent than fit, or by TCP if that is more.
+    /// The rate of arriving IP packets while more are sent than the link carries, or the rate of TCP if that is higher.
     pub rate_mbit: f64,
     /// Of datagrams sent at half of the rate, or at 50 Mbit/s.
     pub loss_percent: f64,
-    /// Bits of payload in a second, one TCP stream with the system's congestion control.
+    /// The payload rate of one TCP stream with the system's congestion control.
     pub tcp_mbit: f64,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn measure(link: &Link, client: &Side, server: &Side) -> Result<Measu
     let (_, loss_percent) = flood(link, client, server, share)?;
     let ping_ms = ping(link, client, server)?;
     let tcp_mbit = tcp(client, server)?;
-    // Neither can be faster than the link. Datagrams that a busy receiver leaves to a full socket are not the link's.
+    // Neither can be faster than the link. Datagrams that a busy receiver's full socket drops are not lost by the link.
     let rate_mbit = rate.max(tcp_mbit * PACKET as f64 / TCP_PAYLOAD as f64);
     Ok(Measured { link: *link, ping_ms, rate_mbit, loss_percent, tcp_mbit })
 }
@@ -55,20 +55,20 @@ fn failed(what: &'static str) -> impl Fn(std::io::Error) -> LabError {
     move |error| LabError::Network(format!("the link cannot be measured: {what}: {error}"))
 }
 
-/// Longer than any packet can be on its way.
+/// Longer than any packet can be in transit.
 fn patience(link: &Link) -> Duration {
     let queued = link.queue_bytes() as f64 * 8.0 / link.bits_per_second as f64;
     2 * link.delay + Duration::from_secs_f64(queued) + Duration::from_millis(300)
 }
 
-/// The median round trip in milliseconds, of those that come back.
+/// The median round trip in milliseconds, of datagrams that return.
 fn ping(link: &Link, client: &Side, server: &Side) -> Result<f64> {
     let socket = server.run(|| UdpSocket::bind((SERVER, ECHO)).map_err(failed("no socket")))?;
     let patience = patience(link);
     let echo = std::thread::spawn(move || {
         let mut buffer = [0; 64];
         socket.set_read_timeout(Some(patience * 4))?;
-        // The client says when it is done by a datagram of one byte; a lost one ends in the timeout.
+        // The client ends with a datagram of one byte. If it is lost, the timeout ends the loop.
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
             if length == 1 {
                 break;
@@ -103,8 +103,8 @@ fn ping(link: &Link, client: &Side, server: &Side) -> Result<f64> {
     median.ok_or_else(|| LabError::Network("the link cannot be measured: no ping came back".into()))
 }
 
-/// Datagrams for a second at `share` of the link's rate: the megabits of packets that arrived in a second, and the
-/// percentage that did not.
+/// Sends datagrams for a second at `share` of the link's rate. Returns the megabits per second of arrived packets, and
+/// the percentage of lost ones.
 fn flood(link: &Link, client: &Side, server: &Side, share: f64) -> Result<(f64, f64)> {
     let socket = server.run(|| UdpSocket::bind((SERVER, FLOOD)).map_err(failed("no socket")))?;
     let patience = patience(link);
@@ -140,13 +140,13 @@ fn flood(link: &Link, client: &Side, server: &Side, share: f64) -> Result<(f64, 
     Ok((rate, 100.0 * (1.0 - count as f64 / sent as f64)))
 }
 
-/// Megabits of payload in a second of one TCP stream from the server to the client, its start included.
+/// The payload rate of one TCP stream from the server to the client in megabits per second, including its start.
 fn tcp(client: &Side, server: &Side) -> Result<f64> {
     let listener = server.run(|| TcpListener::bind((SERVER, SINK)).map_err(failed("no listener")))?;
     let source = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept()?;
         let piece = vec![0; 64 << 10];
-        // Until the client has had enough and closes.
+        // Until the client has read enough and closes.
         while stream.write_all(&piece).is_ok() {}
         Ok::<_, std::io::Error>(())
     });

@@ -1,7 +1,7 @@
-//! Halverson, Beckmann, Naughton and DeWitt, "A Comparison of C-Store and Row-Store in a Common Framework" (2006): slotted
-//! pages, super tuples, columns and column abstraction, on the Gen tables and on the view D4.
+//! Halverson et al. 2006: slotted pages, super tuples, columns and column abstraction, on the Gen tables and on the
+//! view D4.
 //!
-//! [`Case`] has what the paper's cost model needs to know of a scan beside what was measured of it; [`model`] compares them.
+//! [`Case`] has the parameters of the paper's cost model for a scan, and its measurement. [`model`] compares them.
 
 mod model;
 mod scans;
@@ -18,17 +18,18 @@ use freestone_demo::engine::Engine;
 
 const PAPER: &str = "Halverson et al. 2006";
 
-/// The paper's layouts by the names of their designs: the standard row store, super tuples, and C-Store.
+/// The paper's layouts, by the names of their designs: the standard row store, super tuples, and C-Store.
 const DESIGNS: [&str; 3] = ["slotted", "row", "column"];
 
 /// A Gen table in one layout.
 #[derive(Debug, Clone, PartialEq)]
 struct Stored {
-    /// Values at each level, as in the table's name.
+    /// The number of values at each level, as in the table's name.
     levels: Vec<u32>,
     columns: usize,
     design: &'static str,
-    /// Leading columns that are stored once per run: `levels` of super tuples, runs of columns.
+    /// The number of leading columns that are stored once per run: `levels` of super tuples, run-length encoding of
+    /// columns.
     abstracted: usize,
 }
 
@@ -58,7 +59,8 @@ impl Stored {
                     (1..=self.columns).map(|number| format!("a{number}: {}", encoding(number))).collect();
                 format!(", encode = '{}'", list.join(", "))
             }
-            // A dictionary of the segment for each level: a page with one of its own could not have the column as a level.
+            // A segment dictionary for each level, because a column with a dictionary of its page cannot be a level
+            // there.
             "row" if self.abstracted > 0 => {
                 let list: Vec<String> = (1..=self.abstracted).map(|number| format!("a{number}: dictionary")).collect();
                 format!(", levels = {}, encode = '{}'", self.abstracted, list.join(", "))
@@ -69,7 +71,7 @@ impl Stored {
     }
 }
 
-/// Stores the table in all the layouts, which are of the same rows.
+/// Stores the table in all layouts, which have the same rows.
 fn store(workspace: &Workspace, options: &RunOptions, layouts: &[Stored]) -> Result<()> {
     let Some(first) = layouts.first() else { return Ok(()) };
     let file = workspace.path("gen.parquet");
@@ -78,27 +80,27 @@ fn store(workspace: &Workspace, options: &RunOptions, layouts: &[Stored]) -> Res
     let engine = Engine::open(&workspace.path("database"), options.engine_options())?;
     for stored in layouts {
         let (name, form) = (stored.name(), stored.form());
-        // Two figures may want the same table.
+        // Two figures may need the same table.
         engine.run(&format!("CREATE TABLE IF NOT EXISTS {name} WITH ({form}) AS SELECT * FROM '{}'", quoted(&file)))?;
     }
     Ok(())
 }
 
-/// A scan of some columns of all rows, as the paper's model describes it, and what was measured of it.
+/// A scan of some columns of all rows, with the parameters of the paper's model and its measurement.
 #[derive(Debug, Clone)]
 struct Case {
     stored: Stored,
-    /// Columns retrieved.
+    /// The number of columns that are read.
     scanned: usize,
     /// Bytes of the file.
     bytes: u64,
-    /// Bytes of a value in this layout without abstraction.
+    /// The bytes of a value in this layout without abstraction.
     value_bytes: f64,
     measured: Point,
 }
 
 impl Case {
-    /// What waiting for the disk adds: the model's disk I/O.
+    /// The additional time of waiting for the disk: the model's disk I/O.
     fn disk_ms(&self) -> f64 {
         (self.measured.cold_ms - self.measured.hot_ms).max(0.0)
     }
@@ -109,7 +111,7 @@ fn measure(scanner: &Scanner, layouts: &[Stored], scanned: usize) -> Result<Vec<
     let names: Vec<String> = layouts.iter().map(Stored::name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let query = Query { columns: (0..scanned).collect(), pick: Pick::All };
-    // The paper's averages are of five runs.
+    // The paper's averages are over five runs.
     let points = scanner.measure(&names, &vec![query; RUNS])?;
     let cases = layouts.iter().zip(&names).zip(points).map(|((stored, name), measured)| {
         let plain = Stored { abstracted: 0, ..stored.clone() };

@@ -1,5 +1,5 @@
-//! The paper's cost model (section 4, equations 1 to 15) beside the measurements. As there, its constants come from scans
-//! that were measured: of all columns of the narrow table; every other scan is then predicted.
+//! The paper's cost model (section 4, equations 1 to 15) compared with the measurements. As in the paper, its constants
+//! come from measured scans: of all columns of the narrow table. All other scans are then predicted.
 
 use freestone_advisor::halverson::{
     Constants, Level, ScanCost, Table as Modelled, standard_row_scan, super_column_scan, super_row_scan,
@@ -9,9 +9,9 @@ use super::{Case, PAPER, Stored};
 use freestone_demo::engine::median;
 use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, significant};
 
-/// Bytes of a page that hold tuples.
+/// The bytes of a page that are available for tuples.
 const PAGE_BYTES: f64 = 32_700.0;
-/// Header and slot of a slotted tuple, and its values' bytes.
+/// The header and slot of a slotted tuple, and the bytes of a value.
 const SLOTTED: (f64, f64) = (20.0, 4.0);
 
 /// A measured scan with its predicted cost, in nanoseconds.
@@ -25,7 +25,7 @@ impl Predicted<'_> {
         self.cost.total() / 1e6
     }
 
-    /// How far off, as a share of what was measured.
+    /// The error as a share of the measured time.
     fn error(&self) -> f64 {
         (self.ms() - self.case.measured.cold_ms).abs() / self.case.measured.cold_ms.max(1e-9)
     }
@@ -41,7 +41,8 @@ pub(super) fn predict<'a>(
     cases.map(|case| Predicted { case, cost: cost(&constants, case) }).collect()
 }
 
-/// The constants in nanoseconds. A random I/O costs what a sequential one does: with 48 in flight nothing waits for one.
+/// The constants in nanoseconds. A random I/O costs as much as a sequential one, because with 48 in flight none is
+/// waited for.
 fn fit(narrow: &[Case], bandwidth: f64) -> Constants {
     let [slotted, _, column] = narrow else { return Constants::PAPER };
     let rows = slotted.stored.rows() as f64;
@@ -122,7 +123,7 @@ pub(super) fn judge(predicted: &[Predicted<'_>]) -> Check {
     ))
 }
 
-/// Model and measurement over the scans of a figure.
+/// The model and the measurement for the scans of a figure.
 pub(super) fn chart(
     title: &str,
     predicted: &[Predicted<'_>],
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn constants_explain_what_they_come_from() {
-        // With a disk that costs nothing, the hot scans are predicted as they were.
+        // With a disk without cost, the predictions for the hot scans equal their measurements.
         let narrow = [case("slotted", 4, 30.0), case("row", 4, 10.0), case("column", 4, 8.0)];
         let predicted = predict(&narrow, narrow.iter(), f64::INFINITY);
         assert!((predicted[0].ms() - 30.0).abs() < 1e-6 && (predicted[2].ms() - 8.0).abs() < 0.1);

@@ -21,12 +21,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const ROWS: usize = 1_000_000;
-/// Fields of the wide tables of Figure 14, for each row of the others.
+/// The number of fields of Figure 14's wide tables per row of the others.
 const WIDE_FIELDS: usize = 8;
 const WIDTHS: [usize; 4] = [4, 8, 16, 32];
 const WIDE: [usize; 4] = [64, 128, 256, 512];
 
-/// Everything measured on the Gen tables: by what varies, then by layout in the order of [`DESIGNS`].
+/// All measurements on the Gen tables: by the varied parameter, then by layout in the order of [`DESIGNS`].
 pub(super) struct Measured {
     /// Figure 2a: 1 to 4 of 4 columns.
     pub narrow: Vec<Vec<Case>>,
@@ -34,9 +34,9 @@ pub(super) struct Measured {
     pub wide: Vec<Vec<Case>>,
     /// Figures 9 and 10: 4 and 16 of 16 columns.
     pub sixteen: Vec<Vec<Case>>,
-    /// Figure 3a: all columns of as many rows, by width.
+    /// Figure 3a: all columns of a constant number of rows, by width.
     pub same_rows: Vec<Vec<Case>>,
-    /// Figure 3b: all columns of as many fields, by width.
+    /// Figure 3b: all columns of a constant number of fields, by width.
     pub same_fields: Vec<Vec<Case>>,
     /// Figure 4: by table, then super tuples with 0, 1 and 2 levels and columns with 0 and 2.
     pub abstractions: Vec<Vec<Case>>,
@@ -56,7 +56,7 @@ impl Measured {
     }
 }
 
-/// One database with tables to scan.
+/// A database with tables to scan.
 struct Lab<'a> {
     workspace: &'a Workspace,
     options: &'a RunOptions,
@@ -93,7 +93,7 @@ impl Lab<'_> {
         widths.iter().map(one).collect()
     }
 
-    /// Figure 4: three tables of as many fields, with two levels above the rows in two of them.
+    /// Figure 4: three tables with the same number of fields, two of which have two levels above the rows.
     fn abstractions(&self, rows: usize, columns: usize) -> Result<Vec<Vec<Case>>> {
         let leaf = (rows / 40).max(1) as u32;
         let mut cases = vec![];
@@ -205,7 +205,7 @@ fn by_width(title: &str, cases: &[Vec<Case>]) -> Part {
     lines(title, "columns of the table", cases.iter().map(|case| case[0].stored.columns as f64).collect(), cases)
 }
 
-/// How a layout is called in charts and tables.
+/// The name of a layout in charts and tables.
 fn label(case: &Case) -> String {
     match case.stored.abstracted {
         0 => case.stored.design.to_owned(),

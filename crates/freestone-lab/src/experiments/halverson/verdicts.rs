@@ -1,4 +1,4 @@
-//! What the paper says of its figures, judged by what was measured here.
+//! The paper's statements about its figures, compared with the measurements here.
 
 use super::scans::Measured;
 use super::view::D4;
@@ -6,7 +6,7 @@ use super::{Case, PAPER};
 use crate::experiments::scanner::ahead_up_to;
 use freestone_report::findings::{Check, significant};
 
-/// The places of the layouts in a list of cases.
+/// The positions of the layouts in a list of cases.
 const SLOTTED: usize = 0;
 const SUPER: usize = 1;
 const COLUMN: usize = 2;
@@ -40,7 +40,7 @@ fn list(values: &[f64]) -> String {
 }
 
 impl Judge<'_> {
-    /// Nanoseconds a tuple of processor, and of disk by its bytes, in each layout.
+    /// Nanoseconds per tuple of processor time, and of disk time by its bytes, in each layout.
     fn costs(&self, cases: &[Case]) -> String {
         let cost = |case: &Case| {
             let rows = case.stored.rows() as f64;
@@ -175,7 +175,7 @@ impl Judge<'_> {
         for tables in self.measured.abstractions.chunks(3) {
             let [plain, middle, top] = tables else { continue };
             let columns = plain[0].stored.columns;
-            // Without levels a table has two layouts, with two of them five.
+            // Without levels a table has two layouts, with two levels five.
             let rows = [&plain[0], &middle[2], &top[2]].map(|case| case.measured.cold_ms);
             let of_columns = [&plain[1], &middle[4], &top[4]].map(|case| case.measured.cold_ms);
             for (name, times) in [("super tuples", rows), ("columns", of_columns)] {

@@ -1,5 +1,5 @@
 //! The view D4 and query Q7 (sections 2 and 3.2): the return flag and the price of every line item with its customer's
-//! nation, sorted by flag and nation; revenue by nation of what was returned.
+//! nation, sorted by flag and nation; and the revenue of returned items by nation.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use freestone_data::tpch;
 use freestone_demo::engine::{Answer, Engine, Repeat, median};
 use freestone_report::findings::{Cell, Part, Table, milliseconds, significant};
 
-/// Of TPC-H.
+/// The scale factor of TPC-H.
 const SCALE: f64 = 0.2;
 const REPEAT: Repeat = Repeat { least: 5, most: 15, budget: Duration::from_millis(500) };
 const COLD_RUNS: usize = 3;
@@ -31,7 +31,7 @@ pub(super) const FORMS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Milliseconds of Q7 by layout, and last of the join of the tables.
+/// Milliseconds of Q7 by layout, and, as the last element, of the join of the tables.
 pub(super) struct D4 {
     pub bytes: Vec<u64>,
     pub hot: Vec<f64>,
@@ -41,7 +41,7 @@ pub(super) struct D4 {
 }
 
 impl D4 {
-    /// Hot milliseconds of the join that the view saves.
+    /// Milliseconds of the hot join that the view saves.
     pub fn join_ms(&self) -> f64 {
         self.hot[FORMS.len()]
     }
@@ -93,14 +93,14 @@ fn same_answers(engine: &Engine, queries: &[String]) -> Result<Answer> {
     }
 }
 
-/// Medians, each run by an engine that has read nothing; designs take turns.
+/// Medians. Each run has a new engine with an empty cache, and designs alternate.
 fn cold(database: &std::path::Path, options: &RunOptions, queries: &[String]) -> Result<Vec<f64>> {
     let options = Options { read_only: true, ..options.engine_options() };
     let mut times = vec![vec![]; queries.len()];
     for _ in 0..COLD_RUNS {
         for (sql, times) in queries.iter().zip(&mut times) {
             let engine = Engine::open(database, options.clone())?;
-            // The first statement of a process pays for the planner's start: not what is measured.
+            // The first statement of a process initializes the planner, which is not part of the measurement.
             engine.run("SELECT 1")?;
             let start = Instant::now();
             engine.run(sql)?;

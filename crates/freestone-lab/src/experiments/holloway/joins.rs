@@ -1,5 +1,6 @@
-//! Hybrid hash join of Narrow-E with itself, from rows and from columns, with early materialization: the tables' scans make
-//! whole tuples, then the join takes them. The inner table fits in memory, as in the paper, so no bucket is spilled.
+//! Hybrid hash join of Narrow-E with itself, from rows and from columns, with early materialization: the tables' scans
+//! produce whole tuples, which the join then reads. The inner table fits in memory, as in the paper, so no bucket is
+//! spilled.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -25,14 +26,14 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const PLACE: &str = "Holloway and DeWitt 2008, 6.9, Figure 10";
 const DESIGNS: [&str; 2] = ["row", "column"];
-/// Percent of the rows that each scan leaves.
+/// The percentage of rows that each scan selects.
 const PAIRS: [(u32, u32); 4] = [(100, 100), (100, 10), (10, 100), (10, 10)];
-/// Rows for each value of the join's column in the paper: 60 million over 20,655,176 values.
+/// The rows per value of the join's column in the paper: 60 million over 20,655,176 values.
 const DUPLICATES: f64 = 2.9;
 const RUNS: usize = 3;
 const BLOCK_ROWS: usize = 100;
 
-/// A join: which columns, how many of the rows. Columns by their place in the table.
+/// A join: its columns, by position in the table, and its shares of rows.
 #[derive(Clone)]
 struct Case {
     key: usize,
@@ -40,7 +41,7 @@ struct Case {
     percents: (u32, u32),
 }
 
-/// Milliseconds from disk, medians.
+/// Milliseconds from disk, as medians.
 #[derive(Clone, Copy, Default)]
 struct Times {
     scans: f64,
@@ -59,7 +60,8 @@ impl Case {
         format!("{} columns each, {}/{}", self.columns, self.percents.0, self.percents.1)
     }
 
-    /// The scans of both tables: the column with the predicate first, then the key, then what the wider case has besides.
+    /// The scans of both tables: the column with the predicate first, then the key, then the additional columns of the
+    /// wide case.
     fn queries(&self) -> [Query; 2] {
         let query = |first: usize, others: [usize; 2], percent: u32| {
             let more = others.into_iter().filter(|column| *column != self.key).chain([8]);
@@ -104,12 +106,12 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     ])
 }
 
-/// The column in which a value has nearest to as many rows as in the paper.
+/// The column whose number of rows per value is nearest to the paper's.
 fn key_column(rows: usize) -> usize {
     let distance = |range: &u32| (rows as f64 / f64::from(*range) / DUPLICATES).ln().abs();
     let ranges = Generated::NarrowE.ranges();
     let nearest = ranges.iter().enumerate().min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
-    // c2 and c5 have the predicates.
+    // The predicates are on c2 and c5.
     nearest.map_or(6, |(column, _)| if [1, 4].contains(&column) { column + 1 } else { column })
 }
 
@@ -143,7 +145,7 @@ fn measure(scanner: &Scanner, case: &Case) -> Result<[Times; 2]> {
     Ok([times(0), times(1)])
 }
 
-/// Joins, with result tuples in blocks that nobody keeps; gives how many there are.
+/// Joins, with the result tuples in blocks that are discarded. Returns their number.
 fn join(scanner: &Scanner, table: &str, case: &Case) -> Result<u64> {
     let [first, second] = case.queries();
     let (inner, outer) = if case.percents.0 < case.percents.1 { (first, second) } else { (second, first) };
@@ -155,25 +157,25 @@ fn join(scanner: &Scanner, table: &str, case: &Case) -> Result<u64> {
     Ok(output.count)
 }
 
-/// The inner table's tuples, found by their keys: chains of tuples whose keys hash alike.
+/// The inner table's tuples by key: chains of tuples with equal key hashes.
 #[derive(Default)]
 struct Inner {
     width: usize,
     tuples: Vec<u8>,
     keys: Vec<i32>,
-    /// By hash, one more than the first tuple's number; 0 is none.
+    /// By hash, the number of the first tuple plus 1; 0 is none.
     heads: Vec<u32>,
-    /// By tuple, one more than the next one's number.
+    /// By tuple, the number of the next one plus 1.
     next: Vec<u32>,
 }
 
-/// A block of result tuples, and how many there were.
+/// A block of result tuples, and their number.
 struct Output {
     tuples: Vec<u8>,
     count: u64,
 }
 
-/// The key's place in the queries' columns.
+/// The key's position in the queries' columns.
 const KEY: usize = 1;
 
 fn key(layout: &TupleLayout, block: &TupleBlock, row: usize) -> i32 {
@@ -228,7 +230,7 @@ impl Output {
     }
 }
 
-/// The engine's own join must find as many rows.
+/// The engine's own join must find the same number of rows.
 fn check_answer(options: &RunOptions, database: &std::path::Path, key: usize, rows: u64) -> Result<()> {
     let engine = Engine::open(database, options.engine_options())?;
     let name = table_name(Generated::NarrowE, "column");

@@ -1,5 +1,5 @@
-//! Holloway and DeWitt, "Read-Optimized Databases, In Depth" (VLDB 2008): their tables, sorted and compressed as their
-//! Table 1 says, their generator of queries, and what they measured with them.
+//! Holloway and DeWitt 2008: their tables, sorted and compressed as in their Table 1, their generator of queries, and
+//! their measurements.
 
 mod joins;
 mod scans;
@@ -21,24 +21,24 @@ use freestone_data::Random;
 use freestone_data::holloway::Table as Generated;
 use freestone_demo::engine::Engine;
 
-/// Of the narrow tables; Wide-E and Strings have a fifth, as in the paper.
+/// The rows of the narrow tables. Wide-E and Strings have a fifth, as in the paper.
 const ROWS: usize = 1_000_000;
-/// Queries at each point.
+/// The number of queries per point.
 const QUERIES: usize = 10;
-/// Megabytes a second of the paper's disk (section 5.4).
+/// Megabytes per second of the paper's disk (section 5.4).
 const PAPER_DISK: f64 = 70.0;
 
-/// How the paper's tables are called in SQL.
+/// The name of a table in SQL.
 fn table_name(generated: Generated, design: &str) -> String {
     format!("{}_{design}", generated.name().to_lowercase().replace('-', "_"))
 }
 
-/// The rows of a table when the narrow ones have `rows`.
+/// The rows of a table if the narrow ones have `rows`.
 fn rows_of(generated: Generated, rows: usize) -> usize {
     if matches!(generated, Generated::WideE | Generated::Strings) { (rows / 5).max(1) } else { rows }
 }
 
-/// Stores the table once for each design, which is a name and the options that make it.
+/// Stores the table once per design, which is a name and its options.
 fn store(
     workspace: &Workspace,
     options: &RunOptions,
@@ -61,8 +61,8 @@ fn store(
     Ok(())
 }
 
-/// The options of a design by its name, compressed as Table 1 says. Dense pages of rows choose bit-packing, differences of
-/// the sorted prefix and dictionaries by themselves, which is what the table has for rows.
+/// The options of a design by its name, compressed as in Table 1. Dense pages choose bit-packing, differences of the
+/// sorted prefix and dictionaries without an option; these are the table's encodings for rows.
 fn form(generated: Generated, design: &str) -> String {
     let columns = generated.schema().fields().len();
     let pinned = |encoding: &dyn Fn(usize) -> &'static str| {
@@ -82,7 +82,7 @@ fn form(generated: Generated, design: &str) -> String {
     format!("design = '{design}'{encode}")
 }
 
-/// The paper's generator of queries (section 4.4): columns at random, the first ones with predicates.
+/// The paper's generator of queries (section 4.4): random columns, of which the first have predicates.
 struct Generator(Random);
 
 impl Generator {
@@ -100,7 +100,7 @@ impl Generator {
         columns
     }
 
-    /// A query for `count` of a table's `of` columns. The columns in `first` are among them, and come first.
+    /// A query for `count` of a table's `of` columns, beginning with the columns in `first`.
     fn query(&mut self, first: &[usize], of: usize, count: usize, predicates: usize, selectivity: f64) -> Query {
         let all: Vec<usize> = (0..of).collect();
         let columns = self.columns(first, &all, count);

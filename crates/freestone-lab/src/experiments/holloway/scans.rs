@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Everything that was measured, for the verdicts.
+/// All measurements, for the verdicts.
 pub(super) struct Measured {
     pub narrow_e: Sweep,
     pub three_left: Sweep,
@@ -32,7 +32,7 @@ pub(super) struct Measured {
 const ALL: [&str; 4] = ["row", "column", "slotted", "pax"];
 const NARROW: [usize; 7] = [1, 2, 3, 5, 7, 8, 10];
 
-/// The sweeps over one table, which share its stored forms.
+/// The sweeps over one table, which share its stored layouts.
 fn plans(table: Generated) -> Vec<Plan> {
     let plan = |designs: &[&'static str], percents: &[f64], counts: &[usize]| Plan {
         table,

@@ -1,4 +1,4 @@
-//! A figure of the paper: times over the number of columns, by selectivity and design.
+//! A figure of the paper: times by number of columns, selectivity and design.
 
 use super::{Generated, Generator, PAPER_DISK, rows_of, table_name};
 use crate::Notify;
@@ -6,38 +6,38 @@ use crate::error::Result;
 use crate::experiments::scanner::{Point, Query, Scanner, ahead_up_to};
 use freestone_report::findings::{Cell, Lines, Part, Series, Table, milliseconds};
 
-/// What is swept over.
+/// The parameters of a sweep.
 pub struct Plan {
     pub table: Generated,
     pub designs: Vec<&'static str>,
-    /// Percent of the rows.
+    /// The percentages of rows.
     pub percents: Vec<f64>,
     pub counts: Vec<usize>,
     pub predicates: usize,
-    /// Columns that every query has first.
+    /// The first columns of every query.
     pub first: Vec<usize>,
-    /// What distinguishes this sweep of the table from others.
+    /// The difference to other sweeps of the table.
     pub note: &'static str,
 }
 
-/// What was measured of a [`Plan`].
+/// The measurements of a [`Plan`].
 pub struct Sweep {
     pub plan: Plan,
     pub rows: usize,
     /// By percentage, number of columns and design.
     points: Vec<Vec<Vec<Point>>>,
-    /// Megabytes a second of the disk.
+    /// Megabytes per second of the disk.
     pub bandwidth: f64,
 }
 
-/// Which of a point's times.
+/// One of a point's times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Clock {
     /// From this machine's disk.
     Cold,
     Hot,
     Processor,
-    /// The larger of the processor's time and of what the bytes would take on the paper's disk: computed.
+    /// Computed: the larger of the processor time and the time of the bytes on the paper's disk.
     PaperDisk,
 }
 
@@ -79,7 +79,7 @@ impl Sweep {
         Ok(Sweep { rows: rows_of(plan.table, rows), plan, points, bandwidth })
     }
 
-    /// Columns of the table.
+    /// The number of columns of the table.
     pub fn columns(&self) -> usize {
         self.plan.table.schema().fields().len()
     }
@@ -106,12 +106,12 @@ impl Sweep {
         self.plan.counts.iter().map(|count| *count as f64).collect()
     }
 
-    /// Up to how many columns the column store is ahead of the row store.
+    /// The number of columns up to which the column store is faster than the row store.
     pub fn crossing(&self, percent: f64, clock: Clock) -> f64 {
         ahead_up_to(&self.x(), &self.times(percent, "column", clock), &self.times(percent, "row", clock))
     }
 
-    /// Nanoseconds a tuple.
+    /// Nanoseconds per tuple.
     pub fn ns_a_tuple(&self, ms: f64) -> f64 {
         ms * 1e6 / self.rows as f64
     }

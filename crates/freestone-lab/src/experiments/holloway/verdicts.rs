@@ -1,4 +1,4 @@
-//! What the paper says of its figures, judged by what was measured here.
+//! The paper's statements about its figures, compared with the measurements here.
 
 use super::PAPER_DISK;
 use super::scans::Measured;
@@ -7,7 +7,7 @@ use freestone_report::findings::{Check, significant};
 
 const PAPER: &str = "Holloway and DeWitt 2008";
 
-/// How far a crossing may be from the paper's, as a share of the table's columns.
+/// The tolerated distance of a crossing from the paper's, as a share of the table's columns.
 const TOLERANCE: f64 = 0.2;
 
 /// Every claim of sections 6.2 to 6.7.
@@ -36,7 +36,7 @@ pub fn judge(measured: &Measured) -> Vec<Check> {
     checks
 }
 
-/// Whether columns are ahead up to the same share of the columns as in the paper.
+/// Whether columns are faster up to the same share of the columns as in the paper.
 fn crossing(sweep: &Sweep, percent: f64, share: f64, place: &str) -> Check {
     let of = sweep.columns() as f64;
     let [cold, hot, paper] = [Clock::Cold, Clock::Hot, Clock::PaperDisk].map(|clock| sweep.crossing(percent, clock));
@@ -62,7 +62,8 @@ fn crossing(sweep: &Sweep, percent: f64, share: f64, place: &str) -> Check {
     ))
 }
 
-/// Why a crossing is elsewhere: the disk, where the paper's would put it right, or else the processor.
+/// The reason why a crossing is elsewhere: the disk, if the paper's disk would move it to the right place, otherwise
+/// the processor.
 fn why_elsewhere(sweep: &Sweep, percent: f64, paper_disk_explains: bool) -> String {
     let faster = sweep.bandwidth / PAPER_DISK;
     if paper_disk_explains {
@@ -86,7 +87,7 @@ fn why_elsewhere(sweep: &Sweep, percent: f64, paper_disk_explains: bool) -> Stri
     )
 }
 
-/// What a scan's time is made of here, from the figures of the two ends of the lines.
+/// The parts of a scan's time here, from the figures at the two ends of the lines.
 fn costs(sweep: &Sweep, percent: f64) -> String {
     let ends = |design: &str| {
         let line = sweep.line(percent, design);
@@ -99,7 +100,7 @@ fn costs(sweep: &Sweep, percent: f64) -> String {
     format!("from one to all columns, a tuple costs rows {}, columns {}", ends("row"), ends("column"))
 }
 
-/// Greatest over least.
+/// The maximum divided by the minimum.
 fn spread(values: &[f64]) -> f64 {
     let greatest = values.iter().copied().fold(0.0, f64::max);
     greatest / values.iter().copied().fold(f64::INFINITY, f64::min).max(1e-9)

@@ -1,5 +1,5 @@
-//! Materialized views: groups of two or five columns against rows and columns, as queries want columns of one group more or
-//! less often.
+//! Materialized views: groups of two or five columns compared with rows and columns, for queries that need columns of
+//! one group more or less often.
 
 use super::{Generated, Generator, QUERIES, ROWS, form, store, table_name};
 use crate::Notify;
@@ -21,11 +21,11 @@ const PLACE: &str = "Holloway and DeWitt 2008, 6.8, Figure 9";
 const SELECTIVITY: f64 = 0.01;
 const COLUMNS: usize = 10;
 const COUNTS: [usize; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 10];
-/// Percent of the queries that want columns of one group together; 0 is the paper's "none".
+/// The percentage of queries that need columns of one group together. 0 is the paper's "none".
 const CORRELATIONS: [u32; 4] = [100, 75, 50, 0];
 const DESIGNS: [&str; 4] = ["row", "column", "halves", "pairs"];
 
-/// A set of views: how wide they are.
+/// A set of views, by width.
 #[derive(Clone, Copy, PartialEq)]
 enum Views {
     Halves,
@@ -56,7 +56,7 @@ impl Views {
     }
 }
 
-/// What was measured: by correlation, number of columns and design.
+/// The measurements: by correlation, number of columns and design.
 type Times = Vec<Vec<Vec<Point>>>;
 
 fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
@@ -111,7 +111,7 @@ fn measure(scanner: &Scanner, views: Views, queries: usize, notify: Notify<'_>) 
     Ok(times)
 }
 
-/// The columns of a query, as section 6.8 draws them.
+/// The columns of a query, drawn as in section 6.8.
 fn columns(generator: &mut Generator, views: Views, correlation: u32, count: usize) -> Vec<usize> {
     let all: Vec<usize> = (0..COLUMNS).collect();
     let width = views.width();
@@ -121,13 +121,14 @@ fn columns(generator: &mut Generator, views: Views, correlation: u32, count: usi
     }
     let mut chosen = generator.columns(&[], &all, 1);
     if views == Views::Halves {
-        // Five columns or fewer come from one view, if chance has it; more need both.
+        // With this probability, up to five columns come from one view. More columns need both views.
         if generator.0.below(100) < correlation {
             chosen = generator.columns(&chosen, &group_of(chosen[0]), count.min(width));
         }
         return generator.columns(&chosen, &all, count);
     }
-    // The first column of a view brings the second with it, if chance has it; else that one is left for when no view is.
+    // With this probability, the first column of a view is followed by its second. Otherwise the second is used only
+    // when no view is left.
     let mut refused = vec![];
     while chosen.len() < count {
         let last = chosen[chosen.len() - 1];
@@ -202,7 +203,7 @@ fn judge(views: Views, times: &Times, rows: usize, bandwidth: f64) -> Vec<Check>
     checks
 }
 
-/// Section 7: views normally perform between the two paradigms.
+/// Section 7: the performance of views is normally between that of rows and of columns.
 fn between(views: Views, none: &[Vec<Point>], why: &str) -> Check {
     let (own, row, column) = (line(none, views.design()), line(none, "row"), line(none, "column"));
     let is_between = |at: &usize| {
@@ -219,7 +220,7 @@ fn between(views: Views, none: &[Vec<Point>], why: &str) -> Check {
     .or_because(why)
 }
 
-/// For more than five columns, two views are dearer than the row store.
+/// With more than five columns, two views are slower than the row store.
 fn all_columns(none: &[Vec<Point>], why: &str) -> Check {
     let (own, row) = (line(none, "halves"), line(none, "row"));
     let (own, row): (f64, f64) = (own[5..].iter().sum(), row[5..].iter().sum());
@@ -234,7 +235,7 @@ fn all_columns(none: &[Vec<Point>], why: &str) -> Check {
     ))
 }
 
-/// What a tuple costs in each design, with one column and with all.
+/// The cost of a tuple in each design, with one column and with all.
 fn why(none: &[Vec<Point>], design: &str, rows: usize, bandwidth: f64) -> String {
     let part = |design: &str| {
         let at = DESIGNS.iter().position(|name| *name == design).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Tuples of a projection that are kept until the query ends, in blocks from one allocator or another.
+//! Result tuples of a projection, stored until the query ends, in blocks from several allocators.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::NonNull;
@@ -15,12 +15,12 @@ use crate::experiments::scanner::{Pick, Query, Scanner, Source};
 use freestone_demo::engine::median;
 use freestone_report::findings::{Check, Part, significant};
 
-/// What gives a block its memory.
+/// The allocator of a block.
 type Allocator = dyn GlobalAlloc + Sync;
 
 const NAMES: [&str; 3] = ["system", "jemalloc", "mimalloc"];
 const ALLOCATORS: [&Allocator; 3] = [&System, &Jemalloc, &MiMalloc];
-/// The gain from which on allocators count as ahead; the paper's is about a tenth.
+/// The gain from which on an allocator counts as faster. The paper's gain is about a tenth.
 const AHEAD: f64 = 1.05;
 
 /// A copy of some bytes in an allocator's memory.
@@ -31,7 +31,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Nothing where there are no bytes, or the allocator has no memory for them.
+    /// `None` if there are no bytes, or the allocator has no memory for them.
     fn copy_of(bytes: &[u8], from: &'static Allocator) -> Option<Kept> {
         let layout = Layout::for_value(bytes);
         if bytes.is_empty() {
@@ -39,26 +39,26 @@ impl Kept {
         }
         // SAFETY: the layout's size is not zero.
         let start = NonNull::new(unsafe { from.alloc(layout) })?;
-        // SAFETY: the memory is new, as long as `bytes`, and nobody else's.
+        // SAFETY: the memory is new, as long as `bytes`, and has no other owner.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         Some(Kept { start, layout, from })
     }
 
     #[cfg(test)]
     fn bytes(&self) -> &[u8] {
-        // SAFETY: `copy_of` wrote as many bytes here, and they are freed with `self`.
+        // SAFETY: `copy_of` wrote this number of bytes here, and they are freed with `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // SAFETY: this allocator gave this memory for this layout, and it is freed here alone.
+        // SAFETY: this allocator returned this memory for this layout, and it is freed only here.
         unsafe { self.from.dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
-/// Milliseconds: by attributes read, then by allocator in the order of [`NAMES`].
+/// Milliseconds: by the number of attributes, then by allocator in the order of [`NAMES`].
 type Times = Vec<Vec<f64>>;
 
 /// Figure 3: the projectivity experiment on rows, on one thread and on `threads` at once.
@@ -91,7 +91,7 @@ fn measure(scanner: &Scanner, rows: usize, threads: usize, queries: usize) -> Re
     let of_count = |count: &usize| {
         let query = Query { columns: (0..*count).collect(), pick: Pick::All };
         let mut taken = vec![vec![]; ALLOCATORS.len()];
-        // The first round finds memory that the process never had.
+        // The first round uses memory that is new to the process.
         for round in 0..=queries {
             for (allocator, times) in ALLOCATORS.iter().zip(&mut taken) {
                 let ms = time(scanner, &query, rows, threads, *allocator)?;

@@ -1,5 +1,5 @@
-//! Vertical groups in memory: how many attributes are read, and how many tuples, from rows, columns and groups between; and
-//! whose memory results are kept in.
+//! Column groups in memory: by the number of attributes and of tuples that are read, from rows, columns and groups; and
+//! by the allocator of results.
 
 mod allocators;
 
@@ -31,7 +31,7 @@ const DESIGNS: [&str; 3] = ["row", "column", "groups"];
 const COUNTS: [usize; 8] = [1, 2, 5, 10, 25, 50, 75, 100];
 const SHARES: [f64; 9] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
 
-/// Milliseconds: by what varies, then by design in the order of [`DESIGNS`], or by allocator.
+/// Milliseconds: by the varied parameter, then by design in the order of [`DESIGNS`], or by allocator.
 type Times = Vec<Vec<f64>>;
 
 fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
