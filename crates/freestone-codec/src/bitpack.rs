@@ -5,12 +5,12 @@
 //!      17..=32: 32 bits, 32 lanes           33..=64: 64 bits, 16 lanes        (lanes * word bytes = 128 always)
 //!
 //! value i  ->  row r = i / LANES, lane = i % LANES
-//! lane:        its rows' fields of `width` bits one after the other, least significant bit first, over its words
-//! word k of all lanes stands together: bytes 128 k .. 128 k + 128, word of lane l at 128 k + l * word bytes
+//! lane:        its rows' fields of `width` bits, consecutive over its words, least significant bit first
+//! word k of all lanes is contiguous: bytes 128 k .. 128 k + 128, word of lane l at 128 k + l * word bytes
 //! ```
 //! A full vector takes `128 * width` bytes. The last vector of a sequence may have fewer values: only
 //! `ceil(rows * width / word bits)` word rows of 128 bytes are stored, where `rows = ceil(n / LANES)`.
-//! After FastLanes (Afroozeh and Boncz, VLDB 2023), without its transposed order.
+//! As in FastLanes (Afroozeh and Boncz, PVLDB 2023), without its transposed order.
 
 use crate::CodecError;
 use crate::simd::dispatch;

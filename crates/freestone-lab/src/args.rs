@@ -142,7 +142,7 @@ fn parse_scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number and the unit behind it.
+/// A number and the unit that follows it.
 fn number_and_unit(text: &str) -> Option<(f64, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let number = text[..digits].parse().ok()?;

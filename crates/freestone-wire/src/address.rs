@@ -86,9 +86,12 @@ impl Address {
         }
     }
 
-    /// Reads `freestone://user:password@host:port?options` or `freestone+unix://user:password@/path?options`, where
-    /// `%xx` stands for any byte. Without a user it is [`USER`]. The options are `tls` (`require` or `disable`), `tls_ca`, `chunk_size`, `threads`,
-    /// `streams`, `ordered`, `shared_memory` and `connect_timeout`.
+    /// Parses `freestone://user:password@host:port?options` or `freestone+unix://user:password@/path?options`, in which
+    /// `%xx` represents any byte. The default user is [`USER`]. The options are `tls` (`require` or `disable`),
+    /// `tls_ca`, `chunk_size`, `threads`, `streams`, `ordered`, `shared_memory` and `connect_timeout`.
+    ///
+    /// # Errors
+    /// `Config` if a part or an option is not valid.
     ///
     /// ```
     /// # use freestone_wire::address::{Address, Endpoint, Tls};

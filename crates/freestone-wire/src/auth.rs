@@ -213,6 +213,9 @@ impl ClientScram {
 
 /// The name of the user in a client's first message; empty if the client names itself elsewhere, as PostgreSQL's
 /// clients do.
+///
+/// # Errors
+/// The message is not valid.
 pub fn user_of(client_first: &str) -> Result<String> {
     let bare = client_first.splitn(3, ',').nth(2).unwrap_or_default();
     let (name, _) = attribute(bare, "n")?;

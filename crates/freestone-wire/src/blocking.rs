@@ -22,11 +22,17 @@ pub struct Client {
 
 impl Client {
     /// As [`client::Client::connect`].
+    ///
+    /// # Errors
+    /// As for [`client::Client::connect`].
     pub fn connect(address: &str) -> Result<Self> {
         Self::connect_to(Address::parse(address)?)
     }
 
     /// As [`client::Client::connect_to`].
+    ///
+    /// # Errors
+    /// As for [`client::Client::connect_to`].
     pub fn connect_to(address: Address) -> Result<Self> {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(address.streams.min(4)).max_blocking_threads(address.threads + 2);
@@ -42,17 +48,26 @@ impl Client {
     }
 
     /// As [`client::Client::query`].
+    ///
+    /// # Errors
+    /// As for [`client::Client::query`].
     pub fn query(&self, sql: &str, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
         let stream = self.runtime.block_on(self.client.query(sql, parameters))?;
         Ok(self.stream(stream))
     }
 
     /// As [`client::Client::prepare`].
+    ///
+    /// # Errors
+    /// As for [`client::Client::prepare`].
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
         self.runtime.block_on(self.client.prepare(sql))
     }
 
     /// As [`client::Client::execute`].
+    ///
+    /// # Errors
+    /// As for [`client::Client::execute`].
     pub fn execute(&self, statement: &Prepared, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
         let stream = self.runtime.block_on(self.client.execute(statement, parameters))?;
         Ok(self.stream(stream))
@@ -63,6 +78,9 @@ impl Client {
     }
 
     /// As [`client::Client::upload`], with all rows at once.
+    ///
+    /// # Errors
+    /// As for [`client::Client::upload`], or the error of a batch.
     pub fn upload<B: Into<Batch>>(
         &self,
         target: &str,
@@ -88,6 +106,9 @@ impl Client {
     }
 
     /// Cancels the connection's statement, and waits until the request is sent.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
     pub fn cancel(&self) -> Result<()> {
         self.runtime.block_on(self.client.cancel_handle().cancel())
     }
@@ -102,6 +123,9 @@ pub struct ResultStream {
 
 impl ResultStream {
     /// As [`client::ResultStream::schema`].
+    ///
+    /// # Errors
+    /// As for [`client::ResultStream::schema`].
     pub fn schema(&mut self) -> Result<SchemaRef> {
         match &mut self.stream {
             Some(stream) => self.runtime.block_on(stream.schema()),

@@ -373,7 +373,7 @@ impl Client {
     /// Begins an upload of rows of `schema` to a target that the server knows, such as a table.
     ///
     /// # Errors
-    /// The server rejects the target, or the connection is broken.
+    /// A type cannot be described, another result waits for its caller, or the connection is broken.
     pub async fn upload(&self, target: &str, schema: &Schema) -> Result<Upload> {
         let columns = describe(schema)?;
         let stream = self.start(message::Upload { target: target.into(), columns }, vec![], Strings::Views).await?;

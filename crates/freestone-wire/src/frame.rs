@@ -245,6 +245,9 @@ impl<'a> Fields<'a> {
     }
 
     /// The next `n` bytes.
+    ///
+    /// # Errors
+    /// `Malformed` if fewer bytes are left.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self
             .bytes

@@ -779,11 +779,17 @@ impl ResultSender {
     }
 
     /// As [`Reply::notice`].
+    ///
+    /// # Errors
+    /// As for [`Reply::notice`].
     pub async fn notice(&self, text: &str) -> Result<()> {
         self.reply.notice(text).await
     }
 
     /// As [`Reply::progress`].
+    ///
+    /// # Errors
+    /// As for [`Reply::progress`].
     pub async fn progress(&self, done: u64, total: u64) -> Result<()> {
         self.reply.progress(done, total).await
     }

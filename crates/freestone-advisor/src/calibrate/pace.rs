@@ -25,6 +25,9 @@ pub struct Reference {
 
 impl Reference {
     /// Stores the tables.
+    ///
+    /// # Errors
+    /// A table in memory cannot be created.
     pub fn new() -> Result<Reference> {
         let columns = pages::columns(ROWS, COLUMNS, BITS);
         let benches = ["column", "row"].map(|design| Bench::new(&columns, &[("design", design)], true));
@@ -40,6 +43,9 @@ impl Reference {
     /// The current time of the scan in nanoseconds; measuring it takes about a millisecond. With several threads that
     /// scan at the same time, it is the time per thread if they shared their work evenly.
     /// [`Profile::pace`](crate::Profile::pace) interprets it.
+    ///
+    /// # Errors
+    /// A table in memory cannot be scanned.
     pub fn ns(&self, threads: usize) -> Result<f64> {
         let barrier = Barrier::new(threads.max(1));
         let timed = || -> Result<f64> {
@@ -73,6 +79,9 @@ pub struct Steady {
 
 impl Steady {
     /// Measures the reference scan for one second.
+    ///
+    /// # Errors
+    /// As for [`Reference::ns`].
     pub fn new(effort: Effort) -> Result<Steady> {
         let (looks, pause) = if effort == Effort::Quick { (3, 0) } else { (20, 50) };
         let reference = Reference::new()?;

@@ -817,6 +817,9 @@ impl DenseLayout {
     }
 
     /// Clears the bits of rows that do not satisfy `predicate`. Bit 0 of `selection` is row `start`.
+    ///
+    /// # Errors
+    /// The predicate is of another kind than the column, or a string cannot be decompressed.
     pub fn filter(
         &self,
         payload: &[u8],

@@ -237,6 +237,9 @@ impl SlottedLayout {
     }
 
     /// Calls `f` with the bytes of each string of `rows`.
+    ///
+    /// # Errors
+    /// The error of `f`.
     pub fn for_bytes<'a>(
         &self,
         payload: &'a [u8],

@@ -228,6 +228,10 @@ pub struct Trailer {
     pub id: u64,
 }
 
+/// Reads a trailer.
+///
+/// # Errors
+/// The reason why the trailer is not valid.
 pub fn parse_trailer(bytes: &[u8]) -> Result<Trailer, String> {
     let field = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     if bytes.len() != TRAILER || bytes[..8] != MAGIC {
@@ -277,6 +281,10 @@ impl ColumnDescription {
         }
     }
 
+    /// The plan of the column.
+    ///
+    /// # Errors
+    /// The description names an unknown transform or encoding.
     pub fn plan(&self) -> Result<ColumnPlan, String> {
         let transform = TRANSFORMS.iter().find(|(n, _)| *n == self.transform);
         let encoding = ENCODINGS.iter().find(|(n, _)| *n == self.encoding);

@@ -43,6 +43,9 @@ impl Store {
     }
 
     /// As [`Store::repair`], on any medium.
+    ///
+    /// # Errors
+    /// As for [`Store::repair`].
     pub fn repair_on(medium: Arc<dyn Medium>) -> Result<Repaired> {
         let (mut lost, mut aside) = (vec![], vec![]);
         let log = Log::repair(medium.clone(), |intended| {
