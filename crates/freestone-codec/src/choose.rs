@@ -386,8 +386,7 @@ fn weigh_numbers(weigh: &mut Weigh<'_>, values: &Values<'_>, validity: Option<&[
     let kind = values.kind();
     let none = Transform::None;
     if stats.min.is_none() || stats.min == stats.max {
-        // For columns whose values are all equal. Elsewhere, a chunk with equal values becomes constant without this
-        // plan.
+        // For columns whose values are all equal. Their chunks become constant whatever the plan.
         weigh.add(none, Encoding::BitPack, None, cost::CONSTANT);
         return;
     }

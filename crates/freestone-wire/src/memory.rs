@@ -265,8 +265,8 @@ fn forks() -> usize {
     }
     WATCH.call_once(|| {
         // Counts before the fork, since other threads may be releasing chunks; and after it on both sides, since others
-        // may have begun to use some. SAFETY: the function only adds to an atomic number, which is allowed around a
-        // fork.
+        // may have begun to use some.
+        // SAFETY: the function only adds to an atomic number, which is allowed around a fork.
         unsafe { libc::pthread_atfork(Some(count), Some(count), Some(count)) };
     });
     FORKS.load(Ordering::SeqCst)

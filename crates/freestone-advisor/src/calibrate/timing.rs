@@ -74,8 +74,8 @@ impl Timing {
         found
     }
 
-    /// The same for work that can fail and returns its own time in nanoseconds. If the machine's slowdown changed
-    /// meanwhile, it is measured again, a few times.
+    /// The same for work that can fail and returns the amount of work done: nanoseconds per unit of that amount. If the
+    /// machine's slowdown changed meanwhile, it is measured again, a few times.
     ///
     /// # Errors
     /// The error of `work`.

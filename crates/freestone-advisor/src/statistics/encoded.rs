@@ -186,9 +186,9 @@ impl TableStatistics {
         lock(&self.forms).choices.entry(key).or_insert(found).clone()
     }
 
-    /// An order that gives the column the same neighbours as `order`: the current one, or the first that scatters the
-    /// column, too. A search requests many orders, most of which scatter most columns, and encoding these again would
-    /// give the same result.
+    /// An order in which adjacent values of the column are as similar as in `order`: the current one, or the first that
+    /// scatters the column, too. A search requests many orders, most of which scatter most columns, and encoding these
+    /// again would give the same result.
     fn distinguished(&self, column: usize, order: &Order) -> Order {
         if order.is_current() || order.sort.contains(&column) || order.cluster.iter().any(|(c, _)| *c == column) {
             return order.clone();
