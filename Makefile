@@ -93,7 +93,7 @@ fuzz:
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
 		echo "round $$round of $(FUZZ_ROUNDS)"; \
 		export FREESTONE_TEST_ALL=1 FREESTONE_TEST_ROUNDS=100000 FREESTONE_TEST_SECONDS=60 FREESTONE_TEST_SEED=$$round; \
-		$(TEST) --quiet -p freestone-codec -p freestone-store || exit 1; \
+		$(TEST) --quiet -p freestone-codec -p freestone-store -p freestone-wire || exit 1; \
 		$(TEST) --quiet -p freestone --test suite fuzz || exit 1; \
 		$(TEST) --quiet --workspace --exclude freestone-python --test fuzz --test faults || exit 1; \
 		$(TEST) --quiet --workspace --exclude freestone-python --test suite -- fuzz || exit 1; \

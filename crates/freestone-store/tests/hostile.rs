@@ -115,7 +115,7 @@ fn mutated_pages_under_valid_checksums() {
         assert!(pages.iter().any(|(at, _)| *at == footer_at));
         let mut random = StdRng::seed_from_u64(which as u64);
         for (at, len) in pages {
-            for round in 0..1200 / stride(6) {
+            for round in 0..1200 / stride(12) {
                 let mut files = files.clone();
                 let page = &mut files.get_mut(&name).expect("the file")[at..at + len];
                 let payload = page::header(page).payload as usize;
