@@ -1,12 +1,12 @@
-"""Freestone: an analytical database in this process, over tables in any layout, files and DataFrames.
+"""Freestone: an embedded analytical SQL database. Queries read tables, files and DataFrames.
 
 >>> import freestone
 >>> db = freestone.connect()
 >>> db.sql("SELECT 1 + $1 AS two", [1]).fetchall()
 [(2,)]
 
-``connect`` opens a database folder, or one in memory. ``Connection.sql`` runs SQL, and a ``Relation`` gives a query's
-rows: as Arrow, pandas, Polars, or Python's own values. ``freestone.dbapi`` is DB-API 2.0.
+``connect`` opens a database folder, or a database in memory. ``Connection.sql`` runs SQL and returns a ``Relation``,
+from which the rows are fetched as Arrow, pandas, Polars or Python objects. ``freestone.dbapi`` is DB-API 2.0.
 """
 
 from typing import Any, List
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when first used: few programs need them.
+    # Imported at first use, because few programs need them.
     if name in ("adbc", "dbapi"):
         import importlib
 

@@ -1,4 +1,4 @@
-"""The native half of the package. Programs use :mod:`freestone`."""
+"""The native module of the package. Programs use :mod:`freestone`."""
 
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, final, type_check_only
 

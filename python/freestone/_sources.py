@@ -1,4 +1,4 @@
-"""Objects that hold tables, and the names they have in a caller's code."""
+"""Python objects that are tables: their conversion to Arrow, and their search by variable name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from .exceptions import DataError
 
-#: What Rust asks for a table: an object with ``__arrow_c_stream__``, and whether its rows stay there to be read again.
+#: A table for the Rust code: an object with ``__arrow_c_stream__``, and whether its rows can be read more than once.
 Found = Optional[Tuple[Any, bool]]
 
 
 def as_table(source: Any) -> Found:
-    """The object that gives a source's rows as Arrow; None where it holds no table."""
+    """An object with the source's rows as Arrow; None if the source is not a table."""
     module = type(source).__module__.partition(".")[0]
     if module == "pandas":
         return _from_pandas(source)
@@ -25,7 +25,7 @@ def as_table(source: Any) -> Found:
         return source.scanner().to_reader(), False
     if not hasattr(source, "__arrow_c_stream__") or isinstance(source, type):
         return None
-    # What has a length holds its rows; anything else is a stream, which may be longer than memory.
+    # An object with a length has its rows in memory. Any other is a stream, which may be larger than memory.
     return source, hasattr(source, "__len__") or hasattr(source, "num_rows")
 
 
@@ -35,7 +35,7 @@ def _from_pandas(source: Any) -> Found:
     import pyarrow
 
     try:
-        # The index is no column: DataFrame.reset_index() makes it one.
+        # The index is not a column. DataFrame.reset_index() makes it one.
         return pyarrow.Table.from_pandas(source, preserve_index=False), True
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"cannot read the DataFrame: {error}", "give each column values of one type") from error
@@ -48,9 +48,9 @@ def _record_batches(batch: Any) -> Any:
 
 
 def finder(frame: Optional[FrameType]) -> Callable[[str], Found]:
-    """Finds tables by the names of a frame's variables: its locals, then its globals.
+    """A function that finds tables by the names of a frame's variables: locals first, then globals.
 
-    A name that SQL folded to lower case also finds a variable whose letters differ in case only.
+    SQL folds names to lower case, so a name also finds a variable that differs from it in case only.
     """
 
     def find(name: str) -> Found:
@@ -70,7 +70,7 @@ def finder(frame: Optional[FrameType]) -> Callable[[str], Found]:
 
 
 def _scopes(frame: Optional[FrameType]) -> Iterator[Dict[str, Any]]:
-    # A comprehension or lambda has a frame of its own, in the function whose variables are meant.
+    # A comprehension or lambda has a frame of its own. Continue with the frames around it up to that of the function.
     while frame is not None:
         yield frame.f_locals
         if not frame.f_code.co_name.startswith("<") or frame.f_code.co_name == "<module>":
@@ -80,7 +80,7 @@ def _scopes(frame: Optional[FrameType]) -> Iterator[Dict[str, Any]]:
 
 
 def caller(depth: int) -> Optional[FrameType]:
-    """The frame that called the function ``depth`` levels up."""
+    """The frame of the caller of the function that is ``depth`` levels up; None if there is none."""
     try:
         return sys._getframe(depth + 1)
     except (AttributeError, ValueError):

@@ -1,4 +1,4 @@
-"""The ADBC driver: a shared library with which programs in any language reach a Freestone database.
+"""The ADBC driver: a shared library through which programs in any language use a Freestone database.
 
 >>> import freestone.adbc
 >>> with freestone.adbc.connect(":memory:") as connection, connection.cursor() as cursor:  # doctest: +SKIP
@@ -18,21 +18,21 @@ from .exceptions import NotSupportedError
 if TYPE_CHECKING:
     import adbc_driver_manager.dbapi
 
-#: Names the driver's file where it is not in the package.
+#: The environment variable with the path of a driver outside the package.
 VARIABLE = "FREESTONE_ADBC_DRIVER"
 
 _FILES = {"darwin": "libfreestone_adbc.dylib", "win32": "freestone_adbc.dll"}
 
 
 def driver_path() -> str:
-    """The path of a library with the driver, for ``adbc_driver_manager``.
+    """The path of the driver's library, for ``adbc_driver_manager``.
 
-    The environment variable ``FREESTONE_ADBC_DRIVER`` comes first, then the driver's own library in the package's
-    folder, then the package's extension, which is the driver for Python, too. Programs in other languages need
-    the driver's own library: the extension asks for Python.
+    This is the file that the environment variable ``FREESTONE_ADBC_DRIVER`` names, else the driver's own library in
+    the package's folder, else the package's extension module, which contains the driver as well. Programs in other
+    languages need the driver's own library, because the extension module requires a Python interpreter.
 
     Raises:
-        NotSupportedError: the variable names no file.
+        NotSupportedError: the variable does not name a file, or the package has no extension module.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -60,7 +60,7 @@ def connect(
     """A DB-API connection of ``adbc_driver_manager``, through the driver.
 
     Args:
-        uri: a database's folder, ``":memory:"``, or a server's address, ``freestone://user:password@host:port``.
+        uri: a database folder, ``":memory:"``, or the address of a server, ``freestone://user:password@host:port``.
         db_kwargs: options of the database, such as ``{"freestone.threads": 2}``.
         conn_kwargs: options of the connection.
 
@@ -75,7 +75,7 @@ def connect(
     options = {name: _text(value) for name, value in (db_kwargs or {}).items()}
     of_connection = {name: _text(value) for name, value in (conn_kwargs or {}).items()}
     given = {**options, "uri": os.fspath(uri)}
-    # Each statement commits by itself: there is no other way, so nothing is asked for that would only warn.
+    # Each statement is a transaction, and there is no other mode. Without autocommit, the driver manager would warn.
     return dbapi.connect(driver=driver_path(), db_kwargs=given, conn_kwargs=of_connection, autocommit=True)
 
 

@@ -12,10 +12,10 @@ from ._sources import as_table, caller, finder
 from .exceptions import InterfaceError, ProgrammingError
 from .relation import Relation
 
-#: Values of parameters: by number, or by name.
+#: Values of parameters, by position or by name.
 Parameters = Union[Sequence[Any], Mapping[str, Any]]
 
-#: What tables are loaded from: files, or anything that gives Arrow.
+#: A source of rows: the path of a file, or an object that exports Arrow data.
 Source = Any
 
 
@@ -29,16 +29,18 @@ def connect(
     """Opens a database.
 
     Args:
-        path: the database's folder, which is created when it is missing; ``":memory:"`` for one that ends with its
-            last connection; or the address of a server, ``freestone://user:password@host:port``, which has the other
-            options. The password may be in the environment variable ``FREESTONE_PASSWORD``.
-        read_only: refuses every statement that writes, and a folder that does not exist.
-        threads: threads that work on statements; by default one for each core.
-        memory_limit: bytes that the database may hold, as a number or as text such as ``"2GB"`` or ``"512MiB"``; by
-            default three quarters of the machine's memory. Past it statements spill to disk, or fail.
+        path: the database folder, which is created if it does not exist; ``":memory:"`` for a database in memory,
+            which is deleted with its last connection; or the address of a server,
+            ``freestone://user:password@host:port``. The other arguments do not apply to a server, which has its own
+            settings. The environment variable ``FREESTONE_PASSWORD`` may contain the password.
+        read_only: statements that write are refused, and so is a folder that does not exist.
+        threads: the number of threads that execute statements; by default one per core.
+        memory_limit: the most bytes of memory that the database may use, as a number or as text such as ``"2GB"`` or
+            ``"512MiB"``; by default three quarters of the machine's memory. Statements that need more use temporary
+            files or fail.
 
     Raises:
-        OperationalError: the folder cannot be opened, or the server not be reached.
+        OperationalError: the folder cannot be opened, or the server cannot be reached.
     """
     limit = None if memory_limit is None else str(memory_limit)
     return Connection(_freestone.Connection(os.fspath(path), read_only, threads, limit))
@@ -47,9 +49,9 @@ def connect(
 class Connection:
     """A connection to a database, made by :func:`connect`.
 
-    Each statement commits by itself when it succeeds, and reads one snapshot. Several threads may use a connection at
-    the same time; :meth:`cursor` gives another one on the same database, with settings of its own. Use it in ``with``,
-    or :meth:`close` it.
+    Each statement is a transaction of its own: it reads one snapshot, and commits when it succeeds. Several threads may
+    use a connection at the same time. :meth:`cursor` returns another connection to the same database, with settings of
+    its own. Close a connection with ``with`` or :meth:`close`.
     """
 
     def __init__(self, native: _freestone.Connection) -> None:
@@ -58,22 +60,24 @@ class Connection:
     def sql(self, text: str, params: Optional[Parameters] = None) -> Relation:
         """Runs SQL.
 
-        A query is checked now, and runs when the relation's rows are asked for. Any other statement runs at once. Of a
-        script with several statements all run; the last one gives the relation, and takes the parameters.
+        A query is checked at once, and runs when rows of the relation are fetched. Any other statement runs at once. If
+        the text has several statements, all of them run. The relation is that of the last one, and the parameters are
+        for the last one.
 
-        A table name that the database does not have may be a variable of the caller's that holds a table: a pandas or
-        Polars DataFrame, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a Relation, or anything else with
-        ``__arrow_c_stream__``. Rows are read where they are, without a copy. A stream can be read once. On a server
-        the rows are sent along with the statement; all but streams are held there while it runs.
+        A table name that does not exist in the database may be the name of a variable of the caller: a pandas or Polars
+        DataFrame, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a Relation, or any other object with
+        ``__arrow_c_stream__``. Its rows are read in place, without a copy. A stream can be read once. If the database
+        is on a server, the rows are sent with the statement, and the server stores them in memory while it runs; only
+        streams are not stored.
 
         Args:
-            text: one statement, or several separated by semicolons.
-            params: values for ``$1``, ``$2``, … or ``?`` in a list, or for ``$name`` in a dict: int, float, bool, str,
-                bytes, Decimal, date, datetime, time, timedelta, UUID, None and numpy's scalars; lists and dicts of
-                them.
+            text: one statement, or several statements separated by semicolons.
+            params: values for ``$1``, ``$2``, … or ``?`` in a list, or for ``$name`` in a dict. They may be int, float,
+                bool, str, bytes, Decimal, date, datetime, time, timedelta, UUID, None, scalars of numpy, and lists and
+                dicts of these.
 
         Raises:
-            Error: one of its subclasses, as the statement failed.
+            Error: the statement failed; the subclass says why.
         """
         return self._sql(text, params, caller(1))
 
@@ -92,22 +96,23 @@ class Connection:
         append: bool = False,
         **options: Any,
     ) -> int:
-        """Creates a table from a file, a DataFrame or a stream, and returns how many rows it loaded.
+        """Creates a table from a file, a DataFrame or a stream, and returns the number of rows loaded.
 
-        The rows are streamed, also to a server: more than fits in memory can be loaded. Either all of them are there
-        afterwards, or none. Files are those of this machine.
+        The rows are streamed, to a server as well, so the source may be larger than memory. Either all rows are loaded
+        or none. Files are read on this machine.
 
         Args:
-            table: the table's name, as it is (case counts).
+            table: the name of the table. Case matters.
             source: a path (``.csv``, ``.tsv``, ``.json``, ``.parquet``, ``.arrow``; a folder or a pattern such as
-                ``"dir/*.parquet"``), or anything that :meth:`sql` reads by name.
-            design: a design's name (``"auto"``, ``"row"``, ``"column"``, ``"slotted"``, ``"pax"``), or all design
+                ``"dir/*.parquet"``), or any object that :meth:`sql` accepts as a table.
+            design: the name of a design (``"auto"``, ``"row"``, ``"column"``, ``"slotted"``, ``"pax"``), or all design
                 options in a dict.
-            append: adds to a table that exists, by the names of its columns; creates it where it does not.
-            options: more design options: ``sort="a, b"``, ``groups="(a, b), (c)"``, ``page_size="64KiB"``, …
+            append: if the table exists, the rows are added to it, with the columns matched by name; else it is created.
+            options: further design options, such as ``sort="a, b"``, ``groups="(a, b), (c)"``, ``page_size="64KiB"``.
 
         Raises:
-            ProgrammingError: the table exists and ``append`` is false; an unknown design option; no such file.
+            ProgrammingError: the table exists and ``append`` is false, a design option is unknown, or the file does
+                not exist.
             DataError: a value does not fit the type of its column.
         """
         given = dict(design) if isinstance(design, Mapping) else {"design": design}
@@ -131,16 +136,17 @@ class Connection:
 
     def _rows(self, source: Source) -> Any:
         rows, stays = _readable(source)
-        # A server takes them while it writes them, and holds none.
+        # A server writes the rows while it receives them, without storing them in memory, so they are read once.
         return rows, stays and not self._native.remote
 
     def _load_file_from_here(self, table: str, path: Any, design: Mapping[str, Any], append: bool) -> int:
-        """Loads a file of this machine into a server's table: the engine reads it here."""
+        """Loads a file of this machine into a table of a server. The file is parsed in this process."""
         if not (append and table in self.tables()):
             with _here() as here:
                 rows = here._run(f"SELECT * FROM {_text(_path(path))}")
                 return self.load(table, rows, dict(design))
-        # The columns' types decide what the file's values mean, so it is copied into a table like the server's first.
+        # The types of the columns decide how the file is parsed, so the file is first loaded into a local table with
+        # the columns of the server's table.
         with tempfile.TemporaryDirectory(prefix="freestone-") as folder, _here(Path(folder) / "db") as here:
             like = self._run(f"SELECT * FROM {_name(table)} LIMIT 0").arrow()
             here.load("rows", like)
@@ -161,11 +167,11 @@ class Connection:
         return self._run(insert, **{"freestone$source": (rows, stays)})
 
     def tables(self) -> List[str]:
-        """The names of the database's tables, in order."""
+        """The names of the tables, sorted."""
         return [name for (name,) in self._run("SELECT name FROM freestone_tables() ORDER BY name")]
 
     def design(self, table: str) -> Dict[str, str]:
-        """A table's design: the options that ``WITH (…)`` and ``SET DESIGN (…)`` take, with their values.
+        """The design of a table: the options of ``WITH (…)`` and ``SET DESIGN (…)`` with their values.
 
         Raises:
             ProgrammingError: there is no such table.
@@ -175,11 +181,14 @@ class Connection:
     def advise(
         self, table: Optional[str] = None, *, budget: Optional[str] = None, copies: Optional[int] = None
     ) -> Relation:
-        """Designs for a table, or for all that queries read: predicted, tried on a sample, the best first.
+        """Recommends designs for a table, or for all tables in the workload log.
+
+        The costs of designs are predicted, and the best designs are then measured on a sample. The best is first.
 
         Args:
-            budget: what a table may take, copies included, as ``"2GB"``.
-            copies: how many copies of a table in designs of their own may be advised, the table itself included.
+            table: the name of the table; None for all tables.
+            budget: the most bytes that a table with its copies may need, such as ``"2GB"``.
+            copies: the number of designs that a table may have at once, its own included.
 
         Raises:
             ProgrammingError: there is no such table, or no query on it is in the workload log.
@@ -191,15 +200,15 @@ class Connection:
         return self._run(" ".join(words))
 
     def cursor(self) -> "Connection":
-        """Another connection to the same database, with settings of its own, cancelled and closed on its own."""
+        """Another connection to the same database. It has its own settings, and is cancelled and closed separately."""
         return Connection(self._native.another())
 
     def cancel(self) -> None:
-        """Cancels the statements that run now; they raise :class:`CancelledError`. Called from another thread."""
+        """Cancels the running statements, which raise :class:`CancelledError`. For use from another thread."""
         self._native.cancel()
 
     def close(self) -> None:
-        """Cancels what runs, and lets go of the database. Relations of it give no more rows."""
+        """Cancels the running statements and closes the connection. Its relations return no more rows."""
         self._native.close()
 
     @property
@@ -220,7 +229,7 @@ class Connection:
 
 
 def _here(path: Union[str, Path] = ":memory:") -> Connection:
-    """A database in this process, for what a server cannot do: files of this machine."""
+    """A database in this process, which reads and writes files of this machine for a connection to a server."""
     return Connection(_freestone.Connection(os.fspath(path)))
 
 
@@ -242,7 +251,7 @@ def _options(given: Mapping[str, Any]) -> str:
 
 
 def _path(path: Any) -> str:
-    """A path that cannot be taken for a table's name."""
+    """The path with a separator in it, so that SQL does not take it for the name of a table."""
     path = os.fspath(path)
     return path if os.sep in path else os.path.join(os.curdir, path)
 

@@ -6,12 +6,13 @@
 >>> cursor.execute("SELECT ? + ?", (1, 2)).fetchone()
 (3,)
 
-Parameters are ``?`` (``paramstyle`` is ``"qmark"``); ``$1``, ``$2``, … with a sequence and ``$name`` with a dict work too.
+Parameters are written as ``?`` (``paramstyle`` is ``"qmark"``). ``$1``, ``$2``, … with a sequence and ``$name`` with a
+dict are accepted, too.
 
-Every statement commits by itself when it succeeds: there are no transactions over several statements. ``commit()`` does
-nothing, and ``rollback()`` raises ``NotSupportedError``, since it could not take back what was written.
+Every statement is a transaction of its own and commits when it succeeds. There are no transactions over several
+statements, so ``commit()`` does nothing, and ``rollback()`` raises ``NotSupportedError``.
 
-Threads may share the module and connections (``threadsafety`` is 2), not cursors.
+Threads may share the module and connections, but not cursors (``threadsafety`` is 2).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def connect(
 
 
 class Connection:
-    """A connection to a database. Leaving ``with`` closes it."""
+    """A connection to a database. It is closed at the end of a ``with`` block."""
 
     Warning = Warning
     Error = Error
@@ -70,27 +71,27 @@ class Connection:
     ProgrammingError = ProgrammingError
     NotSupportedError = NotSupportedError
 
-    #: Always true: statements commit by themselves.
+    #: Always true: every statement is a transaction of its own.
     autocommit = True
 
     def __init__(self, connection: _connection.Connection) -> None:
         self._connection = connection
 
     def cursor(self) -> "Cursor":
-        """A cursor. Cursors of one connection share its settings and prepared statements."""
+        """A new cursor. The cursors of a connection share its settings and prepared statements."""
         self._check_open()
         return Cursor(self)
 
     def execute(self, operation: str, parameters: Optional[Parameters] = None) -> "Cursor":
-        """A cursor that has executed a statement."""
+        """Executes a statement with a new cursor, and returns the cursor."""
         return self.cursor().execute(operation, parameters)
 
     def commit(self) -> None:
-        """Does nothing: each statement has committed when it succeeded."""
+        """Does nothing, because each statement commits when it succeeds."""
         self._check_open()
 
     def rollback(self) -> NoReturn:
-        """Cannot be done.
+        """Raises an error, because there are no transactions over several statements.
 
         Raises:
             NotSupportedError: always.
@@ -102,11 +103,11 @@ class Connection:
         )
 
     def cancel(self) -> None:
-        """Cancels the statements that run now. Called from another thread."""
+        """Cancels the running statements. For use from another thread."""
         self._connection.cancel()
 
     def close(self) -> None:
-        """Closes the connection and its cursors. Closing twice does nothing."""
+        """Closes the connection and its cursors. A second call does nothing."""
         self._connection.close()
 
     def _check_open(self) -> None:
@@ -122,9 +123,9 @@ class Connection:
 
 
 class Cursor:
-    """Executes statements, and fetches the rows of the last one."""
+    """Executes statements, and fetches the rows of the last statement."""
 
-    #: Rows that ``fetchmany`` gives when it is not told how many.
+    #: The number of rows that ``fetchmany`` returns by default.
     arraysize = 1
 
     def __init__(self, connection: Connection) -> None:
@@ -135,8 +136,12 @@ class Cursor:
 
     @property
     def description(self) -> Optional[List[Tuple[Any, ...]]]:
-        """For each column its name, its type (compare it with ``STRING``, ``NUMBER``, …), None four times or, for
-        DECIMAL, precision and scale, and whether it may be NULL; None for a statement without rows."""
+        """One tuple of seven items per column; None for a statement without rows.
+
+        The items are the name; the type, which is compared with ``STRING``, ``NUMBER``, …; None for the display size
+        and for the internal size; precision and scale, which are None unless the type is DECIMAL; and whether the
+        column may be NULL.
+        """
         relation = self._relation
         if relation is None or not relation._query.gives_rows:
             return None
@@ -145,11 +150,11 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """Rows that the last statement wrote or removed; -1 for a query, whose rows are counted by fetching them."""
+        """The number of rows that the last statement wrote or removed; -1 for a query."""
         return self._rowcount
 
     def execute(self, operation: str, parameters: Optional[Parameters] = None) -> "Cursor":
-        """Executes a statement; of a script, the last one takes the parameters."""
+        """Executes a statement. If there are several, the parameters are for the last one."""
         self._check_open()
         self._relation = None
         self._rowcount = -1
@@ -158,10 +163,11 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> "Cursor":
-        """Executes a statement once for each set of parameters.
+        """Executes a statement once per set of parameters.
 
-        An ``INSERT … VALUES (…)`` of one row inserts all sets in one commit, or none of them. Any other statement commits
-        once for each set. Very many rows are better loaded with :meth:`freestone.Connection.load`, which streams them.
+        An ``INSERT … VALUES (…)`` of one row inserts the rows of all sets in one commit, or none of them. Any other
+        statement commits once per set. For large numbers of rows use :meth:`freestone.Connection.load`, which streams
+        them.
         """
         self._check_open()
         self._relation = None
@@ -189,11 +195,11 @@ class Cursor:
         return self._result().fetchone()
 
     def fetchmany(self, size: Optional[int] = None) -> List[Row]:
-        """The next ``size`` rows (``arraysize`` by default), fewer at the end."""
+        """The next ``size`` rows (``arraysize`` by default), or fewer if fewer remain."""
         return self._result().fetchmany(self.arraysize if size is None else size)
 
     def fetchall(self) -> List[Row]:
-        """All rows that are left."""
+        """All remaining rows."""
         return self._result().fetchall()
 
     def fetch_arrow_table(self) -> Any:
@@ -201,13 +207,13 @@ class Cursor:
         return self._result().arrow()
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
-        """Does nothing: values have their types."""
+        """Does nothing, because each value has its type."""
 
     def setoutputsize(self, size: int, column: Optional[int] = None) -> None:
-        """Does nothing: no value is cut off."""
+        """Does nothing, because values are never truncated."""
 
     def close(self) -> None:
-        """Closes the cursor, which ends its query."""
+        """Closes the cursor and ends its query."""
         self._closed = True
         self._relation = None
 
@@ -241,7 +247,7 @@ def _precision(kind: str) -> Tuple[Optional[int], Optional[int]]:
 
 
 class _Type:
-    """Equal to the types of ``Cursor.description`` that begin with one of its words."""
+    """A type object of PEP 249, equal to those types of ``Cursor.description`` whose name is one of its words."""
 
     def __init__(self, *words: str) -> None:
         self._words = words
@@ -268,17 +274,17 @@ Binary = bytes
 
 
 def DateFromTicks(ticks: float) -> datetime.date:  # noqa: N802 - the name is PEP 249's
-    """The date of a time in seconds since 1970, by the machine's clock."""
+    """The date of a time in seconds since 1970, in the local time zone."""
     return Date(*time.localtime(ticks)[:3])
 
 
 def TimeFromTicks(ticks: float) -> datetime.time:  # noqa: N802
-    """The time of day of a time in seconds since 1970, by the machine's clock."""
+    """The time of day of a time in seconds since 1970, in the local time zone."""
     return Time(*time.localtime(ticks)[3:6])
 
 
 def TimestampFromTicks(ticks: float) -> datetime.datetime:  # noqa: N802
-    """The date and time of a time in seconds since 1970, by the machine's clock."""
+    """The date and time of a time in seconds since 1970, in the local time zone."""
     return Timestamp(*time.localtime(ticks)[:6])
 
 

@@ -1,4 +1,4 @@
-"""The exceptions of Freestone: those of DB-API 2.0 (PEP 249), with the text that the command line prints."""
+"""The exceptions of Freestone: those of DB-API 2.0 (PEP 249). Their texts are those of the command line."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any, Optional, Tuple
 
 
 class Warning(Exception):  # noqa: A001 - the name is PEP 249's
-    """An important warning. Freestone raises none; the class is there for PEP 249."""
+    """A warning. Freestone does not raise it; PEP 249 requires the class."""
 
 
 class Error(Exception):
     """Any error of Freestone.
 
     Attributes:
-        message: what was wrong, and where.
-        hint: what to do next, or None.
+        message: what is wrong, and where.
+        hint: what to do about it, or None.
 
-    ``str()`` gives the message and, on a line of its own, the hint.
+    ``str()`` returns the message, followed by the hint on a line of its own.
     """
 
     message: str
@@ -32,19 +32,19 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """The package was used in a way that cannot work: a closed connection, a result that another thread reads."""
+    """The package is used wrongly, such as a closed connection or a result that another thread reads."""
 
 
 class DatabaseError(Error):
-    """Any error that comes from the database."""
+    """Any error of the database."""
 
 
 class DataError(DatabaseError):
-    """A value does not fit its type, or types do not fit each other."""
+    """A value does not fit its type, or two types do not fit each other."""
 
 
 class OperationalError(DatabaseError):
-    """Something outside of the statement failed: files, memory, damaged bytes, another writer, a read-only database."""
+    """A failure outside of the statement: files, memory, damaged bytes, another writer, a read-only database."""
 
 
 class CancelledError(OperationalError):
@@ -52,19 +52,19 @@ class CancelledError(OperationalError):
 
 
 class IntegrityError(DatabaseError):
-    """Values that the table's declared constraints refuse, such as NULL in a NOT NULL column."""
+    """A value violates a declared constraint of the table, such as NULL in a NOT NULL column."""
 
 
 class InternalError(DatabaseError):
-    """A bug of Freestone."""
+    """A bug in Freestone."""
 
 
 class ProgrammingError(DatabaseError):
-    """The statement is wrong: its syntax, a name that does not exist or is taken, options that make no sense."""
+    """The statement is wrong: its syntax, a name that does not exist or exists already, or an invalid option."""
 
 
 class NotSupportedError(DatabaseError):
-    """Something that this version does not have."""
+    """A feature that this version does not have."""
 
 
 __all__ = [

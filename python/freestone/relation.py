@@ -1,4 +1,4 @@
-"""Relations: what a statement gives."""
+"""Relations: the results of statements."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-#: Rows that ``show`` prints unless it is told otherwise.
+#: The number of rows that ``show`` prints by default.
 SHOWN_ROWS = 40
 
-#: Rows that iteration fetches at a time.
+#: The number of rows that iteration fetches at once.
 FETCHED_ROWS = 1024
 
 Row = Tuple[Any, ...]
 
 
 class Relation:
-    """What :meth:`Connection.sql` gives: a query that runs when its rows are asked for, or another statement's result.
+    """The result of :meth:`Connection.sql`: a query that runs when its rows are fetched, or another statement's result.
 
     :meth:`arrow`, :meth:`df`, :meth:`pl`, :meth:`batches`, iteration and ``__arrow_c_stream__`` each run the query
-    afresh, and see the database as it is then. :meth:`fetchone`, :meth:`fetchmany` and :meth:`fetchall` go on where
-    the one before stopped.
+    again, on the snapshot that is current at that time. :meth:`fetchone`, :meth:`fetchmany` and :meth:`fetchall` share
+    one run: each continues after the last row fetched.
     """
 
     def __init__(self, query: _freestone.Query) -> None:
@@ -36,17 +36,17 @@ class Relation:
 
     @property
     def columns(self) -> List[str]:
-        """Names of the columns; none where the statement gives no rows."""
+        """The names of the columns; empty for a statement without rows."""
         return self._query.columns
 
     @property
     def types(self) -> List[str]:
-        """SQL types of the columns, such as ``int64``, ``varchar`` or ``decimal(15,2)``."""
+        """The types of the columns, such as ``int64``, ``varchar`` or ``decimal(15,2)``."""
         return self._query.types
 
     @property
     def rowcount(self) -> int:
-        """Rows that the statement wrote or removed; -1 where it does not count them, as for a query."""
+        """The number of rows that the statement wrote or removed; -1 if it does not count them, as for a query."""
         done = self._query.done
         return -1 if done is None or done[1] is None else done[1]
 
@@ -54,8 +54,8 @@ class Relation:
         """All rows as a ``pyarrow.Table``, without a copy.
 
         Args:
-            string_views: strings are of the type ``string_view`` instead of ``string``. An embedded database has them in
-                this form, but pyarrow can compute little with it: it neither compares nor sorts such strings.
+            string_views: whether strings have the type ``string_view`` instead of ``string``. An embedded database has
+                them in this form, but pyarrow supports few functions for it: it cannot compare or sort such strings.
         """
         import pyarrow
 
@@ -78,10 +78,10 @@ class Relation:
     def batches(self, string_views: bool = False) -> "pyarrow.RecordBatchReader":
         """The rows as a ``pyarrow.RecordBatchReader``.
 
-        They are computed while they are read, a few batches ahead, so that a result may be larger than memory.
+        The query runs while the rows are read, a few batches ahead, so the result may be larger than memory.
 
         Args:
-            string_views: as of :meth:`arrow`.
+            string_views: as in :meth:`arrow`.
         """
         import pyarrow
 
@@ -96,17 +96,17 @@ class Relation:
         return rows[0] if rows else None
 
     def fetchmany(self, size: int = 1) -> List[Row]:
-        """The next ``size`` rows, fewer at the end."""
+        """The next ``size`` rows, or fewer if fewer remain."""
         return self._fetch(size)
 
     def fetchall(self) -> List[Row]:
-        """All rows that are left, as tuples of Python's values.
+        """All remaining rows, as tuples of Python objects.
 
-        DECIMAL is ``Decimal``; TIMESTAMP is ``datetime``, cut off to microseconds, with ``tzinfo`` if it has a zone;
-        INTERVAL is ``timedelta``, or text where it has months.
+        A DECIMAL becomes a ``Decimal``. A TIMESTAMP becomes a ``datetime``, truncated to microseconds, with ``tzinfo``
+        if it has a time zone. An INTERVAL becomes a ``timedelta``, or text if it has months.
 
         Raises:
-            DataError: a date lies outside of the years 1 to 9999, which ``datetime`` holds.
+            DataError: the year of a date is not between 1 and 9999, the range of ``datetime``.
         """
         return self._fetch(None)
 
@@ -131,11 +131,11 @@ class Relation:
         print(_table(self.columns, self.types, rows[:max_rows], len(rows) > max_rows))
 
     def to_parquet(self, path: Union[str, "os.PathLike[str]"], **options: Any) -> int:
-        """Writes the rows to a Parquet file, a few batches at a time, and returns how many they are.
+        """Writes the rows to a Parquet file, a few batches at a time, and returns their number.
 
         Args:
-            path: the file; one that exists is replaced.
-            options: options of ``COPY … TO``: ``compression="zstd"``, ``row_group_size=100_000``, …
+            path: the file, which is replaced if it exists.
+            options: options of ``COPY … TO``, such as ``compression="zstd"``, ``row_group_size=100_000``.
         """
         self._only_query("to_parquet")
         if self._query.remote:
@@ -151,7 +151,7 @@ class Relation:
         return 0 if done is None or done[1] is None else done[1]
 
     def explain(self, analyze: bool = False) -> str:
-        """The query's plan as text. With ``analyze`` the query runs, and the plan has what was measured."""
+        """The query's plan as text. With ``analyze``, the query runs, and the plan includes its counters and times."""
         explained = self._query.wrapped("EXPLAIN ANALYZE " if analyze else "EXPLAIN ", "")
         return "\n".join(f"{kind}\n{plan}" for kind, plan in explained.rows().fetch())
 
@@ -174,7 +174,7 @@ class Relation:
 
 
 def _table(columns: List[str], types: List[str], rows: List[Row], has_more: bool) -> str:
-    """Rows in a frame: names, values; numbers to the right."""
+    """The rows in a frame, below the names of the columns. Numbers are aligned to the right."""
     cells = [[_cell(value) for value in row] for row in rows]
     cells += [["…"] * len(columns)] if has_more else []
     widths = [max(len(text) for text in column) for column in zip(columns, *cells)]
