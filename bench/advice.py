@@ -1,15 +1,16 @@
-"""Whether `freestone advise` finds good designs: real tables in the advised design, in every preset and in random designs.
+"""Tests whether `freestone advise` finds good designs: compares tables in the advised design, the presets and random designs.
 
 python bench/advice.py --workloads 10 --rows 1000000 --columns 8 --random 20 --json advice.json
 python bench/advice.py --shape mixed --copies 4 --columns 16 --rows 2000000 --workloads 1
 python bench/advice.py --shape crossover --columns 50 --rows 1000000 --random 4 --workloads 5
 
-Each workload is a synthetic table of its own, seeded, with queries of random columns, predicates and outputs. They run on it,
-stored as rows, as often as their weights say, and advice is by the log of that. The advised design is made as a table, and so
-are the others; then all tables answer all queries, in turns, and every answer is checked against that of the first table. The
-advised one, the best preset and the three best others are measured once more, and these times count: of many that are alike
-the quickest would be the luckiest. What is measured is the engine itself, its planner and results included. With `--copies` a
-table has the copies that are advised, among which the planner chooses.
+Each workload is a synthetic table, made from a seed, with queries of random columns, predicates and outputs. The queries first
+run on a row table, each as often as its weight says, and the advice is computed from the workload log of these runs. Then a
+table is made in the advised design and in each of the other designs. All tables answer all queries, in turns, and every answer
+is compared with that of the first table. The advised design, the best preset and the three best of all other designs are
+measured a second time, and only these times are reported, because the fastest of many similar designs in the first round is so partly by
+chance. Times are those of the whole engine, with planning and results. With `--copies`, a table has the advised copies, among
+which the planner chooses.
 """
 
 import argparse
@@ -27,13 +28,13 @@ from typing import Any
 from environment import CACHE, default_freestone, hardware
 
 PRESETS = ("row", "column", "pax", "auto")
-#: Designs that advice always has a prediction of.
+#: Designs that the advisor always predicts.
 PLAIN = {f"design = '{preset}'" for preset in PRESETS}
 OURS = ("advised", "copies")
 PAGES = ("32KiB", "128KiB", "512KiB")
-#: So many of the advised design's rivals are measured once more.
+#: How many of the best designs other than the advised one are measured a second time.
 FINALISTS = 3
-#: Values of a column by the row's number `v`, and the value below which about a share of the rows lies.
+#: SQL of a column's values from the row number `v`, and a function that gives the value below which `share` of the rows lie.
 KINDS = {
     "serial": ("v::bigint", lambda share, k, rows: str(int(share * rows))),
     "runs": ("(v / {k})::bigint", lambda share, k, rows: str(max(1, int(share * rows / k)))),
@@ -61,7 +62,7 @@ class Workload:
 
 
 def workload(chance: random.Random, columns: int, queries: int, rows: int) -> Workload:
-    """Half of the queries want few columns, a quarter many, a quarter all of few rows."""
+    """Random queries: half use few columns, a quarter many columns, and a quarter select all columns of few rows."""
     kinds = {f"c{at}": (chance.choice([*KINDS]), chance.choice((7, 40, 300, 5000))) for at in range(columns)}
     made = []
     for _ in range(queries):
@@ -78,7 +79,7 @@ def workload(chance: random.Random, columns: int, queries: int, rows: int) -> Wo
 
 
 def mixed(chance: random.Random, columns: int, rows: int) -> Workload:
-    """Whole rows by any of three keys, some columns by ranges of them, and two reports: what no single order serves."""
+    """Whole rows by any of three keys, some columns by ranges of these keys, and two aggregates; no single sort order suits all."""
     names = {f"c{at}": f"(v * {7919 + 2 * at} % 1000003)::int" for at in range(columns)}
     keys = [0, columns // 3, 2 * columns // 3]
     rows_by_key = [(20, f"SELECT * FROM {{table}} WHERE c{k} = {chance.randrange(rows) * (7919 + 2 * k) % 1000003}") for k in keys]
@@ -88,7 +89,7 @@ def mixed(chance: random.Random, columns: int, rows: int) -> Workload:
 
 
 def crossover(chance: random.Random, columns: int, queries: int) -> Workload:
-    """Holloway and DeWitt's queries: k random columns of the rows that one predicate leaves."""
+    """The queries of Holloway and DeWitt (2008): k random columns of the rows that satisfy one predicate."""
     names = {f"c{at}": f"(v * {7919 + 2 * at} % 1000003)::int" for at in range(columns)}
     made = []
     for _ in range(queries):
@@ -108,7 +109,7 @@ def drawn(chance: random.Random, options: argparse.Namespace) -> Workload:
 
 
 def random_design(chance: random.Random, names: list[str]) -> str:
-    """Options of a design with random groups, order and pages."""
+    """The options of a design with random column groups, page size and sort order."""
     left, groups = chance.sample(names, len(names)), []
     while left:
         count = chance.randint(1, len(left))
@@ -136,7 +137,7 @@ def options_of(proposal: dict[str, Any]) -> str:
 
 
 def then_ms(proposal: dict[str, Any], advice: dict[str, Any]) -> float:
-    """What the logged statements are predicted to take in a design."""
+    """The predicted time of the logged statements in a design, in milliseconds."""
     statements = proposal.get("statements")
     return statements["then_ms"] if statements else advice["designs"][0]["statements"]["now_ms"]
 
@@ -148,7 +149,7 @@ def predicted_over_preset(found: dict[str, Any]) -> float:
 
 
 def copied(advice: dict[str, Any]) -> tuple[str, list[str]]:
-    """The design of a table with the advised copies, and the statements that add them; nothing where none are advised."""
+    """The design of a table with the advised copies, and the statements that add the copies; both empty if none are advised."""
     copies = advice["copies"]["copies"] if advice.get("copies") else []
     if not copies:
         return "", []
@@ -158,7 +159,7 @@ def copied(advice: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def measured(database: Path, tables: list[str], made: Workload, rounds: int) -> dict[str, float]:
-    """Milliseconds of the weighted queries on each table: medians of each query, tables in turns."""
+    """Milliseconds of the weighted queries per table, from the median of each query. The tables run in turns."""
     import freestone
 
     taken: dict[tuple[str, int], list[float]] = {}
@@ -179,14 +180,14 @@ def measured(database: Path, tables: list[str], made: Workload, rounds: int) -> 
 
 
 def finalists(times: dict[str, float]) -> list[str]:
-    """What is advised, what rows cost, the best preset, and the best others."""
+    """The designs of the second round: the advised one, `row`, the best preset, and the best of the others."""
     order = sorted((name for name in times if name not in OURS), key=lambda name: times[name])
     preset = next(name for name in order if name in PRESETS)
     return [name for name in times if name in {*OURS, "row", preset, *order[:FINALISTS]}]
 
 
 def check(answers: dict[int, list[Any]], at: int, result: Any, words: str) -> None:
-    """Rows in any order; sums of reals up to their last digits."""
+    """Compares the rows regardless of order, and doubles in nine digits."""
     rows = sorted(tuple(f"{v:.9g}" if isinstance(v, float) else str(v) for v in row.values()) for row in result.to_pylist())
     if answers.setdefault(at, rows) != rows:
         sys.exit(f"WRONG RESULT: {words}")

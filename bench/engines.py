@@ -1,8 +1,8 @@
-"""The engines that the benchmark compares, and the worker process that holds one of them.
+"""The engines that the benchmark compares, and the worker process that runs one of them.
 
-Each engine is set up as its own documentation advises; `note` says how, and is printed under the result. The worker
-(`python engines.py JOB`) answers one JSON line on standard output for each JSON line on standard input. A query is
-timed from its text to its complete result in memory; what the driver only needs for checking is not timed.
+Each engine is configured as its own documentation recommends; `note` describes this, and is printed below the result.
+The worker (`python engines.py JOB`) writes one line of JSON to standard output for each line of JSON on standard input.
+The time of a query is from its text to its complete result in memory; conversions for checking are not included.
 """
 
 import csv
@@ -27,8 +27,8 @@ Rows = list[list[Any]]
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know. `database` and `script` are a Freestone database to use as it is, or SQL to run
-    once the tables are loaded."""
+    """The job of a worker. `database` is an existing Freestone database, used without loading; `script` is SQL that
+    runs after the tables are loaded."""
 
     engine: str
     data: str
@@ -43,7 +43,7 @@ class Job:
 
 
 class Engine:
-    """One engine with a benchmark's tables. `run` and `load` give milliseconds."""
+    """One engine with the tables of a benchmark. `run` and `load` return milliseconds."""
 
     benchmark = "tpch"
     tables: tuple[str, ...] = TABLES
@@ -63,7 +63,7 @@ class Engine:
         done.touch()
 
     def open(self, fresh: bool) -> None:
-        """Connects, and loads the tables when the store is fresh."""
+        """Connects, and loads the tables if the store is new."""
         raise NotImplementedError
 
     def run(self, name: str, sql: str) -> tuple[float, Rows]:
@@ -74,15 +74,15 @@ class Engine:
         raise NotImplementedError("no format of its own")
 
     def profile(self, sql: str) -> dict[str, float]:
-        """What the scan of the fact table read, where the engine tells."""
+        """What the scan of the fact table read, if the engine reports it."""
         return {}
 
     def mark(self, name: str) -> str:
-        """What the table shows behind this query's time."""
+        """The mark after the time of this query in the result table."""
         return ""
 
     def size(self) -> int:
-        """Bytes on disk of the tables."""
+        """The bytes of the tables on disk."""
         return folder_size(self.store)
 
     def version(self) -> str:
@@ -150,8 +150,8 @@ class DataFusion(Engine):
         return context
 
     def run(self, name: str, sql: str) -> tuple[float, Rows]:
-        # The first two runs, which warm up, decide between the variants.
-        # The very first execution of each also reads the file for the first time, so each has two.
+        # The first two runs are not reported. They decide which of the two variants the other runs use.
+        # The first execution of a variant also reads the file for the first time, so each variant is executed twice.
         untried = [pushdown for pushdown in self.contexts if (name, pushdown) not in self.times]
         pushdown = untried[0] if untried else self.faster(name)
         execute = lambda: self.contexts[pushdown].sql(sql).to_arrow_table()  # noqa: E731
@@ -324,15 +324,15 @@ class Polars(Engine):
 
 
 def statements(script: str) -> list[str]:
-    """The statements of a script whose statements end with `;` at the end of a line."""
+    """The statements of a script, each of which ends with `;` at the end of a line."""
     plain = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
     return [statement.strip() for statement in re.split(r";\s*(?:\n|$)", plain) if statement.strip()]
 
 
 class Freestone(Engine):
-    """The command line in one long-lived process: statements on standard input, CSV back, times on standard error.
+    """One process for all queries: statements on standard input, CSV on standard output, times on standard error.
 
-    Each statement is followed by one that selects a marker, which shows where its result ends.
+    After each statement, a query selects a marker, which shows where the result of the statement ends.
     """
 
     reusable = False
@@ -352,7 +352,7 @@ class Freestone(Engine):
             self.run("create", self.create(table, table))
 
     def load_with_keys(self, benchmark: str, script: str) -> None:
-        """Makes a benchmark's tables with their keys, loads them, and runs the statements of a script of designs."""
+        """Creates the tables of a benchmark with keys, loads them, and runs a script that sets their designs."""
         for statement in statements((QUERIES / benchmark / "schema.sql").read_text()):
             self.run("create", statement)
         for table in self.tables:
@@ -394,11 +394,11 @@ class Freestone(Engine):
                 break
             printed.append(line)
         milliseconds = self.statement_time()
-        # The last line printed is the header of the marker, the first the header of the result, if there is one.
+        # The first line is the header of the result, if there is one; the last line is the header of the marker.
         return milliseconds, [list(row) for row in csv.reader(printed[1:-1])]
 
     def statement_time(self) -> float:
-        """Takes the statement's time and its marker's from the messages, and gives the first."""
+        """Reads the times of the statement and of its marker query from the messages, and returns the first."""
         times: list[float] = []
         while len(times) < 2:
             message = self.messages.get(timeout=60)
@@ -417,7 +417,7 @@ class Freestone(Engine):
         return milliseconds
 
     def size(self) -> int:
-        # Of the tables: a folder still holds the segments of an earlier design while a reader pins them.
+        # Not the size of the folder, which contains the segments of the earlier design while a reader pins them.
         _, rows = self.run("size", "SELECT sum(bytes) AS bytes FROM freestone_tables()")
         return int(rows[0][0])
 
@@ -432,7 +432,7 @@ ENGINES: dict[str, type[Engine]] = dict(
 
 
 def timed(action: Callable[[], Any], rows: Callable[[Any], Rows] = lambda _: []) -> tuple[float, Rows]:
-    """Milliseconds of `action`, and its result as rows, whose conversion is not timed."""
+    """Milliseconds of `action`, and its result as rows. The conversion to rows is not timed."""
     start = time.perf_counter()
     result = action()
     return (time.perf_counter() - start) * 1000, rows(result)
@@ -469,8 +469,8 @@ def answer(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(engines: dict[str, type[Engine]]) -> None:
-    """Answers requests for the engine that the job names, until standard input ends."""
-    # Engines may print: their standard output goes to standard error, the answers keep the real one.
+    """Answers requests with the engine that the job names, until the end of standard input."""
+    # Engines may print, so their standard output is redirected to standard error. Answers use the original one.
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     job = Job(**json.loads(sys.argv[1]))
@@ -479,7 +479,7 @@ def serve(engines: dict[str, type[Engine]]) -> None:
         try:
             engine = engine or engines[job.engine.partition(":")[0]](job)
             reply = answer(engine, json.loads(line))
-        except Exception as error:  # Whatever an engine raises is its result for this query.
+        except Exception as error:  # An exception of an engine is its result for this query.
             reply = {"error": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply) + "\n")
 

@@ -1,5 +1,4 @@
-"""Export of whole results, side by side: what a client waits, sends, computes and holds until it has a complete,
-checked Arrow table.
+"""Result export: time, bytes on the wire, CPU time and memory until a client has a complete Arrow table, per engine.
 
 python bench/export.py --scale 1 --runs 5 --json result.json
 python bench/export.py --engines freestone,flight-cpp,flight-cpp:lz4 --forms stored
@@ -22,20 +21,20 @@ from typing import Any
 from environment import BENCH, CACHE, default_freestone, environment_python, hardware, laboratory
 
 INSIDE = "FREESTONE_EXPORT_NAMESPACE"
-#: What the network of `freestone-lab link` is like. Delays are one-way.
+#: The networks that `freestone-lab link` emulates: rate, one-way delay, loss.
 NETWORKS = {
     "lan": ("1gbit", "0.3ms", "0%"),
     "wan": ("100mbit", "25ms", "0%"),
     "wan-loss": ("100mbit", "25ms", "1%"),
 }
-#: Once an engine has taken this many seconds, its repetitions end; at least one is measured.
+#: Once the runs of an engine have taken this many seconds, it is not repeated. At least one run is measured.
 BUDGET_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A server and a client of it. `what` says what is measured, in the words of the table's legend. `is_new`: each run
-    asks for the columns in another order, so that a server cannot have the result from the run before."""
+    """A server and a client. `what` describes the measurement in the legend of the table. With `is_new`, each run
+    selects the columns in another order, so that a server cannot return a cached result."""
 
     server: str
     client: str
@@ -44,7 +43,7 @@ class Engine:
     is_new: bool = False
 
 
-#: Rows in a batch of about 1, 2 and 4 MB of lineitem.
+#: The numbers of rows per batch correspond to about 1, 2 and 4 MB of lineitem.
 ENGINES: dict[str, Engine] = {
     "freestone": Engine("freestone", "freestone", "Freestone wire over TCP, one stream", {"shared_memory": "false"}),
     "freestone:2": Engine(
@@ -136,7 +135,7 @@ ENGINES: dict[str, Engine] = {
     "socket:drained": Engine("peers", "socket", "Arrow's bytes into one megabyte: no table is made", {"into": "drain"}),
 }
 
-#: Freestone with one way of encoding for all columns, by the name that `serve --wire-forms` has for it.
+#: Freestone with one encoding and codec for all columns, named as in `serve --wire-forms`.
 FIXED = tuple(f"{form}{codec}" for form in ("plain", "encoded") for codec in ("", "-lz4", "-zstd", "-snappy"))
 ENGINES |= {
     f"fixed:{forms}": Engine(
@@ -145,13 +144,13 @@ ENGINES |= {
     for forms in FIXED
 }
 
-#: What the claims compare with: the best of these is "tuned Flight".
+#: The variants of Flight. The best of these is "tuned Flight" in the claims.
 FLIGHTS = tuple(name for name in ENGINES if name.startswith("flight-"))
 
 
 @dataclass
 class Run:
-    """One measured fetch. Seconds, bytes."""
+    """One measured fetch. Times are in seconds, `wire` and `peak` in bytes."""
 
     seconds: float
     first: float | None
@@ -163,12 +162,12 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What one engine did with one form of one data set."""
+    """The runs of one engine with one form of one data set."""
 
     runs: list[Run] = field(default_factory=list)
     error: str = ""
     spent: float = 0.0
-    #: Whether a table was made, and whether its checksums were right.
+    #: Whether the client made a table, and whether its checksums are right.
     checked: str = ""
 
     def median(self, name: str) -> float | None:
@@ -177,7 +176,7 @@ class Outcome:
 
 
 def tree_cpu(roots: Sequence[int]) -> float:
-    """CPU seconds of processes and all their descendants, those that have ended and were waited for included."""
+    """CPU seconds of processes and all their descendants, with those that have ended and were waited for."""
     ticks, parents = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -194,7 +193,7 @@ def tree_cpu(roots: Sequence[int]) -> float:
 
 
 def received_bytes(pid: int) -> int:
-    """Bytes that the network interfaces of a process' namespace have received, headers included."""
+    """Bytes that the network interfaces in the namespace of a process have received, with headers."""
     lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
     return sum(int(line.partition(":")[2].split()[0]) for line in lines)
 
@@ -227,13 +226,13 @@ class ClientProcess:
 
 
 class ClientError(Exception):
-    """A client could not fetch; its last words."""
+    """A client failed. The text is the end of its error output."""
 
 
 def fetch(
     engine: Engine, server: Any, form: str, outcome: Outcome, options: argparse.Namespace, repetition: int
 ) -> Run:
-    """One run: a client's process from its start to its end."""
+    """One run, in a client process of its own."""
     import export_data as data
 
     dataset = server.dataset
@@ -266,7 +265,7 @@ def fetch(
 
 
 def verdict(expected: dict[str, list[int]], found: dict[str, list[int]] | None) -> str:
-    """`yes`, `no table`, or what is wrong; a result that is wrong is never measured as if it were right."""
+    """`yes` or `no table`. A wrong result raises an error, so it is never reported as a measurement."""
     import export_data as data
 
     if found is None:
@@ -280,7 +279,7 @@ def verdict(expected: dict[str, list[int]], found: dict[str, list[int]] | None) 
 def measure(
     names: Sequence[str], servers: dict[str, Any], form: str, options: argparse.Namespace
 ) -> dict[str, Outcome]:
-    """A run that warms up, then repetitions round-robin, so that a noisy moment hits all engines."""
+    """One warm-up run, then repetitions in turns over the engines, so that a disturbance affects all of them."""
     outcomes = {name: Outcome() for name in names}
     for repetition in range(options.runs + 1):
         for name, outcome in outcomes.items():
@@ -297,7 +296,7 @@ def measure(
                 print(f"{name}, {form}: {outcome.error}", file=sys.stderr)
                 continue
             outcome.spent += run.seconds
-            # What already takes long is not run twice for its caches' sake.
+            # A first run longer than the budget counts as a measurement, because it is not repeated.
             if repetition > 0 or run.seconds > options.budget:
                 outcome.runs.append(run)
             print(f"{form} {repetition} {name}: {run.seconds:.3f} s", file=sys.stderr)
@@ -309,7 +308,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def rows_of(outcomes: dict[str, Outcome], gigabytes: float) -> Iterator[list[str]]:
-    """The table's rows: the fastest first, failures last."""
+    """The rows of the table: the fastest engine first, failures last."""
     order = sorted(outcomes.items(), key=lambda item: item[1].median("seconds") or 1e9)
     for name, outcome in order:
         if not outcome.runs:
@@ -347,7 +346,7 @@ HEADER = [
 
 
 def table(outcomes: dict[str, Outcome], gigabytes: float) -> list[str]:
-    """Markdown."""
+    """The table as lines of Markdown."""
     lines = [HEADER, ["---", *["---:"] * 8, "---"], *rows_of(outcomes, gigabytes)]
     widths = [max(len(row[at]) for row in lines) for at in range(len(HEADER))]
     return [
@@ -357,7 +356,7 @@ def table(outcomes: dict[str, Outcome], gigabytes: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Claim:
-    """`ours` takes at most a `least`-th of what the best of `theirs` takes of `what`: seconds, or bytes on the wire."""
+    """The claim that min(`theirs`) / min(`ours`) ≥ `least`; the values are `what`: seconds, or bytes on the wire."""
 
     ours: tuple[str, ...]
     least: float
@@ -366,13 +365,13 @@ class Claim:
     what: str = "seconds"
 
 
-#: At most 5 % slower.
+#: The claim that Freestone is at most 5 % slower.
 NEVER_SLOWER = Claim(
     ("freestone",), 0.952, tuple(f"fixed:{forms}" for forms in FIXED), "as fast as the best fixed codec"
 )
 ONE, SEVERAL = ("freestone",), ("freestone:2", "freestone:4", "freestone:8", "freestone:unordered")
 CSV = ("csv", "csv:drained")
-#: What is claimed on each kind of network.
+#: The claims per network.
 CLAIMS = {
     "local": (
         Claim(ONE, 2, FLIGHTS, "Arrow Flight, tuned, C++ and Rust"),
@@ -393,7 +392,7 @@ CLAIMS = {
 
 
 def verdicts(outcomes: dict[str, Outcome], network: str) -> list[str]:
-    """What Freestone claims, with the figures, won or lost."""
+    """The claims with their measured ratios, each won or lost."""
     seconds = {name: value for name, outcome in outcomes.items() if (value := outcome.median("seconds"))}
     lines = []
     for claim in (*CLAIMS.get(network, ()), NEVER_SLOWER):
@@ -421,7 +420,7 @@ def verdicts(outcomes: dict[str, Outcome], network: str) -> list[str]:
 
 
 def bound_by(outcome: Outcome, gigabytes: float, megabits: float) -> str:
-    """How much of the link and of a core a transfer used."""
+    """The utilization of the link, and of a core at the server and at the client."""
     seconds = outcome.median("seconds")
     wire, server, client = (outcome.median(what) for what in ("wire", "server_cpu", "client_cpu"))
     assert None not in (seconds, wire, server, client)
@@ -470,7 +469,7 @@ def parse() -> argparse.Namespace:
         parser.error(f"--network {options.network}: it is local, {', '.join(NETWORKS)}, or RATE:DELAY:LOSS")
     options.client_prefix = []
     if options.work is None:
-        # Servers that refuse to be root cannot enter root's home.
+        # Servers that refuse to run as root cannot access its home folder.
         options.work = Path("/var/tmp/freestone-export") if os.geteuid() == 0 else CACHE / "export"
     if options.package is None:
         installed = sorted((CACHE / "python-venv").glob("lib/python*/site-packages/freestone"))
@@ -484,7 +483,7 @@ def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[st
     for word in wanted:
         if "+" in word:
             varied(parser, word)
-    # `csv:` is that engine alone, `csv` all of its kind.
+    # `csv:` is that engine only; `csv` is all engines whose name begins with `csv:`, too.
     exact = {word.removesuffix(":") for word in wanted if word.endswith(":")}
     wanted = [word for word in wanted if not word.endswith(":")]
     unknown = [word for word in wanted if not any(word in (name, name.partition(":")[0]) for name in ENGINES)]
@@ -495,7 +494,7 @@ def chosen(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[st
 
 
 def varied(parser: argparse.ArgumentParser, word: str) -> None:
-    """Makes an engine of `NAME+option=value+…`: another one with more options."""
+    """Defines the engine `NAME+option=value+…`: the engine NAME with further options."""
     name, *options = word.split("+")
     if name not in ENGINES or not all("=" in option for option in options):
         parser.error(f"engine {word}: it is NAME+option=value, with a name of {', '.join(ENGINES)}")
@@ -506,8 +505,8 @@ def varied(parser: argparse.ArgumentParser, word: str) -> None:
 
 
 def enter_namespace(options: argparse.Namespace) -> None:
-    """Starts this program again in a network namespace of its own, so that its interface counts no other traffic;
-    behind a link, on the clients' side of that."""
+    """Restarts this program in a network namespace of its own, so that its interface counts no other traffic. With a
+    link, this is the namespace of the clients."""
     if os.environ.get(INSIDE):
         return
     words = [sys.executable, *sys.argv]
@@ -524,7 +523,7 @@ def enter_namespace(options: argparse.Namespace) -> None:
 
 
 def server_place() -> Any:
-    """Where servers run: beside the clients, or at the other end of the link."""
+    """Where servers run: in the namespace of the clients, or at the other end of the link."""
     from export_servers import Place
 
     namespace = os.environ.get("FREESTONE_LINK_NAMESPACE")
@@ -534,13 +533,13 @@ def server_place() -> Any:
 
 
 def link_measured() -> dict[str, Any] | None:
-    """What `freestone-lab link` measured of its link before it started this program."""
+    """The measurements of the link by `freestone-lab link`, made before it started this program."""
     text = os.environ.get("FREESTONE_LINK_MEASURED")
     return json.loads(text) if text else None
 
 
 def fetch_packages(options: argparse.Namespace) -> None:
-    """What servers are made of, while there is still a network to fetch it from. A failure is told where it is used."""
+    """Downloads the packages of the servers while the network can be reached. Failures are reported by `running`."""
     from export_servers import SERVERS, NotAvailable
 
     for kind in {ENGINES[name].server.partition("/")[0] for name in options.names}:
@@ -550,7 +549,7 @@ def fetch_packages(options: argparse.Namespace) -> None:
 
 @contextmanager
 def running(names: Sequence[str], dataset: Any, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The servers of these engines; in the place of one that cannot be had, the reason."""
+    """The running servers of these engines; for a server that is not available, the reason instead."""
     from export_servers import SERVERS, NotAvailable
 
     settings = {"freestone": str(options.freestone), "forms": options.forms, "work": options.work}
@@ -578,7 +577,7 @@ def main() -> None:
     enter_namespace(options)
     import export_data as data
 
-    # So that servers are stopped as at any other end.
+    # SIGTERM ends the program in the usual way, so that the servers are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.work.mkdir(parents=True, exist_ok=True)
     file = data.generate(options.dataset, options.scale, options.freestone, options.data)

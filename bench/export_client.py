@@ -1,8 +1,9 @@
-"""One client: connects, fetches one result into a complete Arrow table, and says what that took.
+"""One client: connects, fetches one result into a complete Arrow table, and reports time, CPU time and memory.
 
-`python export_client.py JOB` connects, fetches a few rows so that no library is loaded later, prints `{"ready": …}`,
-waits for a line, fetches, and prints what it measured; then it checks the columns' sums, prints them, and waits for
-the end of its input, so that the server's process for it lives while its CPU time is read.
+`python export_client.py JOB` connects and fetches a few rows, so that all libraries are loaded. It prints
+`{"ready": …}`, waits for a line, fetches the result, and prints the measurements. After another line, it prints the
+checksums of the columns, and waits for the end of its input. Until then its connection stays open, so that the
+CPU time of the server's process can be read.
 """
 
 import io
@@ -21,12 +22,12 @@ import pyarrow.csv as csv
 import export_data as data
 
 WARM_ROWS = 100
-#: Called when the first rows have arrived.
+#: A function that is called when the first rows have arrived.
 First = Callable[[], None]
 
 
 class Client:
-    """One way to fetch a table. `fetch` gives a complete table, or None where no table is made of what was received."""
+    """One way to fetch a table. `fetch` returns a complete table, or None if it discards what it receives."""
 
     def __init__(self, job: dict[str, Any], schema: pa.Schema) -> None:
         self.job, self.schema, self.endpoint, self.options = job, schema, job["endpoint"], job["options"]
@@ -40,7 +41,7 @@ class Client:
 
 
 class Freestone(Client):
-    """The package `freestone`."""
+    """The Python package `freestone`."""
 
     def connect(self) -> None:
         import freestone
@@ -58,7 +59,7 @@ class Freestone(Client):
 
 
 def collected(reader: pa.RecordBatchReader, first: First) -> pa.Table:
-    """All batches of a reader; the moment of the first one."""
+    """All batches of a reader, as a table. Calls `first` at the first batch."""
     batches = []
     for batch in reader:
         if not batches:
@@ -68,7 +69,7 @@ def collected(reader: pa.RecordBatchReader, first: First) -> pa.Table:
 
 
 class FlightSql(Client):
-    """Apache's ADBC driver of Arrow Flight SQL."""
+    """The ADBC driver of Apache Arrow for Flight SQL."""
 
     def connect(self) -> None:
         import adbc_driver_flightsql.dbapi as driver
@@ -89,7 +90,7 @@ class FlightSql(Client):
 
 
 class Flight(Client):
-    """pyarrow.flight, `DoGet` of one ticket."""
+    """pyarrow.flight: `DoGet` of one ticket."""
 
     def connect(self) -> None:
         import pyarrow.flight as flight
@@ -119,7 +120,7 @@ class Flight(Client):
 
 
 class AdbcPostgres(Client):
-    """Apache's ADBC driver of PostgreSQL, which reads binary COPY."""
+    """The ADBC driver of Apache Arrow for PostgreSQL, which uses binary COPY."""
 
     def connect(self) -> None:
         import adbc_driver_postgresql.dbapi as driver
@@ -133,8 +134,8 @@ class AdbcPostgres(Client):
 
 
 class Psycopg(Client):
-    """psycopg 3. `how` is rows (text, fetched and turned into columns), copy-text (parsed by Arrow's CSV reader) or
-    copy-binary (received and thrown away)."""
+    """psycopg 3. `how` is rows (fetched as text and converted to columns), copy-text (parsed by Arrow's CSV reader) or
+    copy-binary (received and discarded)."""
 
     def connect(self) -> None:
         import psycopg
@@ -163,7 +164,7 @@ class Psycopg(Client):
 
 
 def rows_to_table(more: Callable[[], list[tuple[Any, ...]]], schema: pa.Schema, first: First) -> pa.Table:
-    """Rows as Python's tuples → batches, so that the tuples of one batch alone are in memory."""
+    """Converts rows (tuples) to batches, so that only the tuples of one batch are in memory."""
     batches = []
     while rows := more():
         if not batches:
@@ -174,7 +175,7 @@ def rows_to_table(more: Callable[[], list[tuple[Any, ...]]], schema: pa.Schema, 
 
 
 class Pieces(io.RawIOBase):
-    """Pieces of bytes as a file."""
+    """An iterator of byte strings as a file."""
 
     def __init__(self, pieces: Iterator[Any], first: First) -> None:
         self.pieces, self.first, self.rest, self.begun = pieces, first, b"", False
@@ -208,7 +209,7 @@ def parse_csv(source: Any, schema: pa.Schema, delimiter: str, null: str) -> pa.T
 
 
 class ConnectorX(Client):
-    """ConnectorX, Rust; it connects inside of its one call."""
+    """ConnectorX, written in Rust. It connects within its only call, so the time includes connecting."""
 
     def connect(self) -> None:
         import connectorx
@@ -224,7 +225,7 @@ class ConnectorX(Client):
 
 
 class PyMySQL(Client):
-    """PyMySQL, unbuffered, pure Python."""
+    """PyMySQL, in pure Python, with an unbuffered cursor."""
 
     def connect(self) -> None:
         import pymysql
@@ -241,7 +242,7 @@ class PyMySQL(Client):
 
 
 class ClickHouse(Client):
-    """clickhouse-driver: the native protocol, columns of blocks as numpy arrays or lists."""
+    """clickhouse-driver: the native protocol; the columns of its blocks are numpy arrays or lists."""
 
     def connect(self) -> None:
         import clickhouse_driver.client as library
@@ -272,7 +273,7 @@ class ClickHouse(Client):
 
 
 class Csv(Client):
-    """A socket with CSV on it, as `nc` gives; parsed by Arrow, or thrown away where `drain` says so."""
+    """CSV over a socket, as with `nc`. It is parsed by Arrow, or discarded with the option `drain`."""
 
     port = "csv"
 
@@ -285,7 +286,7 @@ class Csv(Client):
         return connection
 
     def ask(self, limit: int | None) -> int:
-        """Sends the request, and gives the bytes of the answer before compression."""
+        """Sends the request, and returns the size of the response before compression, in bytes."""
         codec = None if limit else self.options.get("codec")
         self.codec = codec
         request = {"form": self.job["form"], "codec": codec, "limit": limit}
@@ -328,8 +329,9 @@ def decompressed(codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class Socket(Csv):
-    """The bytes of an Arrow stream, received into memory: `drain` into one warm megabyte, `warm` into a buffer that was
-    touched before the clock started, otherwise into fresh memory. The last two give tables on those bytes."""
+    """An Arrow stream over a socket, received into memory. The option `into` is `drain` for a buffer of 1 MiB, `warm`
+    for a buffer whose pages were touched before the time starts, and otherwise newly allocated memory. The last two
+    return tables over these bytes."""
 
     port = "socket"
 
@@ -381,7 +383,7 @@ CLIENTS: dict[str, type[Client]] = {
 
 
 def memory(field: str) -> int:
-    """Bytes of a line of /proc/self/status."""
+    """A field of /proc/self/status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
@@ -392,9 +394,9 @@ def cpu_seconds() -> float:
 
 
 def measure(client: Client, query: str) -> tuple[dict[str, float], pa.Table | None]:
-    """Fetches once, by the clock."""
+    """Fetches once, and measures time, CPU time and peak memory."""
     first: list[float] = []
-    # A new high-water mark: what connecting took is not the result's.
+    # Resets the peak of the resident memory, so that memory for connecting is not counted.
     Path("/proc/self/clear_refs").write_text("5")
     memory_before, cpu, start = memory("VmRSS"), cpu_seconds(), time.perf_counter()
     table = client.fetch(query, lambda: first.append(time.perf_counter()) if not first else None, None)
@@ -408,7 +410,7 @@ def measure(client: Client, query: str) -> tuple[dict[str, float], pa.Table | No
 def main() -> None:
     job = json.loads(sys.argv[1])
     if job.get("package"):
-        # Behind the rest: the folder may hold other packages too.
+        # At the end of the path, because the folder may contain other packages, too.
         sys.path.append(job["package"])
     schema = pa.ipc.read_schema(pa.BufferReader(bytes.fromhex(job["schema"])))
     client = CLIENTS[job["client"]](job, schema)
@@ -417,7 +419,7 @@ def main() -> None:
     sys.stdin.readline()
     measured, table = measure(client, job["query"])
     print(json.dumps(measured), flush=True)
-    # The server's CPU time is read now.
+    # The parent reads the CPU time of the server now.
     sys.stdin.readline()
     sums = None if table is None or not job["check"] else data.sums(data.recover(table, schema))
     print(json.dumps({"sums": sums, "bytes": table.nbytes if table is not None else 0}), flush=True)

@@ -1,8 +1,9 @@
-"""The tables that are exported, what they are called in each engine, and checksums of results.
+"""The exported tables, their names and types in each engine, and checksums of results.
 
-A data set becomes files that every server loads from: Parquet, Arrow IPC and CSV. `stored` is the table as it is;
-`computed` is the same shape with every value made anew by an expression: numbers negated, a day added to dates and
-times, an exclamation mark appended to texts. Servers that cannot compute get that result as a table.
+A data set is written to files from which the servers load: Parquet, Arrow IPC and CSV. The form `stored` is the table
+itself. The form `computed` has the same shape, with every value computed by an expression: numbers negated, one day
+added to dates and times, an exclamation mark appended to strings. Servers that cannot compute load this result as a
+table.
 """
 
 import json
@@ -19,26 +20,26 @@ import pyarrow.parquet as parquet
 
 from environment import laboratory
 
-#: Rows in a record batch of the Arrow files: what servers that hold the result in memory start from.
+#: Rows per record batch of the Arrow files, and so of the servers that read the result from memory.
 BATCH_ROWS = 65_536
 DAY_US = 86_400_000_000
 FORMS = ("stored", "computed")
 DATASETS = ("lineitem", "acs", "ontime")
-#: As dbgen writes: no text of a data set has a bar, a quote or a line break, and none is empty.
+#: The format of dbgen. No string of the data sets contains a vertical bar, a quote or a line break, and none is empty.
 CSV = csv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One table in the folder that `prepare` made."""
+    """One table, with its files in the folder that `prepare` made."""
 
     name: str
     folder: Path
     schema: pa.Schema
     rows: int
-    #: Bytes of the result as an Arrow table, by form: what rates and CPU per gigabyte refer to.
+    #: Bytes of the result as an Arrow table, by form. Rates and CPU time per gigabyte refer to them.
     bytes: dict[str, int]
-    #: Sums of columns, by form.
+    #: Checksums of the columns, by form.
     sums: dict[str, dict[str, list[int]]]
 
     def path(self, form: str, kind: str) -> Path:
@@ -46,7 +47,7 @@ class Dataset:
 
 
 def prepare(name: str, size: float, parquet_file: Path, work: Path) -> Dataset:
-    """Makes the files of a data set from its Parquet file, unless they are there."""
+    """Writes the files of a data set from its Parquet file, unless they exist."""
     folder = work / f"{name}-{size:g}"
     about = folder / "about.json"
     if not about.exists():
@@ -68,7 +69,7 @@ def prepare(name: str, size: float, parquet_file: Path, work: Path) -> Dataset:
 
 
 def generate(name: str, size: float, freestone: Path, cache: Path) -> Path:
-    """The Parquet file of a data set, made by `freestone-lab generate` when it is missing."""
+    """The Parquet file of a data set, which `freestone-lab generate` makes if it does not exist."""
     generator = "tpch" if name == "lineitem" else name
     folder = cache / f"{generator}-sf{size:g}"
     file = folder / f"{name}.parquet"
@@ -87,13 +88,13 @@ def write_arrow(table: pa.Table, path: Path) -> None:
 
 
 def read_arrow(path: Path) -> pa.Table:
-    """The table, in this process' own memory."""
+    """The table of an Arrow file, read into the memory of this process."""
     with pa.OSFile(str(path), "rb") as source:
         return pa.ipc.open_stream(source.read_buffer()).read_all()
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """With 32-bit strings, and the columns without NULLs that the file declares so."""
+    """The table with strings of 32-bit offsets. Columns are nullable as the file declares."""
     fields = []
     for field in table.schema:
         kind = pa.string() if is_text(field.type) else field.type
@@ -102,14 +103,14 @@ def plain(table: pa.Table) -> pa.Table:
 
 
 def compute(table: pa.Table) -> pa.Table:
-    """What `query` gives, computed by Arrow."""
+    """The result of the `computed` query, computed by Arrow."""
     columns = [computed(column) for column in table.columns]
     fields = [field.with_type(column.type) for field, column in zip(table.schema, columns, strict=True)]
     return pa.table(columns, schema=pa.schema(fields))
 
 
 def computed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column's values made anew; of dictionaries, their entries."""
+    """The computed values of a column. In dictionary arrays, only the dictionary is computed."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         made = [
@@ -131,7 +132,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def query(dataset: Dataset, form: str, dialect: str, rows: int | None = None, first: int = 0) -> str:
-    """The query of a form in an engine's SQL; at most `rows` rows; the columns from number `first` on, then the others."""
+    """The query of a form in the SQL of an engine: at most `rows` rows; the columns rotated to start with `first`."""
     table = dataset.name
     limit = "" if rows is None else f" LIMIT {rows}"
     if form == "stored" and first == 0:
@@ -145,7 +146,7 @@ def query(dataset: Dataset, form: str, dialect: str, rows: int | None = None, fi
 def expression(field: pa.Field, dialect: str) -> str:
     name, kind = field.name, field.type
     if is_text(kind):
-        # NULL stays NULL, which it does not in every dialect's concat.
+        # NULL must stay NULL, which is not so with the concat of every dialect.
         return f"{name} || '!'" if dialect in ("freestone", "postgres") else f"concat({name}, '!')"
     if pa.types.is_date32(kind):
         day = {"postgres": "1", "clickhouse": "1", "mariadb": "INTERVAL 1 DAY"}.get(dialect, "INTERVAL '1 day'")
@@ -158,7 +159,7 @@ def expression(field: pa.Field, dialect: str) -> str:
 
 
 def create_table(dataset: Dataset, dialect: str) -> str:
-    """CREATE TABLE without what follows the columns."""
+    """CREATE TABLE up to the end of the column list."""
     columns = []
     for field in dataset.schema:
         kind = sql_type(field.type, dialect)
@@ -187,7 +188,7 @@ def sql_type(kind: pa.DataType, dialect: str) -> str:
 
 
 def sums(table: pa.Table) -> dict[str, list[int]]:
-    """Per column: rows, NULLs, and the sum modulo 2^64 of a hash of every value. The order of rows does not matter."""
+    """Per column: rows, NULLs, and the sum of all values' hashes modulo 2^64, which does not depend on the order."""
     return {name: column_sum(table.column(name)) for name in table.column_names}
 
 
@@ -198,7 +199,7 @@ def column_sum(column: pa.ChunkedArray) -> list[int]:
     for chunk in column.chunks:
         nulls += chunk.null_count
         if chunk.null_count:
-            # Views have no filter in Arrow.
+            # Arrow has no filter for string views.
             plain_texts = chunk.cast(pa.large_string()) if pa.types.is_string_view(chunk.type) else chunk
             values = plain_texts.drop_null()
         else:
@@ -209,7 +210,7 @@ def column_sum(column: pa.ChunkedArray) -> list[int]:
 
 
 def hashes(values: pa.Array) -> Any:
-    """A 64-bit hash of each value of an array without NULLs; equal for equal values of different Arrow types."""
+    """The 64-bit hash of each value of an array without NULLs, which is independent of the Arrow type of the value."""
     import numpy as np
 
     kind = values.type
@@ -220,7 +221,7 @@ def hashes(values: pa.Array) -> Any:
 
         return polars.from_arrow(values).hash(seed=1).to_numpy()
     if pa.types.is_decimal(kind):
-        # The low word of the 128 bits: every value here fits into 64.
+        # The low 64 of the 128 bits, because every value of the data sets fits in 64 bits.
         values = values.cast(pa.decimal128(38, kind.scale))
         words = np.frombuffer(values.buffers()[1], dtype=np.int64)
         return mix(words[2 * values.offset : 2 * (values.offset + len(values)) : 2])
@@ -246,7 +247,7 @@ def mix(values: Any) -> Any:
 
 
 def differences(expected: dict[str, list[int]], found: dict[str, list[int]]) -> list[str]:
-    """What is wrong with a result, column by column; nothing when it is right."""
+    """The differences of a result from the expected one, per column; empty if there are none."""
     if list(expected) != list(found):
         return [f"columns {', '.join(found)} instead of {', '.join(expected)}"]
     words = ("rows", "NULLs", "sum of hashes")
@@ -259,8 +260,9 @@ def differences(expected: dict[str, list[int]], found: dict[str, list[int]]) -> 
 
 
 def recover(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Decimals with another scale as those of `schema`; doubles that stand for decimals as whole numbers of the last
-    place, which have the decimals' hashes. Columns in the schema's order, where they have its names."""
+    """The table with the types that its hashes need. Decimals get the scale of `schema`. Doubles in place of decimals
+    are converted to integers (value times 10^scale), which have the same hashes as the decimals. If the names of the
+    columns are those of the schema, the columns get its order."""
     if {*table.column_names} == {*schema.names}:
         table = table.select(schema.names)
     columns = []
@@ -274,7 +276,7 @@ def recover(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Types of `schema` for columns that came as text or as doubles. A client that needs this does it while timed."""
+    """Converts decimals that a client received as text to the types of `schema`. This is part of the client's time."""
     columns = []
     for field, column in zip(schema, table.columns, strict=True):
         if isinstance(column.type, pa.BaseExtensionType):

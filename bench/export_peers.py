@@ -1,7 +1,7 @@
-"""Servers that hold a result in memory and send it: Arrow Flight (C++), CSV text, and the bare bytes.
+"""Servers that send a result from memory: Arrow Flight (C++), CSV text, and the bytes of an Arrow stream.
 
-`python export_peers.py JOB` prints one line of JSON with the ports, and serves until it is killed. A client of the CSV
-and socket servers sends one line that names the form and how to send it.
+`python export_peers.py JOB` prints the ports in one line of JSON, and serves until it is killed. A client of the CSV or
+socket server sends one line of JSON with the form and the codec.
 """
 
 import json
@@ -21,12 +21,12 @@ import pyarrow.flight as flight
 
 import export_data as data
 
-#: Bytes given to the kernel, or to a compressor, at a time.
+#: Bytes that are compressed at once.
 PIECE = 1 << 20
 
 
 class FlightServer(flight.FlightServerBase):
-    """`DoGet` of a ticket that names the form, rows in a batch, codec, and whether few texts go as a dictionary."""
+    """`DoGet` with a ticket of the form, rows per batch, codec, and whether some strings use dictionaries."""
 
     def __init__(self, host: str, tables: dict[str, pa.Table]) -> None:
         super().__init__(f"grpc://{host}:0")
@@ -46,7 +46,7 @@ class FlightServer(flight.FlightServerBase):
         return flight.RecordBatchStream(table, options)
 
     def table(self, form: str, rows: int, dictionaries: bool) -> pa.Table:
-        """Cut and encoded before it is asked for in earnest: the warm-up pays for it."""
+        """The table in batches of `rows`, with dictionaries or without. The first request, a warm-up, prepares it."""
         key = (form, rows, dictionaries)
         if key not in self.made:
             table = encoded(self.tables[form]) if dictionaries else self.tables[form]
@@ -56,7 +56,7 @@ class FlightServer(flight.FlightServerBase):
 
 
 def computed(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """A result made from the stored rows while it is sent: a batch a processor at a time, in order."""
+    """A result computed from the stored rows while it is sent: in order, with one batch per processor at once."""
     ahead = os.cpu_count() or 1
     with ThreadPoolExecutor(ahead) as pool:
         waiting: deque[Future[pa.Table]] = deque()
@@ -69,7 +69,7 @@ def computed(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def encoded(table: pa.Table) -> pa.Table:
-    """With dictionaries for texts of few distinct values, one for the whole table."""
+    """The table with one dictionary per string column that has few distinct values."""
     columns = []
     for column in table.columns:
         few = data.is_text(column.type) and pc.count_distinct(column.slice(0, 100_000)).as_py() <= 1000
@@ -78,12 +78,12 @@ def encoded(table: pa.Table) -> pa.Table:
 
 
 def compressors() -> dict[str, Callable[[Iterator[memoryview]], Iterator[bytes | memoryview]]]:
-    """How the CSV server compresses while it sends, as a pipe through the tool of that name would."""
+    """The compressors of the CSV server by name. They compress while it sends, like a pipe through that tool."""
 
     def zlib_stream(pieces: Iterator[memoryview]) -> Iterator[bytes]:
         import zlib
 
-        # gzip's own default level and frame.
+        # The default level and the format of gzip.
         encoder = zlib.compressobj(6, zlib.DEFLATED, 31)
         for piece in pieces:
             yield encoder.compress(piece)
@@ -110,7 +110,7 @@ def compressors() -> dict[str, Callable[[Iterator[memoryview]], Iterator[bytes |
 
 
 def serve_bytes(host: str, contents: Callable[[dict[str, Any]], memoryview]) -> int:
-    """Sends what `contents` gives for a client's request, then closes; gives the port."""
+    """Serves the bytes that `contents` returns for a request, and returns the port. Closes after compressed bytes."""
     listener = socket.create_server((host, 0))
     codecs = compressors()
 

@@ -1,7 +1,8 @@
-"""The servers whose results are exported: set up, loaded, started, and stopped, all in temporary folders.
+"""The servers whose results are exported: their setup, loading, start and end, all in temporary folders.
 
-A server's `processes` are the roots of its process trees, whose CPU time is the server's. What Debian's packages or
-PyPI provide is fetched by their own tools into the work folder; nothing is installed into the system.
+The `processes` of a server are the roots of its process trees; the CPU time of the server is that of these trees.
+Packages of Debian and PyPI are downloaded with apt-get and pip into the work folder. Nothing is installed in the
+system.
 """
 
 import json
@@ -26,11 +27,11 @@ HERE = Path(__file__).resolve().parent
 
 
 class NotAvailable(Exception):
-    """A server cannot be had here; the text says why."""
+    """A server is not available on this machine; the text gives the reason."""
 
 
 class Place:
-    """Where servers run: a prefix of their commands, and the address that clients reach them at."""
+    """Where servers run: a prefix for their commands, and the address that clients connect to."""
 
     def __init__(self, prefix: Sequence[str] = (), host: str = "127.0.0.1") -> None:
         self.prefix, self.host = list(prefix), host
@@ -41,11 +42,11 @@ class Place:
 
 
 class Server:
-    """One server with the table of a data set. `endpoint` is what its clients need to know."""
+    """One server with the table of a data set. `endpoint` has the address and login for its clients."""
 
     kind = ""
     dialect = ""
-    #: How the server is set up and tuned; printed under the table.
+    #: Setup and tuning of the server, printed below the table.
     note = ""
 
     def __init__(self, dataset: Dataset, place: Place, work: Path, options: dict[str, Any]) -> None:
@@ -64,14 +65,14 @@ class Server:
 
     @classmethod
     def fetch(cls, work: Path) -> Path | None:
-        """The folder of the server's files, from Debian's packages where this system lacks them."""
+        """The folder of the server's programs, from Debian packages if the system does not have them."""
         return None
 
     def version(self) -> str:
         return ""
 
     def loaded(self, load: Callable[[], None]) -> None:
-        """Loads unless an earlier run has; a failed load leaves no mark."""
+        """Loads the table, unless an earlier run has done so. Only a complete load is marked as done."""
         mark = self.folder / "loaded"
         if not mark.exists():
             print(f"loading {self.dataset.name} into {self.kind}", file=sys.stderr)
@@ -81,7 +82,7 @@ class Server:
     def spawn(self, command: Sequence[Any], **settings: Any) -> subprocess.Popen[str]:
         words = [*map(str, command)]
         if self.place.prefix and "user" in settings:
-            # Only root may enter the server's namespace, so the account changes after that.
+            # Only root may enter the network namespace, so the user is changed within it.
             ids = [f"--reuid={settings.pop('user')}", f"--regid={settings.pop('group')}", "--clear-groups"]
             settings.pop("extra_groups", None)
             words = ["setpriv", *ids, *words]
@@ -90,7 +91,7 @@ class Server:
         return process
 
     def stop(self) -> None:
-        """Ends the processes that this started: politely, then for good."""
+        """Ends the processes of the server: by the stop signal, and after 20 seconds by SIGKILL."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(self.stop_signal)
@@ -116,7 +117,7 @@ class Freestone(Server):
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         binary, database, forms = self.options["freestone"], self.folder / "db", self.options.get("variant", "measured")
-        # Several servers may serve one database, each with files of its own.
+        # Several servers may use one database, each with its own log and users.
         self.own = self.folder / forms
         self.own.mkdir(exist_ok=True)
 
@@ -149,7 +150,7 @@ class Freestone(Server):
         return ["--users", str(users)]
 
     def certificate(self) -> list[str]:
-        """One of our own: what the server demands for other addresses than loopback ones."""
+        """A self-signed certificate, which the server requires for addresses other than loopback."""
         certificate, key = self.own / "cert.pem", self.own / "key.pem"
         if not shutil.which("openssl"):
             raise NotAvailable("openssl is missing, which makes the certificate; install it")
@@ -165,7 +166,7 @@ class Freestone(Server):
             "-nodes",
             "-days",
             "30",
-            # Other clients than Freestone's refuse a certificate of an authority as a server's own.
+            # Clients other than Freestone's do not accept the certificate of an authority as that of a server.
             "-addext",
             "basicConstraints=critical,CA:FALSE",
         ]
@@ -189,7 +190,7 @@ def listening(log: IO[str], lines: int) -> str:
 
 
 class Peers(Server):
-    """Arrow Flight by C++, CSV and plain sockets: `export_peers.py` in a process of its own."""
+    """Arrow Flight in C++, CSV and plain sockets: `export_peers.py` in a process of its own."""
 
     kind = "peers"
     note = "results in the server's memory: record batches, CSV text and the bytes of an Arrow stream"
@@ -197,7 +198,7 @@ class Peers(Server):
     def start(self) -> None:
         job = {"host": self.place.host} | {
             form: {kind: str(self.dataset.path(form, kind)) for kind in ("arrow", "csv")}
-            # What is computed for each request is computed of the stored rows.
+            # If it computes the result per request, it does so from the stored rows.
             for form in ["stored", *self.options["forms"]]
         }
         command = [sys.executable, HERE / "export_peers.py", json.dumps(job)]
@@ -293,7 +294,7 @@ class Postgres(Server):
         self.loaded(self.load)
 
     def identity(self) -> dict[str, Any]:
-        """PostgreSQL does not run as root. A folder that its account may enter is its working directory."""
+        """PostgreSQL does not run as root. Its working directory must be a folder that its user may access."""
         if not self.account:
             return {}
         return {"user": self.account[0], "group": self.account[1], "extra_groups": [], "cwd": "/"}
@@ -376,7 +377,7 @@ class MariaDB(Server):
         self.loaded(self.load)
 
     def bootstrap(self, root: Path, common: Sequence[Any], env: dict[str, str], identity: dict[str, Any]) -> None:
-        """An empty system database, as mariadb-install-db makes one."""
+        """Creates an empty system database, as mariadb-install-db does."""
         share = root / "usr/share/mysql"
         names = ("mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql")
         text = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"
@@ -475,7 +476,7 @@ class ClickHouse(Server):
 
 
 def tab_separated(text: bytes) -> bytes:
-    """CSV with bars as ClickHouse's TabSeparated: its CSV loses spaces at a text's ends."""
+    """Converts the CSV file to ClickHouse's TabSeparated, because its CSV format removes spaces around strings."""
     while b"||" in text:
         text = text.replace(b"||", b"|\\N|")
     return text.replace(b"|\n", b"|\\N\n").replace(b"\n|", b"\n\\N|").replace(b"|", b"\t")
@@ -500,7 +501,7 @@ CLICKHOUSE_USERS = """<?xml version="1.0"?>
 
 
 def wait_for(ready: Callable[[], str], process: subprocess.Popen[str], log: Path) -> str:
-    """What `ready` gives as soon as it gives something."""
+    """Calls `ready` until it returns a text, and returns that text."""
     end = time.monotonic() + READY_SECONDS
     while time.monotonic() < end:
         if found := ready():
@@ -519,7 +520,7 @@ def free_port() -> int:
 
 
 def unprivileged(name: str) -> tuple[int, int] | None:
-    """User and group for servers that refuse to be root; None when this process is not root itself."""
+    """User and group for servers that refuse to run as root; None if this process does not run as root."""
     if os.geteuid() != 0:
         return None
     for candidate in (name, "nobody"):
@@ -532,12 +533,12 @@ def unprivileged(name: str) -> tuple[int, int] | None:
 
 
 def libraries_of(root: Path) -> dict[str, str]:
-    """The environment of programs that were unpacked into `root`."""
+    """The environment variables for programs that were unpacked into `root`."""
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, root.glob("**/lib/*-linux-gnu")))}
 
 
 def debian(packages: Sequence[str], name: str, work: Path) -> Path:
-    """The unpacked files of Debian packages and of what they need beyond this system's; fetched by apt once."""
+    """The folder with the files of Debian packages and of those dependencies that the system lacks, downloaded once."""
     root = work / "debian" / name
     done = root / "complete"
     if done.exists():
