@@ -1,11 +1,11 @@
-"""Few rows among many: Freestone with and without ordered indexes beside DuckDB with and without its own, in one process.
+"""Point and range lookups: Freestone and DuckDB, each with and without its indexes, in one process.
 
 python bench/lookups.py --rows 10000000 --values 50 --json lookups.json
 
-Needs the packages freestone and duckdb. One synthetic table, seeded: an id and a text that are scattered over all rows, a
-column in the order of arrival, and payload. Each query runs with other values each time, in turns over the engines, and every
-answer is compared; times run from the SQL text to the complete Arrow table, medians in milliseconds. What is in memory
-stays there: before a query's times count it has run with as many other values as --warm says, so that caches are full.
+Needs the packages freestone and duckdb. The table is synthetic, made from a seed: an id and a string in random order, a
+column that ascends with the row number, and further columns. Each run of a query has other values. The engines take turns,
+and all answers are compared. A time is from the SQL text to the complete Arrow table; medians are in milliseconds. Caches are
+warm: before it is measured, a query runs --warm times with other values.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Any
 
 from environment import CACHE, hardware
 
-#: A prime beyond every number of rows: multiples of a row's number modulo it are scattered, and differ.
+#: A prime above every number of rows. Multiples of row numbers modulo this prime are distinct and in random order.
 PRIME = 2_000_000_011
 COLUMNS = f"""(v * 2654435761 % {PRIME})::bigint AS id, 'user' || (v * 7919 % {PRIME})::varchar || '@example.org' AS email,
     ((v - v % 1000) / 1000)::int AS town, v * 0.37 AS amount, 'note ' || (v % 1001)::varchar AS note, (v % 777)::int AS g"""
@@ -49,7 +49,7 @@ def span(share: float) -> Value:
     return of
 
 
-#: Name, text with the table and the value, and how the value is made.
+#: Name, SQL with placeholders for table and value, and the function that makes the value.
 QUERIES: list[tuple[str, str, Value]] = [
     ("row by id", "SELECT * FROM {table} WHERE id = {value}", some_id),
     ("row by email", "SELECT * FROM {table} WHERE email = {value}", some_email),
@@ -105,7 +105,7 @@ def wanted(rows: int) -> str:
 
 
 def canonical(table: Any) -> list[tuple[str, ...]]:
-    # Sums and amounts are integers, decimals or doubles, as each engine has it.
+    # The types of sums and amounts (integer, decimal, double) differ between the engines.
     def one(value: Any) -> str:
         if value is None or isinstance(value, str):
             return repr(value)

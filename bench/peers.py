@@ -1,4 +1,4 @@
-"""Freestone against its peers: same data, same queries, one run, repetitions interleaved, answers compared.
+"""TPC-H on Freestone and other engines: the same data and queries, with interleaved repetitions and compared answers.
 
 python bench/peers.py --scale 1 --threads 2 --runs 7 --json result.json
 """
@@ -28,7 +28,7 @@ Rows = list[list[str | None]]
 
 
 class Worker:
-    """One engine in its own process, started again when a query kills it or outlives its time."""
+    """One engine in a process of its own, which is restarted if a query crashes it or exceeds its time limit."""
 
     def __init__(self, python: Path, job: Job, engines: str = "engines.py") -> None:
         self.command = [str(python), str(Path(__file__).with_name(engines)), json.dumps(asdict(job))]
@@ -41,7 +41,7 @@ class Worker:
             seconds += OPEN_SECONDS
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
-        # A worker writes one line per request, so nothing can be left in the buffer that select does not see.
+        # A worker writes one line per request, so the buffer, which select does not see, is empty here.
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
         line = self.process.stdout.readline() if ready else ""
         if line:
@@ -58,7 +58,7 @@ class Worker:
 
 @dataclass
 class Outcome:
-    """What one engine did with one query."""
+    """The times and the answer of one engine for one query."""
 
     times: list[float] = field(default_factory=list)
     mark: str = ""
@@ -77,7 +77,7 @@ Described = dict[str, dict[str, Any]]
 
 
 def extra_queries(scale: float) -> dict[str, str]:
-    """The queries beside TPC-H. l_partkey lies in random order, so its ranges select scattered rows."""
+    """The queries in addition to TPC-H. l_partkey is in random order, so its ranges select scattered rows."""
     parts = int(200_000 * scale)
     order = int(3_000_000 * scale) // 32 * 32 + 1
     return {
@@ -95,7 +95,7 @@ def extra_queries(scale: float) -> dict[str, str]:
 
 
 def measure(workers: dict[str, Worker], name: str, sql: str, runs: int) -> dict[str, Outcome]:
-    """Warms up, then repeats round-robin over the engines, so that a noisy moment hits all of them."""
+    """Warm-up runs, then repetitions in turns over the engines, so that a disturbance affects all of them."""
     outcomes = {engine: Outcome() for engine in workers}
     load = name == "load"
     warm_ups = 0 if load else WARM_UPS
@@ -125,7 +125,7 @@ def number(text: str | None) -> float | None:
 
 
 def normalised(rows: Rows) -> Rows:
-    """Rows without what engines render each in their own way: order, NULL, decimal places, midnight."""
+    """The rows without the differences of format between engines: order, NULL, midnight in dates."""
     plain = [[None if cell in (None, "") else cell.removesuffix(" 00:00:00") for cell in row] for row in rows]
     texts = lambda row: [cell or "" for cell in row if number(cell) is None]  # noqa: E731
     numbers = lambda row: [value for cell in row if (value := number(cell)) is not None]  # noqa: E731
@@ -133,13 +133,13 @@ def normalised(rows: Rows) -> Rows:
 
 
 def digest(rows: Rows) -> str:
-    """A hash of the rows with numbers at six significant digits."""
+    """A hash of the rows, with numbers rounded to six significant digits."""
     cells = [[cell if (value := number(cell)) is None else f"{value:.6g}" for cell in row] for row in rows]
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:12]
 
 
 def same(left: Rows, right: Rows) -> bool:
-    """Equal, numbers to five significant digits or one unit of the sixth decimal place."""
+    """Whether the rows are equal. Numbers may differ relatively by 1e-5, or absolutely by 1e-6."""
 
     def equal(a: str | None, b: str | None) -> bool:
         x, y = number(a), number(b)
@@ -151,7 +151,7 @@ def same(left: Rows, right: Rows) -> bool:
 
 
 def compare(name: str, outcomes: dict[str, Outcome]) -> None:
-    """Marks every engine whose answer is not the reference's, and says so loudly."""
+    """Marks every engine whose answer differs from that of the reference, and prints a message."""
     answered = {engine: outcome for engine, outcome in outcomes.items() if outcome.rows is not None}
     reference = answered.get(REFERENCE) or next(iter(answered.values()), None)
     for engine, outcome in answered.items():
@@ -169,7 +169,7 @@ def compare(name: str, outcomes: dict[str, Outcome]) -> None:
 
 
 def cell(outcome: Outcome, reference: Outcome | None) -> str:
-    """Median milliseconds and, in brackets, how many times as fast as the reference: below 1 is a loss."""
+    """Median milliseconds and, in brackets, time(reference) / time(engine); below 1, the engine is slower."""
     if outcome.median is None:
         return "–"
     base = reference.median if reference else None
@@ -178,7 +178,7 @@ def cell(outcome: Outcome, reference: Outcome | None) -> str:
 
 
 def summary(engines: Sequence[str], results: Results) -> list[list[str]]:
-    """Geometric mean and total of TPC-H over the queries that every engine answers, beside the reference's."""
+    """Geometric mean and total per engine over the TPC-H queries that all engines answer."""
     tpch = [outcomes for name, outcomes in results.items() if name.startswith("q")]
     common = [outcomes for outcomes in tpch if all(outcomes[engine].median for engine in engines)]
     if not common:
@@ -191,7 +191,7 @@ def summary(engines: Sequence[str], results: Results) -> list[list[str]]:
 
 
 def report(options: argparse.Namespace, described: Described, results: Results) -> str:
-    """The result as Markdown."""
+    """The results as Markdown."""
     engines = list(described)
     heading = [f"{engine} {described[engine]['version'].split()[-1]}" for engine in engines]
     body = [
@@ -216,7 +216,7 @@ def report(options: argparse.Namespace, described: Described, results: Results) 
 
 
 def losses(engine: str, results: Results) -> str:
-    """The queries on which an engine is slower than the reference, with how many times as fast it is."""
+    """The queries on which an engine is slower than the reference, with time(reference) / time(engine)."""
     lost = []
     for name, outcomes in results.items():
         ours, theirs = outcomes[engine].median, outcomes[REFERENCE].median
@@ -226,7 +226,7 @@ def losses(engine: str, results: Results) -> str:
 
 
 def run_parser(description: str | None, *, only: str, engines: str, files: str, json: str) -> argparse.ArgumentParser:
-    """What every benchmark of engines side by side is asked; the keywords are what help says of its own part."""
+    """The command-line options of every comparison of engines. The keywords are parts of its help texts."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="scale factor")
     parser.add_argument("--threads", type=int, default=2, help="threads of every engine")

@@ -1,5 +1,5 @@
-"""The experiments of Raasveldt and Mühleisen (2017) as findings of the laboratory: what `freestone-lab run protocol-…`
-runs.
+"""The experiments of Raasveldt and Mühleisen (2017), in the form of the laboratory. `freestone-lab run protocol-…` runs
+this program.
 
 python bench/protocol.py survey|design|networks --scale 0.05 --freestone BINARY --parts parts.json
 """
@@ -18,13 +18,13 @@ from environment import BENCH, CACHE, default_freestone, environment_python, lab
 
 Part = dict[str, Any]
 
-#: The paper's systems, as far as they can be had, and what came since.
+#: The systems of the paper that are available, and newer ones.
 SURVEY = (
     "csv", "csv:gzip", "csv:lz4", "csv:zstd", "csv:drained", "mariadb", "mariadb:compressed", "postgres", "clickhouse",
     "flight-cpp", "flight-cpp:lz4", "flight-rust", "flight-rust:lz4", "freestone", "freestone:memory", "freestone:flight",
     "socket", "socket:fresh",
 )  # fmt: skip
-#: What Figures 3 and 4 plot.
+#: The engines of Figures 3 and 4.
 PLOTTED = (
     "csv",
     "mariadb",
@@ -36,23 +36,23 @@ PLOTTED = (
 )
 DELAYS_MS = (0, 1, 5, 10, 25, 50)
 RATES_MBIT = (10, 100, 1000)
-#: What Tables 10 to 12 compare.
+#: The engines of Tables 10 to 12.
 COMPARED = (
     "csv", "csv:gzip", "csv:lz4", "csv:zstd", "mariadb", "mariadb:compressed", "postgres:text", "postgres:copy-binary",
     "postgres:adbc", "clickhouse", "clickhouse:lz4", "flight-cpp:16k", "flight-cpp:lz4", "flight-cpp:zstd", "flight-rust",
     "flight-rust:lz4", "flight-rust:zstd", "fixed", "freestone", "freestone:2", "freestone:4", "freestone:8", "freestone:memory",
 )  # fmt: skip
-#: Names that mean all engines of their kind.
+#: Names that stand for all engines of a kind.
 GROUPS = ("postgres", "clickhouse", "fixed")
 DATASETS = ("lineitem", "acs", "ontime")
 NETWORKS = ("local", "lan", "wan", "wan-loss")
-#: Table 3's sizes; a chunk of Freestone's protocol has at least 2 KiB and at most 1 GiB.
+#: The chunk sizes of Table 3, in bytes. A chunk of Freestone's protocol has 2 KiB to 1 GiB.
 CHUNKS = ("2048", "10240", "102400", "1048576", "10485760", "104857600")
 TEN_MBIT = "10mbit:0ms:0%"
 
 
 class Laboratory:
-    """What all experiments share: how they are run, and what they have found."""
+    """Runs the parts of an experiment and collects their results."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -128,18 +128,18 @@ class Laboratory:
         )
 
     def lines(self, title: str, x_label: str, x: Sequence[float], series: dict[str, list[float]]) -> None:
-        """A line for each engine that has a time everywhere."""
+        """A line chart of the engines that have a time at every x."""
         whole = [{"label": name, "values": values} for name, values in series.items() if len(values) == len(x)]
         chart = {"kind": "lines", "title": title, "x_label": x_label, "y_label": "s", "x": list(x), "series": whole}
         self.parts.append(chart | {"mark": None})
 
     def check(self, statement: str, holds: bool, detail: str, place: str = "") -> None:
-        """A statement that holds or not; with a place, the paper's claim there."""
+        """Adds a statement that holds or not. With `place`, it is the claim of the paper at that place."""
         claim = {"place": f"Raasveldt and Mühleisen 2017, {place}"} if place else {}
         self.checks.append({"statement": statement, "holds": holds, "detail": detail} | claim)
 
     def link(self, network: str, measured: dict[str, Any] | None) -> None:
-        """That an emulated network is what it was asked to be."""
+        """Checks that an emulated link has the delay and rate that were requested."""
         if measured is None:
             return
         asked = measured["link"]
@@ -168,7 +168,7 @@ def median(outcome: dict[str, Any], what: str) -> float | None:
 
 
 def wrong(run: dict[str, Any]) -> tuple[bool, str]:
-    """Whether no engine gave a wrong result; those that gave none are named."""
+    """Whether no engine returned a wrong result, and a text with the engines that returned none."""
     outcomes = {name: outcome for found in run["results"].values() for name, outcome in found.items()}
     bad = [name for name, outcome in outcomes.items() if outcome["error"].startswith("WRONG")]
     absent = [f"{name}: {outcome['error'][:120]}" for name, outcome in outcomes.items() if not outcome["runs"]]
@@ -179,7 +179,7 @@ def wrong(run: dict[str, Any]) -> tuple[bool, str]:
 
 
 def survey(lab: Laboratory) -> None:
-    """Table 1, Figures 3 and 4."""
+    """Runs the experiments of Table 1 and Figures 3 and 4."""
     run = lab.export("local", SURVEY)
     gigabytes = run["bytes"]["stored"] / 1e9
     outcomes = sorted(run["results"]["stored"].items(), key=lambda item: median(item[1], "seconds") or math.inf)
@@ -225,7 +225,7 @@ def sweep(lab: Laboratory, title: str, label: str, x: Sequence[float], networks:
 
 
 def design(lab: Laboratory) -> None:
-    """Tables 3 to 9."""
+    """Runs the experiments of Tables 3 to 9."""
     prepare_design(lab)
     lab.section(
         "Table 3: chunk sizes",
@@ -302,7 +302,7 @@ def design_tables(lab: Laboratory, local: Any, lan: Any, wan: Any, slow: Any) ->
 
 
 def prepare_design(lab: Laboratory) -> None:
-    """The Arrow files of all data sets, where protocol_design.py looks for them."""
+    """Makes the Arrow files of all data sets available in the folder of protocol_design.py."""
     folder = lab.work / "design"
     folder.mkdir(parents=True, exist_ok=True)
     for dataset in DATASETS:
@@ -315,7 +315,7 @@ def prepare_design(lab: Laboratory) -> None:
 
 
 def networks(lab: Laboratory) -> None:
-    """Tables 10 to 12."""
+    """Runs the experiments of Tables 10 to 12."""
     lab.section(
         "Tables 10 to 12: three tables over four networks",
         "LAN: 1000 Mbit/s and 0.3 ms; WAN: 100 Mbit/s and 25 ms, and the same with 1 % of the packets lost; delays are one-way. "
@@ -342,7 +342,7 @@ def networks(lab: Laboratory) -> None:
 
 
 def standing(found: dict[str, Any]) -> str:
-    """Freestone's best against the best peer on each network."""
+    """The best variant of Freestone compared with the best other engine, per network."""
     lines = []
     for network, outcomes in found.items():
         times = {name: value for name, outcome in outcomes.items() if (value := median(outcome, "seconds"))}

@@ -1,10 +1,10 @@
-"""The design space of result sets: Tables 4 to 9 of Raasveldt and Mühleisen (2017), measured again.
+"""The design space of result formats: Tables 4 to 9 of Raasveldt and Mühleisen (2017), repeated.
 
-The paper's own message, not Freestone's: chunks of columns or of rows, numbers as they are in memory, a text with a
-byte 0 behind it, its length before it, or of fixed width; integers packed to the bits of their range, from 0 (binpack)
-or from the least value of a block of 128 (PFOR); then one codec over the chunk. A server process makes each chunk when
-it sends it, a client undoes the codec; one socket between them. Packing is made of numpy here: its sizes are exact,
-its times an upper bound.
+The message format is that of the paper, not of Freestone. A chunk has columns or rows, and numbers have their format
+in memory. A string is followed by a zero byte, preceded by its length, or of fixed width. Integers may be bit-packed:
+Binpack uses the width of the largest value, PFOR the width of the differences from the minimum of each block of 128.
+One codec compresses the chunk. A server process makes each chunk when it sends it, over one socket, and a client
+decompresses it. Packing is implemented with numpy, so its sizes are exact and its times an upper bound.
 
 python bench/protocol_design.py --folder FOLDER --tables 4,8 --json result.json
 """
@@ -29,7 +29,7 @@ import export_data as data
 
 CHUNK = 1 << 20
 BLOCK = 128
-#: Repetitions of a transfer; the median counts.
+#: Measured repetitions of a transfer, of which the median is reported.
 RUNS = 3
 
 Codec = tuple[Callable[[bytes], bytes], Callable[[bytes, int], Any]]
@@ -53,7 +53,7 @@ CODECS: dict[str, Codec] = {
 
 
 def fixed(column: pa.Array) -> np.ndarray | None:
-    """A column of numbers as the bytes that the paper sends, NULLs as the least value; None for texts."""
+    """The numbers of a column as the paper sends them; None for strings. NULL is -2^31, or 0 in decimals."""
     kind = column.type
     if data.is_text(kind):
         return None
@@ -69,8 +69,8 @@ def fixed(column: pa.Array) -> np.ndarray | None:
 
 
 def texts(column: pa.Array, form: str) -> bytes:
-    """Texts, NULL as an empty one: `nul` behind each a byte 0, `prefix` before each its length in a byte (or more,
-    seven bits in each), `fixed:N` of N bytes each, filled up with bytes 0."""
+    """The bytes of strings; NULL is the empty string. Form `nul`: a zero byte follows each string; `prefix`: the length
+    precedes each string, in one byte; `fixed:N`: each string has N bytes and is padded with zero bytes."""
     column = column.fill_null("") if column.null_count else column
     if form == "nul":
         return content(pc.binary_join_element_wise(column, "\0", ""))
@@ -86,14 +86,14 @@ def texts(column: pa.Array, form: str) -> bytes:
 
 
 def content(column: pa.Array) -> bytes:
-    """The texts of an array one after the other."""
+    """The concatenated strings of an array."""
     offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]
     whole = column.buffers()[2]
     return whole.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes() if whole is not None else b""
 
 
 def by_columns(batch: pa.RecordBatch, form: str, pack: str) -> bytes:
-    """A chunk in the paper's layout: rows, then each column, texts behind their size."""
+    """A chunk in the layout of the paper: the number of rows, then the columns. The size of strings precedes them."""
     parts = [batch.num_rows.to_bytes(8, "little")]
     for column in batch.columns:
         numbers = fixed(column)
@@ -106,7 +106,7 @@ def by_columns(batch: pa.RecordBatch, form: str, pack: str) -> bytes:
 
 
 def by_rows(batch: pa.RecordBatch) -> bytes:
-    """The same values row by row."""
+    """The same values, row by row."""
     columns = []
     for column in batch.columns:
         numbers = fixed(column)
@@ -121,8 +121,8 @@ def by_rows(batch: pa.RecordBatch) -> bytes:
 
 
 def packed(numbers: np.ndarray, pack: str) -> bytes:
-    """`binpack`: all values in the bits of the largest one; `pfor`: the differences to the least value of each block
-    of 128, in the bits of the block's largest difference."""
+    """Bit-packed integers. `binpack`: all values in the width of the largest value; `pfor`: the differences from the
+    minimum of each block of 128, in the width of the largest difference of the block."""
     if pack == "binpack":
         if len(numbers) and numbers.min() < 0:
             return bytes([numbers.dtype.itemsize * 8]) + numbers.tobytes()
@@ -143,7 +143,7 @@ def bits_of(value: Any) -> int:
 
 
 def pack_bits(numbers: np.ndarray, width: int) -> bytes:
-    """The lowest `width` bits of each number, one after the other."""
+    """The lowest `width` bits of each number, concatenated."""
     if width == 0 or not numbers.size:
         return b""
     octets = np.ascontiguousarray(numbers.reshape(-1)).astype("<u8").view(np.uint8).reshape(-1, 8)[:, : -(-width // 8)]
@@ -152,7 +152,7 @@ def pack_bits(numbers: np.ndarray, width: int) -> bytes:
 
 
 def protobuf_message(schema: pa.Schema) -> Any:
-    """A message class with one repeated field for each column."""
+    """A protobuf message class with one repeated field per column."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="chunk.proto", syntax="proto3", package="paper")
@@ -176,7 +176,7 @@ def by_protobuf(batch: pa.RecordBatch, message: Any) -> bytes:
 
 
 def chunks(table: pa.Table, asked: dict[str, Any]) -> Iterator[bytes]:
-    """The chunks of a transfer, before the codec; `form` and `pack` say how they are made."""
+    """The chunks of a transfer before compression, in the format of `form` and `pack`."""
     form, pack = asked.get("form", "nul"), asked.get("pack", "none")
     message = protobuf_message(table.schema) if form == "protobuf" else None
     rows = max(1, int(asked.get("chunk", CHUNK) / max(1, table.nbytes) * table.num_rows))
@@ -185,8 +185,8 @@ def chunks(table: pa.Table, asked: dict[str, Any]) -> Iterator[bytes]:
 
 
 def select(table: pa.Table, columns: Any) -> pa.Table:
-    """`integers`, or names of columns, or all. Lineitem's decimals count as integers, with which it has the paper's
-    eight."""
+    """The columns `integers`, or the named ones, or all. The decimals of lineitem count as integers, so that it has
+    eight integer columns, as in the paper."""
     if columns == "integers":
         whole = lambda field: field.name.startswith("l_") and pa.types.is_decimal(field.type)  # noqa: E731
         columns = [field.name for field in table.schema if pa.types.is_integer(field.type) or whole(field)]
@@ -194,8 +194,8 @@ def select(table: pa.Table, columns: Any) -> pa.Table:
 
 
 def serve(folder: Path, host: str) -> None:
-    """Answers transfers until it is killed: a line of JSON, then frames of two lengths and bytes, the last of length
-    0."""
+    """Serves transfers until it is killed. A request is a line of JSON. The response has one frame per chunk: its size
+    before and after compression (u64 each), and the bytes. A frame of size 0 ends it."""
     listener = socket.create_server((host, 0))
     print(listener.getsockname()[1], flush=True)
     tables: dict[str, pa.Table] = {}
@@ -218,7 +218,7 @@ def serve(folder: Path, host: str) -> None:
 
 
 class Wire:
-    """A server at the other end, and transfers from it."""
+    """A server process, and transfers from it."""
 
     def __init__(self, folder: Path, prefix: list[str], host: str) -> None:
         command = [*prefix, sys.executable, str(Path(__file__).resolve()), "--folder", str(folder), "--serve", host]
@@ -231,7 +231,7 @@ class Wire:
         self.message = protobuf_message(data.read_arrow(folder / "lineitem.arrow").schema)
 
     def transfer(self, **asked: Any) -> dict[str, float]:
-        """Median seconds and the bytes sent, behind a transfer that warms up."""
+        """The median seconds of a transfer after one warm-up, and the bytes sent."""
         runs = [self.once(asked) for _ in range(1 + RUNS)][1:]
         return {"seconds": sorted(run[0] for run in runs)[RUNS // 2], "bytes": runs[0][1]}
 
@@ -266,7 +266,7 @@ class Wire:
 
 
 def table4(folder: Path) -> dict[str, Any]:
-    """Sizes of one message of all rows of lineitem, column by column and row by row, under each codec."""
+    """The size of one message with all rows of lineitem, by columns and by rows, per codec."""
     batch = data.read_arrow(folder / "lineitem.arrow").combine_chunks().to_batches()[0]
     found: dict[str, Any] = {}
     for layout, raw in (("column", by_columns(batch, "nul", "none")), ("row", by_rows(batch))):

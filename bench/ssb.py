@@ -1,11 +1,11 @@
-"""The Star Schema Benchmark on Freestone and its peers: same data, one run, repetitions interleaved, answers compared.
+"""The Star Schema Benchmark on Freestone and other engines, with interleaved repetitions and compared answers.
 
     python bench/ssb.py --scale 1 --threads 2 --runs 7 --json result.json
     python bench/ssb.py --design clustered=designs/ssb.sql --engines freestone,freestone:clustered,duckdb
     python bench/ssb.py --database mine=/data/ssb1 --engines freestone:mine,duckdb:sorted
 
-Engines: freestone (tables as `auto` stores them), freestone:NAME (after the statements of `--design NAME=FILE`, or the
-database of `--database NAME=FOLDER`), duckdb, duckdb:sorted (lineorder by lo_orderdate), clickhouse, datafusion.
+Engines: freestone (design `auto`), freestone:NAME (after the statements of `--design NAME=FILE`, or the database of
+`--database NAME=FOLDER`), duckdb, duckdb:sorted (lineorder by lo_orderdate), clickhouse, datafusion.
 """
 
 import argparse
@@ -29,7 +29,7 @@ COUNTERS = ("rows_scanned", "rows_selected", "zones", "zones_pruned", "zones_who
 
 
 def exact(rows: Rows) -> list[list[str]]:
-    """Rows with every number in one spelling: the benchmark's are all integers, which engines type differently."""
+    """The sorted rows with one text per number. All numbers are integers, but the engines use different types for them."""
 
     def plain(cell: str | None) -> str:
         try:
@@ -41,7 +41,7 @@ def exact(rows: Rows) -> list[list[str]]:
 
 
 def compare_exactly(name: str, outcomes: dict[str, Outcome]) -> None:
-    """Marks every engine whose rows are not those of the first DuckDB, or else of the first engine."""
+    """Marks every engine whose rows differ from those of the first DuckDB, or without one, of the first engine."""
     answers = {engine: exact(outcome.rows) for engine, outcome in outcomes.items() if outcome.rows is not None}
     reference = next((engine for engine in [*PEERS, *answers] if engine in answers), None)
     for engine, rows in answers.items():
@@ -56,7 +56,7 @@ def medians(results: Results, engine: str) -> list[float | None]:
 
 
 def ratio(results: Results, engine: str, peers: Sequence[str]) -> tuple[float, list[str]]:
-    """How many times as fast an engine is as the fastest peer, as a geometric mean, and the queries that it loses."""
+    """The geometric mean of time(fastest peer) / time(engine), and the queries on which the engine is slower."""
     ratios, lost = [], []
     for name, outcomes in results.items():
         ours = outcomes[engine].median
@@ -69,7 +69,7 @@ def ratio(results: Results, engine: str, peers: Sequence[str]) -> tuple[float, l
 
 
 def table(rows: list[list[str]]) -> list[str]:
-    """Rows as text, the first a heading, columns aligned to the right but the first."""
+    """The rows as text, the header first. All columns except the first are aligned to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -165,7 +165,7 @@ def parse() -> argparse.Namespace:
 
 
 def job(engine: str, data: Path, stores: Path, options: argparse.Namespace) -> Job:
-    """What the worker of an engine needs. A design's store is named after the script, so that another gets its own."""
+    """The job of an engine's worker. The store's name has a hash of the script, so each script has its own store."""
     name = engine.partition(":")[2] if engine.startswith("freestone") else ""
     database = str(options.database[name].resolve()) if name in options.database else ""
     script = options.design[name].read_text() if name in options.design else ""

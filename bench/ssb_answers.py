@@ -2,8 +2,8 @@
 
     python bench/ssb_answers.py --data FOLDER [--output crates/freestone-data/queries/ssb/answers-sf0.1]
 
-FOLDER holds the five tables as `freestone-lab generate ssb --scale 0.1` makes them. One row a line, tabs between
-values.
+FOLDER contains the five tables that `freestone-lab generate ssb --scale 0.1` makes. The answers have one row per line,
+with tabs between values.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The engines with the tables of the Star Schema Benchmark, and the worker process that holds one of them.
+"""The engines with the tables of the Star Schema Benchmark, and the worker process that runs one of them.
 
-See `engines.py`, which they extend, for how a worker is asked and how a query is timed.
+They extend those of `engines.py`, which describes the requests to a worker and the timing of queries.
 """
 
 import re
@@ -16,7 +16,7 @@ class StarSchema(Engine):
 
 
 class StarDuckDB(StarSchema, DuckDB):
-    """`duckdb:sorted` stores lineorder in the order of lo_orderdate."""
+    """DuckDB. The engine `duckdb:sorted` stores lineorder sorted by lo_orderdate."""
 
     def open(self, fresh: bool) -> None:
         self.order = " ORDER BY lo_orderdate" if self.job.engine.endswith(":sorted") else ""
@@ -56,7 +56,7 @@ class StarClickHouse(StarSchema, ClickHouse):
         "lo_commitdate": "Int32 CODEC(Delta, LZ4)",
         **{f"lo_{column}": "Int8" for column in ("linenumber", "quantity", "discount", "tax")},
     }
-    # Texts that are nearly unique.
+    # Strings that are almost unique.
     TEXTS = {f"{table}_{column}" for table in "cs" for column in ("name", "address", "phone")} | {"p_name", "d_date"}
 
     def create(self, name: str, table: str) -> str:
@@ -73,9 +73,9 @@ class StarClickHouse(StarSchema, ClickHouse):
 
 
 class StarFreestone(StarSchema, Freestone):
-    """The tables with their keys, loaded by COPY; then the statements of the job's script, which may change designs.
+    """Creates the tables with keys, loads them by COPY, and runs the script of the job, which may change designs.
 
-    With a database in the job, that database as it is.
+    If the job has a database, that database is used without changes.
     """
 
     reusable = True
@@ -107,7 +107,7 @@ UNITS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
 def table_scan(plan: str, table: str) -> dict[str, float]:
-    """The counters of EXPLAIN ANALYZE for the scan of a native table."""
+    """The counters of a native table's scan in the text of EXPLAIN ANALYZE."""
     line = next((line for line in plan.splitlines() if f"table={table}," in line), "")
     found = re.findall(r"\b(\w+)=([\d.]+)(?: ([KMBT]))?(?=[,\]])", line)
     return {name: float(number) * UNITS[unit] for name, number, unit in found}

@@ -1,12 +1,13 @@
-"""Random star joins on Freestone and DuckDB: random predicates on random levels, thousands of queries, same answers.
+"""Differential test with random star joins: compares the answers of Freestone and DuckDB.
 
     python bench/ssb_random.py --data FOLDER --database DB [--database OTHER …] --queries 3000 --seed 1
 
-Every DB holds the Star Schema Benchmark's tables loaded from FOLDER, whatever their designs. A query joins some of the
-dimensions, in one of several spellings, with predicates (equality, range, IN, OR, LIKE prefix, IN of a subquery, and
-disjunctions and negations of them) on any level of region/nation/city, year/month/week/day, manufacturer/category/brand
-and on the facts themselves. All values are integers and texts, so that answers are compared exactly. `--show` prints
-the queries of a seed. Exit status 1 when an answer differs or a query fails; each is written to `--failures`.
+Each DB contains the tables of the Star Schema Benchmark, loaded from FOLDER, in any design. A query joins some of the
+dimensions, in one of several forms of SQL. Its predicates (equality, range, IN, OR, LIKE prefix, IN of a subquery, and
+disjunctions and negations of these) are on any level of region/nation/city, year/month/week/day and
+manufacturer/category/brand, and on columns of the fact table. All values are integers and strings, so answers are
+compared exactly. `--show` prints the queries of a seed. The exit status is 1 if an answer differs or a query fails, and
+each such query is written to `--failures`.
 """
 
 import argparse
@@ -32,7 +33,7 @@ class Dimension:
     table: str
     foreign_key: str
     key: str
-    # Columns that predicates and groups use, coarse to fine.
+    # The columns for predicates and grouping, from coarse to fine.
     levels: tuple[str, ...]
 
 
@@ -69,7 +70,7 @@ FACTS = (
     "lo_shipmode",
     "lo_orderkey",
 )
-# Groups of more distinct values would make answers that take longer to print than to compute.
+# Columns for GROUP BY. With more distinct values, printing an answer would take longer than computing it.
 GROUPS = (
     "d_year",
     "d_yearmonthnum",
@@ -95,14 +96,14 @@ MEASURES = (
     "count(DISTINCT lo_discount)",
 )
 
-# DuckDB may answer a disjunction over two dimensions by their product first, which takes minutes.
+# The time limit. For a disjunction over two dimensions, DuckDB may compute their cross product, which takes minutes.
 DUCKDB_SECONDS = 10
 
 Domains = dict[str, list[Any]]
 
 
 class Writer:
-    """Writes random queries from the values that the columns have."""
+    """Writes random queries with values of the columns."""
 
     def __init__(self, seed: int, domains: Domains) -> None:
         self.random = random.Random(seed)
@@ -115,7 +116,7 @@ class Writer:
         selected = ", ".join(f"{measure} AS m{number}" for number, measure in enumerate(measures))
         facts = [self.predicate(FACTS) for _ in range(chance.choices((0, 1, 2), (5, 3, 1))[0])]
         style = chance.choice(("comma", "join", "cte", "subquery", "in", "exists")) if joined else "comma"
-        # A dimension that is only tested, by IN or EXISTS, gives no columns.
+        # With IN and EXISTS, columns of the dimensions are not visible in SELECT and GROUP BY.
         columns = [] if style in ("in", "exists") else [c for d in joined for c in d.levels if c in GROUPS]
         groups = chance.sample(columns, min(len(columns), chance.choices((0, 1, 2, 3), (3, 4, 3, 1))[0]))
         tail = f" GROUP BY {', '.join(groups)}" if groups else ""
@@ -135,7 +136,7 @@ class Writer:
             self.random.shuffle(names)
             return head + ", ".join(names) + where([*keys.values(), *flat, *facts]) + tail
         if style == "join":
-            # The tests of a dimension stand beside its join's condition or in WHERE.
+            # The predicates of a dimension are part of its join condition, or in WHERE.
             beside = self.random.random() < 0.5
             joins = [f" JOIN {d.table} ON {' AND '.join([keys[d], *(tests[d] if beside else [])])}" for d in joined]
             return head + "lineorder" + "".join(joins) + where(facts + ([] if beside else flat)) + tail
@@ -192,7 +193,7 @@ class Writer:
         return f"{column} = {literal(self.value(values))}"
 
     def value(self, values: list[Any]) -> Any:
-        """A value that occurs, or now and then one beside or between those that do."""
+        """A value of the column, or with probability 0.06 a neighbor of one, which may not occur in the column."""
         value = self.random.choice(values)
         if self.random.random() < 0.06:
             return (
@@ -213,7 +214,7 @@ def literal(value: Any) -> str:
 
 @dataclass
 class Freestone:
-    """One command-line process: statements on standard input, a JSON object a row back, a marker after each answer."""
+    """One command-line process: statements on standard input, one JSON object per row back, a marker per answer."""
 
     binary: Path
     database: Path
@@ -267,7 +268,7 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 
 def domains(connection: Any) -> Domains:
-    """The values of each column, or a sample of them."""
+    """At most 2,000 distinct values of each column."""
 
     def values(table: str, column: str) -> list[Any]:
         sql = f"SELECT DISTINCT {column} FROM {table} ORDER BY hash({column}), {column} LIMIT 2000"
@@ -284,7 +285,7 @@ def difference(found: list[Row], expected: list[Row]) -> str:
 
 
 def check(engines: list[Freestone], sql: str, duckdb: Callable[[str], list[Row]]) -> list[str]:
-    """What each database answers differently."""
+    """The differences of each database from the answer of DuckDB."""
     expected = in_order(duckdb(sql))
     failures = []
     for engine in engines:

@@ -1,8 +1,9 @@
-"""Checks Freestone's answers to the 22 TPC-H queries against DuckDB's on the same data, value by value.
+"""Compares Freestone's answers to the 22 TPC-H queries with those of DuckDB on the same data, value by value.
 
     python bench/tpch_check.py --freestone target/release/freestone --database DB --data FOLDER
 
-DB holds the eight TPC-H tables, FOLDER the Parquet files they were loaded from. Exit status 1 when an answer differs.
+DB contains the eight TPC-H tables, and FOLDER the Parquet files from which they were loaded. The exit status is 1 if an
+answer differs.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from typing import Any
 
 from environment import TABLES, default_freestone, enter_environment, tpch_queries
 
-# Their ORDER BY may leave ties, whose order is then free; the others sort on every grouping column or give one row.
+# Queries whose ORDER BY may leave ties in any order. The others sort by all grouping columns, or return one row.
 TIES = {"q03", "q05", "q10", "q11", "q18"}
 FLOAT_TOLERANCE = 1e-9
 
@@ -24,7 +25,7 @@ Row = tuple[Any, ...]
 
 
 def freestone_rows(binary: Path, database: Path, sql: str) -> list[Row]:
-    """The answer with its types, through an Arrow file."""
+    """The rows of an answer with their types, by way of an Arrow file."""
     import pyarrow as pa
 
     with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +34,7 @@ def freestone_rows(binary: Path, database: Path, sql: str) -> list[Row]:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip() or f"exit status {done.returncode}")
-        # The file and the stream format both carry a complete answer; take either.
+        # The output may be in the file format or the stream format of Arrow IPC.
         with pa.memory_map(str(output)) as source:
             is_file = source.read(6) == b"ARROW1"
             source.seek(0)
@@ -51,7 +52,7 @@ def duckdb_connection(data: Path) -> Any:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Exact, unless an engine computed a double: then to 1e-9, or to the last digit of a decimal on the other side."""
+    """Whether two values are equal: exactly, or for doubles, to 1e-9 or to the last digit of a decimal."""
     if isinstance(left, float) or isinstance(right, float):
         if left is None or right is None:
             return left is right
@@ -63,18 +64,18 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def in_free_order(rows: list[Row]) -> list[Row]:
-    """Sorted by what compares exactly, then by the doubles, so that equal multisets line up."""
+    """The rows sorted by their exact values, then by their doubles, so that equal multisets have the same order."""
     exact = lambda row: [exact_text(value) for value in row if not isinstance(value, float)]  # noqa: E731
     return sorted(rows, key=lambda row: (exact(row), [value for value in row if isinstance(value, float)]))
 
 
 def exact_text(value: Any) -> str:
-    """A text that is the same for the same value, whatever the scale of a decimal."""
+    """The text of a value. Decimals of different scale with the same value have the same text."""
     return str(value.normalize() if isinstance(value, Decimal) else value)
 
 
 def difference(name: str, ours: list[Row], theirs: list[Row]) -> str:
-    """What differs first, or nothing."""
+    """The first difference, or an empty text."""
     if len(ours) != len(theirs):
         return f"{len(ours)} rows, DuckDB has {len(theirs)}"
     if name in TIES:
