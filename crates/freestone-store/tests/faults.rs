@@ -256,7 +256,9 @@ fn every_operation_may_fail() {
     // Of the sample every other failure is for good; all operations fail both ways where all are asked for.
     let sample = stride(53) as u64;
     for at in (0..operations).filter(|at| [3, 9, 14].contains(at) || at % sample == 0) {
-        for stay_dead in [false, true].into_iter().filter(|dead| sample == 1 || *dead == (at / sample).is_multiple_of(2)) {
+        for stay_dead in
+            [false, true].into_iter().filter(|dead| sample == 1 || *dead == (at / sample).is_multiple_of(2))
+        {
             let plan = FaultPlan { seed: at, fail_operation: Some(at), stay_dead, ..FaultPlan::default() };
             failures += usize::from(check(plan, &states, &format!("operation {at} fails, dead: {stay_dead}")));
         }

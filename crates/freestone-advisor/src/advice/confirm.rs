@@ -143,7 +143,7 @@ impl Advice {
         } else if saved <= WORTH * current_ms {
             (true, format!("measured on a sample: {change}, which is less than a sample can tell of a table"))
         } else {
-            (false, format!("measured on a sample, the workload takes {change}"))
+            (false, format!("measured on a sample, scans of this table take {change}"))
         };
     }
 

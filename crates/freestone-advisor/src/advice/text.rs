@@ -12,21 +12,23 @@ impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.keep { "keep what is stored now" } else { "convert" };
         writeln!(f, "table {}: {verdict}", self.table)?;
-        writeln!(f, "{}", self.reason)?;
-        if let Some(confirmed) = &self.confirmed {
-            let error = confirmed.model_error.map_or("unknown".into(), |e| format!("{:.0} % (median)", e * 100.0));
-            writeln!(f, "{} designs measured on a sample; the model's error: {error}", confirmed.designs)?;
-        }
         if let Some(statements) = self.designs.first().and_then(|best| best.statements) {
             let share = 100.0 * statements.scans_ms / statements.now_ms;
             let change = change(statements.now_ms, statements.then_ms);
             writeln!(
                 f,
-                "whole statements, of which scans of this table are {share:.0} %: predicted {change} in design 1"
+                "whole statements in design 1: predicted {change}; scans of this table are {share:.0} % of them now"
             )?;
+        }
+        writeln!(f, "{}", self.reason)?;
+        if let Some(confirmed) = &self.confirmed {
+            let error = confirmed.model_error.map_or("unknown".into(), |e| format!("{:.0} % (median)", e * 100.0));
+            writeln!(f, "{} designs measured on a sample; the model's error: {error}", confirmed.designs)?;
         }
         writeln!(f)?;
         finalists(self).print(f)?;
+        writeln!(f)?;
+        designs(f, self)?;
         if let Some(best) = self.designs.first() {
             writeln!(f)?;
             queries(f, best)?;
@@ -43,14 +45,11 @@ impl fmt::Display for Advice {
 }
 
 fn finalists(advice: &Advice) -> Table {
-    let mut table = Table::new(&["", "design", "ms", "interval", "measured", "size", "conversion", "paid after"]);
-    let rows = [("now".to_owned(), &advice.current)].into_iter();
-    let others = advice.designs.iter().enumerate().map(|(i, p)| ((i + 1).to_string(), p));
-    for (number, proposal) in rows.chain(others) {
+    let mut table = Table::new(&["design", "ms", "interval", "measured", "size", "conversion", "paid after"]);
+    for (number, proposal) in numbered(advice) {
         let now = number == "now";
         table.rows.push(vec![
             number,
-            proposal.design.to_string(),
             time(proposal.total.ms),
             format!("{} - {}", time(proposal.total.low_ms), time(proposal.total.high_ms)),
             proposal.measured_ms.map_or("-".into(), time),
@@ -60,6 +59,17 @@ fn finalists(advice: &Advice) -> Table {
         ]);
     }
     table
+}
+
+/// The current design as `now`, the proposals as 1, 2 and so on.
+fn numbered(advice: &Advice) -> impl Iterator<Item = (String, &Proposal)> {
+    let others = advice.designs.iter().enumerate().map(|(i, p)| ((i + 1).to_string(), p));
+    [("now".to_owned(), &advice.current)].into_iter().chain(others)
+}
+
+/// What the numbers of the table stand for. Designs are long: a column of them would make the table unreadable.
+fn designs(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
+    numbered(advice).try_for_each(|(number, proposal)| writeln!(f, "{number:<3}  {}", proposal.design))
 }
 
 /// The queries with the largest weight, winners and losers.
@@ -126,7 +136,7 @@ impl Table {
         for row in lines() {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
-                let left = column == 0 || self.head[column] == "design";
+                let left = column == 0;
                 let pad = " ".repeat(widths[column] - cell.chars().count());
                 let cell = if left { format!("{cell}{pad}") } else { format!("{pad}{cell}") };
                 line.push_str(&cell);
