@@ -1,7 +1,7 @@
-# Two commands matter: `make demo` and `make test`. Both need Rust (rustup or a distribution's, see `rust-version` in
-# Cargo.toml), a C compiler and Python 3.10 or later, and set up the rest themselves.
+# The main commands are `make demo` and `make test`. Both need Rust (from rustup or a distribution, see `rust-version` in
+# Cargo.toml), a C compiler and Python 3.10 or later. They install everything else.
 
-# One target directory outside the tree: a fresh clone finds what an earlier one has compiled.
+# One target directory outside the tree, so that a new clone reuses what was compiled before.
 CARGO_TARGET_DIR ?= $(HOME)/.cache/freestone/target
 export CARGO_TARGET_DIR
 
@@ -12,25 +12,25 @@ BENCH_SCALE ?= 1
 FUZZ_ROUNDS ?= 10
 TEST = cargo test --release --config .config/test.toml --no-fail-fast
 
-# Tests of the Python package have an environment of their own, outside the tree as well.
+# The Python environment for the tests of the package, also outside the tree.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
 .PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check test-python conformance bench \
 	fuzz tools clean
 
 help:
-	@echo 'make demo     builds, then shows the main job on generated data; the report is in $(DEMO_OUTPUT)/'
-	@echo 'make test     unit tests, property tests, SQL tests and tests of the Python package'
-	@echo 'make check-fast  the tests of the engine alone, after a change there'
-	@echo 'make build    the command line: $(FREESTONE)'
-	@echo 'make lab      the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
-	@echo 'make bench    against DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
-	@echo 'make lint     formatting, clippy, syntax of the Python files'
-	@echo 'make conformance  one file of queries by all clients of the server: psql, psycopg, JDBC, ADBC, ours'
-	@echo 'make fuzz     the tests of decoders, parsers and faults at length (FUZZ_ROUNDS=10)'
-	@echo 'make clean    removes what was built, and the demo'
+	@echo 'make demo     builds, then demonstrates the main functions on generated data; writes a report to $(DEMO_OUTPUT)/'
+	@echo 'make test     runs unit tests, property tests, SQL tests and the tests of the Python package'
+	@echo 'make check-fast  runs only the tests of the engine'
+	@echo 'make build    builds the command line: $(FREESTONE)'
+	@echo 'make lab      builds the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
+	@echo 'make bench    compares with DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
+	@echo 'make lint     checks formatting, clippy lints and the syntax of Python files'
+	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC, freestone'
+	@echo 'make fuzz     runs the tests of decoders, parsers and faults with more inputs (FUZZ_ROUNDS=10)'
+	@echo 'make clean    removes the build and the output of the demo'
 
-# The command line and what it runs; the laboratory and the ADBC library are built by what uses them.
+# The command line with its crates. The laboratory and the ADBC library are built by the targets that use them.
 build:
 	cargo build --release -p freestone-cli
 
@@ -42,11 +42,11 @@ demo: build
 
 test: test-rust test-python
 
-# Our crates as .config/test.toml compiles them, on the dependencies that ship.
+# The crates of the workspace are compiled with .config/test.toml, and the dependencies as for release.
 test-rust:
 	$(TEST) --workspace --exclude freestone-python
 
-# One line changed in the engine: its own tests, without the crates above it.
+# The tests of the engine, without the crates that depend on it.
 check-fast:
 	$(TEST) -p freestone
 
@@ -54,7 +54,7 @@ check-fast:
 driver:
 	cargo build --release -p freestone-adbc
 
-# What is tested is what `pip install .` installs. Compiled is what `build` and `driver` have not: the package's own crate.
+# Tests what `pip install .` installs. After `build` and `driver`, only the crate of the package is compiled.
 test-python: build driver
 	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
 	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
@@ -62,7 +62,7 @@ test-python: build driver
 		--no-deps --force-reinstall .
 	'$(PYTHON_VENV)/bin/python' -B -m pytest
 
-# The clients that need Java or psql besides; those that are not there are named. The drivers come from Maven, once.
+# All clients, of which some need Java or psql. Missing clients are listed. The JDBC drivers are downloaded by Maven, once.
 conformance: test-python
 	'$(PYTHON_VENV)/bin/python' -B conformance/run.py
 
@@ -71,7 +71,7 @@ lint: format-check python-check clippy
 format-check: tools
 	cargo fmt --all --check
 
-# Linting needs only the types of the dependencies; build scripts and procedural macros are those of the build.
+# Clippy only type-checks the dependencies. Build scripts and procedural macros are shared with the build.
 clippy: tools
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
@@ -79,7 +79,7 @@ python-check:
 	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' \
 		bench/*.py conformance/*.py python/freestone/*.py python/freestone/*.pyi python/tests/*.py
 
-# A toolchain installed with the minimal profile lacks these two.
+# A toolchain with rustup's minimal profile does not have these two components.
 tools:
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
@@ -87,8 +87,8 @@ tools:
 bench: build lab
 	$(PYTHON) bench/peers.py --scale $(BENCH_SCALE) --threads 2 --runs 7 --freestone $(FREESTONE)
 
-# The tests of all decoders and parsers and of faults, at length: every place instead of samples, more random cases, new
-# seeds. `fuzz/` has the same targets for cargo-fuzz, which needs nightly Rust.
+# The tests of decoders, parsers and faults with more inputs: every position instead of samples, more random cases, and
+# another seed per round. `fuzz/` has the same targets for cargo-fuzz, which needs nightly Rust.
 fuzz:
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
 		echo "round $$round of $(FUZZ_ROUNDS)"; \

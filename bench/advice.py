@@ -1,16 +1,16 @@
-"""Tests whether `freestone advise` finds good designs: compares tables in the advised design, the presets and random designs.
+"""Tests `freestone advise`: compares tables in the advised design with tables in the presets and in random designs.
 
 python bench/advice.py --workloads 10 --rows 1000000 --columns 8 --random 20 --json advice.json
 python bench/advice.py --shape mixed --copies 4 --columns 16 --rows 2000000 --workloads 1
 python bench/advice.py --shape crossover --columns 50 --rows 1000000 --random 4 --workloads 5
 
-Each workload is a synthetic table, made from a seed, with queries of random columns, predicates and outputs. The queries first
-run on a row table, each as often as its weight says, and the advice is computed from the workload log of these runs. Then a
-table is made in the advised design and in each of the other designs. All tables answer all queries, in turns, and every answer
-is compared with that of the first table. The advised design, the best preset and the three best of all other designs are
-measured a second time, and only these times are reported, because the fastest of many similar designs in the first round is so partly by
-chance. Times are those of the whole engine, with planning and results. With `--copies`, a table has the advised copies, among
-which the planner chooses.
+Each workload is a synthetic table, made from a seed, with queries of random columns, predicates and outputs. The
+queries first run on a row table, each as often as its weight says, and the advice is computed from the workload log of
+these runs. Then a table is made in the advised design and in each of the other designs. All tables answer all queries,
+in turns, and every answer is compared with that of the first table. The advised design, the best preset and the three
+best of all other designs are measured a second time. Only these times are reported, because the first times of the
+best among many similar designs are partly chance. Times are those of the whole engine, with planning and results. With
+`--copies`, a table has the advised copies, among which the planner chooses.
 """
 
 import argparse
@@ -34,7 +34,7 @@ OURS = ("advised", "copies")
 PAGES = ("32KiB", "128KiB", "512KiB")
 #: How many of the best designs other than the advised one are measured a second time.
 FINALISTS = 3
-#: SQL of a column's values from the row number `v`, and a function that gives the value below which `share` of the rows lie.
+#: SQL of a column's values from the row number `v`, and a function for the value below which `share` of the rows are.
 KINDS = {
     "serial": ("v::bigint", lambda share, k, rows: str(int(share * rows))),
     "runs": ("(v / {k})::bigint", lambda share, k, rows: str(max(1, int(share * rows / k)))),
@@ -79,7 +79,7 @@ def workload(chance: random.Random, columns: int, queries: int, rows: int) -> Wo
 
 
 def mixed(chance: random.Random, columns: int, rows: int) -> Workload:
-    """Whole rows by any of three keys, some columns by ranges of these keys, and two aggregates; no single sort order suits all."""
+    """Whole rows by three keys, some columns by ranges of the keys, two aggregates: no single sort order suits all."""
     names = {f"c{at}": f"(v * {7919 + 2 * at} % 1000003)::int" for at in range(columns)}
     keys = [0, columns // 3, 2 * columns // 3]
     rows_by_key = [(20, f"SELECT * FROM {{table}} WHERE c{k} = {chance.randrange(rows) * (7919 + 2 * k) % 1000003}") for k in keys]
@@ -149,7 +149,7 @@ def predicted_over_preset(found: dict[str, Any]) -> float:
 
 
 def copied(advice: dict[str, Any]) -> tuple[str, list[str]]:
-    """The design of a table with the advised copies, and the statements that add the copies; both empty if none are advised."""
+    """The design of a table with the advised copies, and the statements that add them; empty if none is advised."""
     copies = advice["copies"]["copies"] if advice.get("copies") else []
     if not copies:
         return "", []

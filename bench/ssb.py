@@ -29,7 +29,7 @@ COUNTERS = ("rows_scanned", "rows_selected", "zones", "zones_pruned", "zones_who
 
 
 def exact(rows: Rows) -> list[list[str]]:
-    """The sorted rows with one text per number. All numbers are integers, but the engines use different types for them."""
+    """The sorted rows with one text per number: all numbers are integers, for which the engines use different types."""
 
     def plain(cell: str | None) -> str:
         try:

@@ -10,10 +10,10 @@ import java.time.*;
 import java.util.*;
 
 /**
- * A driver of JDBC behind a pipe. Each line of standard input is a word and texts in base64: `execute` with a statement
- * and, in pairs, types and values of its parameters; `cancel` with a statement that is to be cancelled; `metadata`. The answer
- * is a line `row` with values for each row, then `end`, or `error` with SQLSTATE and message. A value is a letter for its type
- * and base64, or bits in hex for floating-point numbers.
+ * Runs a JDBC driver for another process. A request is a line of standard input: a word, followed by texts in base64.
+ * `execute` has a statement, and a type and a value per parameter; `cancel` has a statement, which is cancelled; `metadata` has
+ * no texts. The response is one line `row` with the values per row, then `end`, or `error` with SQLSTATE and message. A value is
+ * a letter for its type, followed by base64, or by the bits in hexadecimal for floating-point numbers.
  */
 public class Jdbc {
     static final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -51,7 +51,7 @@ public class Jdbc {
             }
             return;
         }
-        // JDBC's parameters are `?` in the order of the text, which is that of the numbers in all cases.
+        // Parameters in JDBC are `?` in the order of the text. In all cases, this is the order of their numbers.
         String sql = url().startsWith("jdbc:postgresql") ? texts[0].replaceAll("\\$\\d+", "?") : texts[0];
         try (PreparedStatement statement = connection.prepareStatement(sql)) {
             for (int i = 1; i < texts.length; i += 2) set(statement, (i + 1) / 2, texts[i], texts[i + 1]);
@@ -91,10 +91,10 @@ public class Jdbc {
         int type = columns.getColumnType(at);
         boolean isPostgres = url().startsWith("jdbc:postgresql");
         boolean zoned = type == Types.TIMESTAMP_WITH_TIMEZONE || columns.getColumnTypeName(at).equals("timestamptz");
-        // Apache's driver has no NULL of these as java.time has them.
+        // The driver of Arrow does not return NULL for getObject with a class of java.time.
         if (type == Types.DATE && rows.getDate(at) == null || type == Types.TIME && rows.getTime(at) == null) return "N";
         Object value = switch (type) {
-            // What is called a date in java.sql is of another calendar before 1582.
+            // java.sql.Date uses the Julian calendar before 1582, so java.time is used.
             case Types.DATE -> rows.getObject(at, LocalDate.class);
             case Types.TIME -> rows.getObject(at, LocalTime.class);
             case Types.TIMESTAMP, Types.TIMESTAMP_WITH_TIMEZONE -> isPostgres && zoned
@@ -138,7 +138,7 @@ public class Jdbc {
         }
     }
 
-    /** Asks all questions of DatabaseMetaData; tables are those of everybody, keys those of the table `child`. */
+    /** Calls all methods of DatabaseMetaData: for all tables, or for `child` and `parent` in methods about keys. */
     static void metadata() throws SQLException {
         DatabaseMetaData metadata = connection.getMetaData();
         Method[] questions = DatabaseMetaData.class.getMethods();

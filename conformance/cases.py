@@ -1,4 +1,4 @@
-"""Reads the file of cases."""
+"""Parses the file of cases."""
 
 import dataclasses
 import datetime
@@ -19,7 +19,7 @@ class Case:
 
 
 def read(path=FILE):
-    """All cases, in their order."""
+    """All cases, in the order of the file."""
     return [case(block) for block in path.read_text(encoding="utf-8").split("\n\n") if meant(block)]
 
 
@@ -45,7 +45,7 @@ def case(block):
 
 
 def parameter(of, text):
-    """A parameter's value. `*n` is a text of n characters."""
+    """The value of a parameter. `*n` is a string of n characters."""
     match of:
         case "INTEGER" | "BIGINT":
             return int(text)

@@ -1,7 +1,7 @@
-"""The clients that run the cases: each connects, executes, and gives rows as the file of cases writes them.
+"""The clients that run the cases. Each connects, executes statements, and returns rows in the notation of the cases.
 
-An error is a `Failed` with the SQLSTATE that the client knows. What a client cannot do, for a reason of its own and not of
-the server, stands in its `cannot`, and is said when it is left out.
+An error is a `Failed` with the SQLSTATE that the client reports. `cannot` names the cases that a client does not support
+for reasons that are not the server's. These cases are skipped, and the reason is printed.
 """
 
 import atexit
@@ -21,7 +21,7 @@ import values
 HERE = pathlib.Path(__file__).parent
 CACHE = pathlib.Path(os.environ.get("FREESTONE_JDBC", pathlib.Path.home() / ".cache/freestone/jdbc"))
 
-# A statement that does not end before somebody cancels it.
+# A statement that runs until it is cancelled.
 ENDLESS = "SELECT count(*) AS n FROM generate_series(1, 1000000) AS a(v), generate_series(1, 1000000) AS b(v) WHERE a.v % 7 = b.v % 11"
 
 
@@ -32,7 +32,7 @@ class Failed(Exception):
 
 
 class Unavailable(Exception):
-    """The client is not on this machine."""
+    """The client is not installed on this machine."""
 
 
 def needs(module):
@@ -61,7 +61,7 @@ class Psycopg(Client):
         self.connection = self.psycopg.connect(
             host=host, port=port, user=server.user, password=server.password, dbname="freestone", autocommit=how != "cursor"
         )
-        # Texts are of unknown type by default, and what a statement makes of them is not what is tried here.
+        # psycopg declares no type for strings by default. How the server infers types is not tested here.
         self.prepare = True
 
     def execute(self, sql, parameters=()):
@@ -119,7 +119,7 @@ class Psycopg(Client):
 
 
 class Arrow(Client):
-    """What clients that give Arrow tables share."""
+    """The base class of clients that return Arrow tables."""
 
     @staticmethod
     def rows(table):
@@ -130,7 +130,7 @@ class Arrow(Client):
 
 
 def micros(pyarrow, column):
-    """Python's times have no nanoseconds."""
+    """A column with times in microseconds, because times in Python have no nanoseconds."""
     if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pyarrow.timestamp("us", column.type.tz))
     if pyarrow.types.is_time(column.type) and column.type.unit == "ns":
@@ -139,7 +139,7 @@ def micros(pyarrow, column):
 
 
 class Adbc(Arrow):
-    """A driver of ADBC: the stock one of Flight SQL, or ours."""
+    """An ADBC driver: that of Apache Arrow for Flight SQL, or that of Freestone."""
 
     def __init__(self, server, how):
         self.name, self.manager = f"adbc-{how}", needs("adbc_driver_manager")
@@ -179,7 +179,7 @@ class Adbc(Arrow):
 
 
 class Freestone(Arrow):
-    """Our Python package, over Freestone wire."""
+    """The Python package `freestone`, over the Freestone protocol."""
 
     name = "freestone-python"
 
@@ -195,7 +195,7 @@ class Freestone(Arrow):
         except self.freestone.Error as error:
             raise Failed(getattr(error, "sqlstate", None) or type(error).__name__, str(error)) from error
 
-    # Exceptions have classes and not all have SQLSTATEs.
+    # Compares the class of an exception if it has no SQLSTATE.
     @staticmethod
     def same(state, expected):
         classes = {"22": "DataError", "23": "IntegrityError", "42": "ProgrammingError", "57": "OperationalError"}
@@ -212,7 +212,7 @@ class Freestone(Arrow):
 
 
 class Psql(Client):
-    """psql, whose results are text without types: those of a column are asked for with \\gdesc."""
+    """psql. Its results are text without types, so \\gdesc is used to get the types of the columns."""
 
     name, parameters = "psql", False
 
@@ -260,7 +260,7 @@ class Psql(Client):
 
 
 def of_text(text, kind):
-    """PostgreSQL's text of a value, as the file of cases writes it."""
+    """Converts the text of a value in PostgreSQL to the notation of the cases."""
     if kind == "boolean":
         return {"t": "true", "f": "false"}[text]
     if kind == "real":
@@ -280,7 +280,7 @@ def of_text(text, kind):
 
 
 class Jdbc(Client):
-    """A driver of JDBC, in a process of its own that answers line by line: see Jdbc.java."""
+    """A JDBC driver, in the process of Jdbc.java, which reads requests and writes results line by line."""
 
     def __init__(self, server, how):
         self.name = f"jdbc-{how}"
@@ -332,7 +332,7 @@ class Jdbc(Client):
             raise
 
     def metadata(self):
-        """Every question of DatabaseMetaData that is answered by rows: its name, and the number of them or the error."""
+        """Each method of DatabaseMetaData that returns rows: its name, and the number of rows or the error."""
         return self.ask("metadata", [])
 
     def close(self):
@@ -341,7 +341,7 @@ class Jdbc(Client):
 
 
 def of_java(text):
-    """A letter for the type, and the value."""
+    """Converts a value of Jdbc.java, which is a letter for the type and the value, to the notation of the cases."""
     kind, value = text[0], text[1:]
     match kind:
         case "N":
@@ -359,7 +359,7 @@ def of_java(text):
 
 
 def drivers():
-    """The two drivers, brought by Maven once, in the versions of pom.xml."""
+    """The folder with the two drivers, which Maven downloads once, in the versions of pom.xml."""
     if not list(CACHE.glob("postgresql-*.jar")) or not list(CACHE.glob("flight-sql-jdbc-driver-*.jar")):
         if not shutil.which("mvn"):
             raise Unavailable("mvn, which brings the drivers, is not installed")
@@ -370,7 +370,7 @@ def drivers():
 
 
 def state_of(error):
-    """The SQLSTATE in the text of an error: Flight SQL has no place of its own for it."""
+    """The SQLSTATE in the text of an error, because Flight SQL has no field for it."""
     found = re.findall(r"SQLSTATE:? (\w{5})", str(error))
     return found[-1] if found else ""
 
@@ -385,7 +385,7 @@ def cancelling(cancel, seconds=0.7):
         timer.cancel()
 
 
-# Those that need Python packages alone, and those that need more.
+# The clients that need only Python packages, and those that need other programs.
 PYTHON = {
     "psycopg-text": lambda server: Psycopg(server, "text"),
     "psycopg-binary": lambda server: Psycopg(server, "binary"),

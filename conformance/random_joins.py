@@ -1,10 +1,11 @@
-"""Random joins of tables whose columns have equal names, against DuckDB.
+"""Differential test with random joins of tables whose columns have equal names: compares with DuckDB.
 
     python3 conformance/random_joins.py SCRIPT [QUERIES] [SEED]
 
-SCRIPT is the example `script` of the engine, as built by `cargo build --release -p freestone --example script`; the module
-`duckdb` must be there. Joins of 2 to 6 tables of all types, with NULLs and an empty table, filters in WHERE and ON, semi and
-anti joins, groups, derived tables and Top-N. Prints the seed, and each query whose answers differ; ends with 1 if one does.
+SCRIPT is the example `script` of the engine, built by `cargo build --release -p freestone --example script`. The Python
+module `duckdb` must be installed. The queries have joins of all types over 2 to 6 tables, with NULLs and an empty table,
+filters in WHERE and ON, semijoins and antijoins, GROUP BY, derived tables and Top-N. Prints the seed, and each query
+whose answers differ. The exit status is 1 if there is one.
 """
 
 import csv
@@ -22,7 +23,7 @@ SIZES = [3, 7, 12, 40, 200, 0]
 
 
 def tables(r):
-    """Statements that make the tables, for both."""
+    """The statements that create the tables in both systems."""
     made = []
     for at, size in enumerate(SIZES):
         made.append(f"CREATE TABLE t{at} (id INT, k INT, v INT)")
@@ -35,7 +36,7 @@ def tables(r):
 
 
 def condition(r, aliases):
-    """A condition on columns of some of the aliases."""
+    """A random condition on columns of the aliases."""
     column = lambda: f"{r.choice(aliases)}.{r.choice(COLUMNS)}"
     kind = r.randrange(8)
     if kind == 0:
@@ -54,7 +55,7 @@ def condition(r, aliases):
 
 
 def source(r):
-    """A table, or a derived one with the same names of columns, some of them exchanged."""
+    """A table, or a derived table with the same column names, possibly in another assignment."""
     table = f"t{r.randrange(len(SIZES))}"
     kind = r.randrange(8)
     if kind == 0:
@@ -108,7 +109,7 @@ def query(r):
 
 
 def ours(script, folder, queries):
-    """Rows of each query, or the error as a text."""
+    """The rows of each query, or the error as text."""
     answers, start = [None] * len(queries), 0
     while start < len(queries):
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:

@@ -1,8 +1,8 @@
-"""Runs the file of cases by every client, and says where one differs.
+"""Runs the file of cases with every client, and prints the differences.
 
-    python conformance/run.py                       # all clients that are on this machine
-    python conformance/run.py --client psql         # one of them
-    python conformance/run.py --show --client psql  # what it gives, for new cases
+    python conformance/run.py                       # all installed clients
+    python conformance/run.py --client psql         # one client
+    python conformance/run.py --show --client psql  # prints its results, to write new cases
 """
 
 import argparse
@@ -15,7 +15,7 @@ import server
 
 
 def failures(client, all_cases, show=False):
-    """What a client gives otherwise than the cases say, and what it was not asked."""
+    """The differences of a client from the cases, and the cases that were skipped."""
     wrong, left_out = [], []
     for case in all_cases:
         reason = client.cannot.get(case.name) or ("no parameters" if case.parameters and not client.parameters else None)
@@ -41,7 +41,7 @@ def shown(rows):
 
 
 def cancels(client):
-    """Whether a statement that is cancelled fails as one, and the connection goes on."""
+    """Checks that a cancelled statement fails with SQLSTATE 57014, and that the connection is usable afterwards."""
     try:
         client.cancel()
         return [f"cancel: the statement has ended by itself"]
@@ -53,9 +53,9 @@ def cancels(client):
     return [] if given == ["1"] else [f"cancel: afterwards {client.name} gives {given}"]
 
 
-# What Apache's driver leaves open, or PostgreSQL's: no question to the server.
+# Errors of methods that the driver of Arrow or of PostgreSQL does not implement.
 UNSUPPORTED = ("SQLFeatureNotSupportedException", "todo: implement this method")
-# A child with a key of two tables: what questions about it must find.
+# Two tables with keys, and the methods that must find something in them.
 SCHEMA = (
     "CREATE TABLE parent (k INT NOT NULL, s VARCHAR, PRIMARY KEY (k))",
     "CREATE TABLE child (a INT NOT NULL, k INT, PRIMARY KEY (a), FOREIGN KEY (k) REFERENCES parent (k))",
@@ -64,7 +64,7 @@ FOUND = ("getPrimaryKeys", "getImportedKeys", "getExportedKeys", "getCrossRefere
 
 
 def metadata(client):
-    """All questions of JDBC's DatabaseMetaData are answered, and those about keys by what there is."""
+    """Checks that all methods of DatabaseMetaData work, and that those of FOUND return rows."""
     for statement in SCHEMA:
         client.execute(statement)
     wrong = []
@@ -78,7 +78,7 @@ def metadata(client):
     return wrong
 
 
-# psql's own commands, each of which asks the catalog.
+# Commands of psql, each of which queries the catalog.
 COMMANDS = r"""
 \d
 \d+
@@ -134,7 +134,7 @@ COMMANDS = r"""
 
 
 def commands(client):
-    """psql's commands find what there is, and nothing where there is nothing."""
+    """Checks that the commands of psql succeed, and that a described table has its columns and keys."""
     for statement in (*SCHEMA, "CREATE VIEW pairs AS SELECT a, k FROM child"):
         client.execute(statement)
     wrong = []
@@ -151,7 +151,7 @@ def commands(client):
 
 
 def run(name, all_cases, show=False, binary=server.BINARY):
-    """The failures of one client, on a server of its own, and what was left out."""
+    """The failures of one client, on a server of its own, and the cases that were skipped."""
     with server.running(binary) as running:
         client = clients.ALL[name](running)
         try:

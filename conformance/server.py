@@ -1,4 +1,4 @@
-"""A server to run the cases against."""
+"""The server for the cases."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ class Server:
         self.listen, self.postgres, self.flight = said["freestone"], said["postgres"], said["flight"]
 
     def address(self):
-        """For our own clients, which have to ask for rows above 1 MB."""
+        """The address for the Freestone protocol, with a chunk size that allows rows of more than 1 MB."""
         return f"freestone://{self.user}:{self.password}@{self.listen}?chunk_size=16777216"
 
 

@@ -1,4 +1,4 @@
-"""Values as the file of cases writes them, from what each client gives."""
+"""The notation of values in the cases, from the values of each client."""
 
 import datetime
 import decimal
@@ -16,7 +16,7 @@ def digest(data):
 
 
 def single(value):
-    """The shortest text that stands for a number of 32 bits."""
+    """The shortest text that identifies a 32-bit float."""
     value = struct.unpack("f", struct.pack("f", value))[0]
     if not math.isfinite(value):
         return repr(value)
@@ -28,7 +28,7 @@ def single(value):
 
 
 def written(value, is_single=False):
-    """One value of Python's."""
+    """The notation of a Python object."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -55,7 +55,7 @@ def written(value, is_single=False):
 
 
 def lines(rows, singles=()):
-    """Rows as lines; many as their number and what they come to."""
+    """One line per row; for more than ROWS_MAX rows, their number and a hash."""
     out = [" | ".join(written(value, at in singles) for at, value in enumerate(row)) for row in rows]
     return summed(out)
 

@@ -1,2 +1,2 @@
--- The Star Schema Benchmark's fact table in the order of its dates.
+-- Sorts the fact table of the Star Schema Benchmark by date.
 ALTER TABLE lineorder SET DESIGN (design = 'column', sort = 'lo_orderdate');

@@ -1,4 +1,4 @@
-"""What all tests share: databases, in this process and on a server."""
+"""Fixtures of all tests: databases in this process and on a server."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / "
 
 @contextlib.contextmanager
 def serving(*arguments):
-    """The address of a server with one user; it ends with the context, and has to end well."""
+    """The address of a server with one user. The server ends with the context, and its exit status must be 0."""
     command = [TARGET / "release" / "freestone", "serve", *arguments, "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     found = {}
@@ -34,7 +34,7 @@ def serving(*arguments):
 
 @pytest.fixture(scope="session")
 def shared_server():
-    """A server for all tests, each of which leaves it empty."""
+    """A server for all tests. Each test leaves its database empty."""
     with serving("--threads", "2", "--memory-limit", "512MB") as address:
         yield address
 
@@ -56,7 +56,7 @@ def here():
 
 @pytest.fixture(params=["here", "server"])
 def place(request):
-    """The two places of a database: arguments of ``connect``."""
+    """The arguments of ``connect`` for a database in this process, then for one on the server."""
     if request.param == "here":
         yield ":memory:", {"threads": 2, "memory_limit": "512MB"}
         return
@@ -67,14 +67,14 @@ def place(request):
 
 @pytest.fixture
 def db(place):
-    """A database, in this process and then on a server: what works on one works on the other."""
+    """A connection to a database in this process, then to one on the server. Tests must pass on both."""
     path, options = place
     with freestone.connect(path, **options) as connection:
         yield connection
 
 
 def pytest_terminal_summary(terminalreporter):
-    """A line in the form of `cargo test`, which the test command counts."""
+    """Prints a summary line in the form of `cargo test`, which the test command counts."""
     count = lambda *names: sum(len(terminalreporter.stats.get(name, [])) for name in names)  # noqa: E731
     passed, failed, skipped = count("passed"), count("failed", "error"), count("skipped")
     word = "FAILED" if failed else "ok"

@@ -1,4 +1,4 @@
-"""The ADBC driver through Python's driver manager: in this process, and on a server."""
+"""The ADBC driver through the driver manager for Python, in this process and on a server."""
 
 import ctypes
 import datetime
@@ -25,7 +25,7 @@ LIBRARY = TARGET / "release" / ("libfreestone_adbc.dylib" if sys.platform == "da
 
 @pytest.fixture(params=["embedded", "server"])
 def place(request):
-    """The address of a database: in memory, or a server's."""
+    """The address of a database: in memory, then on a server."""
     return ":memory:" if request.param == "embedded" else request.getfixturevalue("server")
 
 
@@ -154,7 +154,7 @@ def test_errors(cursor):
 
 
 def test_errors_in_the_middle_of_a_result_have_their_state(cursor):
-    # The first batches are fine.
+    # The first batches have no error.
     sql = "SELECT 1000000 / (900000 - value) FROM generate_series(1, 1000000)"
     with pytest.raises(manager.DataError, match="zero") as raised:
         cursor.execute(sql).fetchall()
@@ -237,7 +237,7 @@ def test_the_driver_is_where_it_is_said_to_be(monkeypatch, tmp_path):
 
 
 class Error(ctypes.Structure):
-    """``AdbcError`` of version 1.0."""
+    """The struct ``AdbcError`` of ADBC 1.0."""
 
     _fields_ = [("message", ctypes.c_char_p), ("vendor_code", ctypes.c_int32), ("sqlstate", ctypes.c_char * 5), ("release", ctypes.c_void_p)]
 
@@ -249,7 +249,7 @@ def test_the_library_by_its_c_functions():
         init.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         init.restype = ctypes.c_uint8
         error = Error()
-        # Larger than the table of functions is.
+        # More bytes than the table of functions has.
         table = ctypes.create_string_buffer(4096)
         assert init(1_001_000, ctypes.addressof(table), ctypes.addressof(error)) == adbc_driver_manager.AdbcStatusCode.OK
         assert any(table.raw)

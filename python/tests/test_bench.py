@@ -1,4 +1,4 @@
-"""The checksums by which bench/export.py tells right results from wrong ones, and the messages of its experiments."""
+"""The checksums with which bench/export.py checks results, and the message format of bench/protocol_design.py."""
 
 import sys
 from datetime import date, datetime
@@ -80,7 +80,7 @@ def test_packed_integers_have_the_bits_that_they_need():
     numpy = pytest.importorskip("numpy")
     design = pytest.importorskip("protocol_design")
     numbers = numpy.arange(1000, 1000 + 4096, dtype=numpy.int32)
-    # Thirteen bits for values below 8192; seven for the differences within a block of 128.
+    # 13 bits per value below 8192; 7 bits per difference within a block of 128.
     assert len(design.packed(numbers, "binpack")) == 1 + 4096 * 13 // 8
     assert len(design.packed(numbers, "pfor")) == 32 * 4 + 32 + 4096 * 7 // 8
     bits = numpy.unpackbits(numpy.frombuffer(design.packed(numbers, "binpack")[1:], numpy.uint8), bitorder="little")

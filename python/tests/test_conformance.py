@@ -1,4 +1,4 @@
-"""The server's cases in `conformance/`, by the clients that need Python's packages alone. `make conformance` runs all."""
+"""The cases of `conformance/`, with the clients that need only Python packages. `make conformance` runs all clients."""
 
 import pathlib
 import sys

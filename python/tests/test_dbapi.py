@@ -1,4 +1,4 @@
-"""DB-API 2.0, as PEP 249 has it."""
+"""DB-API 2.0, as PEP 249 specifies it."""
 
 import datetime as dt
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The examples of the documents and docstrings."""
+"""The examples in documents and docstrings."""
 
 import doctest
 from pathlib import Path

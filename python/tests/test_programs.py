@@ -1,4 +1,4 @@
-"""SQLAlchemy and pandas on the server, by psycopg: reflection, the object-relational mapper, tables in and out."""
+"""SQLAlchemy and pandas with the server, by psycopg: reflection, object-relational mapping, reading and writing."""
 
 import datetime
 import decimal

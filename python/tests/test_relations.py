@@ -1,4 +1,4 @@
-"""Relations: when they run, how they are read."""
+"""Relations: when queries run, and how rows are read."""
 
 import io
 import contextlib
@@ -81,7 +81,7 @@ def test_libraries_of_arrow_compute_with_strings(db, tmp_path):
     assert views.schema.field("s").type == pa.string_view()
     assert views.to_pylist() == table.to_pylist()
     assert relation.batches(string_views=True).read_all().equals(views)
-    # What ran at once is held, and given in either form.
+    # The result of a statement that ran at once is stored, and is returned in both forms.
     described = db.sql("describe t").arrow()
     assert described.column(0).type == pa.string() and described.column(0).to_pylist() == ["n", "s"]
     relation.to_parquet(tmp_path / "t.parquet")

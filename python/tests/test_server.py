@@ -1,4 +1,4 @@
-"""A server's database, through the same interface as one in this process."""
+"""The database of a server, through the same interface as a database in this process."""
 
 import datetime
 import decimal
@@ -20,7 +20,7 @@ ROWS = 200_000
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The address of a server with one user, whose database has one table."""
+    """The address of a server with one user and one table."""
     folder = tmp_path_factory.mktemp("server") / "db"
     with freestone.connect(folder) as db:
         db.sql(
@@ -72,7 +72,7 @@ def test_errors_are_typed(server):
         freestone.connect("freestone://a:b@127.0.0.1:1")
 
 
-# A join whose condition no pair meets: 40 billion pairs, and no row that would come up for air.
+# A join of 40 billion pairs, none of which satisfies the condition, so that it returns no row for a long time.
 NOTHING = "SELECT count(*) FROM t AS a, t AS b WHERE a.id * b.id % 1000003 = -7"
 
 
@@ -82,7 +82,7 @@ def test_cancel(server):
             threading.Timer(0.3, db.cancel).start()
             with pytest.raises(freestone.CancelledError):
                 db.sql(NOTHING).fetchall()
-        # The server's threads are free again.
+        # The threads of the server are available again.
         start = time.monotonic()
         assert other.sql("SELECT sum(id) FROM t").fetchall() == [(ROWS * (ROWS + 1) // 2,)]
         assert time.monotonic() - start < 2
@@ -140,7 +140,7 @@ def test_rows_larger_than_a_chunk(server):
         assert db.sql("SELECT length(s) FROM large").fetchall() == [(3_000_000,)]
         with pytest.raises(freestone.Error, match="connect with chunk_size=") as error:
             db.sql("SELECT repeat('abc', 1000000) AS a").fetchall()
-        # The connection goes on.
+        # The connection is still usable.
         assert db.sql("SELECT 1").fetchall() == [(1,)]
     needed = str(error.value).partition("chunk_size=")[2].split()[0]
     with freestone.connect(f"{server}?chunk_size={needed}") as db:
@@ -157,7 +157,7 @@ def test_a_connection_is_free_once_its_result_was_left(server):
 
 
 def test_loading_needs_little_memory(server):
-    """Far more rows than either side may hold go to the server as a stream."""
+    """Streams many more rows to the server than the memory limit of either process allows to store."""
     script = """
 import sys, freestone, pyarrow as pa, numpy as np
 schema = pa.schema({"a": pa.int64(), "b": pa.float64()})

@@ -1,4 +1,4 @@
-"""Tables of the caller: variables by name, loading."""
+"""Tables of the caller: variables by name, and loading."""
 
 import sys
 import weakref

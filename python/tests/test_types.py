@@ -1,4 +1,4 @@
-"""Every type: NULL, extremes and what lies between, through a stored table and out of it in every form."""
+"""All types, with NULL, extremes and other values, written to a table and read from it in every form."""
 
 import datetime as dt
 import math
@@ -16,7 +16,7 @@ UTC = dt.timezone.utc
 
 INTS = [(f"{s}int{b}", b, bool(s)) for s in ("", "u") for b in (8, 16, 32, 64)]
 
-# SQL type, type in Arrow, values.
+# SQL type, Arrow type, values.
 CASES = [
     ("boolean", pa.bool_(), [True, False, None]),
     *(

@@ -1,4 +1,4 @@
-"""What type checkers say of a program that uses the package, and of the package's stubs."""
+"""Type checkers: a program that uses the package, and the stubs of the package."""
 
 import subprocess
 import sys
