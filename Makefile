@@ -10,17 +10,22 @@ PYTHON ?= python3
 DEMO_OUTPUT ?= freestone-demo
 BENCH_SCALE ?= 1
 FUZZ_ROUNDS ?= 10
-TEST = cargo test --release --config .config/test.toml --no-fail-fast
+
+# Tests share the compiled dependencies, but what they build goes to a folder of its own: $(FREESTONE) stays the build that ships.
+TEST_ENVIRONMENT = CARGO_BUILD_BUILD_DIR='$(CARGO_TARGET_DIR)' CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)/tests'
+TEST_CONFIG = --config .config/test.toml
+TEST = $(TEST_ENVIRONMENT) cargo test --release $(TEST_CONFIG) --no-fail-fast
 
 # The Python environment for the tests of the package, also outside the tree.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
-.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check test-python conformance bench \
-	fuzz tools clean
+.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check test-python test-release conformance \
+	bench fuzz tools clean
 
 help:
 	@echo 'make demo     builds, then demonstrates the main functions on generated data; writes a report to $(DEMO_OUTPUT)/'
 	@echo 'make test     runs unit tests, property tests, SQL tests and the tests of the Python package'
+	@echo 'make test-release  the Python tests on the build that ships'
 	@echo 'make check-fast  runs only the tests of the engine'
 	@echo 'make build    builds the command line: $(FREESTONE)'
 	@echo 'make lab      builds the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
@@ -50,21 +55,26 @@ test-rust:
 check-fast:
 	$(TEST) -p freestone
 
-# The ADBC driver as a shared library, for other languages.
+# Builds the ADBC driver as a shared library, for other languages.
 driver:
 	cargo build --release -p freestone-adbc
 
-# Tests what `pip install .` installs. After `build` and `driver`, only the crate of the package is compiled.
-test-python: build driver
+# Tests the package, the command line and the ADBC library, compiled like the other tests.
+test-python:
+	$(TEST_ENVIRONMENT) cargo build --release $(TEST_CONFIG) -p freestone-cli -p freestone-adbc
 	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
 	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
-	PATH='$(PYTHON_VENV)/bin':"$$PATH" '$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--no-deps --force-reinstall .
-	'$(PYTHON_VENV)/bin/python' -B -m pytest
+	$(TEST_ENVIRONMENT) PATH='$(PYTHON_VENV)/bin':"$$PATH" MATURIN_PEP517_ARGS='$(TEST_CONFIG)' '$(PYTHON_VENV)/bin/python' -m pip install \
+		--quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B -m pytest
+
+# The same tests on the build that ships. Run them before a release.
+test-release: TEST_CONFIG =
+test-release: test-python
 
 # All clients, of which some need Java or psql. Missing clients are listed. The JDBC drivers are downloaded by Maven, once.
 conformance: test-python
-	'$(PYTHON_VENV)/bin/python' -B conformance/run.py
+	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/run.py
 
 lint: format-check python-check clippy
 
