@@ -1,4 +1,5 @@
-//! Strips the shared library: Cargo (1.95) drops the profile's `strip` for packages that override another setting of it.
+//! Strips the shared library, because Cargo (1.95) ignores the profile's `strip` for packages that override another
+//! setting of the profile.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

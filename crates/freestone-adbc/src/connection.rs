@@ -1,4 +1,4 @@
-//! Connections: their options, and what they tell of the database.
+//! Connections: their options, and their metadata of the database.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -78,7 +78,11 @@ impl FreestoneConnection {
     }
 }
 
-/// An error where an option cannot have a value, on a connection that is open or is to be.
+/// Checks that a value is valid for an option, on an open connection or before it is opened.
+///
+/// # Errors
+///
+/// The option is unknown, or cannot have the value.
 fn check(key: &OptionConnection, value: &OptionValue) -> Result<()> {
     let name = key.as_ref();
     match key {
@@ -102,7 +106,11 @@ fn check(key: &OptionConnection, value: &OptionValue) -> Result<()> {
     }
 }
 
-/// There is one catalog and one schema; an empty name stands for them.
+/// Checks the name of the catalog or the schema. There is only one of each, which the empty name denotes, too.
+///
+/// # Errors
+///
+/// Another name.
 pub fn named(what: &str, given: &str, only: &str) -> Result<()> {
     match given.is_empty() || given == only {
         true => Ok(()),

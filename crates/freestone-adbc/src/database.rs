@@ -1,4 +1,4 @@
-//! Databases: a folder, memory, or a server.
+//! Databases: a folder, memory, or the address of a server.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::connection::FreestoneConnection;
 use crate::error::{engine, internal, not_found, state};
 use crate::options::{DatabaseOptions, Target, known};
 
-/// A database, open in this process or on a server. Connections keep what they need of it.
+/// A database, opened in this process or on a server. Connections remain valid after it is dropped.
 pub struct FreestoneDatabase {
     pub(crate) place: Place,
     pub(crate) threads: Arc<Threads>,
@@ -39,7 +39,7 @@ impl FreestoneDatabase {
                 let threads = options.threads;
                 (Place::Embedded(Database::open(folder, options).map_err(engine)?), threads)
             }
-            // Rows are decoded on threads of their own; these read and write.
+            // These threads read and write. Rows are decoded on other threads.
             Target::Server(address) => {
                 let threads = address.streams.min(4);
                 (Place::Server(address), threads)

@@ -1,14 +1,14 @@
-//! Errors of the engine and of the way to a server, as ADBC has them.
+//! Conversion of errors of the engine and of connections to servers to ADBC errors.
 
 use std::ffi::c_char;
 
 use adbc_core::error::{Error, Status};
 use freestone_wire::{SqlError, WireError};
 
-/// The detail of an error that says what to do next; the message has it too.
+/// The detail of an error with the hint, which the message contains as well.
 const HINT_DETAIL: &str = "freestone.hint";
 
-/// An error with its SQLSTATE, in ADBC's form. C strings have no NUL.
+/// An ADBC error with a SQLSTATE. NUL is replaced in the texts, because C strings cannot contain it.
 fn make(sqlstate: &str, message: &str, hint: Option<&str>) -> Error {
     let text = match hint {
         Some(hint) => format!("{message} (hint: {hint})"),
@@ -20,7 +20,7 @@ fn make(sqlstate: &str, message: &str, hint: Option<&str>) -> Error {
     Error { message: text.replace('\0', "\\0"), status: status(sqlstate), vendor_code: 0, sqlstate: state, details }
 }
 
-/// The status of a SQLSTATE, by which drivers' managers choose an exception.
+/// The status for a SQLSTATE. Driver managers choose the class of an exception by it.
 fn status(sqlstate: &str) -> Status {
     match sqlstate {
         "0A000" => Status::NotImplemented,
@@ -50,7 +50,7 @@ pub fn engine(error: impl Into<freestone::Error>) -> Error {
     make(error.sqlstate(), &error.to_string(), error.hint())
 }
 
-/// An error of a server or of the way to it.
+/// An error of a server or of the connection to it.
 pub fn wire(error: WireError) -> Error {
     let state = match &error {
         WireError::Sql(sql) => {
@@ -70,31 +70,32 @@ pub fn wire(error: WireError) -> Error {
     make(state, &error.to_string(), None)
 }
 
-/// A call or option that makes no sense.
+/// The error of an invalid call or option.
 pub fn invalid(message: impl AsRef<str>) -> Error {
     make("22023", message.as_ref(), None)
 }
 
-/// A call that comes too early or too late.
+/// The error of a call in the wrong state, such as execution before a query is set.
 pub fn state(message: impl AsRef<str>) -> Error {
     make("55000", message.as_ref(), None)
 }
 
-/// Something of ADBC that this driver does not have.
+/// The error of an ADBC feature that this driver does not have.
 pub fn not_implemented(message: impl AsRef<str>, hint: &str) -> Error {
     make("0A000", message.as_ref(), Some(hint))
 }
 
-/// A name that does not exist.
+/// The error of a name that does not exist.
 pub fn not_found(message: impl AsRef<str>) -> Error {
     make("42704", message.as_ref(), None)
 }
 
+/// The error of cancelled work.
 pub fn cancelled() -> Error {
     engine(freestone::Error::cancelled())
 }
 
-/// Our bug.
+/// The error of a bug in Freestone.
 pub fn internal(what: impl std::fmt::Display) -> Error {
     make("XX000", &format!("internal error: {what}"), Some("please report what you did"))
 }

@@ -1,8 +1,9 @@
-//! The driver as a C library: the functions by which driver managers find it, and what adbc_ffi's exporter leaves out.
+//! The driver as a C library: the functions that driver managers load, and additions to the exporter of adbc_ffi.
 //!
-//! The exporter writes the driver's table of functions. It tells neither how many rows a statement changed whose caller
-//! asked for rows, as Python's DB-API does, nor the status and SQLSTATE of an error in the middle of a result. Both are
-//! added here: a result's stream is wrapped in one that knows why it failed, and `ErrorFromArrayStream` asks it.
+//! The exporter writes the driver's table of functions. It does not return the number of changed rows of a statement if
+//! the caller requests a result, as Python's DB-API does, nor the status and SQLSTATE of an error in the middle of a
+//! result. Both are added here: the stream of a result is wrapped in one that stores its error, and
+//! `ErrorFromArrayStream` returns that error.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -19,11 +20,11 @@ use crate::error::{invalid, not_implemented};
 use crate::running::Failure;
 
 thread_local! {
-    /// What the last execution on this thread began: from the statement to the function that exports it.
+    /// What the last execution on this thread started. Passes it from the statement to the function that exports it.
     static BEGAN: RefCell<Option<(Failure, Option<i64>)>> = const { RefCell::new(None) };
 }
 
-/// Tells the exporting function of a result, and of the rows that its statement changed.
+/// Passes the failure of a result and the number of rows that its statement changed to the exporting function.
 pub fn began(failure: Failure, changed: Option<i64>) {
     BEGAN.with_borrow_mut(|began| *began = Some((failure, changed)));
 }
@@ -31,7 +32,9 @@ pub fn began(failure: Failure, changed: Option<i64>) {
 /// The function that driver managers call first.
 ///
 /// # Safety
-/// `driver` points to memory for an `AdbcDriver` of version 1.1, `error` to an initialized `AdbcError` or nowhere.
+///
+/// `driver` points to memory for an `AdbcDriver` of version 1.1. `error` points to an initialized `AdbcError` or is
+/// null.
 #[allow(non_snake_case)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AdbcDriverFreestoneInit(
@@ -45,7 +48,7 @@ pub unsafe extern "C" fn AdbcDriverFreestoneInit(
             let mut table = FreestoneDriver::ffi_driver();
             table.StatementExecuteQuery = Some(execute_query);
             table.ErrorFromArrayStream = Some(error_from_stream);
-            // SAFETY: the caller gives memory for a driver of this version, of which nothing needs to be dropped.
+            // SAFETY: the caller provides memory for a driver of this version, which contains nothing to be dropped.
             unsafe { ptr::write_unaligned(driver.cast::<FFI_AdbcDriver>(), table) };
             return ADBC_STATUS_OK;
         }
@@ -55,14 +58,15 @@ pub unsafe extern "C" fn AdbcDriverFreestoneInit(
         ),
     };
     let status = refused.status.into();
-    // SAFETY: `error` is null or an error of the caller's.
+    // SAFETY: `error` is null or an error of the caller.
     unsafe { export_error(error, refused) };
     status
 }
 
-/// The same by the name that driver managers try last.
+/// The same function, with the name that driver managers try last.
 ///
 /// # Safety
+///
 /// As for [`AdbcDriverFreestoneInit`].
 #[allow(non_snake_case)]
 #[unsafe(no_mangle)]
@@ -71,7 +75,7 @@ pub unsafe extern "C" fn AdbcDriverInit(
     driver: *mut c_void,
     error: *mut FFI_AdbcError,
 ) -> AdbcStatusCode {
-    // SAFETY: the same promises.
+    // SAFETY: the requirements are the same.
     unsafe { AdbcDriverFreestoneInit(version, driver, error) }
 }
 
@@ -85,17 +89,17 @@ unsafe extern "C" fn execute_query(
     let Some(execute) = FreestoneDriver::ffi_driver().StatementExecuteQuery else {
         return adbc_core::error::Status::NotImplemented.into();
     };
-    // SAFETY: the caller's promises are the same.
+    // SAFETY: the requirements are the same, and the caller satisfies them.
     let status = unsafe { execute(statement, out, rows_affected, error) };
     let Some((failure, changed)) = BEGAN.take() else { return status };
     if status != ADBC_STATUS_OK || out.is_null() {
         return status;
     }
     if let Some(changed) = changed.filter(|_| !rows_affected.is_null()) {
-        // SAFETY: it is not null, so it points to memory for a number.
+        // SAFETY: the pointer is not null, so it points to memory for a number.
         unsafe { ptr::write_unaligned(rows_affected, changed) };
     }
-    // SAFETY: the exporter has just written a stream there; it is moved, and what takes its place owns it.
+    // SAFETY: the exporter has just written a stream there. It is moved, and its replacement owns it.
     unsafe {
         let stream = ptr::read_unaligned(out);
         ptr::write_unaligned(out, Watched::export(stream, failure));
@@ -103,11 +107,11 @@ unsafe extern "C" fn execute_query(
     status
 }
 
-/// A stream and why it failed.
+/// A stream with the error that ended it.
 struct Watched {
     stream: FFI_ArrowArrayStream,
     failure: Failure,
-    /// What callers were given, for as long as the stream lives.
+    /// The message that callers received. It lives as long as the stream.
     message: Option<CString>,
     error: Option<Box<FFI_AdbcError>>,
 }
@@ -125,18 +129,19 @@ impl Watched {
     }
 
     /// # Safety
-    /// `stream` is one of [`Watched::export`]'s that was not released, and nobody else uses it now.
+    ///
+    /// `stream` is a stream of [`Watched::export`] that was not released, and no other reference to it is in use.
     unsafe fn of<'a>(stream: *mut FFI_ArrowArrayStream) -> &'a mut Watched {
-        // SAFETY: `export` put a `Watched` there, which lives until the release.
+        // SAFETY: `export` stored a `Watched` there, which lives until the release.
         unsafe { &mut *(*stream).private_data.cast::<Watched>() }
     }
 }
 
 unsafe extern "C" fn get_schema(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_ArrowSchema) -> c_int {
-    // SAFETY: C's promises for a stream's functions: it is one of ours, not released, on one thread at a time.
+    // SAFETY: by the C stream interface, this is a stream of ours, not released, and used by one thread at a time.
     let inner = unsafe { &mut Watched::of(stream).stream };
     match inner.get_schema {
-        // SAFETY: the same promises.
+        // SAFETY: the requirements are the same.
         Some(get) => unsafe { get(inner, out) },
         None => libc_invalid(),
     }
@@ -146,7 +151,7 @@ unsafe extern "C" fn get_next(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_A
     // SAFETY: as for `get_schema`.
     let inner = unsafe { &mut Watched::of(stream).stream };
     match inner.get_next {
-        // SAFETY: the same promises.
+        // SAFETY: the requirements are the same.
         Some(get) => unsafe { get(inner, out) },
         None => libc_invalid(),
     }
@@ -158,14 +163,14 @@ unsafe extern "C" fn get_last_error(stream: *mut FFI_ArrowArrayStream) -> *const
     let known = watched.failure.lock().as_ref().and_then(|error| CString::new(error.message.as_str()).ok());
     match (known, watched.stream.get_last_error) {
         (Some(message), _) => watched.message.insert(message).as_ptr(),
-        // SAFETY: the same promises.
+        // SAFETY: the requirements are the same.
         (None, Some(get)) => unsafe { get(&mut watched.stream) },
         (None, None) => ptr::null(),
     }
 }
 
 unsafe extern "C" fn release(stream: *mut FFI_ArrowArrayStream) {
-    // SAFETY: C calls it once, with a stream of ours; what `export` made into a pointer becomes a box again.
+    // SAFETY: C calls this once, with a stream of ours. The pointer from `export` is converted back to its box.
     unsafe {
         drop(Box::from_raw((*stream).private_data.cast::<Watched>()));
         (*stream).private_data = ptr::null_mut();
@@ -173,32 +178,32 @@ unsafe extern "C" fn release(stream: *mut FFI_ArrowArrayStream) {
     }
 }
 
-/// Why a stream of this driver's failed; null where it did not, or where it is not one.
+/// The error of a stream of this driver. Null if the stream has not failed, or is not of this driver.
 unsafe extern "C" fn error_from_stream(
     stream: *mut FFI_ArrowArrayStream,
     status: *mut AdbcStatusCode,
 ) -> *const FFI_AdbcError {
-    // SAFETY: a stream or null, by ADBC's promises.
+    // SAFETY: ADBC requires a stream or null.
     let ours = unsafe { stream.as_ref() }
         .and_then(|stream| stream.release)
         .is_some_and(|function| ptr::fn_addr_eq(function, release as unsafe extern "C" fn(*mut FFI_ArrowArrayStream)));
     if !ours {
         return ptr::null();
     }
-    // SAFETY: its release is ours, so it is.
+    // SAFETY: the stream has our release function, so it is ours.
     let watched = unsafe { Watched::of(stream) };
     let Some(error) = watched.failure.lock().clone() else { return ptr::null() };
     let code = error.status.into();
     let Ok(mut exported) = FFI_AdbcError::try_from(error) else { return ptr::null() };
     exported.vendor_code = ADBC_ERROR_VENDOR_CODE_PRIVATE_DATA;
     if !status.is_null() {
-        // SAFETY: it is not null, so it points to memory for a status.
+        // SAFETY: the pointer is not null, so it points to memory for a status.
         unsafe { ptr::write_unaligned(status, code) };
     }
     &raw const **watched.error.insert(Box::new(exported))
 }
 
-/// EINVAL, of a stream that lacks a function.
+/// EINVAL, the result of a stream without the required function.
 fn libc_invalid() -> c_int {
     22
 }

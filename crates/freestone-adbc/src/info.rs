@@ -1,4 +1,4 @@
-//! What the driver and the database say that they are.
+//! Information about the driver and the database (`AdbcConnectionGetInfo`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 use crate::error::{engine, internal};
 use crate::link::Link;
 
-/// Places of the members in the union of values.
+/// The positions of the members in the union of values.
 const STRING: i8 = 0;
 const BOOL: i8 = 1;
 const INT64: i8 = 2;
@@ -26,11 +26,15 @@ enum Value {
     Number(i64),
 }
 
-/// All that is known, or what of it was asked for.
+/// The requested information, or all of it.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub fn batch(link: &Link, codes: Option<HashSet<InfoCode>>) -> Result<RecordBatch> {
     let version = env!("CARGO_PKG_VERSION");
     let text = |text: &str| Value::Text(text.to_owned());
-    // A server says "name version".
+    // A server describes itself as "name version".
     let server = link.server().and_then(|server| server.rsplit_once(' ').map(|(_, version)| version.to_owned()));
     let vendor_version = Value::Text(server.unwrap_or_else(|| version.to_owned()));
     let all = [
@@ -78,7 +82,7 @@ fn table(rows: Vec<(InfoCode, Value)>) -> Result<RecordBatch> {
     RecordBatch::try_new(schema, columns).map_err(engine)
 }
 
-/// Adds a value to a member; its place there.
+/// Appends a value to a member and returns its position there.
 fn push<T>(values: &mut Vec<T>, value: T) -> i32 {
     values.push(value);
     values.len() as i32 - 1

@@ -1,7 +1,7 @@
-//! Bulk ingestion: a table from the caller's rows, or more rows for one.
+//! Bulk ingestion: rows of the caller that are loaded into a new or an existing table.
 //!
-//! In this process one statement does it, so that all rows are there afterwards or none. A server takes rows into a table
-//! that is there: so one is made first, and dropped again if the rows do not arrive.
+//! In this process, one statement does this, so either all rows are loaded or none. A server loads rows into an
+//! existing table. A new table is therefore created first, and dropped if the rows do not arrive completely.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::error::{invalid, not_found};
 use crate::link::{Backend, Link, Reader, empty_query, literal, quote};
 use crate::options::text;
 
-/// What an ingestion is told.
+/// The parameters of an ingestion.
 #[derive(Clone)]
 pub struct Ingestion {
     pub table: String,
     pub mode: IngestMode,
-    /// Options of the design of a table that is made: what stands in `WITH (…)`.
+    /// The design options of a new table: the text within `WITH (…)`.
     pub design: String,
 }
 
@@ -28,7 +28,11 @@ impl Default for Ingestion {
     }
 }
 
-/// A mode from its name.
+/// Parses the name of a mode.
+///
+/// # Errors
+///
+/// The mode is unknown.
 pub fn mode(value: &OptionValue) -> Result<IngestMode> {
     let name = text("adbc.ingest.mode", value)?;
     name.parse().map_err(|_: Error| {
@@ -38,7 +42,12 @@ pub fn mode(value: &OptionValue) -> Result<IngestMode> {
     })
 }
 
-/// Ingests rows; how many there were.
+/// Ingests rows and returns their number.
+///
+/// # Errors
+///
+/// The table exists or does not exist, contrary to the mode; a value does not fit its column; or the caller's stream or
+/// the server fails.
 pub async fn run(link: &Arc<Link>, ingestion: Ingestion, rows: Reader) -> Result<u64> {
     if ingestion.table.is_empty() {
         return Err(invalid("adbc.ingest.target_table is empty; name a table"));
@@ -80,14 +89,15 @@ pub async fn run(link: &Arc<Link>, ingestion: Ingestion, rows: Reader) -> Result
     }
 }
 
-/// The statement that makes the table, up to `AS`.
+/// The statement that creates the table, up to `AS`.
 fn create(ingestion: &Ingestion, table: &str) -> String {
     let replace = if matches!(ingestion.mode, IngestMode::Replace) { "OR REPLACE " } else { "" };
     let with = if ingestion.design.is_empty() { String::new() } else { format!(" WITH ({})", ingestion.design) };
     format!("CREATE {replace}TABLE {table}{with}")
 }
 
-/// Replaces a table of a server: the rows go to one beside it, so that the old rows are there until the new ones are.
+/// Replaces a table of a server. The rows are loaded into another table first, so that the old rows exist until the new
+/// ones do.
 async fn replace(link: &Arc<Link>, ingestion: &Ingestion, rows: Reader) -> Result<u64> {
     let beside = format!("{}$ingested", ingestion.table);
     let source = quote(&beside);
@@ -104,7 +114,7 @@ async fn replace(link: &Arc<Link>, ingestion: &Ingestion, rows: Reader) -> Resul
     replaced
 }
 
-/// Sends rows to a table that was made for them, which goes if they do not arrive.
+/// Sends rows to a table that was created for them. The table is dropped if they do not arrive.
 async fn fill(link: &Arc<Link>, table: &str, rows: Reader) -> Result<u64> {
     let undo = Undo { link: link.clone(), table: Some(table.to_owned()) };
     let sent = link.upload(table, rows).await;
@@ -120,7 +130,7 @@ async fn fill(link: &Arc<Link>, table: &str, rows: Reader) -> Result<u64> {
     }
 }
 
-/// Drops a table again, also where the ingestion was cancelled.
+/// Drops a table that was created for an ingestion, also if the ingestion was cancelled.
 struct Undo {
     link: Arc<Link>,
     table: Option<String>,
@@ -133,7 +143,7 @@ impl Undo {
 
     async fn drop_table(mut self) {
         if let Some(table) = self.table.take() {
-            // What went wrong first is what the caller is told.
+            // The caller gets the first error, not one of this statement.
             _ = self.link.command(&format!("DROP TABLE {}", quote(&table))).await;
         }
     }
@@ -148,7 +158,7 @@ impl Drop for Undo {
     }
 }
 
-/// Whether there is a table of this name.
+/// Whether a table of this name exists.
 async fn exists(link: &Arc<Link>, table: &str) -> Result<bool> {
     let named = format!("SELECT name FROM freestone_tables() WHERE name = {}", literal(table));
     Ok(!link.records(&named).await?.is_empty())

@@ -1,8 +1,9 @@
-//! The ADBC driver: a library with C's calling convention through which programs in any language use Freestone.
+//! The ADBC driver: a library with the C calling convention through which programs in any language use Freestone.
 //!
-//! A database is a folder or memory of this process, or a server's address. Everything goes through [`Link`](link::Link),
-//! which has one form for each; what is above it does not know which. SQL and metadata are the engine's, the way to a server
-//! is freestone-wire's: here is only ADBC. The driver is synchronous and runs its work on threads of its own.
+//! A database is a folder, memory of this process, or the address of a server. All work is done through
+//! [`Link`](link::Link), which has one variant for the engine in this process and one for a server; the code above it
+//! is the same for both. SQL and metadata are implemented by the engine, and the protocol by freestone-wire. This crate
+//! implements only ADBC. The driver is synchronous and runs its work on its own threads.
 //!
 //! Programs in Rust may use [`FreestoneDriver`] without the C interface, as `tests/driver.rs` does.
 
@@ -33,7 +34,7 @@ pub use statement::FreestoneStatement;
 const CATALOG: &str = "freestone";
 const SCHEMA: &str = "public";
 
-/// Where ADBC begins.
+/// The driver, which opens databases.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct FreestoneDriver;
 

@@ -1,4 +1,4 @@
-//! A connection's way to its database: the engine in this process, or a server.
+//! The connection to a database: the engine in this process, or a server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use crate::running::{Cancel, Lane, Message, Outlet, Signals};
 /// The name of the rows in the statement that ingests them.
 const ROWS: &str = "ingested rows";
 
-/// Verbs whose count is of rows that were changed, also where it is 0.
+/// The verbs of statements that always have a count of changed rows, even if it is 0.
 const COUNTED: [&str; 5] = ["INSERT", "UPDATE", "DELETE", "COPY", "TRUNCATE"];
 
-/// A stream of batches that the caller gave.
+/// A stream of batches from the caller.
 pub type Reader = Box<dyn RecordBatchReader + Send>;
 
-/// What a connection, its statements and their results share.
+/// The state that a connection shares with its statements and their results.
 pub struct Link {
     pub backend: Backend,
     pub lane: Arc<Lane>,
-    /// Cancels all that the connection does.
+    /// Cancels all work of the connection.
     pub cancel: Cancel,
-    /// Whether strings are handed out with offsets instead of as views.
+    /// Whether strings are returned as views or with offsets.
     pub strings: Strings,
 }
 
@@ -41,14 +41,14 @@ pub enum Backend {
     Remote(Client),
 }
 
-/// What a statement takes and gives.
+/// The parameters and columns of a statement.
 pub struct Description {
     pub parameters: Schema,
-    /// Nothing where it gives no rows.
+    /// `None` if it returns no rows.
     pub columns: Option<SchemaRef>,
 }
 
-/// A statement that can be executed many times.
+/// A statement that can be executed several times.
 pub struct Prepared {
     pub statements: Vec<Statement>,
     pub description: Option<Description>,
@@ -65,20 +65,24 @@ impl Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        // The server forgets it when it is told so, on the threads of its connection.
+        // Dropping it notifies the server, on the threads of the connection.
         let _entered = self.lane.enter();
         self.remote = None;
     }
 }
 
-/// What a statement gives back.
+/// The result of a statement.
 enum Answer {
     Rows { schema: SchemaRef, stream: BoxStream<'static, Result<RecordBatch>> },
     Changed { verb: String, rows: u64 },
 }
 
 impl Link {
-    /// Does something that nothing but the connection's own signal cancels.
+    /// Runs work that only the connection's own signal can cancel.
+    ///
+    /// # Errors
+    ///
+    /// Those of the work, or it was cancelled.
     pub fn wait<T: Send + 'static, F>(self: &Arc<Self>, work: impl FnOnce(Arc<Link>) -> F) -> Result<T>
     where
         F: Future<Output = Result<T>> + Send + 'static,
@@ -86,7 +90,11 @@ impl Link {
         self.lane.wait(Signals::of(&[&self.cancel]), work(self.clone()))
     }
 
-    /// Reads a statement without asking the database.
+    /// Parses a statement without the database.
+    ///
+    /// # Errors
+    ///
+    /// The text has no statement.
     pub fn parse(&self, text: &str) -> Result<Prepared> {
         let statements = freestone::parse_script(text);
         if statements.is_empty() {
@@ -97,9 +105,13 @@ impl Link {
     }
 
     /// Plans a statement without executing it.
+    ///
+    /// # Errors
+    ///
+    /// The text has several statements, or a statement is wrong.
     pub async fn prepare(&self, mut parsed: Prepared) -> Result<Prepared> {
         let [statement] = &parsed.statements[..] else {
-            // Callers that prepare whatever they execute go on without.
+            // Callers that prepare every text before they execute it continue without preparing.
             return Err(not_implemented(
                 "a script cannot be prepared",
                 "execute it, or prepare its statements one by one",
@@ -125,7 +137,11 @@ impl Link {
         Ok(parsed)
     }
 
-    /// Executes a statement, once for each row of values if there are any, and sends what it gives.
+    /// Executes a statement, and sends its result. With `values`, it is executed once per row of values.
+    ///
+    /// # Errors
+    ///
+    /// The statement or the caller's stream fails.
     pub async fn run(
         self: Arc<Self>,
         prepared: Arc<Prepared>,
@@ -209,7 +225,7 @@ impl Link {
             let (verb, rows) = rows.summary().map(|summary| (summary.tag.clone(), summary.rows)).unwrap_or_default();
             return Ok(Answer::Changed { verb, rows });
         }
-        // The rows keep the connection.
+        // The rows own the connection.
         let stream = futures::stream::unfold((rows, self.clone()), |(mut rows, link)| async move {
             let next = rows.next().await.map_err(wire).transpose()?;
             Some((next, (rows, link)))
@@ -217,7 +233,11 @@ impl Link {
         Ok(Answer::Rows { schema, stream: stream.boxed() })
     }
 
-    /// All rows of a query of the driver's own, as texts.
+    /// All rows of one of the driver's own queries, as text.
+    ///
+    /// # Errors
+    ///
+    /// The query fails.
     pub async fn records(self: &Arc<Self>, text: &str) -> Result<Vec<Vec<Option<String>>>> {
         match self.execute(&self.parse(text)?, None).await? {
             Answer::Rows { stream, .. } => {
@@ -228,7 +248,11 @@ impl Link {
         }
     }
 
-    /// Executes a statement of the driver's own that gives no rows.
+    /// Executes one of the driver's own statements without rows, and returns the number of changed rows.
+    ///
+    /// # Errors
+    ///
+    /// The statement fails, or returns rows.
     pub async fn command(self: &Arc<Self>, text: &str) -> Result<u64> {
         match self.execute(&self.parse(text)?, None).await? {
             Answer::Changed { rows, .. } => Ok(rows),
@@ -236,7 +260,7 @@ impl Link {
         }
     }
 
-    /// Executes a command on a server although other work of the connection is being left.
+    /// Executes a command on a server while other work of the connection is being abandoned.
     pub async fn undo(&self, text: &str) {
         let Backend::Remote(client) = &self.backend else { return };
         if let Ok(mut rows) = client.query(text, None).await {
@@ -244,7 +268,12 @@ impl Link {
         }
     }
 
-    /// Executes a statement that names the caller's rows, in this process; how many it wrote. `text` gets their name.
+    /// Executes a statement in this process that reads the caller's rows, and returns the number of rows that it wrote.
+    /// `text` gets the name of the rows.
+    ///
+    /// # Errors
+    ///
+    /// The statement or the caller's stream fails.
     pub async fn command_on(&self, reader: Reader, text: impl FnOnce(&str) -> String) -> Result<u64> {
         let Backend::Embedded(session) = &self.backend else {
             return Err(internal("a server cannot name rows of this process"));
@@ -267,7 +296,11 @@ impl Link {
         }
     }
 
-    /// Sends the caller's rows to a table of a server; how many it took.
+    /// Sends the caller's rows to a table of a server, and returns the number of rows that it received.
+    ///
+    /// # Errors
+    ///
+    /// The server or the caller's stream fails.
     pub async fn upload(&self, table: &str, mut reader: Reader) -> Result<u64> {
         let Backend::Remote(client) = &self.backend else {
             return Err(internal("an upload needs a server"));
@@ -281,7 +314,7 @@ impl Link {
         Ok(upload.finish().await.map_err(wire)?.rows)
     }
 
-    /// What the server says that it is.
+    /// The server's description of itself; `None` for a database in this process.
     pub fn server(&self) -> Option<String> {
         match &self.backend {
             Backend::Embedded(_) => None,
@@ -301,12 +334,12 @@ fn answer(outcome: Outcome) -> Result<Answer> {
     })
 }
 
-/// Whether and how many rows a statement changed. A server sends a number also where there is none.
+/// The number of rows that a statement changed, or `None` if it changes no rows. A server sends a number in both cases.
 fn counted(verb: &str, rows: u64) -> Option<u64> {
     (rows > 0 || COUNTED.contains(&verb)).then_some(rows)
 }
 
-/// Sends all batches on. False if nobody wants more.
+/// Sends all batches on. False if the receiver was dropped.
 async fn pass(mut stream: BoxStream<'static, Result<RecordBatch>>, outlet: &Outlet<Message>) -> Result<bool> {
     while let Some(batch) = stream.next().await {
         if !outlet.send(Message::Batch(batch?)).await {
@@ -316,7 +349,7 @@ async fn pass(mut stream: BoxStream<'static, Result<RecordBatch>>, outlet: &Outl
     Ok(true)
 }
 
-/// The next batch of the caller's. It may take its time, so it does not take a thread that others wait for.
+/// The next batch of the caller. The caller may block, so this runs on a thread for blocking calls.
 async fn read(mut reader: Reader) -> Result<(Option<RecordBatch>, Reader)> {
     let reading = tokio::task::spawn_blocking(move || (reader.next().transpose(), reader)).await;
     let (batch, reader) = reading.map_err(|_| internal("the caller's stream panicked"))?;
@@ -324,23 +357,27 @@ async fn read(mut reader: Reader) -> Result<(Option<RecordBatch>, Reader)> {
     Ok((batch, reader))
 }
 
-/// A row as values of parameters.
+/// The values of a row, as parameters.
 fn scalars(row: &RecordBatch) -> Result<Vec<ScalarValue>> {
     let value = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(engine);
     row.columns().iter().map(value).collect()
 }
 
-/// A name as SQL reads it back.
+/// A name as a quoted identifier of SQL.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text as SQL reads it back.
+/// A text as a string literal of SQL.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// The columns as a query of no rows gives them, for a table that a server is to have.
+/// A query with these columns and no rows, for creating a table on a server.
+///
+/// # Errors
+///
+/// A type cannot be written in SQL.
 pub fn empty_query(schema: &Schema) -> Result<String> {
     if schema.fields().is_empty() {
         return Err(invalid("a table needs at least one column, and the rows have none"));
@@ -358,7 +395,7 @@ pub fn empty_query(schema: &Schema) -> Result<String> {
     Ok(format!("SELECT {} LIMIT 0", columns.join(", ")))
 }
 
-/// Rows as texts.
+/// The rows as text.
 fn records(batches: &[RecordBatch]) -> Result<Vec<Vec<Option<String>>>> {
     let mut records = vec![];
     for batch in batches {

@@ -1,4 +1,4 @@
-//! The database's tables, views, columns and keys, as ADBC's hierarchy of them.
+//! The database's tables, views, columns and keys in the hierarchy of ADBC.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{CATALOG, SCHEMA};
 const TABLE: &str = "TABLE";
 const VIEW: &str = "VIEW";
 
-/// What GetObjects is asked for. Names may be patterns.
+/// The parameters of GetObjects. Names may be patterns.
 pub struct Wanted {
     pub depth: ObjectDepth,
     pub catalog: Option<String>,
@@ -34,6 +34,10 @@ pub fn table_types() -> Result<RecordBatch> {
 }
 
 /// The columns of a table or view.
+///
+/// # Errors
+///
+/// It does not exist, or the query of the view fails.
 pub async fn table_schema(link: &Arc<Link>, table: &str) -> Result<SchemaRef> {
     let query = link.parse(&format!("SELECT * FROM {SCHEMA}.{}", quote(table)))?;
     let prepared = link.prepare(query).await?;
@@ -41,7 +45,11 @@ pub async fn table_schema(link: &Arc<Link>, table: &str) -> Result<SchemaRef> {
     columns.ok_or_else(|| internal("a table without columns"))
 }
 
-/// The hierarchy of what matches, down to the depth that is wanted.
+/// The hierarchy of matching objects, down to the requested depth.
+///
+/// # Errors
+///
+/// A query of the catalog fails.
 pub async fn batch(link: Arc<Link>, wanted: Wanted) -> Result<RecordBatch> {
     let mut catalogs = vec![];
     if matches(wanted.catalog.as_deref(), CATALOG) {
@@ -92,7 +100,7 @@ async fn tables(link: &Arc<Link>, wanted: &Wanted) -> Result<Value> {
     Ok(Value::Array(tables))
 }
 
-/// A table's columns. A view whose query fails has none.
+/// The columns of a table or view. A view whose query fails has none.
 async fn columns(link: &Arc<Link>, table: &str, kind: &str, wanted: &Wanted) -> Result<Value> {
     let schema = match table_schema(link, table).await {
         Ok(schema) => schema,
@@ -123,7 +131,7 @@ fn column(at: usize, field: &Field) -> Value {
     })
 }
 
-/// A type as ODBC and JDBC know it.
+/// A type in the terms of ODBC and JDBC.
 struct Xdbc {
     code: i16,
     name: &'static str,
@@ -169,7 +177,7 @@ fn xdbc_type(data_type: &DataType) -> Xdbc {
         DataType::Timestamp(unit, Some(_)) => time(93, "TIMESTAMP WITH TIME ZONE", unit),
         DataType::BinaryView | DataType::Binary | DataType::LargeBinary => plain(-3, "BINARY", None),
         DataType::Interval(_) | DataType::Duration(_) => plain(10, "INTERVAL", None),
-        // What else there is, is in views only.
+        // Other types occur only in views.
         _ => plain(12, "VARCHAR", None),
     }
 }
@@ -222,11 +230,12 @@ async fn keys(link: &Arc<Link>) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// Whether a name is like a pattern of `%` (anything) and `_` (any character). An empty one is for what has no name.
+/// Whether a name matches a pattern of `%` (any characters) and `_` (any character). An empty pattern matches only an
+/// empty name.
 pub fn matches(pattern: Option<&str>, name: &str) -> bool {
     let Some(pattern) = pattern else { return true };
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    // After a `%`, where to go on if what follows does not match: one character further.
+    // After a `%`: where to continue if the rest does not match, one character later.
     let (mut p, mut n, mut retry) = (0, 0, None);
     while n < name.len() {
         if pattern.get(p) == Some(&'%') {

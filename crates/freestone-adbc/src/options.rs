@@ -1,4 +1,4 @@
-//! Options of databases: their names and values, and what they say of where the database is.
+//! Options of databases: their names and values, and the location of the database that they specify.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use freestone_wire::address::Address;
 
 use crate::error::{engine, invalid, not_found, wire};
 
-/// Which databases an option is for.
+/// The databases that an option applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum For {
     Any,
@@ -18,7 +18,7 @@ pub enum For {
     Server,
 }
 
-/// The options of databases. Those of servers beyond the name are those of their addresses.
+/// The options of databases. Those for servers, except the name, are parameters of their addresses.
 pub const DATABASE_OPTIONS: [(&str, For); 17] = [
     ("uri", For::Any),
     ("path", For::Embedded),
@@ -42,14 +42,14 @@ pub const DATABASE_OPTIONS: [(&str, For); 17] = [
 const PREFIX: &str = "freestone.";
 const MEMORY: &str = ":memory:";
 
-/// Where a database is, and how it is opened.
+/// The location of a database, and how it is opened.
 pub enum Target {
     Memory(Options),
     Folder(PathBuf, Options),
     Server(Box<Address>),
 }
 
-/// Options as they were given.
+/// The options as set by the caller.
 pub struct DatabaseOptions {
     values: BTreeMap<String, OptionValue>,
 }
@@ -64,7 +64,11 @@ impl DatabaseOptions {
         Ok(DatabaseOptions { values })
     }
 
-    /// The value that was given for an option. Passwords are not told.
+    /// The value that was set for an option.
+    ///
+    /// # Errors
+    ///
+    /// The option is unknown, was not set, or is a password.
     pub fn get(&self, name: &str) -> Result<&OptionValue> {
         known(name)?;
         let value = self.values.get(name).filter(|_| name != "password");
@@ -75,7 +79,11 @@ impl DatabaseOptions {
         self.values.get(name).map(|value| text(name, value)).transpose()
     }
 
-    /// How strings are handed out.
+    /// The form of strings in results.
+    ///
+    /// # Errors
+    ///
+    /// The value of the option is not a boolean.
     pub fn strings(&self) -> Result<Strings> {
         Ok(Strings::views(self.truth("freestone.string_views")?.unwrap_or(false)))
     }
@@ -132,7 +140,7 @@ impl DatabaseOptions {
         parse_size(&text).map(Some).map_err(|error| invalid(format!("{name}: {}", engine(error).message)))
     }
 
-    /// A server's address: the text's, and the options that are given beside it.
+    /// The address of a server, from the text and the options that are set in addition to it.
     fn server(&self, place: &str) -> Result<Address> {
         self.refuse(For::Embedded, "databases in this process, and this one is a server's")?;
         let mut text = place.to_owned();
@@ -163,7 +171,11 @@ impl DatabaseOptions {
     }
 }
 
-/// An error where a database has no option of this name.
+/// Checks that databases have an option of this name.
+///
+/// # Errors
+///
+/// They do not.
 pub fn known(name: &str) -> Result<()> {
     match DATABASE_OPTIONS.iter().any(|(known, _)| *known == name) {
         true => Ok(()),
@@ -171,13 +183,17 @@ pub fn known(name: &str) -> Result<()> {
     }
 }
 
-/// The error of an option that there is not.
+/// The error of an unknown option.
 pub fn unknown<'a>(whose: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> adbc_core::error::Error {
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     not_found(format!("{whose} has no option {name}; the options are {names}"))
 }
 
-/// A value as text: numbers may come as numbers.
+/// A value as text. Numbers may be passed as numbers.
+///
+/// # Errors
+///
+/// The value is of another type.
 pub fn text(name: &str, value: &OptionValue) -> Result<String> {
     match value {
         OptionValue::String(text) => Ok(text.clone()),
@@ -200,7 +216,7 @@ fn number(name: &str, value: &OptionValue, least: usize, most: usize) -> Result<
     number.ok_or_else(|| invalid(format!("option {name} is a number from {least} to {most}, not {text:?}")))
 }
 
-/// A value in an address: everything but letters and digits as `%xx`.
+/// A value, escaped for an address: everything except letters and digits as `%xx`.
 fn escape(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),

@@ -1,4 +1,4 @@
-//! Parameters of statements: which they are, and rows of values in their order.
+//! Parameters of statements: their names, and rows of values in their order.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use freestone::ParameterNames;
 use crate::error::{engine, invalid};
 use crate::link::{Prepared, Reader};
 
-/// A statement's parameters as its text has them.
+/// The parameters in the text of a statement.
 fn names(query: &Prepared) -> Result<ParameterNames> {
     match &query.statements[..] {
         [statement] => statement.parameter_names().map_err(engine),
@@ -19,6 +19,10 @@ fn names(query: &Prepared) -> Result<ParameterNames> {
 }
 
 /// The parameters with their names, or `$1`, `$2`, …, and their types.
+///
+/// # Errors
+///
+/// The text of the statement is wrong.
 pub fn schema(query: &Prepared, types: &Schema) -> Result<Schema> {
     let names = match names(query)? {
         ParameterNames::Names(names) => names,
@@ -31,8 +35,12 @@ pub fn schema(query: &Prepared, types: &Schema) -> Result<Schema> {
     Ok(Schema::new(named.collect::<Vec<_>>()))
 }
 
-/// Rows of values in the order of the parameters. Columns are taken by name where that was asked for, or where the
+/// Rows of values in the order of the parameters. Columns are matched by name if that was requested, or if the
 /// statement's parameters have names and all of them are columns.
+///
+/// # Errors
+///
+/// A parameter has no column, or the numbers of parameters and columns differ.
 pub fn arranged(query: &Prepared, reader: Reader, by_name: bool) -> Result<Reader> {
     let given = reader.schema();
     let parameters = names(query)?;

@@ -1,7 +1,7 @@
-//! The driver's threads, work on them, and how a caller waits for it.
+//! The driver's threads, and how callers run work on them and wait for it.
 //!
-//! Callers may be anywhere, also on a thread of somebody's asynchronous runtime, so they wait without one. Work that is
-//! cancelled ends at once as far as its caller is concerned, also where the engine takes longer to notice.
+//! A caller may be on a thread of any asynchronous runtime, so it waits without one. Cancelled work ends at once for
+//! its caller, even if the engine takes longer to stop.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,17 +24,18 @@ use tokio::task::JoinHandle;
 
 use crate::error::{cancelled, engine, internal, state};
 
-/// Batches that are computed ahead of those who read them.
+/// The number of batches that are computed ahead of their reader.
 const BATCHES_AHEAD: usize = 4;
 
-/// How often a waiting thread looks whether its work was cancelled, and how long that work then may go on.
+/// How often a waiting thread checks whether its work was cancelled, and how long it then waits for the end of the
+/// work.
 const LOOK: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One connection's work on the threads.
+/// The work of one connection on the threads.
 pub struct Lane {
     threads: Arc<Threads>,
-    /// Work that was left and may not have ended yet.
+    /// Abandoned work that may not have ended yet.
     leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -43,26 +44,30 @@ impl Lane {
         Arc::new(Lane { threads, leaving: Mutex::default() })
     }
 
-    /// For things that end by telling a server so.
+    /// Enters the runtime, for values that notify a server when they are dropped.
     pub fn enter(&self) -> EnterGuard<'_> {
         self.threads.enter()
     }
 
-    /// Starts work that nobody waits for but what comes next.
+    /// Starts work in the background. Only later work of the connection waits for it.
     pub fn leave(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.leaving.lock().push(self.threads.spawn(work));
     }
 
-    /// Waits for the end of work that was left: a connection to a server does one thing at a time.
+    /// Waits for the end of abandoned work, because a connection to a server does one thing at a time.
     pub async fn settled(&self) {
         let leaving = std::mem::take(&mut *self.leaving.lock());
         for task in leaving {
-            // It was aborted, or panicked: in any case it is over.
+            // An error means that it was aborted or panicked. In both cases it has ended.
             _ = task.await;
         }
     }
 
-    /// Starts work that sends messages, while fewer than `ahead` of them wait.
+    /// Starts work that sends messages. It waits while `ahead` messages are queued.
+    ///
+    /// # Errors
+    ///
+    /// This process was forked from the one that opened the database.
     pub fn spawn<T, F>(
         self: &Arc<Self>,
         ahead: usize,
@@ -88,13 +93,17 @@ impl Lane {
                 () = watched.cancelled() => Err(cancelled()),
                 ended = work => ended,
             };
-            // Without this, the work panicked.
+            // If this message is missing, the work has panicked.
             _ = sender.send(ended.map(|()| None));
         });
         Ok(Inlet { receiver, room, task: Some(task), signals, lane: self.clone() })
     }
 
-    /// Runs work to its end and waits for what it gives.
+    /// Runs work to its end and returns its result.
+    ///
+    /// # Errors
+    ///
+    /// Those of the work, or it was cancelled.
     pub fn wait<T: Send + 'static>(
         self: &Arc<Self>,
         signals: Signals,
@@ -109,7 +118,7 @@ impl Lane {
     }
 }
 
-/// Cancels the work that watches it. Work that begins later runs.
+/// Cancels all running work that watches it. Work that is started later is not affected.
 #[derive(Clone)]
 pub struct Cancel(Arc<watch::Sender<u64>>);
 
@@ -126,7 +135,7 @@ impl CancelHandle for Cancel {
     }
 }
 
-/// What cancels one piece of work, from when it began: its connection's signal, and its statement's.
+/// The signals that cancel a piece of work, from its start: those of its connection and its statement.
 #[derive(Clone)]
 pub struct Signals {
     cancels: Vec<(Cancel, u64)>,
@@ -154,14 +163,14 @@ impl Signals {
     }
 }
 
-/// Where work on the threads sends what it makes.
+/// The sending end of the messages of running work.
 pub struct Outlet<T> {
     sender: Sender<Result<Option<T>>>,
     room: Arc<Semaphore>,
 }
 
 impl<T> Outlet<T> {
-    /// Waits for room. False if nobody wants more.
+    /// Sends a message when there is room for it. False if the receiver was dropped.
     pub async fn send(&self, message: T) -> bool {
         match self.room.acquire().await {
             Ok(permit) => permit.forget(),
@@ -171,7 +180,7 @@ impl<T> Outlet<T> {
     }
 }
 
-/// The other end, with the work. Dropping it ends the work.
+/// The receiving end, with the work. Dropping it ends the work.
 pub struct Inlet<T> {
     receiver: Receiver<Result<Option<T>>>,
     room: Arc<Semaphore>,
@@ -181,7 +190,11 @@ pub struct Inlet<T> {
 }
 
 impl<T> Inlet<T> {
-    /// Waits for the next message; nothing at the end.
+    /// Waits for the next message. `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The work failed, panicked or was cancelled.
     pub fn receive(&mut self) -> Result<Option<T>> {
         let mut noticed = None;
         loop {
@@ -213,31 +226,31 @@ impl<T> Drop for Inlet<T> {
     }
 }
 
-/// What a running statement sends: first the columns of its rows, or how many rows it changed where that is known.
+/// The messages of a running statement. The first is the columns of its rows, or the number of changed rows, if known.
 pub enum Message {
     Schema(SchemaRef),
     Batch(RecordBatch),
     Changed(Option<u64>),
 }
 
-/// What a statement that began has given.
+/// The first message of a statement.
 pub enum Started {
     Rows(Rows),
     Changed(Option<u64>),
 }
 
-/// Where a result's rows come from.
+/// The source of the rows of a result.
 pub enum Source {
     Running(Inlet<Message>),
     Ended,
-    /// Its statement was executed again.
+    /// The statement was executed again.
     Superseded,
 }
 
-/// The source of a statement's last result, which ends when the statement is executed again.
+/// The source of a statement's last result, which ends if the statement is executed again.
 pub type Current = Arc<Mutex<Source>>;
 
-/// Ends a result whose statement is executed again.
+/// Ends the result of a statement that is executed again.
 pub fn supersede(current: &Current) {
     let mut source = current.lock();
     if matches!(*source, Source::Running(_)) {
@@ -245,7 +258,11 @@ pub fn supersede(current: &Current) {
     }
 }
 
-/// Starts a statement and waits for its first rows, so that what is wrong with it is told now.
+/// Starts a statement and waits for its first rows, so that its errors are returned at once.
+///
+/// # Errors
+///
+/// The statement failed or was cancelled.
 pub fn start<F>(
     lane: &Arc<Lane>,
     signals: Signals,
@@ -270,10 +287,11 @@ where
     Ok(Started::Rows(rows))
 }
 
-/// Why a result ended early, for those who hold only its stream.
+/// The error that ended a result, for the holder of its stream.
 pub type Failure = Arc<Mutex<Option<Error>>>;
 
-/// The rows of a statement, computed while they are read, a few batches ahead. Dropping them ends the statement.
+/// The rows of a statement, which are computed while they are read, a few batches ahead. Dropping them ends the
+/// statement.
 pub struct Rows {
     schema: SchemaRef,
     strings: Strings,
@@ -284,13 +302,13 @@ pub struct Rows {
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        // The statement knows the source too, to end it; it must not keep it.
+        // The statement shares the source in order to end it, and must not keep it alive.
         *self.current.lock() = Source::Ended;
     }
 }
 
 impl Rows {
-    /// No rows of no columns.
+    /// A result without columns and rows.
     pub fn none() -> Rows {
         Rows {
             schema: Arc::new(Schema::empty()),
@@ -301,7 +319,7 @@ impl Rows {
         }
     }
 
-    /// What ends these rows from outside.
+    /// The source of these rows, with which they can be ended.
     pub fn current(&self) -> Current {
         self.current.clone()
     }
@@ -310,7 +328,7 @@ impl Rows {
         self.failure.clone()
     }
 
-    /// The next batch that has rows.
+    /// The next batch with rows.
     fn receive(&mut self) -> Result<Option<RecordBatch>> {
         let current = self.current.clone();
         let mut source = current.lock();
@@ -355,7 +373,7 @@ impl Iterator for Rows {
         if let Some(batch) = self.ready.pop_front() {
             return Some(Ok(batch));
         }
-        // The caller may be C, past which nothing may unwind.
+        // The caller may be C code, through which a panic must not unwind.
         let next = catch_unwind(AssertUnwindSafe(|| self.receive()));
         let next = next.unwrap_or_else(|_| Err(internal("a panic while rows were read")));
         next.transpose().map(|next| {

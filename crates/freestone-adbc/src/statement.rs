@@ -1,4 +1,4 @@
-//! Statements: a query or an ingestion, what is bound to it, and its execution.
+//! Statements: a query or an ingestion, the bound rows, and execution.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ const OPTIONS: [&str; 8] = [
     INGEST_DESIGN,
 ];
 
-/// A statement of a connection. Executing it ends the result that it gave before.
+/// A statement of a connection. Executing it ends its earlier result.
 pub struct FreestoneStatement {
     link: Arc<Link>,
     cancel: Cancel,
@@ -74,7 +74,7 @@ impl FreestoneStatement {
         }
     }
 
-    /// Plans the query, if that has not been done.
+    /// Plans the query, unless that was done before.
     fn described(&mut self) -> Result<Arc<Prepared>> {
         let query = self.query()?.clone();
         if query.description.is_some() {
@@ -95,7 +95,7 @@ impl FreestoneStatement {
         }
     }
 
-    /// Executes what there is, and takes what is bound with it.
+    /// Executes the statement with the bound rows, which are consumed.
     fn start(&mut self) -> Result<Started> {
         self.end_current();
         let values = match self.bound.take() {
@@ -130,12 +130,12 @@ impl FreestoneStatement {
     }
 }
 
-/// A call without what it needs.
+/// The error of a call without a query.
 fn nothing_to_execute() -> adbc_core::error::Error {
     state("there is nothing to execute; set a query, or a table to ingest into (adbc.ingest.target_table)")
 }
 
-/// A number of rows as ADBC has it.
+/// A number of rows in the type of ADBC.
 fn count(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the database knows of its tables' rows without reading them.
+//! Statistics of tables, from metadata only: no rows are read.
 
 use std::sync::Arc;
 
@@ -21,7 +21,11 @@ use crate::{CATALOG, SCHEMA};
 const STORED_BYTES: &str = "freestone.statistic.stored_bytes";
 const STORED_BYTES_KEY: i16 = 1024;
 
-/// The statistics beyond those of ADBC.
+/// The names of the statistics that ADBC does not define.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub fn names() -> Result<RecordBatch> {
     let names: ArrayRef = Arc::new(StringArray::from(vec![STORED_BYTES]));
     let keys: ArrayRef = Arc::new(Int16Array::from(vec![STORED_BYTES_KEY]));
@@ -48,7 +52,11 @@ pub fn none() -> Result<RecordBatch> {
     Ok(RecordBatch::new_empty(GET_STATISTICS_SCHEMA.clone()))
 }
 
-/// Statistics of the tables that match; only exact ones, or approximate ones too.
+/// The statistics of matching tables: the exact ones, and with `approximate` the approximate ones, too.
+///
+/// # Errors
+///
+/// A query of the catalog fails, or an array cannot be built.
 pub async fn batch(link: Arc<Link>, table: Option<String>, approximate: bool) -> Result<RecordBatch> {
     let mut all = vec![];
     for record in link.records("SELECT name, rows, bytes FROM freestone_tables() ORDER BY name").await? {
@@ -89,7 +97,7 @@ async fn of_columns(link: &Arc<Link>, table: &str, rows: i64, all: &mut Vec<Stat
             let (table, column) = (table.to_owned(), Some(column.clone()));
             all.push(Statistic { table, column, key, value, approximate });
         };
-        // What zones say counts rows that were deleted since.
+        // Zone bounds also cover rows that were deleted later.
         let stale = deleted > 0;
         let (bytes, nulls) = (integer(bytes)?, integer(nulls)?);
         add(STORED_BYTES_KEY, Value::Int(bytes), false);
@@ -101,7 +109,7 @@ async fn of_columns(link: &Arc<Link>, table: &str, rows: i64, all: &mut Vec<Stat
             add(Statistics::DistinctCount.into(), Value::Float(integer(Some(distinct))? as f64), true);
         }
         for (key, bound) in [(Statistics::MinValue, min), (Statistics::MaxValue, max)] {
-            // Bounds of strings may be cut off.
+            // Bounds of strings may be truncated.
             if let Some(bound) = bound {
                 add(key.into(), bound_value(data_type, bound), stale || is_text);
             }
@@ -110,7 +118,7 @@ async fn of_columns(link: &Arc<Link>, table: &str, rows: i64, all: &mut Vec<Stat
     Ok(())
 }
 
-/// A bound in the member of the union that fits its column; as text where none does.
+/// A bound in the union member of its type, or as text if there is none.
 fn bound_value(data_type: &DataType, text: String) -> Value {
     let value = match data_type {
         DataType::UInt64 => text.parse().ok().map(Value::UInt),
@@ -130,7 +138,7 @@ fn integer(text: Option<String>) -> Result<i64> {
     number.ok_or_else(|| internal("a number of the metadata is not one"))
 }
 
-/// The statistics in ADBC's form: a list in a struct in a list.
+/// The statistics in the form of ADBC: a list in a struct in a list.
 fn nested(all: Vec<Statistic>) -> Result<RecordBatch> {
     let schema = GET_STATISTICS_SCHEMA.clone();
     let (schemas_item, schemas_fields) = list_of(schema.field(1).data_type())?;
@@ -186,14 +194,14 @@ fn values(data_type: &DataType, all: &[Statistic]) -> Result<UnionArray> {
     UnionArray::try_new(fields.clone(), members.into(), Some(offsets.into()), children).map_err(engine)
 }
 
-/// The item of a list of structs, and the fields of these.
+/// The item field of a list of structs, and the fields of the structs.
 fn list_of(data_type: &DataType) -> Result<(Arc<Field>, Fields)> {
     let DataType::List(item) = data_type else { return Err(shape()) };
     let DataType::Struct(fields) = item.data_type() else { return Err(shape()) };
     Ok((item.clone(), fields.clone()))
 }
 
-/// A list array of one list, of all items.
+/// A list array with one list of all items.
 fn one_list(item: Arc<Field>, items: ArrayRef, count: usize) -> Result<ArrayRef> {
     let list = ListArray::try_new(item, OffsetBuffer::from_lengths([count]), items, None);
     Ok(Arc::new(list.map_err(engine)?))

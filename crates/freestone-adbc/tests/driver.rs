@@ -147,10 +147,10 @@ fn queries_stream_their_rows_and_updates_count_them() {
         assert_eq!(first.num_rows() + rest, 499_999);
         assert_eq!(rows(connection, "SELECT a FROM t WHERE a < 0").num_rows(), 0);
         assert_eq!(rows(connection, "SELECT 1 AS a; SELECT 2 AS b").schema().field(0).name(), "b");
-        // A result that is left early does not stand in the way of what follows.
+        // A result that is dropped early does not block later statements.
         drop(statement.execute().expect("rows"));
         assert_eq!(number(connection, "SELECT count(*) FROM t"), 499_999);
-        // Executed again, a statement's earlier rows end with an error, never as if they were all.
+        // If a statement is executed again, its earlier rows end with an error, never as if they were complete.
         let mut early = statement.execute().expect("rows");
         let late = statement.execute().expect("rows");
         let ended = early.find_map(Result::err).expect("an error");
@@ -236,7 +236,7 @@ fn parameters_are_bound_by_place_and_by_name() {
         select.bind(batch([("text", none), ("n", one.clone())])).expect("bound");
         let found = all(select.execute().expect("rows"));
         assert_eq!(found.column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["none", "one"]);
-        // Each row of values executes the query once; no rows, never.
+        // The query is executed once per row of values, and never without rows.
         let mut select = connection.new_statement().expect("a statement");
         select.set_sql_query("SELECT a FROM p WHERE a = $1").expect("a query");
         let stream = RecordBatchIterator::new(
@@ -248,7 +248,7 @@ fn parameters_are_bound_by_place_and_by_name() {
         select.bind(batch([("n", numbers.slice(0, 0))])).expect("bound");
         let nothing = all(select.execute().expect("no rows"));
         assert_eq!((nothing.num_rows(), nothing.num_columns()), (0, 1));
-        // What does not fit is told.
+        // Values that do not fit are an error.
         select.bind(batch([("n", numbers.clone()), ("m", numbers)])).expect("bound");
         let error = select.execute().err().expect("too many values");
         assert!(error.message.contains("takes 1 parameters and was given 2"), "{error}");
@@ -305,7 +305,7 @@ fn rows_are_ingested_in_every_mode() {
         assert_eq!(count(connection), 7);
         assert_eq!(ingest(connection, "other", "create_append", some(0, 3)), Ok(Some(3)));
         assert_eq!(ingest(connection, "third", "replace", some(0, 4)), Ok(Some(4)));
-        // Rows that break off leave everything as it was, in every mode.
+        // If the rows end with an error, everything stays as it was, in every mode.
         for mode in ["create", "append", "replace", "create_append"] {
             let broken = [Ok(some(0, 5000)), Err(ArrowError::ComputeError("the source broke".into()))];
             let mut statement = connection.new_statement().expect("a statement");
@@ -439,7 +439,7 @@ fn statements_are_cancelled() {
             canceller.join().expect("the other thread");
             assert_eq!(number(connection, "SELECT count(*) FROM generate_series(1, 10)"), 10);
         }
-        // In the middle of a result.
+        // Cancelled in the middle of a result.
         statement.set_sql_query("SELECT value FROM generate_series(1, 100000000000)").expect("a query");
         let mut reader = statement.execute().expect("rows");
         reader.next().expect("a batch").expect("a batch");

@@ -1,7 +1,7 @@
 //! The generators' own random numbers. With a published sequence, generated tables do not change when a dependency
 //! changes.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): 64 bits of state, full period, any seed.
+/// SplitMix64 (Steele, Lea and Flood 2014): 64 bits of state, full period, and every seed is suitable.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,

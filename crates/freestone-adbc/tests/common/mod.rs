@@ -1,4 +1,4 @@
-//! A server in this process, and the two places that every test runs on.
+//! A server in this process, and the two databases with which every test runs.
 
 use adbc_core::error::Error;
 use adbc_core::options::OptionDatabase;
@@ -52,17 +52,17 @@ impl Places {
         Places { address, runtime, stop: Some(stop), server: Some(task), _folder: folder }
     }
 
-    /// The server's address without a user.
+    /// The address of the server, without a user.
     pub fn uri(&self) -> String {
         self.address.clone()
     }
 
-    /// The server's address with user and password.
+    /// The address of the server, with user and password.
     pub fn login(&self) -> String {
         self.address.replace("://", "://ann:a%20secret%2f%40%3a@")
     }
 
-    /// Runs a test on a connection to a database in memory, and on one to the server.
+    /// Runs a test with a connection to a database in memory, and with one to the server.
     pub fn each(&self, mut test: impl FnMut(&mut FreestoneConnection, &str)) {
         for uri in [":memory:", &self.login()] {
             let given = [(OptionDatabase::Uri, uri.into())];
@@ -83,7 +83,7 @@ impl Drop for Places {
     }
 }
 
-/// The SQLSTATE of an error as text.
+/// The SQLSTATE of an error, as text.
 pub fn sqlstate(error: &Error) -> String {
     error.sqlstate.iter().map(|c| char::from(*c as u8)).collect()
 }
