@@ -1,4 +1,4 @@
-//! Who may log in: the users of a file, which is read again when it changes, and what wrong passwords cost.
+//! Login: the users of the users file, which is read again when it changes, and the delays after wrong passwords.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,18 +11,18 @@ use freestone_wire::auth::{Verifier, random};
 
 use crate::users::{Role, Users};
 
-/// What the first wrong password of a user costs; each further one twice as much as the one before, up to a limit.
+/// The delay after a user's first wrong password. Each further one doubles it, up to a limit.
 const PENALTY: Duration = Duration::from_millis(250);
 const PENALTY_DOUBLINGS: u32 = 5;
-/// After so long without a wrong password the next one is the first.
+/// After this time without a wrong password, the next one counts as the first.
 const FORGET: Duration = Duration::from_secs(300);
-/// Names whose wrong passwords are counted. Who makes up more waits longest.
+/// The maximum number of names whose wrong passwords are counted. Further names have the longest delay.
 const NAMES_MAX: usize = 10_000;
 
 pub(crate) struct Authority {
-    /// `None`: anybody may log in, with all rights.
+    /// `None`: login without password, with all rights.
     users: Option<Mutex<Known>>,
-    /// Challenges of users that do not exist follow from it.
+    /// The secret from which the challenges for unknown users are derived.
     pub secret: [u8; 32],
     failures: Mutex<HashMap<String, Failures>>,
 }
@@ -32,7 +32,7 @@ struct Known {
     file: Option<(PathBuf, Option<Stamp>)>,
 }
 
-/// What tells one state of a file from another: place, size and time.
+/// The identity of a file's state: inode, size and time of the last change.
 type Stamp = (u64, u64, i64, i64);
 
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ struct Failures {
 }
 
 impl Authority {
-    /// `file`: where the users come from, and are read from again when it changes.
+    /// `file` is the users file. It is read again when it changes.
     pub fn new(users: Option<Users>, file: Option<PathBuf>) -> Self {
         let known = |users| {
             let file = file.map(|path| {
@@ -58,7 +58,7 @@ impl Authority {
         self.users.is_none()
     }
 
-    /// The users as their file has them now; `None` where anybody is let in.
+    /// The current users of the file; `None` if anybody may log in.
     fn users(&self) -> Option<Arc<Users>> {
         let mut known = lock(self.users.as_ref()?);
         known.refresh();
@@ -69,7 +69,7 @@ impl Authority {
         Some(self.users()?.get(name)?.verifier.clone())
     }
 
-    /// The role of a user who has proved to be it.
+    /// The role of an authenticated user.
     pub fn role(&self, name: &str) -> Option<Role> {
         if self.admits_anybody() { Some(Role::Admin) } else { Some(self.users()?.get(name)?.role) }
     }
@@ -80,7 +80,7 @@ impl Authority {
         users.iter().map(|(name, user)| (name.to_owned(), user.role)).collect()
     }
 
-    /// Notes a wrong password: how many there were of late, and how long to wait before the client is told.
+    /// Records a wrong password. Returns the number of recent wrong passwords, and the delay before the client is told.
     pub fn failed(&self, name: &str) -> (u32, Duration) {
         let mut failures = lock(&self.failures);
         if failures.len() >= NAMES_MAX {
@@ -100,7 +100,7 @@ impl Authority {
 }
 
 impl Known {
-    /// Reads the file again if it has changed. What cannot be read is logged, and changes nothing.
+    /// Reads the file again if it has changed. If it cannot be read, this is logged and the users remain.
     fn refresh(&mut self) {
         let Some((path, known)) = &mut self.file else { return };
         let now = stamp(path);
@@ -120,7 +120,7 @@ impl Known {
 
 fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::metadata(path).ok()?;
-    // Seconds and nanoseconds of the last change of its contents or rights.
+    // Seconds and nanoseconds of the last change of content or permissions (ctime).
     Some((metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec()))
 }
 

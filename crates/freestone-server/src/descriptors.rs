@@ -1,11 +1,12 @@
-//! File descriptors: each connection needs one, the database some, and the system gives a process few unless it is asked.
+//! The limit of file descriptors. Each connection needs one and the database needs some, but the default limit is low.
 
 use std::mem::MaybeUninit;
 
-/// What the database's files, listeners and the process itself may take besides connections.
+/// The maximum number of descriptors for files of the database, listeners and the process.
 const OTHERS: u64 = 512;
 
-/// Raises the process' own limit as far as the system allows, if so many connections need it. Says where that is too few.
+/// Raises the soft limit of the process as far as the hard limit allows, if `connections` connections need it. Logs a
+/// warning if that is too low.
 pub fn provide(connections: usize) {
     let needed = connections as u64 + OTHERS;
     let Some(limits) = limits() else { return };
@@ -27,12 +28,12 @@ fn limits() -> Option<libc::rlimit> {
     let mut limits = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: the pointer is to memory of the type that the call writes.
     let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limits.as_mut_ptr()) };
-    // SAFETY: a call that succeeds has written all of it.
+    // SAFETY: a successful call has written all of it.
     (got == 0).then(|| unsafe { limits.assume_init() })
 }
 
 fn raise(limits: libc::rlimit) {
-    // SAFETY: the pointer is to a whole value, which is only read.
+    // SAFETY: the pointer is to an initialized value, which is only read.
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limits) } != 0 {
         let error = std::io::Error::last_os_error();
         tracing::warn!(%error, "the number of open files could not be raised");

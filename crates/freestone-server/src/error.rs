@@ -1,4 +1,4 @@
-//! Why the server does not start: what is wrong, and what to do about it.
+//! The reasons why the server does not start, and what to do about them.
 
 use std::fmt::Display;
 use std::path::Path;

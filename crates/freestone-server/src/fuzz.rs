@@ -1,23 +1,23 @@
-//! Entry points for fuzzing: every decoder of bytes that clients send.
+//! Entry points for fuzzing: every decoder of bytes from clients.
 
 use crate::pg;
 
-/// Reads bytes as the frames of a PostgreSQL client, after its startup, and their fields.
+/// Parses bytes as the messages of a PostgreSQL client after its startup, with their fields.
 pub fn postgres_frames(bytes: &[u8]) {
     pg::fuzz::frames(bytes);
 }
 
-/// Reads bytes as a PostgreSQL client's startup.
+/// Parses bytes as the startup message of a PostgreSQL client.
 pub fn postgres_startup(bytes: &[u8]) {
     pg::fuzz::startup(bytes);
 }
 
-/// Reads bytes as the text and binary form of a parameter; the first byte chooses its type.
+/// Parses bytes as the text and binary form of a parameter. The first byte selects its type.
 pub fn postgres_parameter(bytes: &[u8]) {
     pg::fuzz::parameter(bytes);
 }
 
-/// Reads bytes as COPY's text format, and as rows of its binary one.
+/// Parses bytes as the text format of COPY, and as rows of its binary format.
 pub fn postgres_copy(bytes: &[u8]) {
     pg::fuzz::copy(bytes);
 }

@@ -1,4 +1,4 @@
-//! Rows that clients bring, by whatever protocol: a statement inserts them while they come.
+//! Rows that clients send, by any protocol. A statement inserts them while they arrive.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,27 +14,31 @@ use crate::shared::Shared;
 
 /// The name of the rows in the statement that inserts them.
 const ROWS: &str = "uploaded rows";
-/// Batches that wait to be inserted.
+/// The number of batches that may wait to be inserted.
 const BATCHES_AHEAD: usize = 2;
 
-/// Where rows go.
+/// The destination of rows.
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'a> {
-    /// The columns of a table that have their names.
+    /// An existing table. Columns are matched by name.
     Table(&'a str),
-    /// A table that is made for them.
+    /// A new table, which is created for the rows.
     NewTable(&'a str),
 }
 
-/// A batch, or the end. Where the channel ends without it, the client is gone, and nothing is kept.
+/// A batch, or the end. If the channel closes without the end, the client has disconnected, and nothing is stored.
 pub type Part = Result<Option<RecordBatch>, ArrowError>;
 
-/// What rows come through.
+/// The channel for the rows.
 pub fn channel() -> (mpsc::Sender<Part>, mpsc::Receiver<Part>) {
     mpsc::channel(BATCHES_AHEAD)
 }
 
-/// Inserts rows; all of them or, after an error, none. Gives their number.
+/// Inserts the rows and returns their number. After an error, none of them is inserted.
+///
+/// # Errors
+///
+/// The table does not exist, a value does not fit its column, or the client has disconnected.
 pub async fn insert(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
@@ -61,7 +65,7 @@ pub async fn insert(
     }
 }
 
-/// A table that can be read once, while its rows come.
+/// A table that can be read once, while its rows arrive.
 pub fn table(schema: &Schema, parts: mpsc::Receiver<Part>) -> ArrowTable {
     let parts = Mutex::new(Some(parts));
     let own = Arc::new(schema.clone());

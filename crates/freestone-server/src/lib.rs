@@ -1,9 +1,9 @@
-//! The Freestone server: one database for many clients, over Freestone wire, PostgreSQL's protocol and Arrow
+//! The Freestone server: one database for many clients, over the Freestone protocol, PostgreSQL's protocol and Arrow
 //! Flight SQL.
 //!
-//! [`Plan::of`] checks a configuration, users and certificates included, before anything listens. [`Plan::bind`] opens the
-//! addresses, and [`Server::run`] serves them until it is told to stop. A protocol is a file or folder here that
-//! implements [`protocol::Protocol`]; none of them reaches below `freestone`.
+//! [`Plan::of`] checks a configuration, with users and certificates, before the server listens. [`Plan::bind`] opens
+//! the addresses, and [`Server::run`] serves them until it is stopped. Each protocol is a file or folder here that
+//! implements [`protocol::Protocol`]. The protocols use only the crate `freestone`, not the crates below it.
 
 mod authority;
 mod descriptors;

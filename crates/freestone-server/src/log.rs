@@ -1,8 +1,8 @@
-//! Structured logs on standard error. They never hold passwords, statements' texts or values.
+//! Structured logs on standard error. They never contain passwords, texts of statements or values.
 
 use tracing_subscriber::EnvFilter;
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     #[default]
@@ -10,10 +10,10 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is logged unless the environment variable `FREESTONE_LOG` says otherwise.
+/// The log filter, unless the environment variable `FREESTONE_LOG` sets another.
 const FILTER: &str = "warn,freestone_server=info";
 
-/// Sends the process' log to standard error. Does nothing where a log is set up already.
+/// Writes the log of the process to standard error. Does nothing if a log is set up already.
 pub fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_env("FREESTONE_LOG").unwrap_or_else(|_| EnvFilter::new(FILTER));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -1,4 +1,4 @@
-//! Counters, and their text in Prometheus' form over HTTP.
+//! Counters, and their text in the format of Prometheus over HTTP.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Bytes of an HTTP request's head that are read.
+/// The maximum bytes of an HTTP request's head.
 const HEAD_BYTES_MAX: usize = 8192;
 const REQUEST_SECONDS_MAX: u64 = 5;
 
@@ -32,7 +32,7 @@ impl Metrics {
         counter.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// The text of all of them.
+    /// The text of all counters.
     pub fn text(&self) -> String {
         let counter = |value: &AtomicU64| value.load(Ordering::Relaxed) as f64;
         let gauge = |value: &AtomicI64| value.load(Ordering::Relaxed) as f64;
@@ -57,7 +57,7 @@ impl Metrics {
     }
 }
 
-/// Answers `GET /metrics` until the task ends.
+/// Serves `GET /metrics` until the task ends.
 pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {

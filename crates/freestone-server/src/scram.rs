@@ -1,10 +1,10 @@
-//! Passwords and secrets of the server. The exchange itself is `freestone_wire::auth`'s.
+//! Passwords and secrets of the server. The SCRAM exchange is in `freestone_wire::auth`.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use freestone_wire::auth::{Verifier, random};
 
-/// Whether a password is the user's. Takes as long for users that do not exist.
+/// Whether a password is that of the user. It takes the same time for users that do not exist.
 pub fn password_is_right(password: &str, name: &str, verifier: Option<Verifier>, secret: &[u8; 32]) -> bool {
     match verifier {
         Some(verifier) => verifier.fits(password),
@@ -12,7 +12,7 @@ pub fn password_is_right(password: &str, name: &str, verifier: Option<Verifier>,
     }
 }
 
-/// A secret that can be typed and put into an address.
+/// A random secret that can be typed, and needs no escaping in an address.
 pub fn random_text() -> String {
     URL_SAFE_NO_PAD.encode(random::<18>())
 }

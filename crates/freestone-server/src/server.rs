@@ -1,4 +1,4 @@
-//! From a checked configuration to a running server, and to its end.
+//! The server, from a checked configuration to its shutdown.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,20 +25,20 @@ use crate::users::{Role, Users};
 use crate::wire::socket::{self, Socket};
 use crate::wire::{self, Wire};
 
-/// The user of a server that has no users file.
+/// The user of a server without a users file.
 const LONE_USER: &str = "freestone";
 
-/// Where Freestone wire is served if nothing else is said.
+/// The default address of the Freestone protocol.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:5577";
 
-/// How long connections may take to end once their statements were cancelled.
+/// The time for connections to end after their statements were cancelled, in seconds.
 const END_SECONDS: u64 = 5;
 
-/// A configuration that can be served: users and certificate are read, addresses are known, nothing listens yet.
+/// A valid configuration: users and certificate are read and addresses are known, but the server does not listen yet.
 pub struct Plan {
     options: ServerOptions,
     protocols: Vec<(Box<dyn Protocol>, SocketAddr)>,
-    /// A path on which Freestone wire is served.
+    /// The path of a socket for the Freestone protocol.
     socket: Option<PathBuf>,
     metrics: Option<SocketAddr>,
     users: Option<Users>,
@@ -47,7 +47,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks a configuration. Whatever is wrong or unsafe is an error here.
+    /// Checks a configuration.
+    ///
+    /// # Errors
+    ///
+    /// The configuration is invalid or unsafe, or a file cannot be read.
     pub fn of(options: ServerOptions) -> Result<Plan> {
         let mut protocols: Vec<(Box<dyn Protocol>, SocketAddr)> = vec![];
         let is_asked = options.pg.is_some() || options.flight.is_some();
@@ -73,7 +77,11 @@ impl Plan {
         Ok(Plan { options, protocols, socket, metrics, users, password, tls })
     }
 
-    /// Opens the addresses. Statements run on `workers`, connections where this is called.
+    /// Opens the addresses. Statements run on `workers`, and connections on the calling runtime.
+    ///
+    /// # Errors
+    ///
+    /// An address cannot be opened.
     pub async fn bind(self, database: Arc<Database>, workers: Handle) -> Result<Server> {
         let mut listeners = vec![];
         for (protocol, address) in self.protocols {
@@ -92,7 +100,7 @@ impl Plan {
     }
 }
 
-/// Users of the file, or a lone one with a random password, or nobody at all where anybody is let in.
+/// The users of the file; without a file, one user with a random password; or `None` if anybody may log in.
 fn users(options: &ServerOptions) -> Result<(Option<Users>, Option<String>)> {
     if let Some(path) = &options.users {
         let users = Users::load(path)?;
@@ -120,7 +128,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, bound))
 }
 
-/// A server whose addresses are open.
+/// A server with open addresses.
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<(Box<dyn Protocol>, TcpListener, SocketAddr)>,
@@ -130,19 +138,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// The addresses of all protocols, as `postgres://127.0.0.1:5432`; last that of the metrics.
+    /// The addresses of all protocols, such as `postgres://127.0.0.1:5432`. That of the metrics is the last one.
     pub fn addresses(&self) -> Vec<String> {
         let protocols = self.listeners.iter().map(|(protocol, _, at)| format!("{}://{at}", protocol.scheme()));
         let protocols = protocols.chain(self.socket.iter().map(Socket::address));
         protocols.chain(self.metrics.iter().map(|(_, at)| format!("http://{at}/metrics"))).collect()
     }
 
-    /// The password of the user `freestone`, where it was made up for this run.
+    /// The password of the user `freestone`, if it was generated for this run.
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
-    /// Serves until `stop` completes; then lets running statements finish for a while, and cancels what is left.
+    /// Serves until `stop` completes. Then running statements have some time to finish, and the others are cancelled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { shared, listeners, socket, metrics, .. } = self;
         let metrics = metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, shared.metrics.clone())));

@@ -8,7 +8,11 @@ use freestone_wire::transport::tls_server_config;
 
 use crate::error::{Result, ServerError};
 
-/// A TLS configuration from PEM files. The key must be of the certificate.
+/// A TLS configuration from PEM files.
+///
+/// # Errors
+///
+/// A file cannot be read, or the key is not that of the certificate.
 pub fn load(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>> {
     warn_if_public(key);
     tls_server_config(certificate, key).map_err(|error| {
@@ -18,7 +22,7 @@ pub fn load(certificate: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>>
     })
 }
 
-/// Keys come from many tools with many modes: the owner is told, and decides.
+/// Logs a warning if others can read the key. It is no error, because tools create keys with various permissions.
 fn warn_if_public(key: &Path) {
     use std::os::unix::fs::MetadataExt;
     if fs::metadata(key).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
@@ -26,7 +30,7 @@ fn warn_if_public(key: &Path) {
     }
 }
 
-/// The same configuration for a protocol that clients may ask for by name.
+/// The same configuration with application protocols (ALPN) that clients may request.
 pub fn with_protocols(config: &Arc<rustls::ServerConfig>, names: &[&[u8]]) -> Arc<rustls::ServerConfig> {
     let mut config = rustls::ServerConfig::clone(config);
     config.alpn_protocols = names.iter().map(|name| name.to_vec()).collect();

@@ -1,6 +1,7 @@
-//! The file of users: one line a user, `name:role:verifier`, the verifier as PostgreSQL writes it. `#` begins a comment.
+//! The users file: one user per line, `name:role:verifier`, with the verifier in the format of PostgreSQL. `#` begins a
+//! comment.
 //!
-//! The file holds no password, but who reads it can try passwords against it, so only its owner may.
+//! The file contains no passwords, but verifiers allow guessing them offline, so only the owner may read the file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,22 +16,22 @@ use freestone_wire::auth::Verifier;
 
 use crate::error::{Result, ServerError};
 
-/// Bytes of a users file that is still read.
+/// The maximum bytes of a users file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What a user may do.
+/// The rights of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Statements that read.
     Read,
     /// Reading, and changing tables and rows.
     Write,
-    /// Everything, files of the server's machine included.
+    /// Everything, including files of the server's machine.
     Admin,
 }
 
 impl Role {
-    /// What the engine lets a session of this role do.
+    /// The engine's access rights of a session with this role.
     pub fn access(self, memory: Option<usize>) -> Access {
         Access { write: self != Role::Read, files: self == Role::Admin, memory }
     }
@@ -75,7 +76,11 @@ pub struct Users {
 }
 
 impl Users {
-    /// Reads a users file that only its owner can read.
+    /// Reads a users file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is readable by others than its owner, or is malformed.
     pub fn load(path: &Path) -> Result<Users> {
         let metadata = fs::metadata(path).map_err(|error| {
             ServerError::file("users file", path, error)
@@ -103,7 +108,11 @@ impl Users {
         })
     }
 
-    /// Users from a file's text; on failure the line from 1, and why. The verifier is not repeated.
+    /// Parses the text of a users file.
+    ///
+    /// # Errors
+    ///
+    /// The number of the line, counted from 1, and the reason. The text does not contain the verifier.
     pub fn parse(text: &str) -> Result<Users, (usize, String)> {
         let mut users = Users::default();
         for (at, line) in text.lines().enumerate() {
@@ -119,7 +128,11 @@ impl Users {
         Ok(users)
     }
 
-    /// Adds a user, or gives one a new role and password.
+    /// Adds a user, or changes the role and password of an existing one.
+    ///
+    /// # Errors
+    ///
+    /// The name or password is invalid.
     pub fn add(&mut self, name: &str, role: Role, password: &str) -> Result<()> {
         check_name(name).map_err(ServerError::new)?;
         if password.is_empty() {
@@ -129,7 +142,7 @@ impl Users {
         Ok(())
     }
 
-    /// Whether there was such a user.
+    /// Removes a user. Returns whether it existed.
     pub fn remove(&mut self, name: &str) -> bool {
         self.users.remove(name).is_some()
     }
@@ -146,7 +159,11 @@ impl Users {
         self.users.is_empty()
     }
 
-    /// Writes the file anew, readable by its owner alone, all of it or nothing.
+    /// Replaces the file atomically, readable only by its owner.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let failed = |error: std::io::Error| ServerError::file("cannot write users file", path, error);
         let text: String = self.users.iter().map(|(name, user)| line(name, user)).collect();

@@ -1,4 +1,4 @@
-//! What Flight SQL's clients ask about the server and the database.
+//! The metadata of the server and the database for clients of Flight SQL.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,10 +13,14 @@ use freestone::Relation;
 pub const CATALOG: &str = "freestone";
 pub const SCHEMA: &str = "public";
 
-/// Foreign keys: what happens to those who refer. Nothing enforces them.
+/// The action for referencing rows of foreign keys, which are not enforced.
 const NO_ACTION: u8 = 3;
 
-/// Answers of GetSqlInfo that do not depend on the server.
+/// The results of GetSqlInfo that do not depend on the server.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub fn sql_info(read_only: bool) -> Result<SqlInfoData, arrow::error::ArrowError> {
     let mut info = SqlInfoDataBuilder::new();
     server_info(&mut info, read_only);
@@ -45,7 +49,7 @@ fn words_info(info: &mut SqlInfoDataBuilder) {
     info.append(SqlInfo::SqlDdlCatalog, false);
     info.append(SqlInfo::SqlDdlSchema, false);
     info.append(SqlInfo::SqlDdlTable, true);
-    // Names without quotes are in lower case; those in quotes as they are.
+    // Unquoted names are folded to lower case. Quoted names keep their case.
     info.append(SqlInfo::SqlIdentifierCase, 3i32);
     info.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
     info.append(SqlInfo::SqlQuotedIdentifierCase, 1i32);
@@ -110,7 +114,7 @@ fn abilities_info(info: &mut SqlInfoDataBuilder) {
     info.append(SqlInfo::SqlSupportedPositionedCommands, 0i32);
     info.append(SqlInfo::SqlSupportedSubqueries, 0b1111i32);
     info.append(SqlInfo::SqlSupportedUnions, 0b11i32);
-    // Apache's JDBC driver reads this one as a long.
+    // The JDBC driver of Apache Arrow reads this value as a long.
     info.append(SqlInfo::SqlDefaultTransactionIsolation, 0i64);
     info.append(SqlInfo::SqlSupportedTransactionsIsolationLevels, 0b1i32);
     info.append(SqlInfo::SqlSupportedResultSetTypes, 0b10i32);
@@ -120,7 +124,7 @@ fn abilities_info(info: &mut SqlInfoDataBuilder) {
     info.append(SqlInfo::SqlSupportedConcurrenciesForResultSetScrollInsensitive, 0i32);
 }
 
-/// Zero is what clients read as: no limit, or none that is known.
+/// Clients interpret zero as no limit, or an unknown one.
 fn limits_info(info: &mut SqlInfoDataBuilder) {
     for name in [
         SqlInfo::SqlMaxBinaryLiteralLength,
@@ -149,7 +153,11 @@ fn limits_info(info: &mut SqlInfoDataBuilder) {
     info.append(SqlInfo::SqlMaxRowSizeIncludesBlobs, true);
 }
 
-/// The types of columns, as GetXdbcTypeInfo tells them.
+/// The column types, for GetXdbcTypeInfo.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub fn type_info() -> Result<XdbcTypeInfoData, arrow::error::ArrowError> {
     let mut types = XdbcTypeInfoDataBuilder::new();
     for (name, kind, size, quoted, numeric) in [
@@ -208,6 +216,10 @@ pub static PRIMARY_KEYS: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 /// The columns of a table's primary key.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub fn primary_keys(relations: &[Relation], table: &str) -> Result<RecordBatch, arrow::error::ArrowError> {
     let key = relations.iter().find(|relation| relation.name == table).map(|relation| relation.primary_key.as_slice());
     let columns = key.unwrap_or_default();
@@ -236,7 +248,11 @@ pub static FOREIGN_KEYS: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// Foreign keys of a table (`None`: of any), that refer to a table (`None`: to any).
+/// The foreign keys of the table `from` that refer to the table `to`. `None` means any table.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub fn foreign_keys(
     relations: &[Relation],
     from: Option<&str>,

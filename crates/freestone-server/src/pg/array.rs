@@ -1,11 +1,15 @@
-//! Arrays as values of parameters: lists of one dimension, in PostgreSQL's text and binary forms.
+//! Arrays as values of parameters: one-dimensional lists in the text and binary formats of PostgreSQL.
 
 use datafusion::scalar::ScalarValue;
 
 use super::parameters;
 use super::types::{self, Type};
 
-/// `{1,2,NULL,"with, comma"}`
+/// Parses the text format, such as `{1,2,NULL,"with, comma"}`.
+///
+/// # Errors
+///
+/// A text with the reason.
 pub fn text(bytes: &[u8], element: Type) -> Result<ScalarValue, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?.trim();
     let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or("write it as {a,b}")?;
@@ -25,7 +29,7 @@ pub fn text(bytes: &[u8], element: Type) -> Result<ScalarValue, String> {
     list(values, element)
 }
 
-/// The first value of a list, whether it was in quotes, and what follows.
+/// The first item of a list, whether it was quoted, and the rest of the text.
 fn item(text: &str) -> Result<(String, bool, &str), String> {
     let (is_quoted, body) = match text.strip_prefix('"') {
         Some(body) => (true, body),
@@ -59,7 +63,7 @@ pub fn binary(bytes: &[u8], element: Type) -> Result<ScalarValue, String> {
         _ => return Err("arrays have one dimension here".into()),
     };
     let mut values = vec![];
-    // Each element has four bytes at least, so that a wrong length soon meets the end.
+    // Each element has at least four bytes, so a wrong length soon reaches the end.
     for _ in 0..length {
         values.push(match number(&mut rest)? {
             -1 => None,

@@ -1,4 +1,5 @@
-//! Dates, times and intervals as PostgreSQL's text. All of the engine's range has one, which other calendars end before.
+//! Dates, times and intervals in the text format of PostgreSQL. The whole range of the engine is supported, which
+//! exceeds that of other calendar libraries.
 
 use std::io::Write;
 
@@ -6,8 +7,8 @@ use arrow::datatypes::IntervalMonthDayNano;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. After Howard Hinnant's
-/// `civil_from_days`.
+/// The year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. The algorithm is
+/// `civil_from_days` of Howard Hinnant.
 pub fn civil(days: i64) -> (i64, u32, u32) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -20,7 +21,7 @@ pub fn civil(days: i64) -> (i64, u32, u32) {
     (year_of_era + era * 400 + i64::from(month <= 2), month as u32, day as u32)
 }
 
-/// Days from 1970-01-01; the inverse of [`civil`].
+/// The days since 1970-01-01; the inverse of [`civil`].
 #[cfg(test)]
 fn days_of(year: i64, month: u32, day: u32) -> i64 {
     let year = year - i64::from(month <= 2);
@@ -37,10 +38,10 @@ pub fn write_date(out: &mut Vec<u8>, days: i64) {
     }
 }
 
-/// Whether the year is before the first.
+/// Writes a day. Returns whether its year is before year 1.
 fn write_day(out: &mut Vec<u8>, days: i64) -> bool {
     let (year, month, day) = civil(days);
-    // There is no year 0: 1 BC is what calculations call so.
+    // There is no year 0 in the text. Year 0 of the calculation is 1 BC.
     let (year, before) = if year > 0 { (year, false) } else { (1 - year, true) };
     let _ = write!(out, "{year:04}-{month:02}-{day:02}");
     before
@@ -61,7 +62,7 @@ fn write_fraction(out: &mut Vec<u8>, micros: i64) {
     }
 }
 
-/// A timestamp counted from 1970-01-01; with `zoned`, in UTC.
+/// Writes a timestamp counted from 1970-01-01. With `zoned`, it is in UTC.
 pub fn write_timestamp(out: &mut Vec<u8>, micros: i64, zoned: bool) {
     let before = write_day(out, micros.div_euclid(DAY_MICROS));
     out.push(b' ');
@@ -74,7 +75,7 @@ pub fn write_timestamp(out: &mut Vec<u8>, micros: i64, zoned: bool) {
     }
 }
 
-/// `1 year 2 mons 3 days 04:05:06.7`
+/// Writes an interval, such as `1 year 2 mons 3 days 04:05:06.7`.
 pub fn write_interval(out: &mut Vec<u8>, value: IntervalMonthDayNano) {
     let start = out.len();
     let mut part = |count: i32, unit: &str| {

@@ -14,19 +14,19 @@ use super::error::PgError;
 use super::frame::FRAME_BYTES_MAX;
 use super::parameters;
 
-/// Signature, flags and the length of nothing more, at the start of binary data.
+/// The header of binary data: signature, flags, and the length 0 of the extension.
 pub const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-/// A flag of the header: each row has a number of PostgreSQL's own.
+/// A flag of the header: each row begins with an OID of PostgreSQL.
 const FLAG_OIDS: u32 = 1 << 16;
 
-/// Rows of a batch that is inserted.
+/// Rows per inserted batch.
 const BATCH_ROWS: usize = 8192;
 
-/// Binary data on its way to batches of a table's columns.
+/// Converts binary data to batches of a table's columns.
 pub struct BinaryRows {
     schema: SchemaRef,
-    /// Bytes whose end has not come.
+    /// The bytes of an incomplete row.
     rest: Vec<u8>,
     columns: Vec<Vec<ScalarValue>>,
     rows: usize,
@@ -46,7 +46,11 @@ impl BinaryRows {
         BinaryRows { schema, rest: vec![], columns, rows: 0, place: Place::Header }
     }
 
-    /// Takes bytes, cut wherever the client cuts them.
+    /// Parses bytes, which may be split anywhere.
+    ///
+    /// # Errors
+    ///
+    /// The data is malformed, or a value does not fit its column.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), PgError> {
         let mut all = std::mem::take(&mut self.rest);
         all.extend(bytes);
@@ -64,7 +68,7 @@ impl BinaryRows {
         Ok(())
     }
 
-    /// Reads the header or a row, if all of it is there, and gives what follows.
+    /// Parses the header or a row if it is complete, and returns the rest of the bytes.
     fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, PgError> {
         if self.place == Place::Header {
             let after = header(bytes)?;
@@ -108,13 +112,21 @@ impl BinaryRows {
         Ok(Some(rest))
     }
 
-    /// The rows that have come, if they are as many as a batch holds.
+    /// A full batch of rows, if there are enough.
+    ///
+    /// # Errors
+    ///
+    /// An array cannot be built.
     pub fn full_batch(&mut self) -> Result<Option<RecordBatch>, PgError> {
         let is_full = self.columns.first().is_some_and(|column| column.len() >= BATCH_ROWS);
         if is_full { self.batch().map(Some) } else { Ok(None) }
     }
 
-    /// The last rows. An error where the data has not come to its end.
+    /// The last rows.
+    ///
+    /// # Errors
+    ///
+    /// The data is incomplete.
     pub fn finish(&mut self) -> Result<RecordBatch, PgError> {
         if self.place == Place::End || self.place == Place::Rows && self.rest.is_empty() {
             return self.batch();
@@ -132,7 +144,7 @@ impl BinaryRows {
         });
         let columns = columns.collect::<Result<Vec<_>, _>>();
         let columns = columns.map_err(|error| malformed(error.strip_backtrace()))?;
-        // NULLs where there may be none are the table's to refuse, not the batch's.
+        // NULL in a NOT NULL column is refused by the table, so the batch allows it.
         let fields = self.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let schema = arrow::datatypes::Schema::new(fields.collect::<Vec<_>>());
         RecordBatch::try_new(schema.into(), columns).map_err(|error| malformed(error.to_string()))
@@ -199,7 +211,7 @@ mod tests {
         for end in 0..data.len() - 2 {
             let mut rows = BinaryRows::new(schema());
             let read = rows.push(&data[..end]).and_then(|()| rows.finish());
-            // Between two rows the end may be left out.
+            // The end may be missing between two rows.
             assert!(read.is_err() || [19, 34, 48].contains(&end), "{end}");
         }
         for (at, byte) in [(0, b'X'), (12, 1), (15, 255), (20, 3), (21, 255), (24, 9)] {

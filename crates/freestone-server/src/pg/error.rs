@@ -1,4 +1,4 @@
-//! Errors as PostgreSQL's clients know them.
+//! Errors in the form of PostgreSQL's protocol.
 
 use freestone::Error;
 
@@ -11,7 +11,7 @@ pub struct PgError {
     pub code: &'static str,
     pub message: String,
     pub hint: Option<String>,
-    /// Where in the query's text, in characters from 1.
+    /// The position in the text of the query, in characters, counted from 1.
     pub position: Option<usize>,
 }
 
@@ -20,7 +20,7 @@ impl PgError {
         PgError { severity: "ERROR", code, message: message.into(), hint: None, position: None }
     }
 
-    /// Ends the connection.
+    /// An error that ends the connection.
     pub fn fatal(code: &'static str, message: impl Into<String>) -> Self {
         PgError { severity: "FATAL", ..PgError::new(code, message) }
     }
@@ -42,7 +42,7 @@ impl PgError {
         PgError::new("0A000", message)
     }
 
-    /// Finds the place of a syntax error in the text that was parsed.
+    /// Adds the position of a syntax error in the text that was parsed.
     pub fn placed_in(mut self, sql: &str) -> Self {
         let place = self.message.strip_prefix("syntax error at line ").and_then(|rest| {
             let (line, rest) = rest.split_once(", column ")?;

@@ -1,30 +1,30 @@
-//! What PostgreSQL's clients send, read from untrusted bytes.
+//! Parses messages of PostgreSQL's clients from untrusted bytes.
 //!
 //! ```text
 //! startup:   length i32 (itself included), code i32, body
 //! later:     kind u8, length i32 (itself included), body
 //! ```
-//! Numbers are big-endian; text ends with a zero byte. No length is believed before its bytes have come, and no field
-//! before they are counted.
+//! Numbers are big-endian, and a zero byte ends a text. Memory is allocated only for bytes that have arrived, whatever
+//! the length field says, and every field is bounds-checked.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a startup message or a message before authentication.
+/// The maximum bytes of a startup message, and of any message before authentication.
 const STARTUP_BYTES_MAX: usize = 10_000;
-/// Bytes of any later message: a parameter may be large.
+/// The maximum bytes of any other message, since a parameter may be large.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
-/// How much more memory a body gets at a time.
+/// The step by which the buffer of a body grows.
 const GROWTH_BYTES: usize = 256 << 10;
-/// From a message's first byte to its last.
+/// The time limit from the first byte of a message to its last.
 const FRAME_SECONDS_MAX: u64 = 120;
 
 const CODE_SSL: i32 = 80_877_103;
 const CODE_GSS: i32 = 80_877_104;
 const CODE_CANCEL: i32 = 80_877_102;
 
-/// Why the bytes of a client cannot be read.
+/// The reasons why a client's bytes cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     #[error("{0}")]
@@ -41,7 +41,7 @@ pub enum FrameError {
 
 pub type Result<T, E = FrameError> = std::result::Result<T, E>;
 
-/// The first thing that a client sends.
+/// The first message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Startup {
     Ssl,
@@ -50,7 +50,7 @@ pub enum Startup {
     Start { minor: u16, parameters: Vec<(String, String)> },
 }
 
-/// What a client asks for after its startup.
+/// The messages of a client after its startup.
 #[derive(Debug, PartialEq)]
 pub enum Message {
     Query(String),
@@ -97,7 +97,11 @@ pub struct Bind {
     pub result_formats: Vec<i16>,
 }
 
-/// Reads a startup message; `None` where the client has gone.
+/// Reads a startup message; `None` if the client has disconnected.
+///
+/// # Errors
+///
+/// The message is malformed or incomplete.
 pub async fn read_startup(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Startup>> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length).await {
@@ -128,7 +132,11 @@ pub fn parse_startup(body: &[u8]) -> Result<Startup> {
     }
 }
 
-/// Reads one message; `None` where the client has gone. Waits for its first byte as long as it takes.
+/// Reads one message; `None` if the client has disconnected. There is no time limit for its first byte.
+///
+/// # Errors
+///
+/// The message is malformed, too long, or incomplete after the time limit.
 pub async fn read(stream: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Result<Option<Message>> {
     let mut kind = [0; 1];
     if stream.read(&mut kind).await? == 0 {
@@ -143,7 +151,11 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> Re
     parse(kind[0], body.map_err(|_| FrameError::Slow)??).map(Some)
 }
 
-/// Messages of clients that have not proved who they are must be small.
+/// Reads one message of a client that is not yet authenticated, which must be small.
+///
+/// # Errors
+///
+/// As for [`read`].
 pub async fn read_unproven(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
     read(stream, STARTUP_BYTES_MAX).await
 }
@@ -166,7 +178,11 @@ async fn read_body(stream: &mut (impl AsyncRead + Unpin), length: i32, limit: us
     Ok(body)
 }
 
-/// A message from its kind and body.
+/// Parses a message from its kind and body.
+///
+/// # Errors
+///
+/// The kind is unknown, or the body is malformed.
 pub fn parse(kind: u8, body: Vec<u8>) -> Result<Message> {
     match kind {
         b'd' => return Ok(Message::CopyData(body)),
@@ -187,7 +203,7 @@ pub fn parse(kind: u8, body: Vec<u8>) -> Result<Message> {
         b'C' => Message::Close { target: fields.target()?, name: fields.text()? },
         b'E' => {
             let portal = fields.text()?;
-            // Nothing and what is below nothing mean all rows.
+            // Zero and negative values mean all rows.
             Message::Execute { portal, rows_max: usize::try_from(fields.i32()?).unwrap_or(0) }
         }
         b'H' => Message::Flush,
@@ -212,7 +228,7 @@ fn bind(fields: &mut Fields) -> Result<Bind> {
     Ok(Bind { portal, statement, formats, values, result_formats: fields.formats()? })
 }
 
-/// The fields still to read.
+/// The remaining fields of a body.
 struct Fields<'a> {
     bytes: &'a [u8],
 }

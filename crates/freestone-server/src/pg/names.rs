@@ -1,4 +1,4 @@
-//! What PostgreSQL calls columns that a query does not name: after the function that computes them, or `?column?`.
+//! PostgreSQL's names for unnamed columns: the name of the function that computes them, or `?column?`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 const UNKNOWN: &str = "?column?";
 
-/// The columns of a query's rows under the names that PostgreSQL gives them. Columns that have one keep it.
+/// The columns of a result with the names that PostgreSQL gives them. Columns with a name keep it.
 pub fn as_named(sql: &str, schema: SchemaRef) -> SchemaRef {
     let Some(names) = names(sql).filter(|names| names.len() == schema.fields().len()) else { return schema };
     if names.iter().all(Option::is_none) {
@@ -22,7 +22,7 @@ pub fn as_named(sql: &str, schema: SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// A name for each column of a query's rows that has none of its own; nothing where their number is not to be seen.
+/// A name for each unnamed column of a query; `None` if the number of columns is not known from the text.
 fn names(sql: &str) -> Option<Vec<Option<String>>> {
     let mut statements = Parser::parse_sql(&GenericDialect {}, sql).ok()?;
     match statements.pop()? {
@@ -53,7 +53,7 @@ fn of_item(item: &SelectItem) -> Option<Option<String>> {
     }
 }
 
-/// Nothing for a column, which is called what it is called.
+/// `None` for a column, which keeps its name.
 fn of_expr(expr: &Expr) -> Option<String> {
     let name = match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => return None,
@@ -80,7 +80,7 @@ fn of_expr(expr: &Expr) -> Option<String> {
     Some(name)
 }
 
-/// The column of a subquery gives its name to the value.
+/// The name of a subquery's column is the name of the value.
 fn of_subquery(query: &Query) -> Option<String> {
     let SetExpr::Select(select) = query.body.as_ref() else { return Some(UNKNOWN.to_owned()) };
     match select.projection.as_slice() {

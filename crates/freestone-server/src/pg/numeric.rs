@@ -8,9 +8,9 @@
 use std::io::Write;
 
 const NEGATIVE: u16 = 0x4000;
-/// Decimal digits of a digit.
+/// Decimal digits per digit of the binary form.
 const GROUP: usize = 4;
-/// Digits that the engine's numbers have at most.
+/// The maximum digits of the engine's numbers.
 pub const DIGITS_MAX: usize = 38;
 
 pub fn write_text(out: &mut Vec<u8>, value: i128, scale: i8) {
@@ -40,7 +40,7 @@ pub fn write_binary(out: &mut Vec<u8>, value: i128, scale: i8) {
     write_binary_digits(out, &String::from_utf8_lossy(&text));
 }
 
-/// The binary form of decimal text such as `-12.30`.
+/// Writes the binary form of decimal text such as `-12.30`.
 pub fn write_binary_digits(out: &mut Vec<u8>, text: &str) {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -60,7 +60,11 @@ pub fn write_binary_digits(out: &mut Vec<u8>, text: &str) {
     groups[first..last].iter().for_each(|digit| out.extend(digit.to_be_bytes()));
 }
 
-/// Decimal text of the binary form, or why it is none that the engine has.
+/// The decimal text of the binary form.
+///
+/// # Errors
+///
+/// The reason why the engine has no such number.
 pub fn read_binary(bytes: &[u8]) -> Result<String, &'static str> {
     let numbers: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
     let [count, weight, sign, scale, digits @ ..] = numbers.as_slice() else { return Err("the number ends early") };

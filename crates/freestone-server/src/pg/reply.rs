@@ -1,16 +1,16 @@
-//! What the server answers, as bytes to be sent.
+//! The messages of the server, as bytes.
 
 use super::error::PgError;
 use super::types::ColumnType;
 use super::values::Column;
 
-/// Messages that wait to be sent.
+/// Messages that are queued for sending.
 #[derive(Debug, Default)]
 pub struct Replies {
     pub bytes: Vec<u8>,
 }
 
-/// What a transaction's state is called.
+/// The state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Idle,
@@ -19,7 +19,7 @@ pub enum Status {
 }
 
 impl Replies {
-    /// A message of a kind, with what `body` writes; its length is filled in.
+    /// Appends a message of a kind with the body that `body` writes. The length is filled in.
     pub fn message(&mut self, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(kind);
         let start = self.bytes.len();
@@ -50,7 +50,7 @@ impl Replies {
         });
     }
 
-    /// The newest version of the protocol that is spoken, 3.0, and options that are not known.
+    /// Appends the newest supported protocol version, 3.0, and the unknown options.
     pub fn negotiate(&mut self, unknown: &[&str]) {
         self.message(b'v', |out| {
             out.extend(0i32.to_be_bytes());
@@ -68,7 +68,7 @@ impl Replies {
         self.message(b'Z', |out| out.push(status));
     }
 
-    /// A message without a body.
+    /// Appends a message without a body.
     pub fn bare(&mut self, kind: u8) {
         self.message(kind, |_| {});
     }
@@ -92,7 +92,7 @@ impl Replies {
         });
     }
 
-    /// One row of a result.
+    /// Appends one row of a result.
     pub fn row(&mut self, columns: &[Column], row: usize) {
         self.message(b'D', |out| {
             out.extend((columns.len() as u16).to_be_bytes());
@@ -107,7 +107,7 @@ impl Replies {
         });
     }
 
-    /// COPY begins: `kind` is `G` for data from the client, `H` for data to it.
+    /// Appends the start of COPY. `kind` is `G` for data from the client, and `H` for data to it.
     pub fn copy(&mut self, kind: u8, binary: bool, columns: usize) {
         self.message(kind, |out| {
             out.push(u8::from(binary));
@@ -145,7 +145,7 @@ impl Replies {
     }
 }
 
-/// Text and its end. A zero byte within would end it early.
+/// Writes text and its terminating zero byte. Zero bytes within the text, which would end it early, are left out.
 fn text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.bytes().filter(|byte| *byte != 0));
     out.push(0);

@@ -1,4 +1,4 @@
-//! The engine's types as PostgreSQL's.
+//! The mapping of the engine's types to those of PostgreSQL.
 
 use arrow::datatypes::DataType;
 
@@ -6,13 +6,13 @@ use arrow::datatypes::DataType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Type {
     pub oid: u32,
-    /// Its name in `pg_type`.
+    /// The name in `pg_type`.
     pub name: &'static str,
-    /// Its name in SQL.
+    /// The name in SQL.
     pub sql: &'static str,
-    /// Bytes of a value, or -1.
+    /// The bytes of a value, or -1 for variable length.
     pub width: i16,
-    /// The type of arrays of it.
+    /// The OID of the array type with these elements.
     pub array: u32,
     pub category: char,
 }
@@ -22,7 +22,7 @@ macro_rules! types {
         $(pub const $constant: Type = Type {
             oid: $oid, name: $name, sql: $sql, width: $width, array: $array, category: $category
         };)*
-        /// All types that have a name here.
+        /// All types with a constant.
         pub const TYPES: &[Type] = &[$($constant),*];
     };
 }
@@ -56,7 +56,7 @@ types! {
 }
 
 impl Type {
-    /// The type of the elements of an array's type.
+    /// The element type of an array type.
     pub fn by_array(oid: u32) -> Option<Type> {
         TYPES.iter().copied().find(|known| known.array == oid && oid != 0)
     }
@@ -66,12 +66,12 @@ impl Type {
     }
 }
 
-/// The type of a result's column or a table's.
+/// The type of a column of a result or a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnType {
     pub element: Type,
     pub is_array: bool,
-    /// Precision and scale of a numeric; -1 where there is nothing to say.
+    /// Precision and scale of a numeric; otherwise -1.
     pub modifier: i32,
 }
 
@@ -126,7 +126,8 @@ fn scalar(data_type: &DataType) -> Type {
     }
 }
 
-/// The engine's type for a parameter that the client says is of a type; `None` where the statement shall say.
+/// The engine's type for a parameter type that the client declares; `None` if the type is to be inferred from the
+/// statement.
 pub fn parameter_type(oid: u32) -> Option<DataType> {
     use arrow::datatypes::{Field, IntervalUnit, TimeUnit};
     if let Some(element) = Type::by_array(oid) {

@@ -1,4 +1,4 @@
-//! A socket in the file system, for clients of this machine that may read and write its file: the server's own user.
+//! A Unix socket in the file system, for clients of the server's own user on this machine.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use tokio::net::UnixListener;
 
 use crate::error::{Result, ServerError};
 
-/// What stands before the path where a server is told to listen on one.
+/// The prefix of a path in the option for listening addresses.
 const PREFIX: &str = "unix:";
 
-/// A socket that is listened on. Its file goes when this is dropped.
+/// A listening socket. Its file is removed when this is dropped.
 pub(crate) struct Socket {
     pub listener: UnixListener,
     file: File,
@@ -28,7 +28,7 @@ impl Drop for File {
     }
 }
 
-/// The path in `unix:/path`; nothing where the text is an address of another kind.
+/// The path in `unix:/path`; `None` if the text is an address of another kind.
 pub(crate) fn path(text: &str) -> Result<Option<PathBuf>> {
     let Some(path) = text.strip_prefix(PREFIX) else { return Ok(None) };
     if !path.starts_with('/') {
@@ -38,14 +38,18 @@ pub(crate) fn path(text: &str) -> Result<Option<PathBuf>> {
 }
 
 impl Socket {
-    /// Listens on a path. A file that a server left there is replaced, that of one that runs is not.
+    /// Listens on a path. The file of a server that has ended is replaced, but not that of a running one.
+    ///
+    /// # Errors
+    ///
+    /// The path is in use, or the socket cannot be created.
     pub fn bind(path: &Path) -> Result<Socket> {
         check_free(path)?;
         let failed = |error: std::io::Error| {
             ServerError::new(format!("cannot listen on {}: {error}", path.display()))
                 .with_hint("the folder has to be there and to be writable, and the path shorter than 100 bytes")
         };
-        // Made where nobody else can reach it, so that it is never there with other permissions than these.
+        // The socket is created in a private folder, so that it never exists with other permissions than these.
         let folder = path.parent().unwrap_or(Path::new("/"));
         let private = tempfile::Builder::new().prefix(".freestone").tempdir_in(folder).map_err(failed)?;
         let made = private.path().join("s");
@@ -55,7 +59,7 @@ impl Socket {
         Ok(Socket { listener, file: File(path.to_owned()) })
     }
 
-    /// The address that clients connect to.
+    /// The address for clients.
     pub fn address(&self) -> String {
         let escaped = self.file.0.as_os_str().as_bytes().iter().map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => char::from(*byte).to_string(),

@@ -1,4 +1,4 @@
-//! Rows that a client brings over Freestone wire.
+//! Rows that a client sends over the Freestone protocol.
 
 use std::sync::Arc;
 
@@ -11,7 +11,11 @@ use tokio::sync::mpsc;
 use crate::insert::{self, Part, Target};
 use crate::shared::Shared;
 
-/// Inserts rows into the columns of a table that have their names; all of them or, after an error, none.
+/// Inserts rows into the columns of a table with the same names. After an error, none of them is inserted.
+///
+/// # Errors
+///
+/// The table does not exist, a value does not fit its column, or the client has disconnected.
 pub async fn insert(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
@@ -24,7 +28,7 @@ pub async fn insert(
     tokio::join!(inserting, bring(rows, sender)).0
 }
 
-/// Passes rows on as they come, for as long as somebody takes them.
+/// Passes rows on as they arrive, until the receiver is dropped.
 pub async fn bring(mut rows: UploadStream, sender: mpsc::Sender<Part>) {
     loop {
         let next = tokio::select! {

@@ -1,4 +1,4 @@
-//! Arrow Flight SQL as its own client speaks it.
+//! Arrow Flight SQL, with its own client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +119,7 @@ async fn statements_without_rows_run_when_they_are_executed() {
     let query = "SELECT a FROM t".to_owned();
     let info = client.execute(query.clone(), None).await.expect("planned");
     assert_eq!(count(&rows(&mut client, info).await), 2);
-    // Who asks for rows all the same gets none, and nothing runs again.
+    // A client that requests rows nevertheless gets none, and the statement is not executed again.
     for info in [made, inserted] {
         assert_eq!(count(&rows(&mut client, info).await), 0);
     }
@@ -183,7 +183,7 @@ async fn rows_are_ingested_whole_or_not_at_all() {
         ("b", Arc::new(StringArray::from(vec![Some("x"), None, Some("z")]))),
     ];
     let batch = RecordBatch::try_from_iter(columns).expect("a batch");
-    // What to do with a table that is not there (1 make, 2 fail) or is there (1 fail, 2 append, 3 replace).
+    // The action if the table does not exist (1 create, 2 fail) or exists (1 fail, 2 append, 3 replace).
     let command = |if_not_exist, if_exists, temporary| CommandStatementIngest {
         table_definition_options: Some(TableDefinitionOptions { if_not_exist, if_exists }),
         table: "T".into(),
@@ -196,7 +196,7 @@ async fn rows_are_ingested_whole_or_not_at_all() {
     assert_eq!(client.execute_ingest(command(1, 1, false), batches()).await.expect("made"), 6);
     assert!(client.execute_ingest(command(1, 1, false), batches()).await.is_err(), "there is a table");
     assert_eq!(client.execute_ingest(command(2, 2, false), batches()).await.expect("appended"), 6);
-    // A client that leaves before the end leaves nothing.
+    // If a client disconnects before the end, nothing is stored.
     let broken = batches().chain(futures::stream::pending());
     let leaving = client.execute_ingest(command(2, 2, false), broken);
     assert!(tokio::time::timeout(Duration::from_millis(300), leaving).await.is_err(), "the rows never end");

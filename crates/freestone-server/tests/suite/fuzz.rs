@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets on seeded random bytes: nothing that a client sends makes the server panic.
+//! The fuzz targets on random bytes from seeds: no bytes of a client make the server panic.
 
 use freestone_server::fuzz;
 use rand::rngs::StdRng;
@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 
 const ROUNDS: usize = 20_000;
 
-/// Bytes that look like a protocol now and then: kinds, small lengths, digits and zeros.
+/// Random bytes that sometimes resemble a protocol: kinds, small lengths, digits and zeros.
 fn bytes(random: &mut StdRng) -> Vec<u8> {
     let length = random.random_range(0..64);
     let byte = |random: &mut StdRng| match random.random_range(0..6) {
@@ -30,7 +30,7 @@ fn no_bytes_make_a_decoder_panic() {
         fuzz::postgres_parameter(&bytes);
         fuzz::postgres_copy(&bytes);
     }
-    // A runtime for each is dear.
+    // Creating a runtime per round would take long.
     for _ in 0..rounds / 20 {
         fuzz::postgres_frames(&bytes(&mut random));
     }

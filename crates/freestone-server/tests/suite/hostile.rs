@@ -1,4 +1,4 @@
-//! What must not hurt the server: strangers that say nothing or too much, clients that leave or never read, and many of them.
+//! Hostile clients: strangers that send nothing or too much, clients that disconnect or never read, and many of them.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use tonic::transport::Endpoint;
 use crate::postgres::connect_as;
 use crate::server::{PASSWORD, TestServer};
 
-/// A result that is larger than anybody's memory.
+/// A result larger than any memory.
 const HUGE: &str = "SELECT value, repeat('freestone ', 20) || value AS s FROM generate_series(1, 1000000000)";
-/// What the process may grow by while nobody reads such results.
+/// The maximum growth of the process while no client reads these results.
 const GROWTH_BYTES_MAX: u64 = 300 << 20;
 
 async fn server(limits: Limits, no_auth: bool) -> TestServer {
@@ -39,7 +39,7 @@ async fn wire(server: &TestServer) -> Client {
     Client::connect(&address).await.expect("a connection")
 }
 
-/// A client of PostgreSQL's protocol that does not read: on a server that admits anybody, after its greeting.
+/// A client of PostgreSQL's protocol that does not read, after the greeting of a server that admits anybody.
 async fn raw(server: &TestServer) -> TcpStream {
     let mut stream = TcpStream::connect(server.address("postgres")).await.expect("a connection");
     let body = [&3i32.rotate_left(16).to_be_bytes()[..], b"user\0ann\0\0"].concat();
@@ -60,7 +60,7 @@ async fn ask(stream: &mut TcpStream, sql: &str) {
     stream.write_all(&message).await.expect("sent");
 }
 
-/// Bytes of memory that this process holds: of `/proc`, in pages of 4 KiB.
+/// The resident memory of this process in bytes: from `/proc`, in pages of 4 KiB.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
@@ -143,7 +143,7 @@ async fn wrong_passwords_cost_more_and_more_and_nobody_else_waits() {
     assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     let began = Instant::now();
     assert!(connect_as(&server, "ann", PASSWORD).await.is_ok() && connect_as(&server, "rita", PASSWORD).await.is_ok());
-    // Less than any of them would wait now.
+    // Shorter than the current delay of any of them.
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(server.metric("logins_failed_total").await, 4.0);
     server.stop().await;

@@ -46,7 +46,7 @@ impl TestServer {
         self.addresses.iter().find_map(|address| address.strip_prefix(&prefix)).expect("an address")
     }
 
-    /// A number of the server's metrics, as `statements_running`. They must be served.
+    /// A value of the server's metrics, such as `statements_running`. The metrics must be enabled.
     pub async fn metric(&self, name: &str) -> f64 {
         let address = self.address("http").strip_suffix("/metrics").expect("the page");
         let mut stream = TcpStream::connect(address).await.expect("a connection");
@@ -57,7 +57,7 @@ impl TestServer {
         line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
     }
 
-    /// Waits until a number of the metrics is what it shall be.
+    /// Waits until a metric has the expected value.
     pub async fn until(&self, name: &str, expected: f64) {
         for _ in 0..200 {
             if self.metric(name).await == expected {

@@ -1,4 +1,4 @@
-//! Freestone wire as its own client speaks it.
+//! The Freestone protocol, with its own client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn count(client: &Client, sql: &str) -> i64 {
     batches[0].column(0).as_primitive::<Int64Type>().value(0)
 }
 
-/// What a statement without rows fails with.
+/// The SQLSTATE of the error of a statement.
 fn state(error: WireError) -> String {
     match error {
         WireError::Sql(error) => error.sqlstate,
@@ -57,7 +57,7 @@ async fn uploads_are_kept_whole_or_not_at_all() {
     }
     assert_eq!(upload.finish().await.expect("kept").rows, 20_000);
     assert_eq!(count(&client, "SELECT count(*) FROM t WHERE name IS NULL").await, 20 * 334);
-    // A NULL where there may be none, at the end.
+    // A NULL in a NOT NULL column, at the end.
     let nullable = rows([Some(1), None]);
     let mut upload = client.upload("t", &nullable.schema()).await.expect("begun");
     upload.send(nullable.slice(0, 1)).await.expect("sent");
@@ -67,7 +67,7 @@ async fn uploads_are_kept_whole_or_not_at_all() {
         Err(error) => error,
     };
     assert_eq!(state(error), "23502");
-    // Columns and tables that there are not.
+    // Columns and tables that do not exist.
     let other = RecordBatch::try_from_iter([("nobody", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).expect("one");
     for (target, batch, expected) in [("t", other, "42703"), ("nowhere", rows([Some(1)]), "42P01")] {
         let mut upload = client.upload(target, &batch.schema()).await.expect("begun");
@@ -87,7 +87,7 @@ async fn uploads_of_clients_that_leave_are_not_kept() {
     let client = connect(&server).await;
     run(&client, "CREATE TABLE t (id INT, name VARCHAR)").await;
     let batch = rows((0..1000).map(Some));
-    // One is given up, one is cut off.
+    // One upload is abandoned, and one is cut off.
     let mut upload = client.upload("t", &batch.schema()).await.expect("begun");
     upload.send(batch.clone()).await.expect("sent");
     drop(upload);
@@ -117,7 +117,7 @@ async fn a_row_too_large_for_the_client_says_what_to_ask_for() {
     let larger = Client::connect(&address).await.expect("a connection");
     let batches = larger.query(sql, None).await.expect(sql).collect().await.expect(sql);
     assert_eq!(batches[0].num_rows(), 1);
-    // The connection goes on.
+    // The connection is still usable.
     assert_eq!(count(&client, "SELECT count(*) FROM generate_series(1, 10)").await, 10);
     server.stop().await;
 }
@@ -128,7 +128,7 @@ async fn a_socket_in_the_file_system_is_its_users_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a socket");
     let options = || ServerOptions { listen: Some(format!("unix:{}", path.display())), ..ServerOptions::default() };
-    // What a server that was killed has left.
+    // The file of a server that was killed.
     drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
     let server = TestServer::start(options()).await;
     assert_eq!(std::fs::metadata(&path).expect("a socket").permissions().mode() & 0o777, 0o600);
@@ -142,7 +142,7 @@ async fn a_socket_in_the_file_system_is_its_users_own() {
     client.close().await;
     server.stop().await;
     assert!(!path.exists());
-    // No other file is replaced.
+    // Other files are not replaced.
     std::fs::write(&path, "text").expect("written");
     let plan = freestone_server::Plan::of(ServerOptions { no_auth: true, ..options() }).expect("a plan");
     let database = freestone::Database::in_memory(freestone::Options::default()).expect("a database");
@@ -171,7 +171,7 @@ async fn tls_is_spoken_under_the_protocols_name() {
     let secure = format!("freestone://ann:a%20secret@localhost:{port}?tls=require&tls_ca={ca}");
     let client = Client::connect(&secure).await.expect("a connection over TLS");
     assert_eq!(count(&client, "SELECT count(*) FROM generate_series(1, 1000)").await, 1000);
-    // Clients of this machine may do without.
+    // Clients on this machine may connect without TLS.
     assert_eq!(count(&connect(&server).await, "SELECT count(*) FROM generate_series(1, 10)").await, 10);
     server.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The database as PostgreSQL would number it.
+//! The objects of the database with OIDs, as PostgreSQL has them.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ pub const OID_INFORMATION_SCHEMA: i64 = 13_000;
 pub const OID_DATABASE: i64 = 16_384;
 pub const OID_HEAP: i64 = 2;
 pub const OID_BTREE: i64 = 403;
-/// The first number that objects of users have.
+/// The first OID of user objects.
 const OID_FIRST: i64 = 20_000;
 
-/// All that the catalog's tables and functions are made of.
+/// The data from which the tables and functions of the catalog are computed.
 #[derive(Debug)]
 pub struct Data {
     pub relations: Vec<Numbered>,
@@ -27,7 +27,7 @@ pub struct Data {
     pub user: String,
 }
 
-/// A table or view with its number, and that of its primary key, which is an index and a constraint.
+/// A table or view with its OID, and the OIDs of its primary key, which is an index and a constraint.
 #[derive(Debug)]
 pub struct Numbered {
     pub oid: i64,
@@ -42,7 +42,7 @@ pub struct Constraint<'a> {
     pub name: String,
     pub table: &'a Numbered,
     pub columns: &'a [String],
-    /// What a foreign key refers to.
+    /// The table and columns to which a foreign key refers.
     pub referenced: Option<(&'a str, &'a [String])>,
 }
 
@@ -70,18 +70,19 @@ impl Data {
         10 + self.roles.iter().position(|(known, _)| known == name).unwrap_or(0) as i64
     }
 
-    /// Whether a foreign key is of this table or refers to it: PostgreSQL keeps those by triggers, on both.
+    /// Whether the table has a foreign key, or one refers to it. PostgreSQL enforces foreign keys by triggers on both
+    /// tables.
     pub fn has_references(&self, table: &Numbered) -> bool {
         let refers = |other: &Numbered| other.relation.foreign_keys.iter().any(|key| key.table == table.relation.name);
         !table.relation.foreign_keys.is_empty() || self.relations.iter().any(refers)
     }
 
-    /// The owner of everything.
+    /// The OID of the owner of all objects.
     pub fn owner(&self) -> i64 {
         self.role_oid(&self.user)
     }
 
-    /// Primary and foreign keys, with names as PostgreSQL gives them.
+    /// Primary and foreign keys, with the names that PostgreSQL gives them.
     pub fn constraints(&self) -> Vec<Constraint<'_>> {
         let mut all = vec![];
         for table in &self.relations {
@@ -110,20 +111,20 @@ impl Data {
 }
 
 impl Numbered {
-    /// Name, type, and whether NULL is allowed, of each column.
+    /// The columns: name, type, and whether NULL is allowed.
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnType, bool)> {
         let fields = self.relation.schema.iter().flat_map(|schema| schema.fields());
         fields.map(|field| (field.name().as_str(), ColumnType::of(field.data_type()), field.is_nullable()))
     }
 
-    /// The numbers of columns, from 1.
+    /// The numbers of columns, counted from 1.
     pub fn places(&self, names: &[String]) -> Vec<i64> {
         let place = |name: &String| self.columns().position(|(known, ..)| known == name);
         names.iter().filter_map(place).map(|at| at as i64 + 1).collect()
     }
 }
 
-/// A number that a name has in every session, so that clients may keep it.
+/// The OID of a name. It is the same in every session, so clients may store it.
 fn number(taken: &mut HashMap<i64, ()>, name: &str) -> i64 {
     let hash = name
         .bytes()

@@ -1,4 +1,5 @@
-//! The functions of `pg_catalog` that clients call, row by row: none of them is for many rows.
+//! The functions of `pg_catalog` that clients call. They are evaluated row by row, because they are called for few
+//! rows.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ enum Value {
     Text(String),
     Bool(bool),
     Texts(Vec<String>),
-    /// The numbers from 1 to so many.
+    /// The numbers from 1 to this one.
     Places(usize),
 }
 
@@ -52,7 +53,7 @@ fn text_or_null(text: Option<String>) -> Value {
     text.map_or(Value::Null, Value::Text)
 }
 
-/// What a function gives back.
+/// The kind of a function's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Int,
@@ -81,7 +82,7 @@ const NO: Body = |_, _| Value::Bool(false);
 const NULL: Body = |_, _| Value::Null;
 const ZERO: Body = |_, _| Value::Int(0);
 
-/// Name, kind of result, and what it does.
+/// Name, kind of result, and implementation.
 const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("version", Kind::Text, |_, _| Value::Text(format!("PostgreSQL {VERSION}"))),
     ("current_database", Kind::Text, |_, _| Value::Text(DATABASE.into())),
@@ -173,7 +174,7 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("shobj_description", Kind::Text, NULL),
     ("pg_get_serial_sequence", Kind::Text, NULL),
     ("pg_get_partkeydef", Kind::Text, NULL),
-    // Asked for as one of the values of `IN (SELECT …)`: no table is a part of another.
+    // Used in `IN (SELECT …)`. No table is a partition of another.
     ("pg_partition_ancestors", Kind::Int, NULL),
     ("pg_get_partition_constraintdef", Kind::Text, NULL),
     ("pg_get_triggerdef", Kind::Text, NULL),
@@ -225,7 +226,7 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
         Some(Value::Places(1..)) => Value::Int(1),
         _ => Value::Null,
     }),
-    // The numbers of a list's elements; unnested, they are `generate_subscripts` and `_pg_expandarray`.
+    // The positions of a list's elements. With unnest, they are `generate_subscripts` and `_pg_expandarray`.
     ("pg_subscripts", Kind::Ints, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
 ];
 
@@ -248,7 +249,7 @@ struct Function {
     catalog: Catalog,
 }
 
-// Functions of one name are the same.
+// Functions with the same name are equal.
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -289,7 +290,7 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// Numbers as BIGINT, text as VARCHAR; what is neither as it is.
+/// Converts integers to BIGINT and strings to VARCHAR. Other types remain.
 fn simple(array: &ArrayRef) -> Result<ArrayRef, DataFusionError> {
     Ok(match array.data_type() {
         data_type if data_type.is_integer() => cast(array, &DataType::Int64)?,
@@ -357,7 +358,7 @@ fn format_type(arguments: &[Value]) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The number of a relation from its name, which may have quotes and our schema before it.
+/// The OID of a relation from its name, which may be quoted and qualified with our schema.
 fn relation_oid(data: &Data, name: &str) -> Option<i64> {
     if let Ok(oid) = name.parse() {
         return Some(oid);
@@ -368,7 +369,7 @@ fn relation_oid(data: &Data, name: &str) -> Option<i64> {
         return Some(table.oid);
     }
     let key = data.relations.iter().find(|table| format!("{}_pkey", table.relation.name) == last);
-    // The numbers of PostgreSQL's own tables, by which others refer to them.
+    // The OIDs of PostgreSQL's own tables, which other tables refer to.
     let own = match last.strip_prefix("pg_catalog.").unwrap_or(&last) {
         "pg_type" => Some(1247),
         "pg_attribute" => Some(1249),
@@ -400,7 +401,7 @@ fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
     })
 }
 
-/// The statement that would make a primary key's index.
+/// The statement that would create the index of a primary key.
 pub fn index_text(table: &Numbered) -> String {
     let name = &table.relation.name;
     format!("CREATE UNIQUE INDEX {name}_pkey ON public.{name} USING btree ({})", table.relation.primary_key.join(", "))

@@ -1,5 +1,5 @@
-//! What `information_schema` says of columns, keys and rights beyond the engine's own: tables that stand for its own where
-//! a client asks for them, see [`super::rewrite`].
+//! Columns, keys and rights in `information_schema`, in addition to those of the engine. These tables replace the
+//! engine's when a client queries them; see [`super::rewrite`].
 
 use super::data::*;
 use super::tables::{Cell, Rows, TableOf, row};
@@ -122,7 +122,7 @@ fn described_column(table: &str, name: &str, kind: ColumnType, nullable: bool, p
     ]
 }
 
-/// Digits of a number in its radix, and those behind the point where they are exact.
+/// The digits of a number in its radix, and the digits of the fraction if the type is exact.
 fn precision(kind: ColumnType) -> (Option<i64>, Option<i64>) {
     match kind.element {
         _ if kind.is_array => (None, None),

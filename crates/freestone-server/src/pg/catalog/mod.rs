@@ -1,4 +1,4 @@
-//! `pg_catalog`: what PostgreSQL's clients ask of it, as tables and functions of a session.
+//! `pg_catalog` for clients of PostgreSQL, as tables and functions of a session.
 
 mod data;
 mod functions;
@@ -19,14 +19,14 @@ use crate::shared::Shared;
 use crate::users::Role;
 use data::Data;
 
-/// The catalog of one session: the database as it was when a statement last asked.
+/// The catalog of one session: the database at the time of the last statement that queried the catalog.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     data: Arc<RwLock<Arc<Data>>>,
 }
 
 impl Catalog {
-    /// Gives a session its catalog, for as long as it lives.
+    /// Adds the catalog to a session, for its lifetime.
     pub fn install(session: &Session, shared: &Shared, user: &str, role: Role) -> Catalog {
         let mut roles = shared.authority.roles();
         if !roles.iter().any(|(name, _)| name == user) {
@@ -46,7 +46,11 @@ impl Catalog {
         self.data.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the database anew, for a statement that asks about it.
+    /// Reads the database again, for a statement that queries the catalog.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
     pub async fn refresh(&self, session: &Session) -> Result<()> {
         let relations = session.relations().await?;
         let old = self.data();
@@ -56,10 +60,11 @@ impl Catalog {
     }
 }
 
-/// Ends the name of a column that PostgreSQL lets have the name of another. Clients are told the name before it.
+/// Marks the end of a column name that occurs more than once, as PostgreSQL allows. Clients receive the name without
+/// the mark.
 pub const AGAIN: char = '\u{1}';
 
-/// Whether a statement may ask for the catalog.
+/// Whether a statement may query the catalog.
 pub fn is_asked_for(sql: &str) -> bool {
     const SIGNS: [&str; 15] = [
         "pg_",

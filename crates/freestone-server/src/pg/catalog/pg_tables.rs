@@ -1,4 +1,4 @@
-//! The tables of `pg_catalog` that have rows.
+//! The tables of `pg_catalog` with rows.
 
 use super::data::*;
 use super::pg_type::all_types;
@@ -123,7 +123,7 @@ fn classes(data: &Data) -> Rows {
     rows
 }
 
-/// One of `pg_class`; `table`: none of an index.
+/// A row of `pg_class`. `table` is `None` for an index.
 fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, table: Option<&Numbered>) -> Vec<Cell> {
     let am = match kind {
         "r" => OID_HEAP,
@@ -303,7 +303,7 @@ fn constraints(data: &Data) -> Rows {
     let row = |constraint: Constraint| {
         let places = Cell::Ints(constraint.table.places(constraint.columns));
         let other = constraint.referenced.and_then(|(name, columns)| Some((data.named(name)?, columns)));
-        // A foreign key depends on the index of what it refers to.
+        // A foreign key depends on the index of the referenced table.
         let (kind, index) = match (&constraint.referenced, other) {
             (None, _) => ("p", constraint.table.key_oid),
             (Some(_), Some((table, _))) if !table.relation.primary_key.is_empty() => ("f", table.key_oid),

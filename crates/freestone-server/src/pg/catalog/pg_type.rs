@@ -18,14 +18,14 @@ pub fn all_types(data: &Data) -> Rows {
     rows
 }
 
-/// What the names of a type's functions begin with: clients know types by them.
+/// The prefix of the names of a type's functions, by which clients recognize types.
 fn functions_of(kind: &Type) -> String {
     const APART: [&str; 9] =
         ["json", "date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid", "array"];
     if APART.contains(&kind.name) { format!("{}_", kind.name) } else { kind.name.to_owned() }
 }
 
-/// `related`: the types of its elements and of its arrays.
+/// One row. `related` are the OIDs of its element type and of its array type.
 fn one_type(
     data: &Data,
     oid: u32,

@@ -1,5 +1,6 @@
-//! What PostgreSQL's clients write and the engine does not read: casts to its names of things, schemas before functions,
-//! operators by their long names, arrays of subqueries. Only queries that ask for the catalog are touched.
+//! Rewrites SQL of PostgreSQL's clients that the engine does not support: casts to PostgreSQL's names of objects,
+//! functions qualified with a schema, operators by their long names, arrays of subqueries. Only queries on the catalog
+//! are changed.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +18,7 @@ use super::AGAIN;
 
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
-/// A query that asks for the catalog in the engine's words; `None` for any other, and for what cannot be read.
+/// A query on the catalog in SQL of the engine; `None` for any other query, and for text that cannot be parsed.
 pub fn rewrite(sql: &str) -> Option<String> {
     if !super::is_asked_for(sql) {
         return None;
@@ -41,7 +42,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        // A value of a table without rows is NULL, whatever it depends on.
+        // A scalar subquery on a table without rows is NULL, whatever it depends on.
         if let Expr::Subquery(query) = expr
             && let SetExpr::Select(select) = query.body.as_ref()
             && gives_nothing(select)
@@ -82,14 +83,14 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        // Locks are for those who write.
+        // Locks have no effect on reads.
         query.locks.clear();
         ControlFlow::Continue(())
     }
 }
 
-/// Whether a query reads first of all a table that has no rows here, and so gives none: its expressions, which may use what
-/// the engine lacks, do not matter.
+/// Whether a query first reads a table that is always empty here, and so returns no rows. Then its expressions, which
+/// may not be supported by the engine, have no effect.
 fn gives_nothing(select: &Select) -> bool {
     let Some(TableWithJoins { relation: TableFactor::Table { name, args: None, .. }, joins }) = select.from.first()
     else {
@@ -102,7 +103,7 @@ fn gives_nothing(select: &Select) -> bool {
         _ => false,
     };
     let mut aggregates = Aggregates::default();
-    // The visit ends at the first one.
+    // The visitor stops at the first one.
     let has_aggregates = select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
             visitor::visit_expression(expr, &mut aggregates).is_break()
@@ -112,7 +113,7 @@ fn gives_nothing(select: &Select) -> bool {
     schema_is_ours && super::without_rows::is_empty(&last(name)) && joins.iter().all(keeps) && !has_aggregates
 }
 
-/// Looks for aggregates of a SELECT itself, which give a row where there is none; those of its subqueries do not.
+/// Searches for aggregates of a SELECT, which return a row for empty input. Aggregates of its subqueries do not count.
 #[derive(Default)]
 struct Aggregates {
     subqueries: usize,
@@ -142,7 +143,7 @@ impl Visitor for Aggregates {
     }
 }
 
-/// Empties the parts of a UNION that give nothing, and gives every column of a part a name of its own.
+/// Empties the parts of a UNION that return nothing, and gives each column of a part a name of its own.
 fn simplify(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) => {
@@ -159,8 +160,8 @@ fn simplify(body: &mut SetExpr) {
     }
 }
 
-/// Where PostgreSQL gives several columns one name, the engine wants several: they differ behind a mark that clients do not
-/// see, see [`AGAIN`].
+/// PostgreSQL allows several columns with one name, and the engine does not. The names are made different by a mark
+/// that clients do not see; see [`AGAIN`].
 fn name_apart(select: &mut Select) {
     let all: Vec<String> = select.projection.iter().filter_map(wildcard).collect();
     let mut seen = vec![];
@@ -170,7 +171,7 @@ fn name_apart(select: &mut Select) {
             SelectItem::ExprWithAlias { expr, alias } => (expr, alias.value.clone()),
             _ => continue,
         };
-        // A column beside `t.*`, as in `SELECT t.oid, t.*`.
+        // A column in addition to `t.*`, as in `SELECT t.oid, t.*`.
         let owner = match expr {
             Expr::CompoundIdentifier(names) => names.iter().rev().nth(1).map(|owner| owner.value.clone()),
             Expr::Identifier(_) => Some(String::new()),
@@ -186,7 +187,7 @@ fn name_apart(select: &mut Select) {
     }
 }
 
-/// The table of `t.*`; no name for `*`.
+/// The table of `t.*`; an empty name for `*`.
 fn wildcard(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::Wildcard(_) => Some(String::new()),
@@ -197,7 +198,7 @@ fn wildcard(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// What PostgreSQL calls the column of an expression.
+/// PostgreSQL's name for the column of an expression.
 fn named(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(name) => name.value.clone(),
@@ -208,7 +209,7 @@ fn named(expr: &Expr) -> String {
     }
 }
 
-/// The same columns, without rows, and without what they were computed from.
+/// Replaces the query by one with the same columns, without rows, and without the expressions.
 fn empty(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &*item else { continue };
@@ -227,7 +228,7 @@ fn empty(select: &mut Select) {
     select.selection = parse("false");
 }
 
-/// Our table for one of `information_schema` that the engine lacks.
+/// Our replacement of a table of `information_schema` that the engine does not have.
 fn constraints_table(relation: &ObjectName) -> Option<&'static str> {
     let [.., schema, table] = relation.0.as_slice() else { return None };
     if part(schema) != "information_schema" {
@@ -253,13 +254,13 @@ fn last(name: &ObjectName) -> String {
     name.0.last().map(part).unwrap_or_default()
 }
 
-/// An expression in the engine's words, where it has to change.
+/// An expression in SQL of the engine; `None` if it needs no change.
 fn changed(expr: &mut Expr) -> Option<Expr> {
     match expr {
         Expr::Collate { expr, .. } => Some((**expr).clone()),
         Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
         Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right } if is_function(left) => {
-            // Functions stand as their names here, and where there is none as `-`.
+            // Functions are represented by their names here, and a missing one by `-`.
             if right.to_string() == "0" {
                 **right = parse("'-'")?;
             }
@@ -271,11 +272,11 @@ fn changed(expr: &mut Expr) -> Option<Expr> {
             }
             None
         }
-        // A column that PostgreSQL gives every table: in which table a row is.
+        // A system column of every table in PostgreSQL: the table of the row.
         Expr::CompoundIdentifier(names) if names.last().is_some_and(|name| name.value == "tableoid") => {
             parse("CAST(0 AS BIGINT)")
         }
-        // Lists of rights and options are NULL, and stand as text.
+        // Lists of rights and options are NULL, with a string type.
         Expr::AnyOp { right, .. } if is_list_as_text(right) => parse("CAST(NULL AS BOOLEAN)"),
         Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
             if let Some(list) = list_of_text(right) {
@@ -294,7 +295,7 @@ fn changed(expr: &mut Expr) -> Option<Expr> {
             reduce_to_one(query);
             None
         }
-        // `(f(x)).n` and `(result.keys).x`: the parts of what `_pg_expandarray` gives.
+        // `(f(x)).n` and `(result.keys).x`: the fields of the result of `_pg_expandarray`.
         Expr::CompoundFieldAccess { root, access_chain } if access_chain.len() == 1 => {
             field(root, &access_chain[0].to_string())
         }
@@ -371,7 +372,7 @@ fn plain_type(name: &str) -> Option<DataType> {
     }
 }
 
-/// `'{a,b}'` as `ARRAY['a', 'b']`.
+/// Converts `'{a,b}'` to `ARRAY['a', 'b']`.
 fn list_of_text(expr: &Expr) -> Option<Expr> {
     let inner = match expr {
         Expr::Nested(inner) => return list_of_text(inner),
@@ -404,11 +405,11 @@ fn function(expr: &mut Expr) -> Option<Expr> {
         ("generate_subscripts", FunctionArguments::List(list)) => {
             parse(&format!("unnest(pg_subscripts({}))", list.args.first()?))
         }
-        // Lists of rights and options are NULL, and stand as text.
+        // Lists of rights and options are NULL, with a string type.
         ("array_to_string", FunctionArguments::List(list)) => {
             let list = parse(&list.args.first()?.to_string())?;
             let list = match list {
-                // `reloptions || array(…)`: what is added to nothing is nothing, too.
+                // In `reloptions || array(…)`, the left side is NULL, and so is the result.
                 Expr::BinaryOp { left, op: BinaryOperator::StringConcat, .. } => *left,
                 other => other,
             };
@@ -418,7 +419,8 @@ fn function(expr: &mut Expr) -> Option<Expr> {
             let list = parse(&list.args.first()?.to_string())?;
             is_list_as_text(&list).then_some(list)
         }
-        // The schemas are two, the catalog's and the tables'; as bounds of `generate_series` numbers must be plain.
+        // There are two schemas: that of the catalog and that of the tables. Bounds of `generate_series` must be
+        // literals.
         ("array_upper", FunctionArguments::List(list)) => {
             let first = list.args.first()?.to_string().to_ascii_lowercase().replace("pg_catalog.", "");
             match first.as_str() {
@@ -432,7 +434,7 @@ fn function(expr: &mut Expr) -> Option<Expr> {
     }
 }
 
-/// A column that holds a list in PostgreSQL, and is NULL and text here.
+/// A column that is a list in PostgreSQL, and here NULL with a string type.
 fn is_list_as_text(expr: &Expr) -> bool {
     let name = match expr {
         Expr::Nested(inner) => return is_list_as_text(inner),
@@ -444,7 +446,7 @@ fn is_list_as_text(expr: &Expr) -> bool {
     ["acl", "options", "config"].iter().any(|end| name.ends_with(end))
 }
 
-/// A column that holds the number of a function in PostgreSQL, and its name here.
+/// A column that contains the OID of a function in PostgreSQL, and its name here.
 fn is_function(expr: &Expr) -> bool {
     let name = match expr {
         Expr::Identifier(name) => name,
@@ -458,7 +460,7 @@ fn is_function(expr: &Expr) -> bool {
     of_types.contains(&name.value.to_ascii_lowercase().as_str())
 }
 
-/// `n` of an expanded array is the number of the element, `x` the element.
+/// Field `n` of an expanded array is the position of the element, and `x` is the element.
 fn field(root: &Expr, access: &str) -> Option<Expr> {
     let root = match root {
         Expr::Nested(inner) => inner.as_ref(),
@@ -474,7 +476,7 @@ fn field(root: &Expr, access: &str) -> Option<Expr> {
     }
 }
 
-/// A subquery that stands for one value, and by PostgreSQL's keys has one row at most: the engine wants that to be seen.
+/// A scalar subquery has at most one row by PostgreSQL's keys, but the engine needs a syntactic proof of that.
 fn reduce_to_one(query: &mut Query) {
     const AGGREGATES: [&str; 9] =
         ["max(", "min(", "count(", "sum(", "array_agg(", "string_agg(", "bool_or(", "bool_and(", "array_to_string("];
@@ -485,7 +487,7 @@ fn reduce_to_one(query: &mut Query) {
     }
 }
 
-/// Puts the only expression of a query into an aggregate function.
+/// Wraps the only expression of a query in an aggregate function.
 fn aggregate(query: &mut Query, function: &str) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let [item] = select.projection.as_mut_slice() else { return };

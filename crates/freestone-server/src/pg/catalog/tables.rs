@@ -1,4 +1,4 @@
-//! The schema `pg_catalog`: its tables are made of the database as it is when a statement asks.
+//! The schema `pg_catalog`. Its tables are computed from the database when a statement queries them.
 
 use std::sync::Arc;
 
@@ -63,15 +63,15 @@ macro_rules! row {
 }
 pub(super) use row;
 
-/// A table: its columns as `name type`, where `i` is an integer, `t` text, `b` a truth value, `f` a number and `l` a list
-/// of integers; and its rows.
+/// A table: its columns as `name type`, where the type is `i` for an integer, `t` for a string, `b` for a boolean, `f`
+/// for a float and `l` for a list of integers; and its rows.
 pub struct TableOf {
     pub name: &'static str,
     pub columns: &'static str,
     pub rows: fn(&Data) -> Rows,
 }
 
-/// All tables that have rows.
+/// All tables with rows.
 fn with_rows() -> impl Iterator<Item = &'static TableOf> {
     pg_tables::TABLES.iter().chain(information::TABLES)
 }

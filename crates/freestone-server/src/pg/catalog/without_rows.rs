@@ -1,6 +1,6 @@
-//! Tables of what this database does not have: they are empty, so that asking for it is no error.
+//! Tables of features that this database does not have. They are empty, so that queries on them are no errors.
 
-/// Names and columns, as [`super::tables::TableOf`] has them.
+/// Names and columns, in the form of [`super::tables::TableOf`].
 pub const WITHOUT_ROWS: &[(&str, &str)] = &[
     ("pg_description", "objoid i, classoid i, objsubid i, description t"),
     ("pg_shdescription", "objoid i, classoid i, description t"),
@@ -84,7 +84,7 @@ pub const WITHOUT_ROWS: &[(&str, &str)] = &[
     ("pg_stat_activity", "datid i, datname t, pid i, usename t, application_name t, client_addr t, state t, query t"),
 ];
 
-/// Whether a table of the catalog never has a row.
+/// Whether a table of the catalog is always empty.
 pub fn is_empty(name: &str) -> bool {
     WITHOUT_ROWS.iter().any(|(known, _)| *known == name)
 }
