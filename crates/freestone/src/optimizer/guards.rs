@@ -12,9 +12,11 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::utils::{merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::expressions::balanced;
 
 /// Functions that are an error for some arguments.
 const FALLIBLE: [&str; 24] = [
@@ -114,14 +116,14 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         let guarded = guarded(conjuncts, &schema);
         changed |= guarded.transformed;
-        let condition = conjunction(guarded.data).unwrap_or_else(|| lit(true));
+        let condition = balanced(guarded.data, Operator::And).unwrap_or_else(|| lit(true));
         Ok(Transformed::new_transformed(name.restore(condition), changed))
     })
 }
 
 fn condition(predicate: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let guarded = guarded(split_conjunction_owned(predicate), schema);
-    guarded.update_data(|conjuncts| conjunction(conjuncts).unwrap_or_else(|| lit(true)))
+    guarded.update_data(|conjuncts| balanced(conjuncts, Operator::And).unwrap_or_else(|| lit(true)))
 }
 
 /// Conjuncts of a condition, of which only truth matters: those that can fail are guarded by all that cannot.
@@ -131,7 +133,8 @@ fn guarded(conjuncts: Vec<Expr>, schema: &DFSchema) -> Transformed<Vec<Expr>> {
         return Transformed::no(conjuncts);
     }
     let is_guard = |e: &&Expr| !is_bound(e) && !e.is_volatile() && !can_fail(e, schema) && e.any_column_refs();
-    let Some(guard) = conjunction(conjuncts.iter().filter(is_guard).cloned()) else {
+    let guards = conjuncts.iter().filter(is_guard).cloned().collect();
+    let Some(guard) = balanced(guards, Operator::And) else {
         return Transformed::no(conjuncts);
     };
     let guarded = |e: Expr| if open(&e) { case(guard.clone(), vec![(true, e)], lit(false)) } else { e };

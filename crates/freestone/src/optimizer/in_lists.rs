@@ -4,15 +4,19 @@
 //! x NOT IN (2)` became true), takes a NULL in a list for a value, and two columns of different names for two values. This
 //! rule runs before it, joins all lists of one expression below an AND or OR, and leaves nothing for it to join.
 
+use std::collections::{HashMap, HashSet};
+
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, disjunction, split_binary_owned};
+use datafusion::logical_expr::utils::split_binary_owned;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::expressions::balanced;
 
 /// Joins IN lists before the simplifier does.
 #[derive(Debug)]
@@ -74,8 +78,7 @@ fn not(inner: Expr) -> Result<Expr> {
 }
 
 fn all(parts: Vec<Expr>, op: Operator) -> Expr {
-    let joined = if op == Operator::And { conjunction(parts) } else { disjunction(parts) };
-    joined.unwrap_or_else(unknown)
+    balanced(parts, op).unwrap_or_else(unknown)
 }
 
 fn unknown() -> Expr {
@@ -130,13 +133,37 @@ struct Lists {
     of: Expr,
     /// Where the first of them stood.
     at: usize,
-    within: Option<Vec<Expr>>,
-    without: Option<Vec<Expr>>,
+    within: Option<Values>,
+    without: Option<Values>,
+}
+
+/// Different values in the order in which they were written.
+#[derive(Default)]
+struct Values {
+    list: Vec<Expr>,
+    known: HashSet<Expr>,
+}
+
+impl Values {
+    fn unite(&mut self, values: Vec<Expr>) {
+        for value in values {
+            if self.known.insert(value.clone()) {
+                self.list.push(value);
+            }
+        }
+    }
+
+    fn intersect(&mut self, values: Vec<Expr>) {
+        let other: HashSet<Expr> = values.into_iter().collect();
+        self.list.retain(|value| other.contains(value));
+        self.known.retain(|value| other.contains(value));
+    }
 }
 
 /// The parts of an AND or OR, with the lists over one expression joined into one, or one IN and one NOT IN.
 fn join_lists(parts: Vec<Expr>, op: Operator) -> Vec<Expr> {
     let mut found: Vec<Lists> = vec![];
+    let mut places: HashMap<Expr, usize> = HashMap::new();
     let mut kept: Vec<(usize, Expr)> = vec![];
     for (at, part) in parts.into_iter().enumerate() {
         let list = match as_list(part, op) {
@@ -146,7 +173,7 @@ fn join_lists(parts: Vec<Expr>, op: Operator) -> Vec<Expr> {
                 continue;
             }
         };
-        let place = found.iter().position(|lists| lists.of == *list.expr).unwrap_or_else(|| {
+        let place = *places.entry((*list.expr).clone()).or_insert_with(|| {
             found.push(Lists { of: (*list.expr).clone(), at, within: None, without: None });
             found.len() - 1
         });
@@ -154,21 +181,14 @@ fn join_lists(parts: Vec<Expr>, op: Operator) -> Vec<Expr> {
         let side = if list.negated { &mut lists.without } else { &mut lists.within };
         // IN lists are intersected by AND, NOT IN lists by OR; the others are united.
         let intersects = (op == Operator::And) != list.negated;
-        *side = Some(match side.take() {
-            None => list.list,
-            Some(old) if intersects => old.into_iter().filter(|e| list.list.contains(e)).collect(),
-            Some(old) => united(old, list.list),
-        });
+        match side {
+            Some(values) if intersects => values.intersect(list.list),
+            side => side.get_or_insert_default().unite(list.list),
+        }
     }
     kept.extend(found.into_iter().map(|lists| (lists.at, one(lists, op))));
     kept.sort_by_key(|(at, _)| *at);
     kept.into_iter().map(|(_, part)| part).collect()
-}
-
-fn united(mut old: Vec<Expr>, new: Vec<Expr>) -> Vec<Expr> {
-    let known: std::collections::HashSet<Expr> = old.iter().cloned().collect();
-    old.extend(new.into_iter().filter(|e| !known.contains(e)));
-    old
 }
 
 /// A part as a list of values; below an OR, `column = value` is one.
@@ -203,10 +223,11 @@ fn one(lists: Lists, op: Operator) -> Expr {
     };
     match (within, without) {
         (Some(within), Some(without)) if op == Operator::And => {
-            list(within.into_iter().filter(|e| !without.contains(e)).collect(), false)
+            list(within.list.into_iter().filter(|e| !without.known.contains(e)).collect(), false)
         }
         (within, without) => {
-            let parts = within.map(|values| list(values, false)).into_iter().chain(without.map(|v| list(v, true)));
+            let within = within.map(|values| list(values.list, false));
+            let parts = within.into_iter().chain(without.map(|values| list(values.list, true)));
             all(parts.collect(), op)
         }
     }
