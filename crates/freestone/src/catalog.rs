@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableFunction, TableProvider};
 use datafusion::common::ParamValues;
@@ -26,10 +26,12 @@ use freestone_store::schema::TableSchema;
 
 use crate::access::{Access, Extension};
 use crate::error::{Error, ErrorKind, Result};
-use crate::inputs::{ArrowTable, Inputs};
+use crate::inputs::ArrowTable;
+use crate::parameters::{self, Described, Filled, Parameters};
 use crate::provider::FreestoneTable;
+use crate::statement::CopyTo;
 use crate::workload::WorkloadLog;
-use crate::{ddl, files, functions, names, statement, using};
+use crate::{copy, ddl, files, functions, names, statement, supported};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
@@ -102,8 +104,12 @@ impl Scope {
     }
 
     /// The columns of a table of the database, by its name as it is written.
-    fn columns(&self, name: &ast::ObjectName) -> Option<Vec<String>> {
-        let [part] = name.0.as_slice() else { return None };
+    fn columns(&self, name: &ast::ObjectName) -> names::Columns {
+        let part = match name.0.as_slice() {
+            [part] => part,
+            [schema, part] if names::folded(schema.as_ident()?) == SCHEMA => part,
+            _ => return None,
+        };
         let table = self.snapshot.table(&names::folded(part.as_ident()?))?;
         Some(table.schema.columns.iter().map(|column| column.name.clone()).collect())
     }
@@ -111,20 +117,6 @@ impl Scope {
     /// A table of the caller's. Views do not see them: they mean the same whoever reads them.
     fn given(&self, name: &str) -> Option<&ArrowTable> {
         self.tables.get(name).filter(|_| self.views.is_empty())
-    }
-}
-
-/// Values of `$1`, `$2`, …, and the types that PREPARE declared for them; and the tables of the statement's caller.
-#[derive(Clone, Default)]
-pub(crate) struct Parameters {
-    pub types: Vec<ast::DataType>,
-    pub values: Vec<ScalarValue>,
-    pub tables: Arc<HashMap<String, ArrowTable>>,
-}
-
-impl From<Inputs> for Parameters {
-    fn from(inputs: Inputs) -> Self {
-        Parameters { types: vec![], values: inputs.values, tables: inputs.tables }
     }
 }
 
@@ -165,149 +157,145 @@ impl Planner {
         &self,
         state: &SessionState,
         scope: &Scope,
-        statement: ast::Statement,
+        mut statement: ast::Statement,
         parameters: &Parameters,
     ) -> Result<LogicalPlan> {
-        let mut statement = statement;
-        using::rewrite(&mut statement, &|name| scope.columns(name));
-        if parameters.values.is_empty() && parameters.types.is_empty() {
-            let plan = Box::pin(self.plan_prepared(state, scope, statement)).await?;
-            return match plan.get_parameter_names()?.len() {
-                0 => Ok(plan),
-                expected => Err(parameter_count(expected, 0)),
-            };
+        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
+        let Filled { types, values } = parameters::fill(&mut statement, parameters)?;
+        if types.is_empty() {
+            return Box::pin(self.plan_statement(state, scope, statement)).await;
         }
-        let keeps_types = parameters.types.is_empty() && !inserts_values(&statement);
-        let (plan, fields) = if keeps_types {
-            Box::pin(self.plan_typed(state, scope, statement, &parameters.values)).await?
-        } else {
-            Box::pin(self.plan_prepare(state, scope, statement, parameters.types.clone())).await?
-        };
-        let values = if keeps_types { parameters.values.clone() } else { converted(&parameters.values, &fields)? };
-        let values = if keeps_types { untyped_converted(values, &plan)? } else { values };
-        let expected = plan.get_parameter_names()?.len();
-        if values.len() < expected {
-            return Err(parameter_count(expected, values.len()));
+        let plan = Box::pin(self.plan_typed(state, scope, statement, types)).await?;
+        Ok(plan.with_param_values(ParamValues::from(values))?)
+    }
+
+    /// Plans `COPY (query) TO`, parameters filled in.
+    pub async fn plan_copy(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        request: &CopyTo,
+        parameters: &Parameters,
+    ) -> Result<LogicalPlan> {
+        let mut statement = ast::Statement::Query(request.query.clone());
+        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
+        let Filled { values, .. } = parameters::fill(&mut statement, parameters)?;
+        let ast::Statement::Query(query) = statement else { return Err(Error::syntax("COPY takes a query")) };
+        let copied = CopyTo { query, ..request.clone() };
+        let plan = state.statement_to_plan(copy::copy_to(&copied)?).await;
+        let plan = plan.map_err(|error| explain(error, scope, self.access))?;
+        if let LogicalPlan::Copy(copy) = &plan
+            && copy.input.schema().fields().iter().any(|field| field.name().contains(names::MARK))
+        {
+            // The file would have the names that columns were told apart by.
+            let shown = names::shown(Arc::new(copy.input.schema().as_arrow().clone()));
+            names::check_distinct(shown.fields().iter().map(|field| field.name().as_str()))?;
         }
         Ok(plan.with_param_values(ParamValues::from(values))?)
     }
 
-    async fn plan_prepared(&self, state: &SessionState, scope: &Scope, sql: ast::Statement) -> Result<LogicalPlan> {
+    /// Plans SQL without values, and says what types its parameters have. `known` are those that the caller has chosen.
+    pub async fn describe(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        mut statement: ast::Statement,
+        known: &[Option<DataType>],
+    ) -> Result<(Vec<DataType>, LogicalPlan)> {
+        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
+        let Described { mut types, complete } = parameters::describe(&mut statement, known)?;
+        if types.is_empty() {
+            return Ok((types, self.plan_statement(state, scope, statement).await?));
+        }
+        let written = |types: &[DataType]| types.iter().map(ddl::parameter_type).collect::<Vec<_>>();
+        let mut plan = match self.plan_typed(state, scope, statement.clone(), written(&types)).await {
+            Err(error) if !complete => {
+                types = parameters::with_intervals(&statement, &types);
+                let again = self.plan_typed(state, scope, statement.clone(), written(&types)).await;
+                again.map_err(|_| error)?
+            }
+            planned => planned?,
+        };
+        if !complete {
+            types = parameters::inferred(&plan, &types)?;
+            plan = self.plan_typed(state, scope, statement, written(&types)).await?;
+        }
+        let nulls = types.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
+        Ok((types, plan.with_param_values(ParamValues::from(nulls))?))
+    }
+
+    /// The Arrow types that a PREPARE declares.
+    pub async fn declared(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        types: Vec<ast::DataType>,
+    ) -> Result<Vec<Option<DataType>>> {
+        let nothing = ast::Statement::Query(statement::parse_query("SELECT 1")?);
+        let (name, statement) = (ast::Ident::new("statement"), Box::new(nothing));
+        let prepare = ast::Statement::Prepare { name, data_types: types, statement };
+        match self.plan_statement(state, scope, prepare).await? {
+            LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
+                Ok(prepare.fields.iter().map(|field| Some(field.data_type().clone())).collect())
+            }
+            _ => Ok(vec![]),
+        }
+    }
+
+    /// Gives the columns of all queries names of their own, once it is known what columns tables have.
+    async fn resolve_names(&self, state: &SessionState, scope: &Scope, statement: &mut ast::Statement) -> Result<()> {
+        let (scalar, others) = (state.scalar_functions(), (state.aggregate_functions(), state.window_functions()));
+        let is_scalar =
+            |name: &str| scalar.contains_key(name) && !others.0.contains_key(name) && !others.1.contains_key(name);
+        supported::check_scalar_calls(statement, &is_scalar)?;
+        let mut planned = HashMap::new();
+        if names::asks_for_columns(statement) {
+            planned = self.columns_of(scope, statement).await;
+        }
+        names::resolve(statement, &|name| {
+            let known = || planned.get(&names::folded(name.0.last()?.as_ident()?)).cloned();
+            scope.columns(name).or_else(known)
+        })
+    }
+
+    /// The columns of the views, files and tables of the caller that a statement names.
+    async fn columns_of(&self, scope: &Scope, statement: &ast::Statement) -> HashMap<String, Arc<[String]>> {
+        let schema = StatementSchema { planner: self.clone(), scope: scope.clone(), lists_broken_views: false };
+        let statement = DfStatement::Statement(Box::new(statement.clone()));
+        let mut columns = HashMap::new();
+        let Ok((named, _)) = datafusion::sql::resolve::resolve_table_references(&statement, true) else {
+            return columns;
+        };
+        for name in named {
+            let ours = name.schema().is_none_or(|schema| schema == SCHEMA);
+            // What is wrong with a table is said when the statement is planned.
+            if ours && let Ok(Some(table)) = schema.table(name.table()).await {
+                let names = table.schema().fields().iter().map(|field| field.name().clone()).collect();
+                columns.insert(name.table().to_owned(), names);
+            }
+        }
+        columns
+    }
+
+    async fn plan_statement(&self, state: &SessionState, scope: &Scope, sql: ast::Statement) -> Result<LogicalPlan> {
         let plan = state.statement_to_plan(DfStatement::Statement(Box::new(sql))).await;
         plan.map_err(|error| explain(error, scope, self.access))
     }
 
-    /// Plans a statement whose parameters have these types, or those that their places suggest where there are none.
-    async fn plan_prepare(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        statement: ast::Statement,
-        data_types: Vec<ast::DataType>,
-    ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
-        let (name, statement) = (ast::Ident::new("statement"), Box::new(statement));
-        match self.plan_prepared(state, scope, ast::Statement::Prepare { name, data_types, statement }).await? {
-            LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
-                Ok((Arc::unwrap_or_clone(prepare.input), prepare.fields))
-            }
-            plan => Ok((plan, vec![])),
-        }
-    }
-
-    /// Plans a statement whose parameters have the types of their values. Texts and NULLs take those that their places
-    /// suggest, as in PostgreSQL, where a literal in quotes has no type of its own.
+    /// Plans a statement whose parameters have these types.
     async fn plan_typed(
         &self,
         state: &SessionState,
         scope: &Scope,
         statement: ast::Statement,
-        values: &[ScalarValue],
-    ) -> Result<(LogicalPlan, Vec<FieldRef>)> {
-        let Some(types) = values.iter().map(typed).collect::<Option<Vec<_>>>() else {
-            return self.plan_prepare(state, scope, statement, vec![]).await;
-        };
-        if !values.iter().any(is_untyped) {
-            return self.plan_prepare(state, scope, statement, types).await;
-        }
-        let suggested = self.plan_prepare(state, scope, statement.clone(), vec![]).await?;
-        if values.iter().all(is_untyped) {
-            return Ok(suggested);
-        }
-        let fields = suggested.0.get_parameter_fields()?;
-        let place = |at: usize| fields.get(&format!("${}", at + 1)).and_then(|field| field.as_ref());
-        let all = values.iter().zip(types).enumerate().map(|(at, (value, own))| match place(at) {
-            Some(field) if is_untyped(value) => ddl::arrow_type(field.data_type()),
-            _ => Some(own),
-        });
-        match all.collect::<Option<Vec<_>>>() {
-            Some(types) => self.plan_prepare(state, scope, statement, types).await,
-            None => Ok(suggested),
-        }
-    }
-
-    /// Plans anything that DataFusion's parser has beyond SQL proper, such as `COPY … TO`.
-    pub async fn plan_extension(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        statement: DfStatement,
+        data_types: Vec<ast::DataType>,
     ) -> Result<LogicalPlan> {
-        state.statement_to_plan(statement).await.map_err(|error| explain(error, scope, self.access))
-    }
-}
-
-/// A plan beyond SQL proper with its parameters filled in.
-pub(crate) fn with_values(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
-    let expected = plan.get_parameter_names()?.len();
-    match expected {
-        0 => Ok(plan),
-        _ if values.len() < expected => Err(parameter_count(expected, values.len())),
-        _ => Ok(plan.with_param_values(ParamValues::from(values.to_vec()))?),
-    }
-}
-
-pub(crate) fn parameter_count(expected: usize, given: usize) -> Error {
-    Error::invalid(format!("the statement has {expected} parameters and was given {given}"))
-}
-
-/// Whether a value takes the type that its place suggests.
-fn is_untyped(value: &ScalarValue) -> bool {
-    let is_text = matches!(value, ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::LargeUtf8(_));
-    is_text || value.is_null()
-}
-
-fn typed(value: &ScalarValue) -> Option<ast::DataType> {
-    ddl::arrow_type(&value.data_type())
-}
-
-/// Whether a statement stores values as they are: they take the types of the columns.
-fn inserts_values(statement: &ast::Statement) -> bool {
-    let ast::Statement::Insert(insert) = statement else { return false };
-    insert.source.as_ref().is_some_and(|query| matches!(*query.body, ast::SetExpr::Values(_)))
-}
-
-/// Values with texts and NULLs in the types that their places suggest.
-fn untyped_converted(values: Vec<ScalarValue>, plan: &LogicalPlan) -> Result<Vec<ScalarValue>> {
-    let fields = plan.get_parameter_fields()?;
-    let convert = |(at, value): (usize, ScalarValue)| match fields.get(&format!("${}", at + 1)) {
-        Some(Some(field)) if is_untyped(&value) && *field.data_type() != DataType::Null => {
-            Ok(value.cast_to(field.data_type())?)
+        let (name, statement) = (ast::Ident::new("statement"), Box::new(statement));
+        match self.plan_statement(state, scope, ast::Statement::Prepare { name, data_types, statement }).await? {
+            LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => Ok(Arc::unwrap_or_clone(prepare.input)),
+            plan => Ok(plan),
         }
-        _ => Ok(value),
-    };
-    values.into_iter().enumerate().map(convert).collect()
-}
-
-fn converted(values: &[ScalarValue], fields: &[FieldRef]) -> Result<Vec<ScalarValue>> {
-    if fields.len() != values.len() {
-        return Ok(values.to_vec());
     }
-    // Where the statement does not say what type a parameter has, the value does.
-    let convert = |(value, field): (&ScalarValue, &FieldRef)| match field.data_type() {
-        DataType::Null => Ok(value.clone()),
-        data_type => Ok(value.cast_to(data_type)?),
-    };
-    values.iter().zip(fields).map(convert).collect()
 }
 
 /// A planning error, with the tables and views that a missing one might have meant.

@@ -9,13 +9,14 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::design::Design;
 use freestone_store::schema::{ForeignKey, TableSchema};
-use freestone_store::{Store, WriteTransaction};
+use freestone_store::{Snapshot, Store, WriteTransaction};
 
-use crate::catalog::{Parameters, Scope};
+use crate::catalog::Scope;
 use crate::error::{Error, ErrorKind, Result};
+use crate::parameters::Parameters;
 use crate::session::{Outcome, WriteContext};
-use crate::statement::{AddCopy, OptionList};
-use crate::{dml, settings};
+use crate::statement::{AddCopy, OptionList, parse_script};
+use crate::{dml, names, settings};
 
 /// `CREATE TABLE`, with columns or `AS` a query.
 pub(crate) fn create_table(
@@ -45,7 +46,11 @@ pub(crate) fn create_table(
         return Err(Error::unsupported("this form of CREATE TABLE is not available"));
     };
     let input = planned.input;
-    let mut columns = TableSchema::from_arrow(input.schema().as_arrow())?;
+    let fields = names::shown(Arc::new(input.schema().as_arrow().clone()));
+    if has_query {
+        names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
+    }
+    let mut columns = TableSchema::from_arrow(&fields)?;
     if has_query {
         // Whether rows of a query happen to have no NULL says nothing of those to come.
         columns.columns.iter_mut().for_each(|column| column.nullable = true);
@@ -78,9 +83,6 @@ pub(crate) fn create_view(
     text: Option<String>,
 ) -> Result<Outcome> {
     let name = object_name(&create.name)?;
-    if create.materialized || create.temporary {
-        return Err(Error::unsupported("MATERIALIZED and TEMPORARY views are not available"));
-    }
     let base = transaction.base().clone();
     let is_view = base.views().contains_key(&name);
     if is_view && create.if_not_exists {
@@ -98,7 +100,9 @@ pub(crate) fn create_view(
     }
     // Planned inside the view of its own name, so that one that refers to itself fails here.
     let scope = Scope::new(base).with_view(&name);
-    context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+    let (_, plan) = context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+    let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+    names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
     if is_view {
         transaction.drop_view(&name)?;
     }
@@ -111,9 +115,13 @@ pub(crate) fn drop(
     transaction: &mut WriteTransaction<'_>,
     object_type: ast::ObjectType,
     if_exists: bool,
+    cascade: bool,
     names: &[ast::ObjectName],
 ) -> Result<Outcome> {
     let base = transaction.base().clone();
+    if cascade {
+        check_dependents(&base, names)?;
+    }
     let (what, verb) = match object_type {
         ast::ObjectType::Table => ("table", "DROP TABLE"),
         ast::ObjectType::View => ("view", "DROP VIEW"),
@@ -137,6 +145,29 @@ pub(crate) fn drop(
         }
     }
     Ok(Outcome::Done { verb })
+}
+
+/// Refuses CASCADE where something depends on what is dropped: nothing is dropped that the statement does not name.
+fn check_dependents(base: &Snapshot, names: &[ast::ObjectName]) -> Result<()> {
+    let dropped = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+    let stays = |name: &str| !dropped.iter().any(|other| other == name);
+    let refused = |what: String, name: &str| {
+        let hint = format!("drop {name} as well, or leave out CASCADE");
+        Err(Error::unsupported(format!("CASCADE: {what}")).with_hint(hint))
+    };
+    for (view, text) in base.views().iter().filter(|(view, _)| stays(view)) {
+        // A view that does not read as a query depends on nothing that could be found.
+        let read = parse_script(text).first().and_then(|query| query.named_tables().ok()).unwrap_or_default();
+        if let Some(name) = read.iter().find(|name| !stays(name)) {
+            return refused(format!("view {view} reads {name}"), view);
+        }
+    }
+    for table in base.tables().filter(|table| stays(&table.name)) {
+        if let Some(key) = table.schema.foreign_keys.iter().find(|key| !stays(&key.table)) {
+            return refused(format!("a FOREIGN KEY of {} references {}", table.name, key.table), &table.name);
+        }
+    }
+    Ok(())
 }
 
 /// `ALTER TABLE … SET DESIGN`: rewrites the table's segments. What the options do not name stays as it is, but for a
@@ -380,6 +411,12 @@ pub(crate) fn arrow_type(data_type: &DataType) -> Option<ast::DataType> {
     let is_read = text.parse::<DataType>().is_ok_and(|read| read == *data_type);
     let name = ast::ObjectName::from(vec![ast::Ident::new(ARROW_TYPE)]);
     is_read.then(|| ast::DataType::Custom(name, vec![text]))
+}
+
+/// The type of a parameter; where SQL cannot write it, NULL, of which its value becomes once it is put in its place.
+pub(crate) fn parameter_type(data_type: &DataType) -> ast::DataType {
+    let name = ast::ObjectName::from(vec![ast::Ident::new(ARROW_TYPE)]);
+    arrow_type(data_type).unwrap_or_else(|| ast::DataType::Custom(name, vec![DataType::Null.to_string()]))
 }
 
 fn sql_type(sql: &ast::DataType) -> Option<DataType> {

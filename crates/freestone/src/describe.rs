@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::ParamValues;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::scalar::ScalarValue;
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 
-use crate::catalog::{Parameters, Scope};
+use crate::catalog::Scope;
 use crate::error::Result;
-use crate::session::{Outcome, Session};
+use crate::parameters::Parameters;
+use crate::session::{Outcome, Session, guarded};
 use crate::statement::{Command, Statement, parse_query};
 use crate::{dml, names, statement};
 
@@ -48,9 +46,13 @@ pub struct Reference {
 impl Session {
     /// Plans a statement without executing it. `types` are those that the caller has chosen for parameters.
     pub async fn describe_statement(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
+        guarded(statement, self.described(statement, types)).await
+    }
+
+    async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
         match statement.command()? {
             Command::Sql(sql) => self.describe_sql(statement, *sql, types).await,
-            Command::Show { .. } | Command::ShowTables | Command::Describe { .. } => {
+            Command::Show { .. } | Command::ShowTables | Command::Describe { .. } | Command::DescribeQuery(_) => {
                 self.describe_rows(statement).await
             }
             Command::Check(_) => {
@@ -95,7 +97,7 @@ impl Session {
     }
 
     /// EXPLAIN of a write plans the query that finds its rows.
-    fn explained(&self, mut sql: ast::Statement) -> Result<(Scope, ast::Statement)> {
+    pub(crate) fn explained(&self, mut sql: ast::Statement) -> Result<(Scope, ast::Statement)> {
         let mut scope = self.scope()?;
         if let ast::Statement::Explain { statement, .. } = &mut sql {
             let (target, query) = dml::row_query((**statement).clone(), &scope.snapshot)?;
@@ -122,23 +124,7 @@ impl Session {
         sql: ast::Statement,
         types: &[Option<DataType>],
     ) -> Result<(Vec<DataType>, LogicalPlan)> {
-        let state = self.state(scope);
-        let sql = DfStatement::Statement(Box::new(sql));
-        let plan = self.planner().plan_extension(&state, scope, sql).await?;
-        let inferred = plan.get_parameter_types()?;
-        let number = |name: &String| name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
-        let count = inferred.keys().filter_map(number).max().unwrap_or(0).max(types.len());
-        let type_of = |at: usize| {
-            let chosen = types.get(at).cloned().flatten();
-            let chosen = chosen.or_else(|| inferred.get(&format!("${}", at + 1)).cloned().flatten());
-            chosen.filter(|chosen| *chosen != DataType::Null).unwrap_or(DataType::Utf8View)
-        };
-        let parameters: Vec<DataType> = (0..count).map(type_of).collect();
-        if inferred.is_empty() {
-            return Ok((parameters, plan));
-        }
-        let nulls = parameters.iter().map(ScalarValue::try_new_null).collect::<Result<Vec<_>, _>>()?;
-        Ok((parameters, plan.with_param_values(ParamValues::from(nulls))?))
+        self.planner().describe(&self.state(scope), scope, sql, types).await
     }
 
     /// The tables and views of the database, with their columns and keys.

@@ -18,27 +18,60 @@ use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
 use freestone_store::{Appended, Appender, Snapshot, Table, WriteTransaction};
 
-use crate::catalog::{Parameters, Scope, TARGET};
-use crate::ddl::{identifier, object_name};
+use crate::catalog::{Scope, TARGET};
+use crate::ddl::{self, identifier, object_name};
 use crate::error::{Error, ErrorKind, Result};
+use crate::parameters::Parameters;
 use crate::provider::ROW_ID_COLUMN;
 use crate::session::{Batches, Outcome, WriteContext};
 use crate::statement::parse_query;
 
+/// Whether a statement changes the database.
+pub(crate) fn is_write(sql: &ast::Statement) -> bool {
+    use ast::Statement as Sql;
+    matches!(
+        sql,
+        Sql::Insert(_)
+            | Sql::Delete(_)
+            | Sql::Update(_)
+            | Sql::Truncate(_)
+            | Sql::CreateTable(_)
+            | Sql::CreateView(_)
+            | Sql::Drop { .. }
+    )
+}
+
+/// Performs a statement that changes the database. `text` is that of a view's query, as it was written.
+pub(crate) fn perform(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    sql: ast::Statement,
+    parameters: &Parameters,
+    text: Option<String>,
+) -> Result<Outcome> {
+    use ast::Statement as Sql;
+    match sql {
+        Sql::Insert(insert) => self::insert(transaction, context, insert, parameters),
+        Sql::Delete(delete) => self::delete(transaction, context, delete, parameters),
+        Sql::Update(update) => self::update(transaction, context, update, parameters),
+        Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
+        Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
+        Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
+        Sql::Drop { object_type, if_exists, names, cascade, .. } => {
+            ddl::drop(transaction, object_type, if_exists, cascade, &names)
+        }
+        other => Err(Error::unsupported(format!("{other} is not a statement that writes"))),
+    }
+}
+
 /// `INSERT INTO table [(columns)] VALUES … | SELECT …`. Columns not named are NULL.
-pub(crate) fn insert(
+fn insert(
     transaction: &mut WriteTransaction<'_>,
     context: &WriteContext,
     mut insert: ast::Insert,
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let name = insert_target(&insert)?;
-    if insert.overwrite || insert.replace_into || insert.or.is_some() || insert.on.is_some() {
-        return Err(Error::unsupported("INSERT OVERWRITE, REPLACE and ON CONFLICT are not available"));
-    }
-    if insert.returning.is_some() {
-        return Err(no_returning());
-    }
     let table = find(transaction, &name)?;
     let scope = Scope::new(transaction.base().clone()).with_target_columns(&table.schema);
     insert.table = ast::TableObject::TableName(target_name());
@@ -51,7 +84,7 @@ pub(crate) fn insert(
 }
 
 /// `DELETE FROM table [USING …] [WHERE …]`.
-pub(crate) fn delete(
+fn delete(
     transaction: &mut WriteTransaction<'_>,
     context: &WriteContext,
     delete: ast::Delete,
@@ -75,7 +108,7 @@ pub(crate) fn delete(
 
 /// `UPDATE table SET column = expression, … [FROM …] [WHERE …]`. Where several rows of FROM meet a row, one of them
 /// gives its values.
-pub(crate) fn update(
+fn update(
     transaction: &mut WriteTransaction<'_>,
     context: &WriteContext,
     update: ast::Update,
@@ -103,10 +136,13 @@ pub(crate) fn update(
 }
 
 /// `TRUNCATE table, …`.
-pub(crate) fn truncate(transaction: &mut WriteTransaction<'_>, truncate: &ast::Truncate) -> Result<Outcome> {
+fn truncate(transaction: &mut WriteTransaction<'_>, truncate: &ast::Truncate) -> Result<Outcome> {
     let mut rows = 0;
     for target in &truncate.table_names {
         let name = object_name(&target.name)?;
+        if truncate.if_exists && transaction.base().table(&name).is_none() {
+            continue;
+        }
         rows += find(transaction, &name)?.rows();
         transaction.truncate(&name)?;
     }
@@ -187,10 +223,6 @@ fn no_table(snapshot: &Snapshot, name: &str) -> Error {
         return Error::invalid(format!("{name} is a view")).with_hint("change the tables that it reads");
     }
     Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str()))
-}
-
-fn no_returning() -> Error {
-    Error::unsupported("RETURNING is not available").with_hint("SELECT the rows before you change them")
 }
 
 /// Appends batches to a table: types brought to the table's, NOT NULL checked. Returns the rows.
@@ -324,12 +356,6 @@ fn first_of_each_row(batch: &RecordBatch, row_ids: &mut HashSet<u64>) -> Result<
 }
 
 fn delete_target(delete: &ast::Delete) -> Result<String> {
-    if delete.returning.is_some() {
-        return Err(no_returning());
-    }
-    if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
-        return Err(Error::unsupported("DELETE takes FROM one table, USING and WHERE"));
-    }
     let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
     match from.as_slice() {
         [ast::TableWithJoins { relation: ast::TableFactor::Table { name, .. }, joins }] if joins.is_empty() => {
@@ -349,12 +375,6 @@ fn delete_query(delete: ast::Delete, target: &str) -> Result<Box<ast::Query>> {
 }
 
 fn update_target(update: &ast::Update) -> Result<String> {
-    if update.returning.is_some() {
-        return Err(no_returning());
-    }
-    if !update.order_by.is_empty() || update.limit.is_some() {
-        return Err(Error::unsupported("UPDATE takes SET, FROM and WHERE"));
-    }
     match &update.table {
         ast::TableWithJoins { relation: ast::TableFactor::Table { name, .. }, joins } if joins.is_empty() => {
             object_name(name)

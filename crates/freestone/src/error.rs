@@ -9,6 +9,8 @@ use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
 use crate::ingest::{IngestError, Reason};
+use crate::names::{self, MARK};
+use crate::provider::ROW_ID_COLUMN;
 
 /// What went wrong, for callers that react to it (exception classes, protocol error codes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,8 +288,16 @@ fn translate_schema(error: &SchemaError) -> Error {
             let wanted = plain_name(field);
             let qualified = field.relation.is_some();
             let mut candidates: Vec<String> = vec![];
-            for valid in valid_fields {
+            let shared = |valid: &datafusion::common::Column| {
+                valid.name.split_once(MARK).is_some_and(|(name, _)| name == field.name)
+            };
+            if valid_fields.iter().any(shared) {
+                return names::ambiguous(&wanted);
+            }
+            // The rows that a write finds have a column of the engine's own.
+            for valid in valid_fields.iter().filter(|valid| valid.name != ROW_ID_COLUMN) {
                 let name = if qualified { plain_name(valid) } else { valid.name().to_owned() };
+                let name = names::without_marks(&name);
                 if !candidates.contains(&name) {
                     candidates.push(name);
                 }
@@ -369,7 +379,27 @@ fn clean(message: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix)) {
         message = rest.trim_start();
     }
-    message.to_owned()
+    names::without_marks(&without_structs(message))
+}
+
+/// The message without a parser's struct in it, of which only the names and values that the user wrote are told.
+fn without_structs(message: &str) -> String {
+    const STRUCTS: [&str; 4] = ["Ident {", "ValueWithSpan {", "span: Span(", "Span {"];
+    let Some(inner) = STRUCTS.iter().filter_map(|name| message.find(name)).min() else { return message.to_owned() };
+    // Of structs around it the outermost begins behind the last space before its name and a bracket.
+    let before = &message[..inner];
+    let bracket = before.find(['{', '(', '[']);
+    let start = bracket.map_or(inner, |at| before[..at].trim_end().rfind(' ').map_or(0, |space| space + 1));
+    let mut words = vec![];
+    for part in message[start..].split("value: ").skip(1) {
+        let quoted = part.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '(');
+        if let Some((word, _)) = quoted.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+            words.push(word);
+        }
+    }
+    let what = message[..start].trim_end().trim_end_matches(':');
+    let what = if what.starts_with("Unsupported ast node") { "this form of SQL is not available" } else { what };
+    if words.is_empty() { what.to_owned() } else { format!("{what}: {}", words.join(", ")) }
 }
 
 fn lower_first(text: &str) -> String {
@@ -421,6 +451,16 @@ mod tests {
         check(cast.context("type_coercion"), ErrorKind::Type, "no 'x' as Int32", None);
         let ours = DataFusionError::External(Box::new(Error::cancelled()));
         check(ours, ErrorKind::Cancelled, "the statement was cancelled", None);
+    }
+
+    #[test]
+    fn structs_of_the_parser_are_not_shown() {
+        let message =
+            "Unsupported value Identifier(Ident { value: \"a\", quote_style: None, span: Span(Location(1,8)) })";
+        check(DataFusionError::NotImplemented(message.into()), ErrorKind::Unsupported, "Unsupported value: a", None);
+        let message = "Unsupported ast node in sqltorel: Identifier(Ident { value: \"a\", quote_style: None })";
+        let expected = "this form of SQL is not available: a";
+        check(DataFusionError::NotImplemented(message.into()), ErrorKind::Unsupported, expected, None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `FROM t` without SELECT, which is `SELECT * FROM t`, wherever a query may begin, as in DuckDB.
+//! `FROM t` without SELECT and `TABLE t`, which are `SELECT * FROM t`, wherever a query may begin, as in DuckDB.
 //!
 //! The parser itself reads such a query without columns, and no WHERE behind it. So the tokens are completed before it
 //! sees them.
@@ -48,6 +48,13 @@ pub(crate) fn completed(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
                     complete.extend(added.map(|added| TokenWithSpan::new(added, token.span)));
                 }
                 Place::Inside
+            }
+            (_, Place::Start, "TABLE") => {
+                let written = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+                complete.extend(written.map(|part| TokenWithSpan::new(part, token.span)));
+                places.pop();
+                places.push(Place::Inside);
+                continue;
             }
             (_, Place::Start, "EXPLAIN" | "ANALYZE" | "VERBOSE" | "ALL" | "DISTINCT" | "BY" | "NAME") => Place::Start,
             (_, Place::Start | Place::Before, "WITH" | "INSERT") => Place::Before,

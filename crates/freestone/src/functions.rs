@@ -1,6 +1,6 @@
 //! Table functions over metadata, and the rows of SHOW and DESCRIBE.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, RecordBatch, StringViewArray, TimestampSecondArray, UInt64Array,
@@ -9,8 +9,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, create_udf};
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_store::column::display_int;
@@ -20,17 +21,30 @@ use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{Snapshot, Table};
 
-use crate::advise;
 use crate::error::{Error, Result};
 use crate::statement::quote;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
+use crate::{advise, names};
 
 /// Makes the table functions of one statement's snapshot known to it.
 pub(crate) fn register(state: &mut SessionState, snapshot: &Arc<Snapshot>, log: &Arc<WorkloadLog>) {
+    // Only functions of a state that takes none are refused.
+    let _ = state.register_udf(version());
+    let _ = state.register_udf(names::as_written());
     for (name, rows) in FUNCTIONS {
         let known = Known { snapshot: snapshot.clone(), log: log.clone() };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
+}
+
+/// `version()`: this engine and its version.
+fn version() -> Arc<ScalarUDF> {
+    static VERSION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let text = concat!("Freestone ", env!("CARGO_PKG_VERSION"));
+        let answer = |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(text.to_owned()))));
+        Arc::new(create_udf("version", vec![], DataType::Utf8View, Volatility::Immutable, Arc::new(answer)))
+    });
+    VERSION.clone()
 }
 
 /// What the functions tell of.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::MemTable;
@@ -29,6 +29,9 @@ const BATCHES_AHEAD: usize = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     pub values: Vec<ScalarValue>,
+    /// Types that the caller has declared for them, by number. Where there is none, a value is of its own type; a text or
+    /// NULL then takes what its place suggests, as a literal does.
+    pub types: Vec<Option<DataType>>,
     /// Tables by their names as SQL folds them. A table or view of the database with the same name wins.
     pub tables: Arc<HashMap<String, ArrowTable>>,
 }

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast;
 
 use crate::statement::{Command, Statement, parse_query, parse_script, quote};
-use crate::visitor;
+use crate::{names, visitor};
 
 impl Statement {
     /// The statement that does at once, in one commit, what this one does for each row of a table whose columns are named
@@ -20,7 +20,9 @@ impl Statement {
         let mut expressions = row.to_vec();
         expressions.iter_mut().for_each(name_columns);
         let list = expressions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        insert.source = Some(parse_query(&format!("SELECT {list} FROM {}", quote(table))).ok()?);
+        let mut query = parse_query(&format!("SELECT {list} FROM {}", quote(table))).ok()?;
+        names::take_back(&mut query);
+        insert.source = Some(query);
         let text = ast::Statement::Insert(insert).to_string();
         <[Statement; 1]>::try_from(parse_script(&text)).ok().map(|[statement]| statement)
     }

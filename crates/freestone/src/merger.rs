@@ -1,5 +1,6 @@
 //! The thread that merges runs of clustered tables while nobody waits for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -48,7 +49,8 @@ impl Merger {
         let (store, pool, division, work) = (store.clone(), pool.clone(), *division, self.work.clone());
         let merge = move || {
             while work.is_called() {
-                work.merge(&store, &pool, &division);
+                // After a panic the runs stay as they were; the next call tries again.
+                let _ = catch_unwind(AssertUnwindSafe(|| work.merge(&store, &pool, &division)));
             }
         };
         // Without a thread the runs stay until there is one, or VACUUM.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
@@ -32,21 +32,21 @@ use tokio::sync::watch;
 
 use crate::access::{Access, Extension};
 use crate::advise::{self, AdviseOptions};
-use crate::catalog::{Parameters, Planner, Scope};
+use crate::catalog::{Planner, Scope};
 use crate::database::Database;
 use crate::depth::OnStack;
 use crate::error::{Error, ErrorKind, Result};
+use crate::explain::PlansRun;
 use crate::inputs::Inputs;
 use crate::memory::{self, Division};
 use crate::optimizer::GuardedScans;
+use crate::parameters::{self, Parameters};
 use crate::plans::{KeptPlan, Plans};
 use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::workload::{Watch, Watched};
-use crate::{
-    cap, catalog, check, copy, ddl, depth, dml, functions, names, plans, real_operands, settings, statement, workload,
-};
+use crate::{cap, check, copy, ddl, depth, dml, functions, names, plans, real_operands, settings, statement, workload};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -103,12 +103,15 @@ pub struct Session {
     progress: RwLock<Option<Arc<dyn Progress>>>,
     plans: Mutex<Plans>,
     access: Access,
+    /// Whether writes are refused for the time being.
+    read_only: AtomicBool,
 }
 
 #[derive(Clone)]
 struct Prepared {
     statement: ast::Statement,
-    types: Vec<ast::DataType>,
+    /// Those that PREPARE declares.
+    types: Vec<Option<DataType>>,
 }
 
 impl Session {
@@ -134,6 +137,7 @@ impl Session {
             progress: RwLock::default(),
             plans: Mutex::default(),
             access,
+            read_only: AtomicBool::new(false),
         }
     }
 
@@ -158,15 +162,13 @@ impl Session {
 
     /// Executes one statement with values for its parameters, and tables that it may name.
     pub async fn execute_given(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
-        // A panic while planning ends its statement; what it leaves behind is dropped with the future.
-        let executed = AssertUnwindSafe(self.execute_unguarded(statement, inputs)).catch_unwind();
-        OnStack::new(statement.tokens(), executed).await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+        guarded(statement, self.execute_unguarded(statement, inputs)).await
     }
 
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
-        let parameters = parameters(statement, inputs)?;
+        let parameters = given(statement, inputs)?;
         match statement.command()? {
-            Command::Sql(sql) => self.execute_sql(*sql, parameters, statement.text_after_as()).await,
+            Command::Sql(sql) => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
                 let progress = self.progress.read().clone();
@@ -179,8 +181,8 @@ impl Session {
                 self.access.check_files()?;
                 let scope = self.scope()?.with_tables(&parameters.tables);
                 let state = self.state(&scope);
-                let plan = self.planner().plan_extension(&state, &scope, copy::copy_to(&request)?).await?;
-                let plan = copy::with_plain_strings(catalog::with_values(plan, &parameters.values)?)?;
+                let plan = self.planner().plan_copy(&state, &scope, &request, &parameters).await?;
+                let plan = copy::with_plain_strings(plan)?;
                 let rows = self.count(&state, &plan).await?;
                 Ok(Outcome::Affected { verb: "COPY", rows })
             }
@@ -194,7 +196,7 @@ impl Session {
                 self.write(move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
             }
             Command::Vacuum(table) => {
-                self.access.check_write()?;
+                self.check_write()?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
             }
             Command::Check(table) => self.check(table).await,
@@ -211,7 +213,8 @@ impl Session {
                 Ok(Outcome::batch(batch))
             }
             Command::ShowTables => Ok(Outcome::batch(functions::show_tables(&self.scope()?.snapshot)?)),
-            Command::Describe { table } => self.describe(&table, &parameters).await,
+            Command::Describe { table } => Box::pin(self.describe(&table, &parameters)).await,
+            Command::DescribeQuery(sql) => Box::pin(self.describe_query(*sql, &parameters)).await,
             Command::Calibrate => self.calibrate_here().await,
             Command::Advise(request) => {
                 let AdviseRequest { table, copies, budget } = request;
@@ -219,7 +222,7 @@ impl Session {
                 let options = AdviseOptions { table, budget, max_copies, ..AdviseOptions::default() };
                 Ok(Outcome::batch(advise::advice_batch(&self.advise(options).await?)?))
             }
-            Command::WhatIf(request) => self.what_if(*request, &parameters).await,
+            Command::WhatIf(request) => Box::pin(self.what_if(*request, &parameters)).await,
         }
     }
 
@@ -235,7 +238,7 @@ impl Session {
 
     /// The columns of a query's rows, as it is planned now; nothing where the statement is no query.
     pub async fn schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        OnStack::new(statement.tokens(), self.planned_schema(statement, inputs)).await
+        guarded(statement, self.planned_schema(statement, inputs)).await
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
@@ -243,7 +246,7 @@ impl Session {
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
         }
-        let parameters = parameters(statement, inputs)?;
+        let parameters = given(statement, inputs)?;
         let scope = self.scope()?.with_tables(&parameters.tables);
         let state = self.state(&scope);
         let plan = self.planner().plan(&state, &scope, *sql, &parameters).await?;
@@ -310,6 +313,20 @@ impl Session {
         self.access
     }
 
+    /// Refuses writes, or lets them through again, as a read-only transaction of a protocol asks for.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Relaxed);
+    }
+
+    fn check_write(&self) -> Result<()> {
+        self.access.check_write()?;
+        match self.read_only.load(Ordering::Relaxed) {
+            true => Err(Error::new(ErrorKind::ReadOnly, "this transaction may only read")
+                .with_hint("end it, or SET TRANSACTION READ WRITE")),
+            false => Ok(()),
+        }
+    }
+
     /// Loads a file into a table, as `COPY table (columns) FROM 'path' (options)` does, on behalf of a client whose data
     /// it holds: whether the session may read files does not matter.
     pub async fn load_file(
@@ -346,35 +363,19 @@ impl Session {
     ) -> Result<Outcome> {
         use ast::Statement as Sql;
         match sql {
-            Sql::Query(_) => self.query(sql, &parameters).await,
-            Sql::ShowFunctions { .. } => self.query_in(self.scope()?, sql, &parameters).await,
+            Sql::Query(_) => Box::pin(self.query(sql, &parameters)).await,
+            Sql::ShowFunctions { .. } => Box::pin(self.query_in(self.scope()?, sql, &parameters)).await,
             Sql::Explain { .. } => Box::pin(self.explain(sql, &parameters)).await,
-            Sql::Insert(insert) => {
-                self.write(move |transaction, context| dml::insert(transaction, context, insert, &parameters)).await
-            }
-            Sql::Delete(delete) => {
-                self.write(move |transaction, context| dml::delete(transaction, context, delete, &parameters)).await
-            }
-            Sql::Update(update) => {
-                self.write(move |transaction, context| dml::update(transaction, context, update, &parameters)).await
-            }
-            Sql::Truncate(truncate) => self.write(move |transaction, _| dml::truncate(transaction, &truncate)).await,
-            Sql::CreateTable(create) => {
-                self.write(move |transaction, context| ddl::create_table(transaction, context, create, &parameters))
-                    .await
-            }
-            Sql::CreateView(create) => {
+            write if dml::is_write(&write) => {
                 let text = text_after_as.map(str::to_owned);
-                self.write(move |transaction, context| ddl::create_view(transaction, context, create, text)).await
-            }
-            Sql::Drop { object_type, if_exists, names, .. } => {
-                self.write(move |transaction, _| ddl::drop(transaction, object_type, if_exists, &names)).await
+                self.write(move |transaction, context| dml::perform(transaction, context, write, &parameters, text))
+                    .await
             }
             Sql::ShowCreate { obj_name, .. } => {
                 let name = ddl::object_name(&obj_name)?;
                 Ok(Outcome::batch(functions::show_create(&self.scope()?.snapshot, &name)?))
             }
-            Sql::Prepare { name, data_types, statement } => self.prepare(name, data_types, *statement).await,
+            Sql::Prepare { name, data_types, statement } => Box::pin(self.prepare(name, data_types, *statement)).await,
             Sql::Execute { name: Some(name), parameters, .. } => self.execute_prepared(&name, parameters).await,
             Sql::Deallocate { name, .. } => self.deallocate(&name),
             other => {
@@ -387,14 +388,14 @@ impl Session {
 
     /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
     pub async fn execute_stored(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
-        OnStack::new(statement.tokens(), self.execute_stored_command(statement, inputs)).await
+        guarded(statement, self.execute_stored_command(statement, inputs)).await
     }
 
     async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         if let Command::Sql(sql) = statement.command()?
             && matches!(*sql, ast::Statement::Query(_))
         {
-            let (kept, snapshot) = self.planned(*sql, &parameters(statement, inputs)?).await?;
+            let (kept, snapshot) = self.planned(*sql, &given(statement, inputs)?).await?;
             return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
                 Some(stored) => {
                     let watch = self.watch(&kept, kept.plan(), Some(Output::Shipped));
@@ -424,8 +425,8 @@ impl Session {
             return Ok((kept, scope.snapshot));
         }
         let state = self.state(&scope);
-        let logged = settings::logged_text(&state, &sql.to_string());
-        let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
+        let logged = settings::logged_text(&state, &sql);
+        let plan = Box::pin(self.planner().plan(&state, &scope, sql, parameters)).await?;
         read_only_plan(&plan)?;
         let cancellation = self.cancellation();
         let (planned, lasting) = tokio::select! {
@@ -458,55 +459,11 @@ impl Session {
         Watch::begin(self.database.workload(), text, asked)
     }
 
-    async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+    pub(crate) async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
         let state = self.state(&scope);
         let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
         read_only_plan(&plan)?;
         Ok(Outcome::rows(self.stream(&state, &plan).await?))
-    }
-
-    /// EXPLAIN of a query; for INSERT, UPDATE and DELETE, of the query that finds their rows.
-    async fn explain(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
-        let ast::Statement::Explain {
-            describe_alias,
-            analyze,
-            verbose,
-            query_plan,
-            estimate,
-            statement,
-            format,
-            options,
-        } = sql
-        else {
-            return Err(Error::syntax("expected EXPLAIN"));
-        };
-        let mut scope = self.scope()?.with_tables(&parameters.tables);
-        let write = Some(statement.as_ref().clone()).filter(|sql| analyze && !matches!(sql, ast::Statement::Query(_)));
-        if write.is_some() {
-            self.access.check_write()?;
-        }
-        let (target, query) = dml::row_query(*statement, &scope.snapshot)?;
-        if let Some(target) = target {
-            scope = scope.with_target_rows(&target);
-        }
-        let statement = Box::new(query);
-        let explain = ast::Statement::Explain {
-            describe_alias,
-            analyze,
-            verbose,
-            query_plan,
-            estimate,
-            statement,
-            format,
-            options,
-        };
-        let Some(write) = write else { return self.query_in(scope, explain, parameters).await };
-        // ANALYZE executes: the plan with its times is that of finding the rows, which are then written.
-        let batches = self.query_in(scope, explain, parameters).await?.collect().await?;
-        let schema = batches.first().map(RecordBatch::schema).unwrap_or_else(|| Arc::new(Schema::empty()));
-        Box::pin(self.execute_sql(write, parameters.clone(), None)).await?;
-        let rows = futures::stream::iter(batches.into_iter().map(Ok));
-        Ok(Outcome::rows(Box::pin(RecordBatchStreamAdapter::new(schema, rows))))
     }
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -518,6 +475,16 @@ impl Session {
         let state = self.state(&scope);
         let plan = self.planner().plan(&state, &scope, ast::Statement::Query(query), &Parameters::default()).await?;
         Ok(Outcome::batch(functions::describe_schema(plan.schema().as_arrow())?))
+    }
+
+    /// The columns of a query's rows, as DESCRIBE shows those of a table.
+    async fn describe_query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let state = self.state(&scope);
+        let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
+        read_only_plan(&plan)?;
+        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+        Ok(Outcome::batch(functions::describe_schema(&names::shown(Arc::new(plan.schema().as_arrow().clone())))?))
     }
 
     /// CHECK: what is damaged, and where nothing is, which declared keys the rows do not keep. No row: all is well.
@@ -563,17 +530,13 @@ impl Session {
     async fn prepare(&self, name: ast::Ident, types: Vec<ast::DataType>, statement: ast::Statement) -> Result<Outcome> {
         use ast::Statement as Sql;
         let name = ddl::identifier(&name);
+        let scope = self.scope()?;
+        let state = self.state(&scope);
+        let types = self.planner().declared(&state, &scope, types).await?;
         match &statement {
             // Planned now, so that what cannot work fails here and not later.
             Sql::Query(_) => {
-                let scope = self.scope()?;
-                let prepare = Sql::Prepare {
-                    name: ast::Ident::new("statement"),
-                    data_types: types.clone(),
-                    statement: Box::new(statement.clone()),
-                };
-                let sql = datafusion::sql::parser::Statement::Statement(Box::new(prepare));
-                self.planner().plan_extension(&self.state(&scope), &scope, sql).await?;
+                self.planner().describe(&state, &scope, statement.clone(), &types).await?;
             }
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {}
             _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE and DELETE")),
@@ -623,7 +586,15 @@ impl Session {
     where
         F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        self.access.check_write()?;
+        self.write_keeping(None, work).await
+    }
+
+    /// The same, with the plans that run kept for whoever wants to show them.
+    pub(crate) async fn write_keeping<F>(&self, plans: Option<PlansRun>, work: F) -> Result<Outcome>
+    where
+        F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
+    {
+        self.check_write()?;
         let cancellation = self.cancellation();
         // Dropping this future, as a caller does that gives up, stops the work.
         let _guard = AbandonGuard(cancellation.abandoned.clone());
@@ -633,6 +604,7 @@ impl Session {
             cancellation,
             division: *self.database.division(),
             memory: Mutex::default(),
+            plans,
         };
         self.blocking(move |database| {
             let mut transaction = database.store().write()?;
@@ -653,8 +625,10 @@ impl Session {
         let tokens = depth::tokens_here();
         match tokio::task::spawn_blocking(move || depth::with_stack(tokens, || work(&database))).await {
             Ok(result) => result,
-            Err(error) if error.is_cancelled() => Err(Error::cancelled()),
-            Err(error) => Err(Error::new(ErrorKind::Internal, format!("internal error: {error}"))),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => Err(panicked(&*panic)),
+                Err(_) => Err(Error::cancelled()),
+            },
         }
     }
 
@@ -663,6 +637,18 @@ impl Session {
         let began = *receiver.borrow();
         Cancellation { receiver, began, abandoned: Arc::default() }
     }
+}
+
+/// Work for a statement, on a stack that is large enough for it. A panic ends its statement and nothing else; what it leaves
+/// behind is dropped with the future.
+pub(crate) async fn guarded<T>(statement: &Statement, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    let caught = AssertUnwindSafe(work).catch_unwind();
+    OnStack::new(statement.tokens(), caught).await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// The same for work that does not wait.
+pub(crate) fn guarded_now<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
 /// The error of a statement that panicked, which is a defect of ours.
@@ -674,11 +660,11 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
 }
 
 /// What a statement is given; more values than it has parameters are a mistake.
-fn parameters(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
+fn given(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
     if !inputs.values.is_empty() {
         let expected = statement.parameter_names()?.count();
         if inputs.values.len() > expected {
-            return Err(catalog::parameter_count(expected, inputs.values.len()));
+            return Err(parameters::count(expected, inputs.values.len()));
         }
     }
     Ok(Parameters::from(inputs))
@@ -717,6 +703,8 @@ pub(crate) struct WriteContext {
     division: Division,
     /// What the write has taken of the memory that all statements share, until it ends.
     memory: Mutex<Vec<MemoryReservation>>,
+    /// Where the plans that run are kept, if somebody wants to show them.
+    plans: Option<PlansRun>,
 }
 
 impl WriteContext {
@@ -769,6 +757,9 @@ impl WriteContext {
     pub fn run(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Batches> {
         let _entered = self.runtime.enter();
         let physical = self.runtime.block_on(plans::for_one_run(state, plan, &self.cancellation))?;
+        if let Some(plans) = &self.plans {
+            plans.lock().push(physical.clone());
+        }
         let stream = execute_stream(physical, state.task_ctx())?;
         // Scan and encoding overlap: the plan runs in a task of its own, a few batches ahead.
         let stream = datafusion::physical_plan::common::spawn_buffered(stream, 4);

@@ -4,8 +4,8 @@ use freestone_advisor::Advice;
 use freestone_store::design::Design;
 
 use crate::advise::{self, AdviseOptions, Calibration, Judged, TableWork};
-use crate::catalog::Parameters;
 use crate::error::{Error, Result};
+use crate::parameters::Parameters;
 use crate::session::{Outcome, Session};
 use crate::statement::{Command, WhatIfRequest};
 use crate::workload;

@@ -8,12 +8,13 @@ use datafusion::common::config::{ConfigExtension, ExecutionOptions, OptimizerOpt
 use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
+use datafusion::sql::sqlparser::ast;
 use freestone_store::design::Design;
 use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::{memory, statement};
+use crate::{memory, names, statement};
 
 extensions_options! {
     /// Freestone's part of the session's settings.
@@ -45,17 +46,31 @@ const ALIASES: [(&str, &str); 7] = [
 /// Settings fixed when the database is opened: shown, never set.
 const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "freestone.cache_bytes"];
 
+/// Settings of DataFusion from which nothing follows here, or which would make names mean something else than this engine
+/// reads: neither shown nor taken. What ends with a dot stands for all that begin so.
+const WITHOUT_EFFECT: [&str; 7] = [
+    "datafusion.catalog.",
+    "datafusion.format.",
+    "datafusion.sql_parser.collect_spans",
+    "datafusion.sql_parser.dialect",
+    "datafusion.sql_parser.enable_ident_normalization",
+    "datafusion.sql_parser.enable_options_value_normalization",
+    "datafusion.sql_parser.recursion_limit",
+];
+
 /// The values of `freestone.workload`.
 const WORKLOAD: [&str; 3] = ["on", "literals", "off"];
 
 /// The text of a query for the workload log; nothing where the session wants none.
-pub(crate) fn logged_text(state: &SessionState, sql: &str) -> Option<Arc<str>> {
+pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<Arc<str>> {
     let own = state.config_options().extensions.get::<FreestoneSettings>()?;
-    match own.workload.as_str() {
-        "off" => None,
-        "literals" => Some(sql.into()),
-        _ => Some(statement::without_literals(sql).into()),
+    if own.workload == "off" {
+        return None;
     }
+    let mut sql = sql.clone();
+    names::take_back(&mut sql);
+    let text = sql.to_string();
+    Some(if own.workload == "literals" { text.into() } else { statement::without_literals(&text).into() })
 }
 
 /// The configuration that a session starts with.
@@ -115,9 +130,6 @@ pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<(
     if name == "freestone.workload" && !WORKLOAD.contains(&value) {
         let known = WORKLOAD.join(", ");
         return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
-    }
-    if name == "datafusion.catalog.information_schema" || name.starts_with("datafusion.catalog.default_") {
-        return Err(Error::invalid(format!("{name} cannot be changed")));
     }
     state.config_mut().options_mut().set(&name, value).map_err(|error| {
         let reason = Error::from(error);
@@ -184,7 +196,10 @@ fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
     let entries = config.options().entries().into_iter();
     // Entries of ours come without their prefix.
     let name = |key: String| if key.contains('.') { key } else { format!("{}.{key}", FreestoneSettings::PREFIX) };
-    let mut entries: Vec<_> = entries.map(|entry| (name(entry.key), entry.value)).collect();
+    let has_effect =
+        |name: &str| !WITHOUT_EFFECT.iter().any(|none| name == *none || none.ends_with('.') && name.starts_with(none));
+    let entries = entries.map(|entry| (name(entry.key), entry.value));
+    let mut entries: Vec<_> = entries.filter(|(name, _)| has_effect(name)).collect();
     entries.sort();
     entries
 }

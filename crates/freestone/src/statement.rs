@@ -13,7 +13,8 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::error::{Error, Result};
-use crate::{depth, from_first, like_escape, names, sql_forms, using};
+use crate::session::guarded_now;
+use crate::{depth, dml, fetch, from_first, like_escape, names, sql_forms, supported, using};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -62,16 +63,34 @@ pub(crate) enum Command {
     Sql(Box<ast::Statement>),
     CopyFrom(CopyFrom),
     CopyTo(CopyTo),
-    SetDesign { table: String, options: OptionList },
+    SetDesign {
+        table: String,
+        options: OptionList,
+    },
     AddCopy(AddCopy),
-    DropCopy { table: String, name: String, if_exists: bool },
+    DropCopy {
+        table: String,
+        name: String,
+        if_exists: bool,
+    },
     Vacuum(Option<String>),
     Check(Option<String>),
-    Set { name: String, value: String },
-    Reset { name: String },
-    Show { name: String },
+    Set {
+        name: String,
+        value: String,
+    },
+    Reset {
+        name: String,
+    },
+    Show {
+        name: String,
+    },
     ShowTables,
-    Describe { table: String },
+    Describe {
+        table: String,
+    },
+    /// The columns of a query's rows.
+    DescribeQuery(Box<ast::Statement>),
     Calibrate,
     Advise(AdviseRequest),
     WhatIf(Box<WhatIfRequest>),
@@ -194,7 +213,7 @@ impl ParameterNames {
 impl Statement {
     /// What the statement asks for.
     pub(crate) fn command(&self) -> Result<Command> {
-        depth::with_stack(self.tokens.len(), || self.parsed())
+        depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
     }
 
     /// The number of the statement's tokens, which bounds how deeply it nests.
@@ -225,7 +244,7 @@ impl Statement {
                 Err(Error::unsupported(format!("{word}: transactions over several statements are not available"))
                     .with_hint("each statement commits by itself when it succeeds"))
             }
-            _ => cursor.sql().map(|statement| Command::Sql(Box::new(names::apart(statement)))),
+            _ => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
         }
     }
 
@@ -234,15 +253,62 @@ impl Statement {
         parameter_names(&self.tokens)
     }
 
+    /// Whether the statement is a query: it gives rows and changes nothing.
+    pub fn is_query(&self) -> Result<bool> {
+        Ok(matches!(self.command()?, Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_))))
+    }
+
+    /// Whether executing the statement changes the database, by what it says: EXECUTE may, and is not among them.
+    pub fn writes(&self) -> bool {
+        match self.command() {
+            Ok(Command::Sql(sql)) => match *sql {
+                ast::Statement::Explain { analyze, statement, .. } => analyze && dml::is_write(&statement),
+                sql => dml::is_write(&sql),
+            },
+            Ok(
+                Command::CopyFrom(_)
+                | Command::SetDesign { .. }
+                | Command::AddCopy(_)
+                | Command::DropCopy { .. }
+                | Command::Vacuum(_),
+            ) => true,
+            _ => false,
+        }
+    }
+
+    /// What the user should know of the statement once it is executed.
+    pub fn notice(&self) -> Option<String> {
+        let first = Cursor { tokens: &self.tokens };
+        if first.upper(0) != "CREATE" {
+            return None;
+        }
+        let Ok(Command::Sql(sql)) = self.command() else { return None };
+        let ast::Statement::CreateTable(create) = *sql else { return None };
+        let is_key = |constraint: &ast::TableConstraint| matches!(constraint, ast::TableConstraint::PrimaryKey(_));
+        let is_primary = |option: &ast::ColumnOptionDef| matches!(option.option, ast::ColumnOption::PrimaryKey(_));
+        let declared = create.constraints.iter().any(is_key)
+            || create.columns.iter().any(|column| column.options.iter().any(is_primary));
+        let notice = "PRIMARY KEY is declared and not enforced when rows are written: CHECK tells which rows break it";
+        declared.then(|| notice.to_owned())
+    }
+
     /// The tables that the statement names, as SQL folds their names: those without a schema, or of the database's own.
     /// Tables that a query defines itself (WITH) are not among them.
     pub fn named_tables(&self) -> Result<Vec<String>> {
         let sql = match self.command()? {
-            Command::Sql(sql) => *sql,
+            Command::Sql(sql) | Command::DescribeQuery(sql) => *sql,
             Command::CopyTo(request) => ast::Statement::Query(request.query),
             Command::Describe { table } => return Ok(vec![table]),
             _ => return Ok(vec![]),
         };
+        // What a statement makes or fills is a table of the database.
+        let sql = match sql {
+            ast::Statement::CreateTable(ast::CreateTable { query, .. }) => query.map(ast::Statement::Query),
+            ast::Statement::Insert(ast::Insert { source, .. }) => source.map(ast::Statement::Query),
+            ast::Statement::CreateView(_) | ast::Statement::Drop { .. } | ast::Statement::Truncate(_) => None,
+            other => Some(other),
+        };
+        let Some(sql) = sql else { return Ok(vec![]) };
         let sql = datafusion::sql::parser::Statement::Statement(Box::new(sql));
         let (named, _) = datafusion::sql::resolve::resolve_table_references(&sql, true)?;
         let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == crate::catalog::SCHEMA);
@@ -347,11 +413,14 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
 /// otherwise, or not at all, are written in its words.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
+    supported::check(sql)?;
+    // Before anything else is written otherwise: columns are called by what the user wrote.
+    names::give(sql);
+    fetch::rewrite(sql);
     like_escape::rewrite(sql);
     sql_forms::rewrite(sql);
     using::check(sql)?;
     names::rename_shadowing(sql);
-    names::apart_in_lists(sql);
     Ok(())
 }
 
@@ -525,8 +594,11 @@ fn show(cursor: Cursor) -> Result<Command> {
 
 fn describe(cursor: Cursor) -> Result<Command> {
     let mut rest = cursor.after(1);
-    if matches!(rest.upper(0).as_str(), "SELECT" | "WITH" | "VALUES" | "(") {
-        return cursor.sql().map(|statement| Command::Sql(Box::new(statement)));
+    if matches!(rest.upper(0).as_str(), "SELECT" | "WITH" | "VALUES" | "FROM" | "(") {
+        return match rest.sql()? {
+            query @ ast::Statement::Query(_) => Ok(Command::DescribeQuery(Box::new(query))),
+            _ => Err(rest.unexpected("DESCRIBE table, or DESCRIBE query")),
+        };
     }
     rest.skip_word("TABLE");
     let table = match rest.string("DESCRIBE table") {
@@ -874,7 +946,10 @@ mod tests {
         assert_eq!(names("select $b + $a + $b"), ParameterNames::Names(vec!["b".into(), "a".into()]));
         check_error("select ? + $1", "several kinds");
         let shown = |sql: &str| match parse_script(sql)[0].command() {
-            Ok(Command::Sql(sql)) => sql.to_string(),
+            Ok(Command::Sql(mut sql)) => {
+                names::take_back(&mut sql);
+                sql.to_string()
+            }
             other => panic!("{other:?}"),
         };
         assert_eq!(shown("select ? + ?"), "SELECT $1 + $2");

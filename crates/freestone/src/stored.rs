@@ -13,7 +13,7 @@ use freestone_store::scan::{StoredRows, StoredScan};
 use crate::error::Result;
 use crate::names;
 use crate::provider::FreestoneSource;
-use crate::session::{Cancellation, Outcome};
+use crate::session::{Cancellation, Outcome, guarded_now};
 use crate::workload::Watch;
 
 /// What a statement gives back to whoever takes rows as they are stored.
@@ -74,7 +74,8 @@ impl StoredQuery {
     /// The next rows; `None` behind the last. Reads pages, so call it on a thread that may block.
     pub fn next_rows(&mut self) -> Result<Option<StoredRows>> {
         self.cancellation.check()?;
-        let rows = self.scan.next_rows()?;
+        let scan = &mut self.scan;
+        let rows = guarded_now(|| Ok(scan.next_rows()?))?;
         if rows.is_none()
             && let Some(watch) = self.watch.take()
         {

@@ -2,8 +2,8 @@
 //!
 //! The merged column of a join is the left column for INNER and LEFT, the right one for RIGHT, and COALESCE of both for
 //! FULL. DataFusion takes the left column for all of them. So where a FROM has a RIGHT or FULL join with USING or NATURAL,
-//! its joins are written with ON before planning, and names of merged columns become what they stand for. What cannot be
-//! resolved here (a table function without an alias, say) is left as it was written.
+//! its joins are written with ON before planning, and names of merged columns become what they stand for. Where the columns
+//! of a table are not known (a table function without a list of columns, say), such a join is refused.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
-use crate::names::folded;
+use crate::names::{Columns, folded};
 use crate::visitor;
 
 /// Refuses `a JOIN b` without ON or USING: CROSS JOIN is how all pairs are asked for.
@@ -54,7 +54,7 @@ fn is_open(tables: &TableWithJoins) -> bool {
     nested(&tables.relation) || tables.joins.iter().any(|join| open(join) || nested(&join.relation))
 }
 
-fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+pub(crate) fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
     use JoinOperator::*;
     match operator {
         Join(c) | Inner(c) | Left(c) | LeftOuter(c) | Right(c) | RightOuter(c) | FullOuter(c) => Some(c),
@@ -70,197 +70,155 @@ fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
-/// The columns of a table, where its name alone says them.
-type Columns<'a> = dyn Fn(&ObjectName) -> Option<Vec<String>> + 'a;
-
-/// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right.
-pub(crate) fn rewrite(sql: &mut impl VisitMut, columns: &Columns) {
-    // A WITH hides a table of its name, whose columns then say nothing.
-    let mut ctes = Ctes::default();
-    let _ = visitor::visit_mut(sql, &mut ctes);
-    let _ = visitor::visit_mut(sql, &mut Rewriter { columns, ctes: ctes.0 });
-}
-
-/// The names of all WITHs.
-#[derive(Default)]
-struct Ctes(Vec<String>);
-
-impl VisitorMut for Ctes {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.0.extend(query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| folded(&cte.alias.name)));
-        ControlFlow::Continue(())
+/// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right. `columns` are those of each table
+/// of each item of FROM.
+///
+/// # Errors
+/// Where the columns of a table matter and are not known.
+pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Result<()> {
+    if !select.from.iter().any(merges_outer) {
+        return Ok(());
     }
+    rewritten(select, order, columns).ok_or_else(|| {
+        Error::unsupported("a RIGHT or FULL JOIN with USING or NATURAL over a table whose columns are not known")
+            .with_hint("write the join with ON, or give the table a list of columns: f(…) AS t (a, b)")
+    })
 }
 
-struct Rewriter<'a> {
-    columns: &'a Columns<'a>,
-    ctes: Vec<String>,
-}
-
-impl VisitorMut for Rewriter<'_> {
-    type Break = ();
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let Query { body, order_by, .. } = query;
-        self.body(body, order_by.as_mut());
-        ControlFlow::Continue(())
+/// Nothing where a name cannot be resolved.
+fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Option<()> {
+    let mut from = Vec::new();
+    for (tables, columns) in select.from.iter_mut().zip(columns) {
+        from.push(joined(tables, columns)?);
     }
-}
-
-impl Rewriter<'_> {
-    fn body(&self, body: &mut SetExpr, order: Option<&mut OrderBy>) {
-        match body {
-            SetExpr::Select(select) if select.from.iter().any(needs_rewrite) => {
-                let (mut changed, mut changed_order) = (select.clone(), order.as_ref().map(|order| (**order).clone()));
-                if self.select(&mut changed, changed_order.as_mut()).is_some() {
-                    *select = changed;
-                    if let (Some(order), Some(changed)) = (order, changed_order) {
-                        *order = changed;
+    let merged: Vec<&Merged> = from.iter().flat_map(|joined| &joined.merged).collect();
+    let mut items = Vec::new();
+    for item in std::mem::take(&mut select.projection) {
+        match item {
+            SelectItem::Wildcard(options) if options == Default::default() => {
+                for joined in &from {
+                    joined.expand(&mut items);
+                }
+            }
+            SelectItem::Wildcard(_) => return None,
+            SelectItem::UnnamedExpr(before) => {
+                let mut expr = before.clone();
+                replace(&mut expr, &merged);
+                items.push(match (expr == before, before) {
+                    (true, before) => SelectItem::UnnamedExpr(before),
+                    (false, Expr::Identifier(name)) => SelectItem::ExprWithAlias { expr, alias: name },
+                    (false, before) => {
+                        let alias = Ident::with_quote('"', before.to_string().replace('"', ""));
+                        SelectItem::ExprWithAlias { expr, alias }
                     }
-                }
+                });
             }
-            SetExpr::SetOperation { left, right, .. } => {
-                self.body(left, None);
-                self.body(right, None);
+            mut other => {
+                replace(&mut other, &merged);
+                items.push(other);
             }
-            _ => {}
         }
     }
-
-    /// Nothing where a name cannot be resolved: then the SELECT stays as it was.
-    fn select(&self, select: &mut Select, order: Option<&mut OrderBy>) -> Option<()> {
-        let mut from = Vec::new();
-        for tables in &mut select.from {
-            from.push(self.tables(tables)?);
-        }
-        let merged: Vec<&Merged> = from.iter().flat_map(|joined| &joined.merged).collect();
-        let mut items = Vec::new();
-        for item in std::mem::take(&mut select.projection) {
-            match item {
-                SelectItem::Wildcard(options) if options == Default::default() => {
-                    for joined in &from {
-                        joined.expand(&mut items);
-                    }
-                }
-                SelectItem::Wildcard(_) => return None,
-                SelectItem::UnnamedExpr(before) => {
-                    let mut expr = before.clone();
-                    replace(&mut expr, &merged);
-                    items.push(match (expr == before, before) {
-                        (true, before) => SelectItem::UnnamedExpr(before),
-                        (false, Expr::Identifier(name)) => SelectItem::ExprWithAlias { expr, alias: name },
-                        (false, before) => {
-                            let alias = Ident::with_quote('"', before.to_string().replace('"', ""));
-                            SelectItem::ExprWithAlias { expr, alias }
-                        }
-                    });
-                }
-                mut other => {
-                    replace(&mut other, &merged);
-                    items.push(other);
-                }
-            }
-        }
-        select.projection = items;
-        replace(&mut select.selection, &merged);
-        replace(&mut select.having, &merged);
-        replace(&mut select.qualify, &merged);
-        if let GroupByExpr::Expressions(..) = select.group_by {
-            replace(&mut select.group_by, &merged);
-        }
-        if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order {
-            let named: Vec<String> = select.projection.iter().filter_map(output_name).collect();
-            for key in keys {
-                // A name of the output is meant before one of the tables.
-                let is_output = matches!(&key.expr, Expr::Identifier(name) if named.contains(&folded(name)));
-                if !is_output {
-                    replace(key, &merged);
-                }
-            }
-        }
-        Some(())
+    select.projection = items;
+    replace(&mut select.selection, &merged);
+    replace(&mut select.having, &merged);
+    replace(&mut select.qualify, &merged);
+    replace(&mut select.distinct, &merged);
+    replace(&mut select.named_window, &merged);
+    if let GroupByExpr::Expressions(..) = select.group_by {
+        replace(&mut select.group_by, &merged);
     }
+    if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order {
+        let named: Vec<String> = select.projection.iter().filter_map(output_name).collect();
+        for key in keys {
+            // A name of the output is meant before one of the tables.
+            let is_output = matches!(&key.expr, Expr::Identifier(name) if named.contains(&folded(name)));
+            if !is_output {
+                replace(key, &merged);
+            }
+        }
+    }
+    Some(())
+}
 
-    /// Writes the joins of one item of FROM with ON.
-    fn tables(&self, tables: &mut TableWithJoins) -> Option<Joined> {
-        let mut joined = Joined { factors: vec![self.factor(&tables.relation)?], merged: vec![] };
-        for join in &mut tables.joins {
-            let right = self.factor(&join.relation)?;
-            let (is_full, is_right) = (
-                matches!(join.join_operator, JoinOperator::FullOuter(_)),
-                matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_)),
-            );
-            let Some(constraint) = constraint_mut(&mut join.join_operator) else {
-                if !matches!(join.join_operator, JoinOperator::CrossJoin(_)) {
-                    return None;
-                }
+/// Writes the joins of one item of FROM with ON.
+fn joined(tables: &mut TableWithJoins, columns: &[Columns]) -> Option<Joined> {
+    let mut columns = columns.iter();
+    let mut factor = |factor: &TableFactor| -> Option<Factor> {
+        Some(Factor { alias: table_name(factor)?, columns: columns.next()?.clone() })
+    };
+    let mut joined = Joined { factors: vec![factor(&tables.relation)?], merged: vec![] };
+    for join in &mut tables.joins {
+        let right = factor(&join.relation)?;
+        let (is_full, is_right) = (
+            matches!(join.join_operator, JoinOperator::FullOuter(_)),
+            matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_)),
+        );
+        let Some(constraint) = constraint_mut(&mut join.join_operator) else {
+            if !matches!(join.join_operator, JoinOperator::CrossJoin(_)) {
+                return None;
+            }
+            joined.factors.push(right);
+            continue;
+        };
+        let names: Vec<Ident> = match constraint {
+            JoinConstraint::Using(names) => {
+                names.iter().map(|name| name.0.last()?.as_ident().cloned()).collect::<Option<_>>()?
+            }
+            JoinConstraint::Natural => joined.common(&right)?,
+            other => {
+                replace(other, &joined.merged.iter().collect::<Vec<_>>());
                 joined.factors.push(right);
                 continue;
-            };
-            let names: Vec<Ident> = match constraint {
-                JoinConstraint::Using(names) => {
-                    names.iter().map(|name| name.0.last()?.as_ident().cloned()).collect::<Option<_>>()?
-                }
-                JoinConstraint::Natural => joined.common(&right)?,
-                other => {
-                    replace(other, &joined.merged.iter().collect::<Vec<_>>());
-                    joined.factors.push(right);
-                    continue;
-                }
-            };
-            let (mut condition, mut merged) = (None, Vec::new());
-            for name in names {
-                let known = joined.merged.iter().position(|merged| merged.name == folded(&name));
-                let mut column = match known {
-                    Some(at) => joined.merged.remove(at),
-                    None => Merged::of(&name, joined.owner(&folded(&name))?),
-                };
-                let other = qualified(&right.alias, &name);
-                let equal = parsed(&format!("{} = {other}", column.expr))?;
-                condition = Some(match condition {
-                    None => equal,
-                    Some(before) => parsed(&format!("{before} AND {equal}"))?,
-                });
-                if is_full {
-                    column.expr = parsed(&format!("coalesce({}, {other})", column.expr))?;
-                } else if is_right {
-                    column.expr = other;
-                }
-                column.owners.push(right.alias.value.clone());
-                merged.push(column);
             }
-            *constraint = JoinConstraint::On(condition?);
-            merged.append(&mut joined.merged);
-            joined.merged = merged;
-            joined.factors.push(right);
+        };
+        let (mut condition, mut merged) = (None, Vec::new());
+        for name in names {
+            let known = joined.merged.iter().position(|merged| merged.name == folded(&name));
+            let mut column = match known {
+                Some(at) => joined.merged.remove(at),
+                None => Merged::of(&name, joined.owner(&folded(&name))?),
+            };
+            let other = qualified(&right.alias, &name);
+            let equal = parsed(&format!("{} = {other}", column.expr))?;
+            condition = Some(match condition {
+                None => equal,
+                Some(before) => parsed(&format!("{before} AND {equal}"))?,
+            });
+            if is_full {
+                column.expr = parsed(&format!("coalesce({}, {other})", column.expr))?;
+            } else if is_right {
+                column.expr = other;
+            }
+            column.owners.push(right.alias.value.clone());
+            merged.push(column);
         }
-        Some(joined)
+        // Tables without a common column are joined by all pairs.
+        *constraint = JoinConstraint::On(condition.or_else(|| parsed("true"))?);
+        merged.append(&mut joined.merged);
+        joined.merged = merged;
+        joined.factors.push(right);
     }
+    Some(joined)
+}
 
-    fn factor(&self, factor: &TableFactor) -> Option<Factor> {
-        match factor {
-            TableFactor::Table { name, alias, .. } => {
-                let own = name.0.last()?.as_ident()?;
-                let renamed = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
-                let is_cte = name.0.len() == 1 && self.ctes.contains(&folded(own));
-                let columns = if renamed || is_cte { None } else { (self.columns)(name) };
-                let alias = alias.as_ref().map_or_else(|| own.clone(), |alias| alias.name.clone());
-                Some(Factor { alias, columns })
-            }
-            TableFactor::Derived { alias: Some(alias), .. } => {
-                Some(Factor { alias: alias.name.clone(), columns: None })
-            }
-            _ => None,
-        }
+/// The name by which expressions know a table.
+pub(crate) fn table_name(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, args: None, .. } => name.0.last()?.as_ident().cloned(),
+        _ => None,
     }
 }
 
 /// One table of a FROM.
 struct Factor {
     alias: Ident,
-    columns: Option<Vec<String>>,
+    columns: Columns,
 }
 
 /// A column that joins have merged.
@@ -307,7 +265,7 @@ impl Joined {
         let right = right.columns.as_ref()?;
         let mut names: Vec<&String> = self.merged.iter().map(|merged| &merged.name).collect();
         for factor in &self.factors {
-            names.extend(factor.columns.as_ref()?);
+            names.extend(factor.columns.as_ref()?.iter());
         }
         let mut common: Vec<Ident> = Vec::new();
         for name in names {
@@ -345,15 +303,31 @@ impl Joined {
 }
 
 /// Whether a FROM has a RIGHT or FULL join that merges columns.
-fn needs_rewrite(tables: &TableWithJoins) -> bool {
+pub(crate) fn merges_outer(tables: &TableWithJoins) -> bool {
     tables.joins.iter().any(|join| {
         let outer = matches!(
             join.join_operator,
             JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
         );
-        let merges =
-            matches!(constraint(&join.join_operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural));
-        outer && merges
+        outer && is_merging(join)
+    }) || nested(tables).any(merges_outer)
+}
+
+/// Whether a FROM has a join that merges columns.
+pub(crate) fn merges(tables: &TableWithJoins) -> bool {
+    tables.joins.iter().any(is_merging) || nested(tables).any(merges)
+}
+
+fn is_merging(join: &ast::Join) -> bool {
+    matches!(constraint(&join.join_operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
+}
+
+/// The joins in parentheses among the tables of a FROM.
+fn nested(tables: &TableWithJoins) -> impl Iterator<Item = &TableWithJoins> {
+    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+    factors.filter_map(|factor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => Some(table_with_joins.as_ref()),
+        _ => None,
     })
 }
 

@@ -63,17 +63,16 @@ pub(crate) fn expressions_mut(node: &mut impl VisitMut, change: &mut dyn FnMut(&
     let _ = visit_mut(node, &mut Expressions(change));
 }
 
-/// Calls a function with every expression of a statement, each before those that it consists of. For the server.
-pub fn statement_expressions(statement: &Statement, each: &mut dyn FnMut(&Expr)) {
-    struct Expressions<'a>(&'a mut dyn FnMut(&Expr));
+/// Calls a function with every expression of a part of a statement, each before those that it consists of, until it breaks off.
+pub(crate) fn expressions(node: &impl Visit, each: &mut dyn FnMut(&Expr) -> ControlFlow<()>) -> ControlFlow<()> {
+    struct Expressions<'a>(&'a mut dyn FnMut(&Expr) -> ControlFlow<()>);
     impl Visitor for Expressions<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            (self.0)(expr);
-            ControlFlow::Continue(())
+            (self.0)(expr)
         }
     }
-    let _ = visit(statement, &mut Expressions(each));
+    visit(node, &mut Expressions(each))
 }
 
 /// [`visit`] of an expression, for the server.

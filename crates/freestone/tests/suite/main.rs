@@ -8,6 +8,8 @@ mod depth;
 mod equal_names;
 mod fuzz;
 mod joins;
+mod panics;
+mod parameters;
 mod rows;
 mod rules;
 mod session;

@@ -289,7 +289,7 @@ fn statements_read_the_tables_that_they_are_given() {
         let tables: HashMap<_, _> = [("held", &held), ("read", &read), ("native", &held), ("t", &held)]
             .map(|(name, table)| (name.to_owned(), table.clone()))
             .into();
-        let inputs = Inputs { values: vec![], tables: Arc::new(tables) };
+        let inputs = Inputs { tables: Arc::new(tables), ..Inputs::default() };
         let ask = |sql: &'static str, values: Vec<ScalarValue>| {
             let inputs = Inputs { values, ..inputs.clone() };
             let session = &session;
@@ -314,6 +314,12 @@ fn statements_read_the_tables_that_they_are_given() {
         let sql = "WITH c AS (SELECT * FROM x) SELECT * FROM c, native, v, 'f.csv', \"Y\" WHERE 1 IN (SELECT a FROM Z)";
         assert_eq!(missing(sql)?, ["Y", "x", "z"]);
         assert_eq!(missing("COPY (SELECT * FROM x) TO 'f.csv'")?, ["x"]);
+        assert_eq!(missing("INSERT INTO x SELECT * FROM z")?, ["z"]);
+        for made in
+            ["CREATE TABLE x (a INT)", "CREATE TABLE x AS SELECT 1", "CREATE VIEW x AS SELECT 1", "DROP TABLE x"]
+        {
+            assert!(missing(made)?.is_empty(), "{made}");
+        }
         assert!(missing("VACUUM")?.is_empty());
         let statement = parse_script("SELECT a, 1 + 1.5 AS b FROM held").remove(0);
         let schema = session.schema(&statement, inputs.clone()).await?.expect("a query");

@@ -1,0 +1,145 @@
+//! Names of columns: what they are called, and how several may have one name.
+//!
+//! SQL allows `SELECT 1, 1` and `SELECT a, a`, also in subqueries; DataFusion wants each name once. So what repeats a name
+//! gets one of its own while the query is planned, which the result's schema then takes back.
+
+mod apart;
+mod casts;
+mod headings;
+mod shadowed;
+mod top;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Fields, Schema, SchemaRef};
+use datafusion::arrow::error::ArrowError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::sql::sqlparser::ast::Ident;
+use futures::StreamExt;
+
+pub(crate) use apart::{Columns, asks_for_columns, resolve};
+pub(crate) use casts::function as as_written;
+pub(crate) use headings::{give, take_back};
+pub(crate) use shadowed::rename_shadowing;
+
+use crate::error::{Error, Result};
+
+/// Begins what tells names apart. What follows is a number. In the columns of a statement's result it is the column's place,
+/// and behind a further mark that of the column whose name it has; what stands before the mark is the name where that place
+/// is not known.
+pub(crate) const MARK: char = '\u{1}';
+
+pub(crate) fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+}
+
+/// The error of a name that several columns have.
+pub(crate) fn ambiguous(name: &str) -> Error {
+    Error::invalid(format!("column {name} is ambiguous: several columns have this name"))
+        .with_hint("give each a name of its own with AS")
+}
+
+/// A text in which names were marked, as users know them.
+pub(crate) fn without_marks(text: &str) -> String {
+    let mut parts = text.split(MARK);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    parts.for_each(|part| shown.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit())));
+    shown
+}
+
+/// Refuses a table or view whose columns repeat a name.
+pub(crate) fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(Error::invalid(format!("column {name} appears twice"))
+                .with_hint("name one of them differently with AS"));
+        }
+    }
+    Ok(())
+}
+
+/// A result's schema with the names that its columns have for users.
+pub(crate) fn shown(schema: SchemaRef) -> SchemaRef {
+    if !schema.fields().iter().any(|field| field.name().contains(MARK)) {
+        return schema;
+    }
+    let fields = schema.fields();
+    let shown = fields.iter().enumerate().map(|(at, field)| match shown_name(at, fields) {
+        name if name == field.name() => field.clone(),
+        name => Arc::new(field.as_ref().clone().with_name(name)),
+    });
+    Arc::new(Schema::new_with_metadata(shown.collect::<Vec<_>>(), schema.metadata().clone()))
+}
+
+/// The name that the column at a place has for users.
+fn shown_name(at: usize, fields: &Fields) -> &str {
+    let name = fields[at].name().as_str();
+    match name.strip_prefix(MARK).and_then(|rest| rest.split_once(MARK)) {
+        // Only to the left, so that it ends whatever somebody wrote as an alias.
+        Some((_, same)) => match same.parse() {
+            Ok(same) if same < at => shown_name(same, fields),
+            _ => name,
+        },
+        None => name.split_once(MARK).map_or(name, |(name, _)| name),
+    }
+}
+
+/// Rows under the names that their columns have for users.
+pub(crate) fn shown_rows(stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = shown(stream.schema());
+    if Arc::ptr_eq(&schema, &stream.schema()) {
+        return stream;
+    }
+    let target = schema.clone();
+    let rows = stream.map(move |batch| Ok(renamed(batch?, &target)?));
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+}
+
+fn renamed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::ast::Statement;
+
+    use super::*;
+    use crate::statement::parse_query;
+
+    #[test]
+    fn what_repeats_a_name_gets_another() {
+        for (sql, expected) in [
+            ("SELECT a, A, \"A\" FROM t", "SELECT a, A AS \"|1|0\", \"A\" FROM t"),
+            ("SELECT 1, 1, 2", "SELECT 1 AS \"1\", 1 AS \"|1|0\", 2 AS \"2\""),
+            ("SELECT t.a, u.a FROM t, u", "SELECT t.a, u.a FROM t, u"),
+            ("SELECT t.a, t.a, a FROM t", "SELECT t.a, t.a AS \"|1|0\", a AS \"|2|0\" FROM t"),
+            ("SELECT a, b AS a FROM t", "SELECT a, b AS \"|1|0\" FROM t"),
+            ("SELECT *, a FROM t", "SELECT *, a AS \"a|1\" FROM t"),
+            ("SELECT a, * FROM t", "SELECT a AS \"a|0\", * FROM t"),
+            ("SELECT *, a + 1 AS b FROM t", "SELECT *, a + 1 AS b FROM t"),
+            ("SELECT t.*, t.a, u.a, b FROM t, u", "SELECT t.*, t.a AS \"a|1\", u.a, b FROM t, u"),
+            ("SELECT COUNT(*), count(*) FROM t", "SELECT COUNT(*) AS \"count(*)\", count(*) AS \"|1|0\" FROM t"),
+            ("SELECT a, a::text FROM t", "SELECT a, a::TEXT AS \"a::TEXT\" FROM t"),
+        ] {
+            let mut statement = Statement::Query(parse_query(sql).expect(sql));
+            resolve(&mut statement, &|_| None).expect(sql);
+            assert_eq!(statement.to_string().replace(MARK, "|"), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_result_has_the_names_that_were_written() {
+        use datafusion::arrow::datatypes::Field;
+        let field = |name: &str| Field::new(name, datafusion::arrow::datatypes::DataType::Int64, true);
+        let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        let schema = Schema::new(vec![field("1"), field("\u{1}1\u{1}0"), field("a"), field("a\u{1}3")]);
+        assert_eq!(names(&shown(Arc::new(schema))), ["1", "1", "a", "a"]);
+        let schema = Schema::new(vec![field("a\u{1}0"), field("\u{1}1\u{1}0"), field("\u{1}2\u{1}1"), field("a")]);
+        assert_eq!(names(&shown(Arc::new(schema))), ["a", "a", "a", "a"]);
+        assert_eq!(without_marks("there are: a\u{1}0, b, a\u{1}12\u{1}3"), "there are: a, b, a");
+    }
+}

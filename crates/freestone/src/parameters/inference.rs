@@ -1,0 +1,205 @@
+//! The types of parameters that nobody declared, from where they stand, by PostgreSQL's rules: a parameter is of the type
+//! that it is cast to, else of that of the other operand, of what an IN list or ANY is compared with, of its column, or of
+//! what its function takes. Where it stands first decides. Nothing suggests a type: then it is text.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::{InList, InSubquery, ScalarFunction, SetComparison};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Like, LogicalPlan, Operator, TryCast,
+};
+
+use super::is_known;
+
+/// Functions whose arguments are all of one type, which their result has too.
+const OF_ONE_TYPE: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "ifnull", "nvl", "nvl2"];
+
+/// The types of a plan's parameters, those that are not known among `types` found out.
+pub(crate) fn inferred(plan: &LogicalPlan, types: &[DataType]) -> Result<Vec<DataType>> {
+    let mut found = Found { types: types.to_vec() };
+    plan.apply_with_subqueries(|node| {
+        let schema = schema_of(node);
+        if let LogicalPlan::Filter(filter) = node {
+            found.note(&filter.predicate, &DataType::Boolean);
+        }
+        if let LogicalPlan::Values(values) = node {
+            for row in &values.values {
+                row.iter().zip(values.schema.fields()).for_each(|(value, field)| found.note(value, field.data_type()));
+            }
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                found.look_at(part, &schema);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    let text = |known: DataType| if is_known(&known) { known } else { as_text(&known) };
+    Ok(found.types.into_iter().map(text).collect())
+}
+
+fn as_text(open: &DataType) -> DataType {
+    match open {
+        DataType::List(_) => DataType::new_list(DataType::Utf8View, true),
+        _ => DataType::Utf8View,
+    }
+}
+
+/// What the expressions of a node see.
+fn schema_of(node: &LogicalPlan) -> DFSchema {
+    let inputs = node.inputs();
+    if inputs.is_empty() { node.schema().as_ref().clone() } else { merge_schema(&inputs) }
+}
+
+struct Found {
+    /// By number, from 1 at index 0.
+    types: Vec<DataType>,
+}
+
+impl Found {
+    /// Whether an expression is a parameter of a type that is not known: its place.
+    fn open(&self, expr: &Expr) -> Option<usize> {
+        let Expr::Placeholder(placeholder) = expr else { return None };
+        let at = placeholder.id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)?;
+        self.types.get(at).is_some_and(|known| !is_known(known)).then_some(at)
+    }
+
+    fn note(&mut self, expr: &Expr, data_type: &DataType) {
+        if let Some(at) = self.open(expr)
+            && is_known(data_type)
+        {
+            self.types[at] = plain(data_type);
+        }
+    }
+
+    /// The type of an expression that is known; nothing for a parameter that is not.
+    fn type_of(&self, expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+        if let Expr::Placeholder(_) = expr
+            && let Some(at) = number(expr)
+        {
+            return self.types.get(at).filter(|known| is_known(known)).cloned();
+        }
+        expr.get_type(schema).ok().filter(is_known)
+    }
+
+    fn look_at(&mut self, expr: &Expr, schema: &DFSchema) {
+        match expr {
+            // What DataFusion has found for a column that is assigned to.
+            Expr::Placeholder(placeholder) => {
+                if let Some(field) = &placeholder.field {
+                    self.note(expr, &field.data_type().clone());
+                }
+            }
+            Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+                self.note(expr, field.data_type());
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                if let Some(known) = self.type_of(right, schema) {
+                    self.note(left, &beside(&known, *op, Side::Left));
+                }
+                if let Some(known) = self.type_of(left, schema) {
+                    self.note(right, &beside(&known, *op, Side::Right));
+                }
+            }
+            Expr::Like(Like { expr, pattern, .. }) | Expr::SimilarTo(Like { expr, pattern, .. }) => {
+                self.note(expr, &DataType::Utf8View);
+                self.note(pattern, &DataType::Utf8View);
+            }
+            Expr::Between(Between { expr, low, high, .. }) => self.alike(&[expr, low, high], schema),
+            Expr::InList(InList { expr, list, .. }) => {
+                let all: Vec<&Expr> = std::iter::once(expr.as_ref()).chain(list).collect();
+                self.alike(&all, schema);
+            }
+            Expr::InSubquery(InSubquery { expr, subquery, .. })
+            | Expr::SetComparison(SetComparison { expr, subquery, .. }) => {
+                if let [field] = subquery.subquery.schema().fields().as_ref() {
+                    self.note(expr, &field.data_type().clone());
+                }
+            }
+            Expr::Case(Case { expr, when_then_expr, else_expr }) => {
+                let (whens, mut thens): (Vec<&Expr>, Vec<&Expr>) =
+                    when_then_expr.iter().map(|(when, then)| (when.as_ref(), then.as_ref())).unzip();
+                match expr {
+                    Some(base) => self.alike(&std::iter::once(base.as_ref()).chain(whens).collect::<Vec<_>>(), schema),
+                    None => whens.into_iter().for_each(|when| self.note(when, &DataType::Boolean)),
+                }
+                thens.extend(else_expr.as_deref());
+                self.alike(&thens, schema);
+            }
+            Expr::Not(inner) | Expr::IsTrue(inner) | Expr::IsFalse(inner) | Expr::IsUnknown(inner) => {
+                self.note(inner, &DataType::Boolean);
+            }
+            Expr::ScalarFunction(call) => self.look_at_call(call, schema),
+            _ => {}
+        }
+    }
+
+    /// Expressions that are of one type: the first that is known gives it to the others.
+    fn alike(&mut self, exprs: &[&Expr], schema: &DFSchema) {
+        if let Some(known) = exprs.iter().find_map(|expr| self.type_of(expr, schema)) {
+            exprs.iter().for_each(|expr| self.note(expr, &known));
+        }
+    }
+
+    fn look_at_call(&mut self, call: &ScalarFunction, schema: &DFSchema) {
+        let arguments: Vec<&Expr> = call.args.iter().collect();
+        match (call.func.name(), arguments.as_slice()) {
+            ("array_has", [list, element]) => {
+                if let Some(known) = self.type_of(element, schema) {
+                    self.note(list, &DataType::new_list(plain(&known), true));
+                }
+                if let Some(DataType::List(field)) = self.type_of(list, schema) {
+                    self.note(element, field.data_type());
+                }
+            }
+            (name, all) if OF_ONE_TYPE.contains(&name) => self.alike(all, schema),
+            (_, all) => {
+                let type_of = |expr: &&Expr| self.type_of(expr, schema).unwrap_or(DataType::Null);
+                let fields: Vec<FieldRef> =
+                    all.iter().map(|expr| Arc::new(Field::new("", type_of(expr), true))).collect();
+                if let Ok(taken) = fields_with_udf(&fields, call.func.as_ref()) {
+                    all.iter().zip(taken).for_each(|(expr, taken)| self.note(expr, taken.data_type()));
+                }
+            }
+        }
+    }
+}
+
+fn number(expr: &Expr) -> Option<usize> {
+    let Expr::Placeholder(placeholder) = expr else { return None };
+    placeholder.id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// Texts of any form are VARCHAR.
+fn plain(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Dictionary(_, values) => plain(values),
+        other => other.clone(),
+    }
+}
+
+/// The side of an operator that a parameter stands on.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// The type of a parameter beside an operand of a known type: mostly the same.
+fn beside(known: &DataType, op: Operator, side: Side) -> DataType {
+    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+    match (op, known) {
+        (Operator::And | Operator::Or, _) => DataType::Boolean,
+        (Operator::StringConcat, known) if !matches!(known, DataType::List(_)) => DataType::Utf8View,
+        (Operator::Plus, known) if known.is_temporal() => interval,
+        (Operator::Multiply | Operator::Divide, DataType::Interval(_)) if side == Side::Right => DataType::Float64,
+        (Operator::Multiply, DataType::Interval(_)) => DataType::Float64,
+        (_, known) => plain(known),
+    }
+}

@@ -1,0 +1,388 @@
+//! Statements that change rows or define things, and those of the session.
+
+use datafusion::sql::sqlparser::ast::{
+    self, CreateTable, CreateView, Delete, HiveDistributionStyle, Insert, Statement, Truncate, Update,
+};
+
+use super::none_of;
+use crate::error::Result;
+
+pub(super) fn statement(statement: &Statement) -> Result<()> {
+    match statement {
+        Statement::Insert(insert) => self::insert(insert),
+        Statement::Update(update) => self::update(update),
+        Statement::Delete(delete) => self::delete(delete),
+        Statement::Truncate(truncate) => self::truncate(truncate),
+        Statement::CreateTable(create) => create_table(create),
+        Statement::CreateView(create) => create_view(create),
+        Statement::Drop {
+            object_type: _,
+            if_exists: _,
+            names: _,
+            // Where something depends on what is dropped, it is refused.
+            cascade: _,
+            restrict: _,
+            purge,
+            temporary,
+            table,
+        } => none_of(&[(*purge, "PURGE"), (*temporary, "DROP TEMPORARY"), (table.is_some(), "ON behind DROP")]),
+        Statement::Explain {
+            describe_alias: _,
+            analyze: _,
+            verbose: _,
+            query_plan,
+            estimate,
+            statement: _,
+            format: _,
+            options,
+        } => none_of(&[
+            (*query_plan, "EXPLAIN QUERY PLAN"),
+            (*estimate, "EXPLAIN ESTIMATE"),
+            (options.is_some(), "options of EXPLAIN in parentheses"),
+        ])
+        .map_err(|error| error.with_hint("the form is EXPLAIN [ANALYZE] [VERBOSE] [FORMAT tree] query")),
+        Statement::ShowFunctions { filter: _ } => Ok(()),
+        Statement::ShowCreate { obj_type, obj_name: _ } => {
+            let known = matches!(obj_type, ast::ShowCreateObject::Table | ast::ShowCreateObject::View);
+            none_of(&[(!known, "SHOW CREATE of anything but TABLE and VIEW")])
+        }
+        Statement::Prepare { name: _, data_types: _, statement: _ } | Statement::Deallocate { name: _, prepare: _ } => {
+            Ok(())
+        }
+        Statement::Execute { name, parameters: _, has_parentheses: _, immediate, into, using, output, default } => {
+            none_of(&[
+                (name.is_none() || *immediate, "EXECUTE IMMEDIATE"),
+                (!into.is_empty(), "EXECUTE … INTO"),
+                (!using.is_empty(), "EXECUTE … USING"),
+                (*output, "OUTPUT behind EXECUTE"),
+                (*default, "DEFAULT behind EXECUTE"),
+            ])
+            .map_err(|error| error.with_hint("the form is EXECUTE name(value, …)"))
+        }
+        // Queries are visited by themselves. Every other statement is refused where statements are executed.
+        _ => Ok(()),
+    }
+}
+
+fn insert(insert: &Insert) -> Result<()> {
+    let Insert {
+        insert_token: _,
+        optimizer_hints,
+        or,
+        ignore,
+        into: _,
+        table,
+        table_alias,
+        columns: _,
+        overwrite,
+        source,
+        assignments,
+        partitioned,
+        after_columns,
+        has_table_keyword: _,
+        on,
+        returning,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    returning_rows(returning.is_some() || output.is_some())?;
+    let into_table = matches!(table, ast::TableObject::TableName(_));
+    let several = multi_table_insert_type.is_some()
+        || !multi_table_into_clauses.is_empty()
+        || !multi_table_when_clauses.is_empty()
+        || multi_table_else_clause.is_some();
+    none_of(&[
+        (!optimizer_hints.is_empty(), "a hint for the optimizer"),
+        (or.is_some(), "INSERT OR …"),
+        (*ignore, "INSERT IGNORE"),
+        (!into_table, "INSERT INTO anything but a table"),
+        (table_alias.is_some(), "a name for the table of INSERT"),
+        (*overwrite, "INSERT OVERWRITE"),
+        (!assignments.is_empty(), "INSERT … SET"),
+        (partitioned.is_some() || !after_columns.is_empty(), "PARTITION in INSERT"),
+        (on.is_some(), "ON CONFLICT and ON DUPLICATE KEY"),
+        (*replace_into, "REPLACE INTO"),
+        (priority.is_some(), "a priority of INSERT"),
+        (insert_alias.is_some(), "a name for the rows of INSERT"),
+        (settings.is_some(), "SETTINGS in INSERT"),
+        (format_clause.is_some(), "FORMAT in INSERT"),
+        (several, "INSERT into several tables"),
+        (source.is_none(), "INSERT … DEFAULT VALUES"),
+    ])
+}
+
+fn update(update: &Update) -> Result<()> {
+    let Update {
+        update_token: _,
+        optimizer_hints,
+        table,
+        assignments: _,
+        from: _,
+        selection: _,
+        returning,
+        output,
+        or,
+        order_by,
+        limit,
+    } = update;
+    returning_rows(returning.is_some() || output.is_some())?;
+    none_of(&[
+        (!optimizer_hints.is_empty(), "a hint for the optimizer"),
+        (!table.joins.is_empty(), "JOIN in the target of UPDATE: name further tables in FROM"),
+        (or.is_some(), "UPDATE OR …"),
+        (!order_by.is_empty(), "ORDER BY in UPDATE"),
+        (limit.is_some(), "LIMIT in UPDATE"),
+    ])
+}
+
+fn delete(delete: &Delete) -> Result<()> {
+    let Delete {
+        delete_token: _,
+        optimizer_hints,
+        tables,
+        from: _,
+        using: _,
+        selection: _,
+        returning,
+        output,
+        order_by,
+        limit,
+    } = delete;
+    returning_rows(returning.is_some() || output.is_some())?;
+    none_of(&[
+        (!optimizer_hints.is_empty(), "a hint for the optimizer"),
+        (!tables.is_empty(), "DELETE of several tables"),
+        (!order_by.is_empty(), "ORDER BY in DELETE"),
+        (limit.is_some(), "LIMIT in DELETE"),
+    ])
+}
+
+fn returning_rows(written: bool) -> Result<()> {
+    none_of(&[(written, "RETURNING")]).map_err(|error| error.with_hint("SELECT the rows before you change them"))
+}
+
+fn truncate(truncate: &Truncate) -> Result<()> {
+    let Truncate { table_names, partitions, table: _, if_exists: _, identity, cascade, on_cluster } = truncate;
+    let only = table_names.iter().any(|ast::TruncateTableTarget { name: _, only, has_asterisk: _ }| *only);
+    none_of(&[
+        (partitions.is_some(), "TRUNCATE of a PARTITION: tables have none"),
+        (only, "TRUNCATE ONLY: tables do not inherit"),
+        (matches!(identity, Some(ast::TruncateIdentityOption::Restart)), "RESTART IDENTITY: there are no sequences"),
+        (matches!(cascade, Some(ast::CascadeOption::Cascade)), "CASCADE: keys do not empty other tables"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+    ])
+}
+
+fn create_table(create: &CreateTable) -> Result<()> {
+    let CreateTable {
+        or_replace: _,
+        temporary,
+        external,
+        dynamic,
+        global,
+        if_not_exists: _,
+        transient,
+        volatile,
+        iceberg,
+        snapshot,
+        name: _,
+        columns,
+        constraints,
+        hive_distribution,
+        hive_formats,
+        // `WITH (…)`, which lists what there is when it reads another option.
+        table_options: _,
+        file_format,
+        location,
+        query: _,
+        without_rowid,
+        like,
+        clone,
+        version,
+        comment,
+        on_commit,
+        on_cluster,
+        primary_key,
+        order_by,
+        partition_by,
+        cluster_by,
+        clustered_by,
+        inherits,
+        partition_of,
+        for_values,
+        strict,
+        copy_grants,
+        enable_schema_evolution,
+        change_tracking,
+        data_retention_time_in_days,
+        max_data_extension_time_in_days,
+        default_ddl_collation,
+        with_aggregation_policy,
+        with_row_access_policy,
+        with_storage_lifecycle_policy,
+        with_tags,
+        external_volume,
+        base_location,
+        catalog,
+        catalog_sync,
+        storage_serialization_policy,
+        target_lag,
+        warehouse,
+        refresh_mode,
+        initialize,
+        require_user,
+        diststyle,
+        distkey,
+        sortkey,
+        backup,
+    } = create;
+    let formats = hive_formats.as_ref().is_some_and(|formats| *formats != ast::HiveFormat::default());
+    let warehouses = [
+        enable_schema_evolution.is_some(),
+        change_tracking.is_some(),
+        data_retention_time_in_days.is_some(),
+        max_data_extension_time_in_days.is_some(),
+        default_ddl_collation.is_some(),
+        with_aggregation_policy.is_some(),
+        with_row_access_policy.is_some(),
+        with_storage_lifecycle_policy.is_some(),
+        with_tags.is_some(),
+        external_volume.is_some(),
+        base_location.is_some(),
+        catalog.is_some(),
+        catalog_sync.is_some(),
+        storage_serialization_policy.is_some(),
+        target_lag.is_some(),
+        warehouse.is_some(),
+        refresh_mode.is_some(),
+        initialize.is_some(),
+        *require_user,
+        diststyle.is_some(),
+        distkey.is_some(),
+        sortkey.is_some(),
+        backup.is_some(),
+    ];
+    none_of(&[
+        (*temporary || *transient || *volatile || global.is_some(), "a TEMPORARY table"),
+        (*external, "CREATE EXTERNAL TABLE: files are read by their names, FROM 'file.parquet'"),
+        (*dynamic || *iceberg || *snapshot, "a DYNAMIC, ICEBERG or SNAPSHOT table"),
+        (!matches!(hive_distribution, HiveDistributionStyle::NONE), "PARTITIONED BY: WITH (sort = '…') orders a table"),
+        (formats || file_format.is_some() || location.is_some(), "the format or place of a table's files"),
+        (*without_rowid, "WITHOUT ROWID"),
+        (like.is_some(), "CREATE TABLE … LIKE: write CREATE TABLE … AS SELECT … LIMIT 0"),
+        (clone.is_some() || version.is_some(), "CLONE"),
+        (comment.is_some(), "COMMENT"),
+        (on_commit.is_some(), "ON COMMIT"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+        (primary_key.is_some() || order_by.is_some(), "PRIMARY KEY and ORDER BY behind the columns"),
+        (partition_by.is_some() || partition_of.is_some() || for_values.is_some(), "PARTITION BY and PARTITION OF"),
+        (cluster_by.is_some() || clustered_by.is_some(), "CLUSTER BY: write WITH (cluster = '…')"),
+        (inherits.is_some(), "INHERITS"),
+        (*strict, "STRICT"),
+        (*copy_grants, "COPY GRANTS"),
+        (warehouses.contains(&true), "an option behind the columns that is not in WITH (…)"),
+    ])?;
+    constraints.iter().try_for_each(constraint)?;
+    columns.iter().flat_map(|column| &column.options).try_for_each(|option| {
+        let ast::ColumnOptionDef { name: _, option } = option;
+        match option {
+            ast::ColumnOption::PrimaryKey(key) => primary(key),
+            ast::ColumnOption::ForeignKey(key) => foreign(key),
+            // Where keys are taken from columns, all else but NULL and NOT NULL is refused.
+            _ => Ok(()),
+        }
+    })
+}
+
+fn constraint(constraint: &ast::TableConstraint) -> Result<()> {
+    match constraint {
+        ast::TableConstraint::PrimaryKey(key) => primary(key),
+        ast::TableConstraint::ForeignKey(key) => foreign(key),
+        // Refused where the keys of a table are taken from the statement.
+        _ => Ok(()),
+    }
+}
+
+fn primary(key: &ast::PrimaryKeyConstraint) -> Result<()> {
+    let ast::PrimaryKeyConstraint { name: _, index_name, index_type, columns, index_options, characteristics } = key;
+    let ordered = columns.iter().any(|ast::IndexColumn { column, operator_class }| {
+        let ast::OrderByExpr { expr: _, options, with_fill } = column;
+        options.asc.is_some() || options.nulls_first.is_some() || with_fill.is_some() || operator_class.is_some()
+    });
+    none_of(&[
+        (index_name.is_some() || index_type.is_some() || !index_options.is_empty(), "an index of a PRIMARY KEY"),
+        (ordered, "an order in a PRIMARY KEY"),
+        (characteristics.is_some(), "DEFERRABLE and ENFORCED"),
+    ])
+}
+
+fn foreign(key: &ast::ForeignKeyConstraint) -> Result<()> {
+    let ast::ForeignKeyConstraint {
+        name: _,
+        index_name,
+        columns: _,
+        foreign_table: _,
+        referred_columns: _,
+        on_delete,
+        on_update,
+        match_kind,
+        characteristics,
+    } = key;
+    let acts = |action: &Option<ast::ReferentialAction>| {
+        action.as_ref().is_some_and(|action| *action != ast::ReferentialAction::NoAction)
+    };
+    none_of(&[
+        (index_name.is_some(), "an index of a FOREIGN KEY"),
+        (acts(on_delete), "ON DELETE of a FOREIGN KEY"),
+        (acts(on_update), "ON UPDATE of a FOREIGN KEY"),
+        (match_kind.is_some(), "MATCH of a FOREIGN KEY"),
+        (characteristics.is_some(), "DEFERRABLE and ENFORCED"),
+    ])
+}
+
+fn create_view(create: &CreateView) -> Result<()> {
+    let CreateView {
+        or_alter,
+        or_replace: _,
+        materialized,
+        secure,
+        name: _,
+        name_before_not_exists: _,
+        columns,
+        query: _,
+        options,
+        cluster_by,
+        comment,
+        with_no_schema_binding,
+        if_not_exists: _,
+        temporary,
+        copy_grants,
+        to,
+        params,
+    } = create;
+    let typed = columns
+        .iter()
+        .any(|ast::ViewColumnDef { name: _, data_type, options }| data_type.is_some() || options.is_some());
+    none_of(&[
+        (*materialized, "a MATERIALIZED view"),
+        (*temporary, "a TEMPORARY view"),
+        (*or_alter, "CREATE OR ALTER: write CREATE OR REPLACE"),
+        (*secure, "a SECURE view"),
+        (typed, "a type or option of a view's column"),
+        (!matches!(options, ast::CreateTableOptions::None), "WITH and OPTIONS of a view"),
+        (!cluster_by.is_empty(), "CLUSTER BY of a view"),
+        (comment.is_some(), "COMMENT"),
+        (*with_no_schema_binding, "WITH NO SCHEMA BINDING"),
+        (*copy_grants, "COPY GRANTS"),
+        (to.is_some(), "TO behind a view's name"),
+        (params.is_some(), "ALGORITHM, DEFINER and SQL SECURITY"),
+    ])
+}
