@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::scalar::ScalarValue;
 use freestone::{Error, ErrorKind, Inputs, Outcome, Result, Session, Statement, StoredQuery, StoredRows};
 use futures::StreamExt;
 use tokio::sync::{mpsc, oneshot};
@@ -99,12 +98,12 @@ pub(crate) async fn execute(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
     statement: &Statement,
-    values: Vec<ScalarValue>,
+    inputs: Inputs,
     limit: Option<Duration>,
 ) -> Result<Answer> {
     let (worker, statement) = (session.clone(), statement.clone());
     start(shared, session, limit, |begun| async move {
-        match worker.execute_with(&statement, values).await {
+        match worker.execute_given(&statement, inputs).await {
             Ok(outcome) => give(outcome, begun).await,
             Err(error) => drop(begun.send(Err(error))),
         }

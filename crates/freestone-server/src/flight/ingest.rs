@@ -7,7 +7,7 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::CommandStatementIngest;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use arrow_flight::sql::{TableExistsOption, TableNotExistOption};
-use freestone::quote;
+use freestone::{Inputs, quote};
 use futures::TryStreamExt;
 use tonic::Status;
 
@@ -84,7 +84,7 @@ async fn is_new(shared: &Arc<Shared>, login: &Login, command: &CommandStatementI
         (true, _, TableExistsOption::Fail) => Err(Status::already_exists(format!("table {name} exists"))),
         (true, _, TableExistsOption::Replace) => {
             for statement in login.session.parse(&format!("DROP TABLE {}", quote(name))).map_err(status)? {
-                running::execute(shared, &login.session, &statement, vec![], None).await.map_err(status)?;
+                running::execute(shared, &login.session, &statement, Inputs::default(), None).await.map_err(status)?;
             }
             Ok(true)
         }

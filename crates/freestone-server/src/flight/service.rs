@@ -246,6 +246,7 @@ impl FlightSqlService for Service {
         if planned.gives_no_rows() {
             return self.executed(&login, &planned, request).await;
         }
+        let planned = statements::bound(&self.shared, &login, planned).await?;
         info(&query, &statements::schema(&planned.description), request)
     }
 
@@ -256,6 +257,7 @@ impl FlightSqlService for Service {
     ) -> Result<Response<Messages>> {
         let login = self.login(&request).await?;
         let planned = login.take(&query.prepared_statement_handle)?;
+        let planned = statements::bound(&self.shared, &login, planned).await?;
         Ok(Response::new(statements::query(&self.shared, &login, &planned).await?))
     }
 

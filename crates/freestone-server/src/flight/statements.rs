@@ -11,7 +11,7 @@ use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::{FlightData, IpcMessage, SchemaAsIpc};
 use datafusion::scalar::ScalarValue;
-use freestone::{Description, Error, ErrorKind, Statement, Strings};
+use freestone::{Description, Error, ErrorKind, Inputs, Statement, Strings};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tonic::Status;
 
@@ -58,6 +58,22 @@ pub async fn plan(shared: &Shared, login: &Login, sql: &str, is_prepared: bool) 
     let describing = running::on_workers(shared, async move { session.describe_statement(&planned, &[]).await });
     let description = Arc::new(describing.await.map_err(status)?);
     Ok(Planned { statement, description, parameters: vec![], is_prepared })
+}
+
+/// The statement as it is with the values that it was bound to: their types decide of what types its rows are.
+pub async fn bound(shared: &Shared, login: &Login, planned: Planned) -> Result<Planned, Status> {
+    let Some(values) = values(&planned)?.into_iter().next().filter(|values| !values.is_empty()) else {
+        return Ok(planned);
+    };
+    if planned.gives_no_rows() {
+        return Ok(planned);
+    }
+    let (session, statement) = (login.session.clone(), planned.statement.clone());
+    let inputs = Inputs { values, ..Inputs::default() };
+    let planning = running::on_workers(shared, async move { session.schema(&statement, inputs).await });
+    let schema = planning.await.map_err(status)?.or_else(|| planned.description.schema.clone());
+    let description = Arc::new(Description { schema, parameters: planned.description.parameters.clone() });
+    Ok(Planned { description, ..planned })
 }
 
 /// The columns of a statement's rows as they are sent; none where it gives none.
@@ -130,7 +146,8 @@ async fn start(
     row: Vec<ScalarValue>,
 ) -> Result<Answer, Status> {
     let limit = shared.limits.statement;
-    running::execute(shared, &login.session, &planned.statement, row, limit).await.map_err(status)
+    let inputs = Inputs { values: row, ..Inputs::default() };
+    running::execute(shared, &login.session, &planned.statement, inputs, limit).await.map_err(status)
 }
 
 /// Values of the parameters, row by row; one row without values where there are none.

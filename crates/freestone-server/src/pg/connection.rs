@@ -16,6 +16,7 @@ use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
 use super::login::Guest;
 use super::reply::{Replies, Status};
 use super::settings::{Changed, Settings};
+use super::transaction::Transaction;
 use crate::metrics::Metrics;
 use crate::shared::{Shared, Visit};
 
@@ -56,6 +57,7 @@ pub struct Connection {
     pub cursors: HashMap<String, Declared>,
     /// Whether the client knows already that transactions are no transactions.
     pub warned: bool,
+    pub transaction: Transaction,
     pub user: String,
     writer: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     messages: mpsc::Receiver<Incoming>,
@@ -87,6 +89,7 @@ pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
         portals: HashMap::new(),
         cursors: HashMap::new(),
         warned: false,
+        transaction: Transaction::default(),
         user: guest.user,
         writer,
         messages,
@@ -149,6 +152,7 @@ impl Connection {
                 Err(error) => return Err(End::Told(PgError { severity: "FATAL", ..error })),
             }
         }
+        self.follow_read_only();
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
         }

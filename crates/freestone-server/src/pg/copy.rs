@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use freestone::Error;
+use freestone::{Error, Inputs};
 use tokio::sync::mpsc;
 
 use super::connection::Connection;
@@ -25,7 +25,12 @@ impl Connection {
         let [Work::Statement(statement)] = works.as_slice() else {
             return Err(PgError::syntax("COPY takes one query").into());
         };
-        let Answer::Rows(rows) = self.start(statement, vec![]).await? else {
+        // Before it is executed: an error means that nothing happened.
+        if !statement.is_query()? {
+            let error = PgError::unsupported("COPY … TO takes a query that changes nothing");
+            return Err(error.with_hint("execute the statement by itself; RETURNING is not available").into());
+        }
+        let Answer::Rows(rows) = self.start(statement, Inputs::default()).await? else {
             return Err(PgError::syntax("COPY takes a query that gives rows").into());
         };
         let binary = copy.options.format == CopyFormat::Binary;
@@ -65,6 +70,7 @@ impl Connection {
         if !self.session.access().write {
             return Err(PgError::new("42501", "this user may only read").into());
         }
+        self.check_writable()?;
         let schema = self.copied_columns(copy).await?;
         let binary = copy.options.format == CopyFormat::Binary;
         let spool = if binary { None } else { Some(Spool::new(&copy.options)?) };
@@ -77,6 +83,7 @@ impl Connection {
                 self.load(copy, spool).await?
             }
         };
+        self.wrote();
         self.replies.complete(&format!("COPY {loaded}"));
         Ok(())
     }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::scalar::ScalarValue;
-use freestone::{Description, Statement};
+use freestone::{Description, Inputs, Statement};
 
 use super::connection::Connection;
 use super::describe::columns;
@@ -28,12 +27,7 @@ pub struct Declared {
 }
 
 impl Connection {
-    pub async fn declare(
-        &mut self,
-        declare: &Declare,
-        query: &Arc<Statement>,
-        values: Vec<ScalarValue>,
-    ) -> Result<(), Trouble> {
+    pub async fn declare(&mut self, declare: &Declare, query: &Arc<Statement>, inputs: Inputs) -> Result<(), Trouble> {
         if !declare.hold && self.status == Status::Idle {
             let error = PgError::new("25P01", "a cursor lives as long as its transaction, and there is none");
             return Err(error.with_hint("BEGIN first, or DECLARE … CURSOR WITH HOLD").into());
@@ -44,7 +38,7 @@ impl Connection {
         if self.cursors.len() >= CURSORS_MAX {
             return Err(PgError::new("54000", format!("there are {CURSORS_MAX} cursors")).into());
         }
-        let Answer::Rows(rows) = self.start(query, values).await? else {
+        let Answer::Rows(rows) = self.start(query, inputs).await? else {
             return Err(PgError::syntax("a cursor is of a query that gives rows").into());
         };
         let schema = as_named(&query.text, rows.schema.clone());

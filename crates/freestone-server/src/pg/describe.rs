@@ -4,8 +4,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::scalar::ScalarValue;
-use freestone::{Description, Session, Statement};
+use freestone::{Description, Inputs, Session, Statement};
 
 use super::catalog;
 use super::connection::{Connection, End};
@@ -43,7 +42,7 @@ pub struct Prepared {
 /// A statement with its values.
 pub struct Portal {
     pub work: Work,
-    pub values: Vec<ScalarValue>,
+    pub inputs: Inputs,
     pub formats: Vec<i16>,
     pub described: Option<Arc<Description>>,
     /// Its rows, once it was executed and is not at its end.
@@ -63,8 +62,8 @@ fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgErr
             let query = <[Statement; 1]>::try_from(session.parse(&declare.query)?);
             let [query] = query.map_err(|_| PgError::syntax("a cursor is of one query"))?;
             match understand_query(session, query)? {
-                Work::Statement(query) => Ok(Work::Declare(declare, query)),
-                _ => Err(PgError::syntax("a cursor is of one query")),
+                Work::Statement(query) if query.is_query()? => Ok(Work::Declare(declare, query)),
+                _ => Err(PgError::syntax("a cursor is of one query").with_hint("write SELECT, VALUES or TABLE")),
             }
         }
         Some(utility) => Ok(Work::Utility(utility)),
@@ -137,7 +136,6 @@ impl Connection {
         if self.prepared.len() >= PREPARED_MAX {
             return Err(PgError::new("54000", format!("there are {PREPARED_MAX} prepared statements")).into());
         }
-        let declared = parameters::with_lists(sql, declared);
         let mut prepared = Prepared { work, declared, description: None };
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work
             && self.status != super::reply::Status::Failed
@@ -213,7 +211,7 @@ impl Connection {
         self.prepared.insert(bind.statement, prepared.clone());
         let portal = Portal {
             work: prepared.work,
-            values,
+            inputs: parameters::inputs(values),
             formats: bind.result_formats,
             described: Some(description),
             cursor: None,

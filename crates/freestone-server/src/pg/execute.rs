@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::scalar::ScalarValue;
-use freestone::{Description, Error, Statement};
+use freestone::{Description, Error, Inputs, Statement};
 
 use super::catalog;
 use super::connection::{Connection, End};
@@ -123,7 +122,7 @@ impl Connection {
             match &work {
                 Work::Empty => self.replies.bare(b'I'),
                 Work::Utility(utility) => self.utility(utility, None).await?,
-                Work::Declare(declare, query) => self.declare(declare, query, vec![]).await?,
+                Work::Declare(declare, query) => self.declare(declare, query, Inputs::default()).await?,
                 Work::Statement(statement) => {
                     self.run_simple(statement).await.map_err(|trouble| trouble.placed_in(sql))?;
                 }
@@ -133,15 +132,33 @@ impl Connection {
     }
 
     async fn run_simple(&mut self, statement: &Statement) -> Result<(), Trouble> {
-        match self.start(statement, vec![]).await? {
+        match self.start(statement, Inputs::default()).await? {
             Answer::Rows(rows) => {
+                self.note_writes(statement, None);
                 self.replies.columns(&columns(&as_named(&statement.text, rows.schema.clone())), |_| 0);
                 let mut cursor = Cursor::new(rows, vec![], tag_of(&statement.text));
                 self.send_rows(&mut cursor, 0).await?;
             }
-            answer => self.replies.complete(&tag(&answer)),
+            answer => {
+                self.note_writes(statement, Some(&answer));
+                self.replies.complete(&tag(&answer));
+            }
         }
         Ok(())
+    }
+
+    /// Remembers what a statement wrote, and tells the client what it should know of it.
+    fn note_writes(&mut self, statement: &Statement, answer: Option<&Answer>) {
+        let wrote = match answer {
+            Some(Answer::Affected { verb, rows }) => *rows > 0 || *verb == "CREATE TABLE",
+            Some(Answer::Done { .. } | Answer::Rows(_)) | None => statement.writes(),
+        };
+        if wrote {
+            self.wrote();
+        }
+        if let Some(notice) = statement.notice().filter(|_| answer.is_some()) {
+            self.replies.notice(&PgError::notice(notice));
+        }
     }
 
     /// A statement that asks for the catalog sees the database as it is now.
@@ -153,17 +170,17 @@ impl Connection {
         Ok(())
     }
 
-    pub async fn start(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Answer, Trouble> {
+    pub async fn start(&self, statement: &Statement, inputs: Inputs) -> Result<Answer, Trouble> {
         self.refresh_catalog(statement).await?;
         let limit = self.settings.statement_limit();
-        let executing = running::execute(&self.shared, &self.session, statement, values, limit);
+        let executing = running::execute(&self.shared, &self.session, statement, inputs, limit);
         Ok(Connection::while_there(&self.gone(), executing).await??)
     }
 
     /// After an error in a transaction, nothing runs until its end.
     fn check_status(&self, work: &Work) -> Result<(), PgError> {
         let ends =
-            matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback | Utility::RollbackTo));
+            matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback | Utility::RollbackTo(_)));
         if self.status == Status::Failed && !ends {
             return Err(PgError::new("25P02", "a statement of this transaction failed; nothing runs until its end")
                 .with_hint("ROLLBACK; what ran before stays, since each statement commits by itself"));
@@ -178,21 +195,23 @@ impl Connection {
         match &work {
             Work::Empty => self.replies.bare(b'I'),
             Work::Utility(utility) => self.utility(utility, Some(&portal.formats)).await?,
-            Work::Declare(declare, query) => self.declare(declare, query, portal.values.clone()).await?,
+            Work::Declare(declare, query) => self.declare(declare, query, portal.inputs.clone()).await?,
             Work::Statement(statement) => {
                 if portal.done {
                     self.replies.complete(&format!("{} 0", tag_of(&statement.text)));
                     return Ok(());
                 }
                 if portal.cursor.is_none() {
-                    match self.start(statement, portal.values.clone()).await? {
+                    match self.start(statement, portal.inputs.clone()).await? {
                         Answer::Rows(rows) => {
+                            self.note_writes(statement, None);
                             check_columns(portal.described.as_deref(), &rows.schema)?;
                             let formats = portal.formats.clone();
                             portal.cursor = Some(Cursor::new(rows, formats, tag_of(&statement.text)));
                         }
                         answer => {
                             portal.done = true;
+                            self.note_writes(statement, Some(&answer));
                             self.replies.complete(&tag(&answer));
                             return Ok(());
                         }
@@ -232,8 +251,9 @@ impl Connection {
     /// `formats`: those of a portal; without one, the columns of rows are told before them.
     async fn utility(&mut self, utility: &Utility, formats: Option<&[i16]>) -> Result<(), Trouble> {
         match utility {
-            Utility::Begin | Utility::Commit | Utility::Rollback => self.transaction(utility),
-            Utility::Savepoint(_) | Utility::RollbackTo => self.savepoint(utility)?,
+            Utility::Begin { .. } | Utility::Commit | Utility::Rollback => self.transaction(utility)?,
+            Utility::SetTransaction { read_only } => self.set_transaction(*read_only),
+            Utility::Savepoint(_) | Utility::Release(_) | Utility::RollbackTo(_) => self.savepoint(utility)?,
             Utility::Fetch(fetch) => self.fetch(fetch, formats).await?,
             Utility::Close(name) => self.close_cursor(name.as_deref())?,
             // It has a query, and so is work of its own.
@@ -273,57 +293,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Transactions are accepted, and the client is told once what they are not.
-    fn transaction(&mut self, utility: &Utility) {
-        let failed = self.status == Status::Failed;
-        match utility {
-            Utility::Begin => {
-                if !self.warned {
-                    self.warned = true;
-                    let notice = PgError::notice("each statement commits by itself, also within BEGIN and COMMIT");
-                    self.replies.notice(&notice.with_hint("ROLLBACK undoes nothing"));
-                }
-                if self.status == Status::Idle {
-                    self.status = Status::InTransaction;
-                }
-                self.replies.complete("BEGIN");
-            }
-            Utility::Commit if !failed => {
-                self.end_transaction();
-                self.replies.complete("COMMIT");
-            }
-            _ => {
-                self.end_transaction();
-                self.replies.complete("ROLLBACK");
-            }
-        }
-    }
-
-    fn end_transaction(&mut self) {
-        self.status = Status::Idle;
-        self.cursors.retain(|_, declared| declared.hold);
-    }
-
-    /// Savepoints are accepted as transactions are: drivers set them unasked, before each statement that may fail.
-    fn savepoint(&mut self, utility: &Utility) -> Result<(), PgError> {
-        if self.status == Status::Idle {
-            return Err(PgError::new("25P01", "savepoints are for transactions").with_hint("BEGIN first"));
-        }
-        match utility {
-            Utility::Savepoint(tag) => self.replies.complete(tag),
-            _ => {
-                self.status = Status::InTransaction;
-                let notice = PgError::notice("what ran since the savepoint stays: each statement commits by itself");
-                self.replies.notice(&notice);
-                self.replies.complete("ROLLBACK");
-            }
-        }
-        Ok(())
-    }
-
     async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Trouble> {
         if Settings::knows(name) {
             let changed = self.settings.set(name, value)?;
+            if Connection::is_read_only_setting(name) {
+                self.follow_read_only();
+            }
             self.changed(changed);
             return Ok(());
         }
@@ -337,6 +312,7 @@ impl Connection {
     async fn reset(&mut self, name: &str) -> Result<(), Trouble> {
         if name == "all" {
             self.settings.reset_all();
+            self.follow_read_only();
             let reported: Vec<_> = self.settings.reported().map(|(name, value)| (name, value.to_owned())).collect();
             reported.iter().for_each(|(name, value)| self.replies.parameter(name, value));
             return self.engine("RESET ALL").await;
@@ -347,7 +323,7 @@ impl Connection {
     /// A statement of the engine whose answer does not matter.
     async fn engine(&self, sql: &str) -> Result<(), Trouble> {
         for statement in self.session.parse(sql)? {
-            self.start(&statement, vec![]).await?;
+            self.start(&statement, Inputs::default()).await?;
         }
         Ok(())
     }
@@ -372,7 +348,7 @@ impl Connection {
         let sql = if name == "all" { "SHOW ALL" } else { &sql };
         let mut found: Vec<(String, String)> = vec![];
         for statement in self.session.parse(sql)? {
-            if let Answer::Rows(mut rows) = self.start(&statement, vec![]).await? {
+            if let Answer::Rows(mut rows) = self.start(&statement, Inputs::default()).await? {
                 while let Some(batch) = rows.next().await {
                     found.extend(pairs(&batch?)?);
                 }

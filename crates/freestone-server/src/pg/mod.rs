@@ -21,6 +21,7 @@ mod numeric;
 mod parameters;
 mod reply;
 mod settings;
+mod transaction;
 mod types;
 mod utility;
 mod values;

@@ -2,10 +2,7 @@
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, Value};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-use freestone::visitor;
+use freestone::Inputs;
 
 use super::array;
 use super::error::PgError;
@@ -15,8 +12,12 @@ use super::values::{EPOCH_DAYS, EPOCH_MICROS};
 
 type Result<T, E = PgError> = std::result::Result<T, E>;
 
-/// Parameters that a statement of the protocol can have.
-const PARAMETERS_MAX: usize = 65_535;
+/// Values as a statement is given them. Texts are declared as such: without a type the engine takes them for literals.
+pub fn inputs(values: Vec<ScalarValue>) -> Inputs {
+    let declared = |value: &ScalarValue| (value.data_type() == DataType::Utf8View).then_some(DataType::Utf8View);
+    let types = values.iter().map(declared).collect();
+    Inputs { values, types, ..Inputs::default() }
+}
 
 /// The value of parameter `number`, from 1. `declared` is the type that the client chose (0: none), `planned` what the
 /// statement makes of it.
@@ -47,41 +48,6 @@ pub fn parameter(
         let code = if format == 0 { "22P02" } else { "22P03" };
         PgError::new(code, format!("parameter ${number} is no value of type {}: {reason}", kind.sql))
     })
-}
-
-/// The declared types, with lists of text where parameters stand as `= ANY($1)` and have none: as PostgreSQL finds it
-/// where what they are compared with is text.
-pub fn with_lists(sql: &str, mut declared: Vec<u32>) -> Vec<u32> {
-    if !sql.to_ascii_lowercase().contains("any") {
-        return declared;
-    }
-    let Ok(statements) = Parser::parse_sql(&GenericDialect {}, sql) else { return declared };
-    let mut resize = |expr: &Expr| {
-        if let Expr::AnyOp { right, .. } = expr
-            && let Some(number @ 1..=PARAMETERS_MAX) = placeholder(right)
-        {
-            declared.resize(declared.len().max(number), 0);
-            if declared[number - 1] == 0 {
-                declared[number - 1] = types::TEXT.array;
-            }
-        }
-    };
-    for statement in &statements {
-        visitor::statement_expressions(statement, &mut resize);
-    }
-    declared
-}
-
-/// The number of the parameter that an expression is.
-fn placeholder(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Nested(inner) => placeholder(inner),
-        Expr::Value(value) => match &value.value {
-            Value::Placeholder(name) => name.strip_prefix('$')?.parse().ok(),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// A field of COPY's binary format, for a column of a type.
@@ -191,7 +157,10 @@ fn decimal(text: &str) -> Result<ScalarValue, String> {
     let padded = format!("{significant}{}", "0".repeat(zeros));
     let value: i128 = if padded.is_empty() { 0 } else { padded.parse().map_err(|_| too_long())? };
     let value = if negative { -value } else { value };
-    Ok(ScalarValue::Decimal128(Some(value), DIGITS_MAX as u8, scale.max(0) as i8))
+    // As precise as a literal of these digits, so that what is computed with it has room.
+    let scale = scale.max(0) as usize;
+    let precision = padded.len().max(scale).max(1);
+    Ok(ScalarValue::Decimal128(Some(value), precision as u8, scale as i8))
 }
 
 pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
@@ -258,28 +227,14 @@ mod tests {
         check("t", types::BOOL, ScalarValue::Boolean(Some(true)));
         check(" 7 ", types::INT4, ScalarValue::Int32(Some(7)));
         check("Infinity", types::FLOAT8, ScalarValue::Float64(Some(f64::INFINITY)));
-        check("-12.30", types::NUMERIC, ScalarValue::Decimal128(Some(-1230), 38, 2));
-        check("1.5e3", types::NUMERIC, ScalarValue::Decimal128(Some(1500), 38, 0));
-        check("25e-2", types::NUMERIC, ScalarValue::Decimal128(Some(25), 38, 2));
+        check("-12.30", types::NUMERIC, ScalarValue::Decimal128(Some(-1230), 4, 2));
+        check("1.5e3", types::NUMERIC, ScalarValue::Decimal128(Some(1500), 4, 0));
+        check("25e-2", types::NUMERIC, ScalarValue::Decimal128(Some(25), 2, 2));
         check("\\x00ff", types::BYTEA, ScalarValue::Binary(Some(vec![0, 255])));
         check("a\\\\\\001", types::BYTEA, ScalarValue::Binary(Some(vec![b'a', b'\\', 1])));
         check("2024-02-29", types::DATE, ScalarValue::Date32(Some(19_782)));
         check("2024-02-29 +01", types::DATE, ScalarValue::Date32(Some(19_782)));
         check("00:00:01+00", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
-    }
-
-    #[test]
-    fn parameters_behind_any_are_lists() {
-        let text = types::TEXT.array;
-        for (sql, declared, expected) in [
-            ("SELECT a FROM t WHERE a = ANY($2) AND b = $1", vec![], vec![0, text]),
-            ("SELECT a FROM t WHERE a = any (($1))", vec![0], vec![text]),
-            ("SELECT a FROM t WHERE a = ANY($1)", vec![types::INT4.array], vec![types::INT4.array]),
-            ("SELECT a FROM t WHERE many = $1", vec![], vec![]),
-            ("SELECT a FROM t WHERE a = ANY($99999999)", vec![], vec![]),
-        ] {
-            assert_eq!(with_lists(sql, declared), expected, "{sql}");
-        }
     }
 
     #[test]

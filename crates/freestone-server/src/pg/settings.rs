@@ -13,6 +13,8 @@ const VERSION_NUMBER: &str = "160006";
 enum Kind {
     /// Kept and shown; nothing follows from it.
     Free,
+    /// Kept as `on` or `off`.
+    Switch,
     /// Fixed; setting it is an error.
     Fixed,
     /// These values alone, by their beginning in lower case.
@@ -31,7 +33,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("DateStyle", "ISO, MDY", Kind::Only(&["iso"])),
     ("default_transaction_deferrable", "off", Kind::Free),
     ("default_transaction_isolation", "read committed", Kind::Free),
-    ("default_transaction_read_only", "off", Kind::Free),
+    ("default_transaction_read_only", "off", Kind::Switch),
     ("escape_string_warning", "on", Kind::Free),
     ("extra_float_digits", "1", Kind::Free),
     ("idle_in_transaction_session_timeout", "0", Kind::Free),
@@ -61,7 +63,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("synchronous_commit", "on", Kind::Free),
     ("TimeZone", "UTC", Kind::Zone),
     ("transaction_isolation", "read committed", Kind::Free),
-    ("transaction_read_only", "off", Kind::Free),
+    ("transaction_read_only", "off", Kind::Switch),
     ("work_mem", "4MB", Kind::Free),
     ("xmloption", "content", Kind::Free),
 ];
@@ -154,6 +156,7 @@ impl Settings {
                 )));
             }
             Kind::Zone => "UTC".to_owned(),
+            Kind::Switch => switch(name, &lower)?.to_owned(),
             Kind::Milliseconds => milliseconds(&lower)?.as_millis().to_string(),
             Kind::Free => value,
         };
@@ -176,6 +179,14 @@ impl Settings {
 
 fn find(name: &str) -> Option<(&'static str, &'static str, Kind)> {
     SETTINGS.iter().copied().find(|(known, ..)| known.eq_ignore_ascii_case(name))
+}
+
+fn switch(name: &str, value: &str) -> Result<&'static str, PgError> {
+    match value {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Ok("on"),
+        "off" | "false" | "no" | "0" | "f" | "n" => Ok("off"),
+        _ => Err(PgError::new("22023", format!("{name} = {value}: the values are on and off"))),
+    }
 }
 
 /// `500`, `500ms`, `5s`, `2min`
@@ -211,6 +222,9 @@ mod tests {
         assert!(settings.set("server_version", Some("9")).is_err());
         assert!(settings.set("datestyle", Some("ISO, DMY")).is_ok() && settings.set("datestyle", Some("SQL")).is_err());
         assert!(matches!(settings.set("timezone", Some("Europe/Paris")), Ok(Changed::Ignored(_))));
+        settings.set("transaction_read_only", Some("TRUE")).expect("set");
+        assert_eq!(settings.show("transaction_read_only"), Some(("transaction_read_only", "on")));
+        assert!(settings.set("default_transaction_read_only", Some("maybe")).is_err());
         settings.set("application_name", None).expect("reset");
         assert_eq!(settings.show("application_name"), Some(("application_name", "")));
     }

@@ -11,9 +11,15 @@ type Result<T, E = PgError> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Utility {
-    Begin,
+    /// Whether it may only read, if that is said.
+    Begin {
+        read_only: Option<bool>,
+    },
     Commit,
     Rollback,
+    SetTransaction {
+        read_only: Option<bool>,
+    },
     Set {
         name: String,
         value: Option<String>,
@@ -29,10 +35,10 @@ pub enum Utility {
     Fetch(Fetch),
     /// One cursor, or all.
     Close(Option<String>),
-    /// SAVEPOINT or RELEASE, by its tag.
-    Savepoint(&'static str),
-    RollbackTo,
-    /// Accepted, and nothing happens: UNLISTEN, SET TRANSACTION.
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+    /// Accepted, and nothing happens: UNLISTEN.
     Nothing(&'static str),
 }
 
@@ -94,12 +100,27 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
     let first = words.next_word();
     let second = words.peek();
     Ok(match first.as_str() {
-        "BEGIN" => Some(Utility::Begin),
-        "START" if second == "TRANSACTION" => Some(Utility::Begin),
+        "BEGIN" => Some(Utility::Begin { read_only: words.read_only() }),
+        "START" if second == "TRANSACTION" => Some(Utility::Begin { read_only: words.read_only() }),
+        "COMMIT" | "END" | "ROLLBACK" | "ABORT" if words.has("CHAIN") && !words.has("NO") => {
+            return Err(PgError::unsupported("AND CHAIN is not available").with_hint("BEGIN the next transaction"));
+        }
+        "COMMIT" if second == "PREPARED" => return Err(two_phases()),
+        "ROLLBACK" if second == "PREPARED" => return Err(two_phases()),
+        "PREPARE" if second == "TRANSACTION" => return Err(two_phases()),
         "COMMIT" | "END" => Some(Utility::Commit),
-        "ROLLBACK" | "ABORT" if words.has("TO") => Some(Utility::RollbackTo),
-        "SAVEPOINT" => Some(Utility::Savepoint("SAVEPOINT")),
-        "RELEASE" => Some(Utility::Savepoint("RELEASE")),
+        "ROLLBACK" | "ABORT" if words.has("TO") => {
+            while !words.skip("TO") && !words.tokens.is_empty() {
+                words.next_word();
+            }
+            words.skip("SAVEPOINT");
+            Some(Utility::RollbackTo(words.savepoint()?))
+        }
+        "SAVEPOINT" => Some(Utility::Savepoint(words.savepoint()?)),
+        "RELEASE" => {
+            words.skip("SAVEPOINT");
+            Some(Utility::Release(words.savepoint()?))
+        }
         "ROLLBACK" | "ABORT" => Some(Utility::Rollback),
         "SET" => set(words)?,
         "SHOW" if matches!(second.as_str(), "TABLES" | "COLUMNS" | "CREATE" | "FUNCTIONS") => None,
@@ -132,7 +153,14 @@ fn set(mut words: Words) -> Result<Option<Utility>> {
         words.skip("LOCAL");
     }
     match words.peek().as_str() {
-        "TRANSACTION" | "CHARACTERISTICS" => return Ok(Some(Utility::Nothing("SET"))),
+        "TRANSACTION" => return Ok(Some(Utility::SetTransaction { read_only: words.read_only() })),
+        "CHARACTERISTICS" => {
+            let value = words.read_only().map(|read_only| if read_only { "on" } else { "off" }.to_owned());
+            return Ok(Some(match value {
+                None => Utility::Nothing("SET"),
+                value => Utility::Set { name: "default_transaction_read_only".into(), value },
+            }));
+        }
         "NAMES" => {
             words.next_word();
             return Ok(Some(Utility::Set { name: "client_encoding".into(), value: words.value() }));
@@ -150,6 +178,10 @@ fn set(mut words: Words) -> Result<Option<Utility>> {
     }
     words.tokens = &words.tokens[1..];
     Ok(Some(Utility::Set { name, value: words.value() }))
+}
+
+fn two_phases() -> PgError {
+    PgError::unsupported("transactions are not prepared: each statement commits by itself")
 }
 
 fn declare(mut words: Words) -> Result<Declare> {
@@ -330,6 +362,20 @@ impl Words<'_> {
         self.tokens.iter().any(|t| matches!(t, Token::Word(w) if w.value.eq_ignore_ascii_case(word)))
     }
 
+    /// What READ ONLY or READ WRITE among the words says.
+    fn read_only(&self) -> Option<bool> {
+        let words: Vec<String> = self.tokens.iter().map(|token| token.to_string().to_ascii_uppercase()).collect();
+        words.windows(2).filter(|pair| pair[0] == "READ").find_map(|pair| match pair[1].as_str() {
+            "ONLY" => Some(true),
+            "WRITE" => Some(false),
+            _ => None,
+        })
+    }
+
+    fn savepoint(&mut self) -> Result<String> {
+        self.name().ok_or_else(|| PgError::syntax("syntax error: expected the name of a savepoint"))
+    }
+
     /// A count of rows, if one is next.
     fn number(&mut self) -> Result<Option<u64>> {
         let Some(Token::Number(digits, _)) = self.tokens.first() else { return Ok(None) };
@@ -443,8 +489,11 @@ mod tests {
     #[test]
     fn postgresqls_own_statements_are_recognized() {
         let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
-        check("begin isolation level serializable", Some(Utility::Begin));
-        check("START TRANSACTION READ ONLY;", Some(Utility::Begin));
+        check("begin isolation level serializable", Some(Utility::Begin { read_only: None }));
+        check("START TRANSACTION READ ONLY;", Some(Utility::Begin { read_only: Some(true) }));
+        check("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE", Some(Utility::Begin { read_only: Some(false) }));
+        check("SET TRANSACTION READ ONLY", Some(Utility::SetTransaction { read_only: Some(true) }));
+        check("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", Some(set("default_transaction_read_only", "on")));
         check("/* x */ ROLLBACK", Some(Utility::Rollback));
         check("SET DateStyle TO 'ISO'", Some(set("datestyle", "ISO")));
         check("set session search_path = a, \"B\"", Some(set("search_path", "a, B")));
@@ -458,9 +507,12 @@ mod tests {
         check("DEALLOCATE ALL", Some(Utility::Deallocate(None)));
         check("DEALLOCATE PREPARE s1", Some(Utility::Deallocate(Some("s1".into()))));
         check("SELECT 1", None);
-        check("savepoint a", Some(Utility::Savepoint("SAVEPOINT")));
-        check("RELEASE SAVEPOINT a", Some(Utility::Savepoint("RELEASE")));
-        check("ROLLBACK TO SAVEPOINT a", Some(Utility::RollbackTo));
+        check("savepoint a", Some(Utility::Savepoint("a".into())));
+        check("RELEASE SAVEPOINT A", Some(Utility::Release("a".into())));
+        check("ROLLBACK TO SAVEPOINT \"A\"", Some(Utility::RollbackTo("A".into())));
+        check("ROLLBACK WORK TO a", Some(Utility::RollbackTo("a".into())));
+        check("ROLLBACK AND NO CHAIN", Some(Utility::Rollback));
+        assert!(utility("COMMIT AND CHAIN").is_err() && utility("PREPARE TRANSACTION 'x'").is_err());
         check("CLOSE ALL", Some(Utility::Close(None)));
         check("CLOSE \"C\"", Some(Utility::Close(Some("C".into()))));
         check("COPY t FROM 'file.csv'", None);

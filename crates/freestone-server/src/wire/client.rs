@@ -116,7 +116,7 @@ impl Client {
             return running::on_workers(&self.shared, describing).await;
         }
         let types = parameters.iter().flat_map(|row| row.columns()).map(|column| column.data_type().clone()).collect();
-        let given = Inputs { values: values(parameters)?, tables: inputs::columns(inputs)? };
+        let given = Inputs { values: values(parameters)?, tables: inputs::columns(inputs)?, ..Inputs::default() };
         let schema = running::on_workers(&self.shared, async move { session.schema(&statement, given).await }).await?;
         Ok(Description { parameters: types, schema })
     }
@@ -168,13 +168,14 @@ impl Client {
         given: &Given,
     ) -> freestone::Result<Answer> {
         let limit = self.shared.limits.statement;
+        let before_last = Inputs { values: values.clone(), ..Inputs::default() };
         for statement in before {
-            let answer = running::execute(&self.shared, &self.session, statement, values.clone(), limit).await?;
+            let answer = running::execute(&self.shared, &self.session, statement, before_last.clone(), limit).await?;
             if let Answer::Rows(mut rows) = answer {
                 while rows.next().await.transpose()?.is_some() {}
             }
         }
-        let inputs = Inputs { values, tables: given.tables.clone() };
+        let inputs = Inputs { values, tables: given.tables.clone(), ..Inputs::default() };
         running::execute_stored(&self.shared, &self.session, last, inputs, limit).await
     }
 }

@@ -4,5 +4,6 @@ mod flight;
 mod fuzz;
 mod hostile;
 mod postgres;
+mod postgres_claims;
 mod server;
 mod wire;

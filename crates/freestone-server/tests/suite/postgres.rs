@@ -9,7 +9,7 @@ use futures::{SinkExt, TryStreamExt};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
-async fn server() -> TestServer {
+pub async fn server() -> TestServer {
     TestServer::start(ServerOptions { pg: Some("127.0.0.1:0".into()), ..ServerOptions::default() }).await
 }
 
@@ -22,7 +22,7 @@ pub async fn connect_as(server: &TestServer, user: &str, password: &str) -> Resu
     Ok(client)
 }
 
-async fn connect(server: &TestServer) -> Client {
+pub async fn connect(server: &TestServer) -> Client {
     connect_as(server, "ann", PASSWORD).await.expect("a connection")
 }
 
@@ -36,11 +36,11 @@ async fn texts(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
     messages.into_iter().filter_map(row).collect()
 }
 
-async fn text(client: &Client, sql: &str) -> String {
+pub async fn text(client: &Client, sql: &str) -> String {
     texts(client, sql).await[0][0].clone().unwrap_or("NULL".into())
 }
 
-fn code(error: &Error) -> &str {
+pub fn code(error: &Error) -> &str {
     error.code().map_or("none", |code| code.code())
 }
 
@@ -198,8 +198,11 @@ async fn transactions_are_accepted_and_end_after_errors() {
     client.batch_execute("SELECT * FROM missing").await.expect_err("no table");
     let error = client.batch_execute("SELECT 1").await.expect_err("a failed transaction");
     assert_eq!(code(&error), "25P02");
-    client.batch_execute("ROLLBACK").await.expect("ended");
+    // What was written stays, and the answer says so.
+    assert_eq!(code(&client.batch_execute("ROLLBACK").await.expect_err("rows stay")), "0A000");
     assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
+    client.batch_execute("BEGIN; SELECT 1; DELETE FROM t WHERE a = 7; ROLLBACK").await.expect("nothing was written");
+    client.batch_execute("BEGIN; DELETE FROM t; COMMIT").await.expect("ended");
     server.stop().await;
 }
 
@@ -214,7 +217,10 @@ async fn savepoints_are_accepted_and_undo_nothing() {
     client.batch_execute("SELECT * FROM missing").await.expect_err("no table");
     assert_eq!(code(&client.batch_execute("SELECT 1").await.expect_err("a failed transaction")), "25P02");
     client.batch_execute("ROLLBACK TO SAVEPOINT b").await.expect("back");
-    client.batch_execute("INSERT INTO t VALUES (1); COMMIT").await.expect("ended");
+    client.batch_execute("INSERT INTO t VALUES (1)").await.expect("inserted");
+    assert_eq!(code(&client.batch_execute("ROLLBACK TO b").await.expect_err("a row stays")), "0A000");
+    assert_eq!(code(&client.batch_execute("COMMIT").await.expect_err("a failed transaction")), "0A000");
+    assert_eq!(code(&client.batch_execute("ROLLBACK TO nowhere").await.expect_err("no transaction")), "25P01");
     assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
     server.stop().await;
 }
