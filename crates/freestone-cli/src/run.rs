@@ -180,6 +180,7 @@ impl Runner {
 
     fn run_statement(&mut self, statement: Statement, start: Instant) -> Result<(), Failure> {
         self.interrupt.begin();
+        let notice = statement.notice();
         let executed = self.execute(statement, start);
         self.interrupt.end();
         if matches!(executed, Err(Stop::Abandoned)) {
@@ -189,6 +190,9 @@ impl Runner {
         let flushed = self.sink.flush().map_err(Stop::Write);
         let elapsed = executed.and_then(|elapsed| flushed.map(|()| elapsed));
         let elapsed = elapsed.map_err(|stop| stop.into_failure(&self.sink))?;
+        if let Some(notice) = notice {
+            note(format_args!("notice: {notice}"));
+        }
         if self.settings.timing {
             note(format_args!("time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
         }

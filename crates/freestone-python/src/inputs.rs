@@ -140,10 +140,9 @@ fn integer(value: &Bound<'_, PyAny>, place: &str) -> PyResult<ScalarValue> {
         return Ok(ScalarValue::UInt64(Some(large)));
     }
     let digits = value.str()?.to_string();
+    let count = digits.trim_start_matches('-').len();
     match digits.parse::<i128>() {
-        Ok(number) if digits.trim_start_matches('-').len() <= DECIMAL_DIGITS => {
-            Ok(ScalarValue::Decimal128(Some(number), DECIMAL_DIGITS as u8, 0))
-        }
+        Ok(number) if count <= DECIMAL_DIGITS => Ok(ScalarValue::Decimal128(Some(number), count as u8, 0)),
         _ => Err(refused(value.py(), place, "the number has more than 38 digits")),
     }
 }
@@ -305,5 +304,5 @@ fn once(
 
 /// All inputs of a statement.
 pub fn gather(values: Vec<ScalarValue>, tables: HashMap<String, ArrowTable>) -> Inputs {
-    Inputs { values, tables: Arc::new(tables) }
+    Inputs { values, tables: Arc::new(tables), ..Inputs::default() }
 }
