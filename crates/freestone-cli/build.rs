@@ -1,4 +1,4 @@
-//! Hands the target and the versions in the lock file to `freestone --version`.
+//! Passes the target and the versions in the lock file to `freestone --version`.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn main() {
     }
 }
 
-/// The version of a package in a lock file's text, where it stands on the line after the name.
+/// The version of a package in the text of a lock file, which is on the line after the name.
 fn version_of<'a>(package: &str, lock: &'a str) -> &'a str {
     let name = format!("name = \"{package}\"");
     let version = lock.lines().skip_while(|line| *line != name).nth(1);

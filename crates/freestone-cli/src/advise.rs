@@ -12,7 +12,7 @@ use crate::progress::{Meter, Progress};
 use crate::task::print;
 use crate::threads::Threads;
 
-/// Measures the machine, keeps the profile and shows it.
+/// Measures the machine, stores the profile and prints it.
 pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     let folder = args.folder.clone().map_or_else(std::env::current_dir, Ok);
     let folder = folder.map_err(|error| Failure::error(format!("no folder to measure the disk in: {error}")))?;
@@ -50,7 +50,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Recommends designs, and applies them where that is asked for.
+/// Recommends designs, and applies them with `--apply`.
 pub fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let engine = EngineArgs { read_only: !args.apply || args.engine.read_only, ..args.engine };
     let database = crate::open(Some(&args.db), &engine)?;

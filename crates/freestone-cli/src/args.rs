@@ -1,4 +1,4 @@
-//! The command line's grammar and its help.
+//! The options of the command line and their help.
 
 use std::path::PathBuf;
 
@@ -356,7 +356,7 @@ pub fn parse() -> (Cli, Vec<Script>) {
     (cli, scripts)
 }
 
-/// Texts and files in the order of the command line.
+/// Texts and files, in the order of the command line.
 fn scripts(cli: &Cli, matches: &ArgMatches) -> Vec<Script> {
     let places = |id: &str| matches.indices_of(id).into_iter().flatten();
     let texts = places("command_text").zip(cli.command_text.iter().cloned().map(Script::Text));
@@ -366,7 +366,8 @@ fn scripts(cli: &Cli, matches: &ArgMatches) -> Vec<Script> {
     scripts.into_iter().map(|(_, script)| script).collect()
 }
 
-/// `2GB`, `512MiB`, `1.5g` or bytes. K, M, G and T count in thousands, Ki, Mi, Gi and Ti in 1024.
+/// Parses a size: `2GB`, `512MiB`, `1.5g` or bytes. K, M, G and T are powers of 1000; Ki, Mi, Gi and Ti are powers of
+/// 1024.
 fn parse_size(text: &str) -> Result<usize, String> {
     freestone::parse_size(text).map_err(|error| error.to_string())
 }
@@ -375,7 +376,7 @@ fn parse_size_or_none(text: &str) -> Result<usize, String> {
     if text.trim() == "0" { Ok(0) } else { parse_size(text) }
 }
 
-/// `30s`, `5min`, `500ms`, `1h`.
+/// Parses a duration: `30s`, `5min`, `500ms`, `1h`.
 fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let invalid = || format!("`{text}` is not a time: write it as 500ms, 30s, 5min or 1h");
     let digits = text.trim_end_matches(|last: char| last.is_ascii_alphabetic());

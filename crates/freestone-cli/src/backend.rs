@@ -1,4 +1,4 @@
-//! The database that statements go to: the engine in this process, or a server.
+//! The database that executes statements: the engine in this process, or a server.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use crate::failure::{Failure, note};
 use crate::progress::Meter;
 
-/// Names that a shell may complete, of a server.
+/// The names on a server that a shell may complete.
 const NAMES: &str = "SELECT table_name FROM information_schema.tables WHERE table_schema <> 'information_schema' \
                      UNION SELECT column_name FROM information_schema.columns \
                      WHERE table_schema <> 'information_schema' ORDER BY 1";
@@ -26,7 +26,7 @@ pub enum Backend {
     Remote(Arc<Client>),
 }
 
-/// What a statement gives back.
+/// The result of a statement.
 pub enum Answer {
     Rows { schema: SchemaRef, stream: BoxStream<'static, Result<RecordBatch, Failure>> },
     Affected { verb: Cow<'static, str>, rows: u64 },
@@ -34,7 +34,7 @@ pub enum Answer {
 }
 
 impl Backend {
-    /// Executes one statement, on the workers' threads. Rows are computed, or come, as they are read.
+    /// Executes one statement, on the worker threads. Rows are computed or received while they are read.
     pub async fn execute(&self, statement: &Statement) -> Result<Answer, Failure> {
         match self {
             Backend::Embedded(session) => Ok(match session.execute(statement).await? {
@@ -49,11 +49,11 @@ impl Backend {
         }
     }
 
-    /// Cancels what runs. Does not wait for it.
+    /// Cancels the running statements without waiting for their end.
     pub fn cancel(&self) {
         match self {
             Backend::Embedded(session) => session.cancel_handle().cancel(),
-            // Over a connection of its own, made where nobody waits for it. If that fails, so has the server.
+            // Uses a connection of its own, in the background. If that fails, the server is not available anyway.
             Backend::Remote(client) => {
                 let client = client.clone();
                 std::thread::spawn(move || client.cancel());
@@ -61,7 +61,7 @@ impl Backend {
         }
     }
 
-    /// Tables, views and columns. Whatever cannot be read is not among them.
+    /// The names of tables, views and columns. Those that cannot be read are left out.
     pub fn names(&self) -> Vec<String> {
         match self {
             Backend::Embedded(session) => session.names().unwrap_or_default(),
@@ -69,7 +69,7 @@ impl Backend {
         }
     }
 
-    /// Long statements say there how far they are; what a server wants to be shown is printed.
+    /// Sets where long statements report their progress. Notices of a server are printed.
     pub fn report_to(&self, meter: Arc<Meter>) {
         match self {
             Backend::Embedded(session) => session.set_progress(Some(meter)),
@@ -81,8 +81,8 @@ impl Backend {
         }
     }
 
-    /// The line of the script, from 0, that messages about a statement count from: the engine knows the text around it, a
-    /// server does not.
+    /// The line of the script, from 0, to which line numbers in messages about a statement are relative. The engine
+    /// knows the text around a statement; a server does not.
     pub fn first_line_of(&self, statement: &Statement) -> usize {
         match self {
             Backend::Embedded(_) => 0,

@@ -1,5 +1,5 @@
-//! Commands of the shell: lines that start with `\` as in psql or with `.` as in sqlite and duckdb. They work in
-//! scripts too.
+//! Commands of the shell: lines that begin with `\`, as in psql, or with `.`, as in sqlite and duckdb. They are also
+//! commands in scripts.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::failure::{Failure, note};
 use crate::output::{Format, Sink};
 use crate::run::{Flow, Origin, Runner, binary_on_terminal};
 
-/// Names, arguments and meaning, for the help and for completion.
+/// Names, arguments and descriptions, for the help and for completion.
 pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("\\d", &[".schema", ".describe"], "[NAME]", "lists tables and views, or describes one"),
     ("\\dt", &[".tables"], "", "lists the tables"),
@@ -34,7 +34,7 @@ const VIEWS: &str = "SELECT table_name AS name FROM information_schema.tables WH
                      AND table_schema <> 'information_schema' ORDER BY name";
 
 impl Runner {
-    /// Runs one line that starts with `\` or `.`.
+    /// Runs one line that begins with `\` or `.`.
     pub(crate) fn run_command(&mut self, line: &str) -> Result<Flow, Failure> {
         let line = line.trim_end_matches(|last: char| last == ';' || last.is_whitespace());
         let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -109,7 +109,7 @@ impl Runner {
         Ok(Flow::Continue)
     }
 
-    /// `\pset NAME VALUE` of psql, for the options that exist here.
+    /// psql's `\pset NAME VALUE`, for the options that exist here.
     fn set_option(&mut self, argument: &str) -> Result<Flow, Failure> {
         match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
             ("format", format) => self.set_format(format.trim()),
@@ -124,12 +124,12 @@ impl Runner {
     }
 }
 
-/// The psql name of a command by any of its names.
+/// The psql name of a command, from any of its names.
 fn canonical(name: &str) -> Option<&'static str> {
     if name == "\\pset" {
         return Some("\\pset");
     }
-    // Both marks work for every name: \tables and .dt are as clear as .tables and \dt.
+    // Every name may have either mark: \tables and .dt are accepted like .tables and \dt.
     let bare = name.get(1..)?;
     let found = COMMANDS.iter().find(|(first, others, ..)| {
         std::iter::once(first).chain(others.iter()).any(|known| known[1..].eq_ignore_ascii_case(bare))

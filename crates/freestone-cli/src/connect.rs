@@ -1,4 +1,4 @@
-//! From what the command line names to a session of it: a folder, memory, or a server's address.
+//! Connects to the database that the command line names: a folder, memory, or the address of a server.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::backend::Backend;
 use crate::failure::Failure;
 use crate::user;
 
-/// A session, and what the shell calls its database.
+/// A session, and the name of its database in the shell.
 pub struct Connected {
     pub backend: Backend,
     pub name: String,
-    /// Threads that statements run on here.
+    /// The number of threads that execute statements in this process.
     pub threads: usize,
 }
 
-/// Opens a folder, memory where there is none, or connects to a server.
+/// Opens a folder or a database in memory, or connects to a server.
 pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failure> {
     let Some(text) = db.and_then(address_text) else {
         let database = crate::open(db, args)?;
@@ -41,12 +41,12 @@ pub fn connect(db: Option<&Path>, args: &EngineArgs) -> Result<Connected, Failur
     Ok(Connected { backend: Backend::Remote(Arc::new(client)), name, threads })
 }
 
-/// The text of an address: anything with a scheme, which no folder's path has.
+/// The text of an address. An address has a scheme, which the path of a folder does not have.
 pub fn address_text(db: &Path) -> Option<&str> {
     db.to_str().filter(|text| text.contains("://"))
 }
 
-/// Those are the server's to decide. Ends the process as any other wrong usage does.
+/// These options are settings of the server. Ends the process with a usage error.
 fn refuse_engine_options(args: &EngineArgs) {
     let given = [
         ("--read-only", args.read_only),
@@ -69,7 +69,7 @@ fn place(endpoint: &Endpoint) -> String {
     }
 }
 
-/// Connects; asks for the password where none is given and the server wants one.
+/// Connects. Asks for the password if the address has none and the server requires one.
 fn log_in(mut address: Address) -> Result<Client, Failure> {
     let has_password = !address.password.is_empty();
     match Client::connect_to(address.clone()) {

@@ -1,15 +1,15 @@
-//! How a run ends before its last statement, and what the user reads then.
+//! The errors that end a run before its last statement, and their texts.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
 #[derive(Debug)]
 pub enum Failure {
-    /// What and where, and what to do next if that is known.
+    /// What is wrong and where; and what to do about it, if that is known.
     Error { message: String, hint: Option<String> },
     /// Ctrl-C.
     Interrupted,
-    /// The reader of the results has gone: nobody is left to tell.
+    /// The reader of the results has closed the pipe.
     BrokenPipe,
 }
 
@@ -30,7 +30,8 @@ impl Failure {
         }
     }
 
-    /// Counts the line of a syntax error from the start of the script, `lines` above the text that was parsed.
+    /// Changes the line of a syntax error to count from the start of the script, which is `lines` above the parsed
+    /// text.
     pub fn below(self, lines: usize) -> Self {
         match self {
             Failure::Error { message, hint } => Failure::Error { message: moved_down(&message, lines), hint },
@@ -93,7 +94,7 @@ fn moved_down(message: &str, lines: usize) -> String {
     moved.unwrap_or_else(|| message.to_string())
 }
 
-/// A line on standard error. That nobody listens there is no reason to stop.
+/// Writes a line to standard error. Errors are ignored, since a closed standard error is no reason to stop.
 pub fn note(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C: cancels the running statement; a second one, while that statement winds down, ends the process.
+//! Ctrl-C cancels the running statement. A second one, before the statement has ended, ends the process.
 
 use std::io;
 use std::process;
@@ -10,14 +10,14 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-/// What shells report for a process that an interrupt ended: 128 + SIGINT.
+/// The exit status of a process that was ended by an interrupt, as shells report it: 128 + SIGINT.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
 const STOPPING: u8 = 2;
 
-/// Knows whether a statement runs that an interrupt can cancel.
+/// Knows whether a statement is running that an interrupt can cancel.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     state: AtomicU8,
@@ -25,11 +25,11 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens on a thread of its own, which no statement can keep from running. `stays` is the shell, which an
-    /// interrupt between statements does not end.
+    /// Waits for interrupts on a thread of its own, which statements cannot block. `stays` is true in the shell, which
+    /// an interrupt between statements does not end.
     ///
-    /// The signal's handler is there when this returns: the line editor puts back what it found when it began to read
-    /// a line, so a handler that came in between would be lost.
+    /// The signal handler is installed when this returns. The line editor restores the handler that it found when it
+    /// began to read a line, so a handler installed in between would be lost.
     pub fn watch(stays: bool) -> io::Result<Arc<Self>> {
         let interrupt = Arc::new(Interrupt::default());
         let listener = interrupt.clone();
@@ -55,7 +55,7 @@ impl Interrupt {
         }
     }
 
-    /// From here until [`Interrupt::end`] an interrupt cancels.
+    /// From here until [`Interrupt::end`], an interrupt cancels the statement.
     pub fn begin(&self) {
         self.state.store(RUNNING, Ordering::Release);
     }
@@ -64,9 +64,9 @@ impl Interrupt {
         self.state.store(IDLE, Ordering::Release);
     }
 
-    /// Returns once an interrupt has come since [`Interrupt::begin`].
+    /// Returns when an interrupt has occurred since [`Interrupt::begin`].
     pub async fn requested(&self) {
-        // A permit may be left from an earlier statement; the state is what counts.
+        // A permit may remain from an earlier statement. Only the state decides.
         while self.state.load(Ordering::Acquire) != STOPPING {
             self.changed.notified().await;
         }

@@ -1,4 +1,4 @@
-//! The `freestone` command: a shell on the engine, and its jobs as sub-commands. See `--help`.
+//! The `freestone` command: a shell for the engine, and its sub-commands. See `--help`.
 
 mod advise;
 mod allocator;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Scripts of the command line, else the shell, else statements from standard input.
+/// Runs the scripts of the command line; without any, the shell, or statements from standard input.
 fn run_session(cli: &Cli, scripts: &[Script]) -> Result<(), Failure> {
     let is_shell = scripts.is_empty() && io::stdin().is_terminal();
     let sink = match &cli.output.output {
@@ -95,11 +95,11 @@ fn settings(args: &OutputArgs, is_shell: bool) -> Settings {
     } else {
         TableLayout::default()
     };
-    // A person at the terminal wants to read `INSERT 3`; a program that reads standard error has not asked for it.
+    // A user at a terminal wants to see `INSERT 3`. A program that reads standard error does not.
     Settings { format: args.format, timing: args.timing, statuses: is_shell || io::stderr().is_terminal(), layout }
 }
 
-/// Ends the process as any other wrong usage does.
+/// Ends the process with a usage error.
 fn refuse_binary_on_terminal(args: &OutputArgs, sink: &Sink) {
     if args.format.is_binary() && sink.is_terminal() {
         let message = format!(
@@ -110,10 +110,10 @@ fn refuse_binary_on_terminal(args: &OutputArgs, sink: &Sink) {
     }
 }
 
-/// What other clients and databases call a database in memory too.
+/// The name of a database in memory, as in other databases.
 const MEMORY: &str = ":memory:";
 
-/// Opens the database, in memory without a path.
+/// Opens a database; without a path, in memory.
 fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure> {
     let path = path.filter(|path| *path != Path::new(MEMORY));
     if let Some(address) = path.and_then(connect::address_text) {

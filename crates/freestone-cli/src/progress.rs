@@ -1,4 +1,4 @@
-//! Shows on a terminal that a long statement is alive, and how far it has come where the engine says so.
+//! Shows on a terminal that a long statement is running, with its progress if the engine reports it.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Work shorter than this shows nothing.
+/// Shorter work shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the engine last said about its work. Its threads write, the printing thread reads.
+/// The last progress report. The threads of the engine write it, and the printing thread reads it.
 #[derive(Debug, Default)]
 pub struct Meter {
     work: Mutex<Option<Work>>,
@@ -23,7 +23,7 @@ struct Work {
 }
 
 impl Meter {
-    /// How far a server's statement is; 0 where that is not known.
+    /// Sets the progress of a server's statement; 0 if unknown.
     pub fn show(&self, done: u64, total: u64) {
         *self.work() = Some(Work { task: String::new(), total: Some(total).filter(|total| *total > 0), done });
     }
@@ -49,7 +49,7 @@ impl freestone::Progress for Meter {
     }
 }
 
-/// A line on standard error, drawn while a statement runs and removed when it ends.
+/// A line on standard error, which is shown while a statement runs and removed when it ends.
 pub struct Progress {
     start: Instant,
     is_enabled: bool,
@@ -89,7 +89,7 @@ impl Progress {
         line.tick();
     }
 
-    /// Removes the line and draws it no more: results come to the terminal now.
+    /// Removes the line and stops showing it, because the terminal shows results now.
     pub fn stop(&mut self) {
         self.is_enabled = false;
         if let Some(line) = self.line.take() {
@@ -101,7 +101,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.stop();
-        // What a server said last of its statement, which has ended.
+        // The last report of a server's statement, which has ended.
         *self.meter.work() = None;
     }
 }

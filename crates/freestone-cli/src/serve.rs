@@ -1,4 +1,4 @@
-//! `freestone serve`: opens a database and serves it until a signal comes.
+//! `freestone serve`: opens a database and serves it until a signal arrives.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::ServeArgs;
 use crate::failure::{Failure, note};
 
-/// Threads that serve connections; statements have their own.
+/// The number of threads that serve connections. Statements have other threads.
 const CONNECTION_THREADS: usize = 2;
-/// How long threads may take to end.
+/// The time for threads to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub fn run(args: ServeArgs) -> Result<(), Failure> {
@@ -24,7 +24,7 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     let workers = runtime(threads)?;
     let connections = runtime(CONNECTION_THREADS)?;
     let served = connections.block_on(async {
-        // Before anybody is told the address: a signal from then on stops the server, and does not kill it.
+        // Before the address is printed: from then on, a signal stops the server and does not kill it.
         let stop = stop_signal()?;
         let server = plan.bind(database, workers.handle().clone()).await?;
         if let Some(password) = server.password() {

@@ -1,4 +1,4 @@
-//! The interactive shell: lines with history and completion, several lines to a statement.
+//! The interactive shell: line editing with history and completion, and statements of several lines.
 
 mod complete;
 
@@ -14,13 +14,13 @@ use crate::failure::{Failure, note};
 use crate::run::{Flow, Origin, Runner};
 use complete::Assistant;
 
-/// Statements kept over sessions.
+/// The number of statements in the history, over all sessions.
 const HISTORY_LENGTH: usize = 10_000;
 
-/// Rows of a result that the terminal shows unless `\maxrows` says otherwise.
+/// The rows of a result that the terminal shows, unless `\maxrows` sets another number.
 pub const MAX_ROWS: usize = 40;
 
-/// Reads and runs until `\q` or Ctrl-D. `name` is the database's, for the prompt.
+/// Reads and runs statements until `\q` or Ctrl-D. `name` is the name of the database, for the prompt.
 pub fn run(runner: &mut Runner, name: &str) -> Result<(), Failure> {
     note(format_args!("freestone {}, database {name}; \\? for help", env!("CARGO_PKG_VERSION")));
     let history = history_file();
@@ -40,7 +40,7 @@ pub fn run(runner: &mut Runner, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs what was read; errors are printed and the shell goes on.
+/// Runs the input. Errors are printed, and the shell continues.
 fn read_on(
     runner: &mut Runner,
     editor: &mut Editor<Assistant, FileHistory>,
@@ -50,7 +50,7 @@ fn read_on(
     if input.trim().is_empty() {
         return Flow::Continue;
     }
-    // Kept before it runs, whatever happens then. Losing the history is no reason for a message.
+    // Added to the history before it runs. Errors of the history are ignored.
     let _ = editor.add_history_entry(input.trim_end());
     let _ = history.map(|history| editor.append_history(history));
     runner.settings.layout.max_width = editor.dimensions().map(|(columns, _)| columns.into());
@@ -87,7 +87,7 @@ fn terminal_failure(error: ReadlineError) -> Failure {
     Failure::error(format!("terminal: {error}"))
 }
 
-/// `freestone/history` in the user's state folder, which is created.
+/// `freestone/history` in the user's state folder, which is created if needed.
 fn history_file() -> Option<PathBuf> {
     let folder = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let state =

@@ -1,15 +1,15 @@
-//! Cuts a byte stream of SQL into statements as they complete.
+//! Splits a byte stream of SQL into statements as they become complete.
 //!
-//! A [`Splitter`] is fed with whatever bytes have arrived, from a file, a pipe or a line of the shell, and gives back
-//! each statement as soon as its `;` is there. It knows just enough SQL to tell which `;` ends a statement: quotes,
-//! comments and dollar quotes. A line that starts with `\` or `.` where a statement could start is a command of the
-//! shell and ends with its line. Everything else about the text is the engine's parser's business.
+//! A [`Splitter`] gets bytes as they arrive, from a file, a pipe or a line of the shell, and returns each statement as
+//! soon as its `;` has arrived. It knows only the SQL that is needed to find the `;` that ends a statement: quotes,
+//! comments and dollar quotes. A line that begins with `\` or `.` where a statement could begin is a command of the
+//! shell, and ends with its line. The rest of the syntax is left to the engine's parser.
 
 /// One statement without its `;`, or one command of the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub text: Vec<u8>,
-    /// The line of the input, counted from 1, on which the text starts.
+    /// The line of the input on which the text begins, counted from 1.
     pub line: usize,
     pub is_command: bool,
 }
@@ -17,22 +17,22 @@ pub struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Plain,
-    /// Inside `'…'`, `"…"` or `` `…` ``. A doubled quote closes and opens again, which needs no state of its own.
+    /// Inside `'…'`, `"…"` or `` `…` ``. A doubled quote closes and opens the quotes, so it needs no state of its own.
     Quoted(u8),
-    /// Inside `E'…'`, where a backslash takes the next byte along.
+    /// Inside `E'…'`, where a backslash escapes the next byte.
     EscapeString,
     LineComment,
     BlockComment(u32),
-    /// Inside `$tag$…$tag$`; holds the delimiter.
+    /// Inside `$tag$…$tag$`, with the delimiter.
     Dollar(Vec<u8>),
 }
 
 #[derive(Debug)]
 pub struct Splitter {
     buffer: Vec<u8>,
-    /// Everything before it was looked at.
+    /// All bytes before it were examined.
     position: usize,
-    /// Where the statement in progress starts, if one does.
+    /// The start of the current statement, if one has begun.
     start: Option<usize>,
     start_line: usize,
     line: usize,
@@ -65,12 +65,12 @@ impl Splitter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// No more bytes will come: what remains is the last statement, whether or not a `;` ends it.
+    /// Marks the end of the input. The rest is the last statement, even without a `;`.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// The next complete statement or command, or nothing until more bytes come.
+    /// The next complete statement or command; `None` until more bytes arrive.
     pub fn next_piece(&mut self) -> Option<Piece> {
         self.skip_byte_order_mark();
         while let Some(&byte) = self.buffer.get(self.position) {
@@ -95,13 +95,13 @@ impl Splitter {
         if self.ended && self.position == self.buffer.len() { self.take_statement() } else { None }
     }
 
-    /// Whether a statement, a quote or a comment was begun and not ended.
+    /// Whether a statement, a quote or a comment has begun and not ended.
     pub fn is_pending(&self) -> bool {
         self.start.is_some() || matches!(self.state, State::BlockComment(_))
     }
 
-    /// Enters or leaves quotes and comments at `byte` and says how many bytes that took; nothing when it depends on
-    /// bytes that have not come.
+    /// Enters or leaves quotes and comments at `byte`, and returns the number of bytes consumed; `None` if that depends
+    /// on bytes that have not arrived.
     fn step(&mut self, byte: u8) -> Option<usize> {
         let next = self.buffer.get(self.position + 1).copied();
         let undecided = next.is_none() && !self.ended;
@@ -173,7 +173,7 @@ impl Splitter {
         Some(1)
     }
 
-    /// Whether the quote at `position` belongs to an `E'…'`.
+    /// Whether the quote at `position` begins an `E'…'`.
     fn follows_escape_mark(&self) -> bool {
         let before = &self.buffer[self.start.unwrap_or(self.position)..self.position];
         match before {
@@ -208,7 +208,7 @@ impl Splitter {
         self.position = end;
     }
 
-    /// Editors on some systems begin a text file with one.
+    /// Some editors write one at the start of a text file.
     fn skip_byte_order_mark(&mut self) {
         if self.fresh && !self.buffer.is_empty() {
             self.fresh = false;
@@ -227,7 +227,7 @@ fn is_word(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Feeds `input` whole and byte by byte: the statements must be the same.
+    /// Splits `input` as a whole and byte by byte. The statements must be the same.
     fn check(input: &str, expected: &[(usize, &str)]) {
         let expected: Vec<_> = expected.iter().map(|(line, text)| (*line, text.to_string())).collect();
         assert_eq!(split(input.as_bytes(), usize::MAX), expected, "whole: {input}");

@@ -26,12 +26,12 @@ fn demo(args: &DemoArgs) -> Result<(), Failure> {
     print(freestone_demo::summary(&demo).trim_end())
 }
 
-/// One line of what this program is made of.
+/// One line with the versions of this program and its main libraries.
 pub fn versions() -> String {
     format!("freestone {}", crate::args::LONG_VERSION.replace('\n', ", "))
 }
 
-/// Opens for reading, so that a running writer does not matter, and reads every byte.
+/// Opens the database for reading, so that a running writer does not interfere, and reads every byte.
 fn check(args: &CheckArgs) -> Result<(), Failure> {
     if args.repair {
         repair(&args.db)?;
@@ -52,7 +52,7 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
     ))
 }
 
-/// Repairs the commit log and tells everything that this did.
+/// Repairs the commit log, and prints all changes.
 fn repair(db: &Path) -> Result<(), Failure> {
     let repaired = freestone::Database::repair(db)?;
     let log = &repaired.log;
@@ -81,7 +81,7 @@ fn repair(db: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line on standard output.
+/// Writes a line to standard output.
 pub fn print(line: &str) -> Result<(), Failure> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),

@@ -1,7 +1,7 @@
-//! The threads that a session needs: workers for its statements, and the calling thread, which waits for them.
+//! The threads of a session: workers for its statements, and the calling thread, which waits for them.
 //!
-//! A statement can keep every worker busy for seconds without a pause. Clocks and signals must not wait for that, so
-//! the calling thread has a runtime of its own, and signals are watched elsewhere (see [`crate::interrupt`]).
+//! A statement can keep all workers busy for seconds. Timers and signals must not wait for that, so the calling thread
+//! has a runtime of its own, and signals are handled elsewhere (see [`crate::interrupt`]).
 
 use std::io;
 use std::time::Duration;
@@ -31,13 +31,13 @@ impl Threads {
         self.caller.block_on(waiting)
     }
 
-    /// Leaves work that does not stop to itself and goes on with new workers.
+    /// Abandons work that does not stop, and continues with new workers.
     pub fn abandon(&mut self) -> io::Result<()> {
         std::mem::replace(&mut self.workers, workers(self.count)?).shutdown_background();
         Ok(())
     }
 
-    /// Waits a little for work that was cancelled.
+    /// Waits at most `patience` for cancelled work.
     pub fn shut_down(self, patience: Duration) {
         self.workers.shutdown_timeout(patience);
     }

@@ -1,4 +1,4 @@
-//! `freestone user`: the file of users of `freestone serve`.
+//! `freestone user`: the users file of `freestone serve`.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -47,7 +47,7 @@ fn list(users: &Users) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A password from the terminal, asked for twice, or the first line of standard input.
+/// A password from the terminal, which is entered twice, or from the first line of standard input.
 fn password(name: &str) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::error(format!("cannot read the password: {error}"));
     if !io::stdin().is_terminal() {
@@ -59,7 +59,7 @@ fn password(name: &str) -> Result<String, Failure> {
     if first == second { Ok(first) } else { Err(Failure::error("the passwords differ")) }
 }
 
-/// An answer typed unseen on the terminal that standard input is.
+/// Reads a line from the terminal at standard input without echo.
 pub fn ask(prompt: &str) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::error(format!("cannot read the password: {error}"));
     let _silence = Silence::start().map_err(unreadable)?;
@@ -79,17 +79,17 @@ fn line() -> io::Result<String> {
     Ok(line.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// A terminal that does not show what is typed, until this is dropped.
+/// Turns off the terminal's echo until this is dropped.
 struct Silence(libc::termios);
 
 impl Silence {
     fn start() -> io::Result<Self> {
         let mut settings = std::mem::MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: the pointer is to a termios, which the call fills when it succeeds.
+        // SAFETY: the pointer is to a termios, which a successful call fills.
         if unsafe { libc::tcgetattr(libc::STDIN_FILENO, settings.as_mut_ptr()) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call above has succeeded, and so has filled it.
+        // SAFETY: the call above was successful, so it has filled the termios.
         let settings = unsafe { settings.assume_init() };
         let mut silent = settings;
         silent.c_lflag &= !libc::ECHO;

@@ -1,4 +1,4 @@
-//! The `freestone` command as users and programs call it: output, exit status, messages.
+//! The `freestone` command for users and programs: output, exit status, messages.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// One row of values and one of NULLs, of every type of the interface.
+/// One row of values and one of NULLs, with every type of the interface.
 const EVERY_TYPE: &str = "\
     SELECT true AS b, CAST(-5 AS BIGINT) AS i, CAST('18446744073709551615' AS BIGINT UNSIGNED) AS u, \
            CAST('12.30' AS DECIMAL(38, 2)) AS d, CAST(0.1 AS DOUBLE) AS f, CAST(1.5 AS REAL) AS r, \
@@ -22,7 +22,7 @@ fn freestone(arguments: &[&str]) -> Output {
 
 fn freestone_in(folder: &Path, arguments: &[&str], input: &str) -> Output {
     let mut child = command(arguments).current_dir(folder).spawn().expect("the binary starts");
-    // The process may end before it has read everything.
+    // The process may end before it has read all input.
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     child.wait_with_output().expect("the process ends")
 }
@@ -195,7 +195,7 @@ fn failures_exit_with_1_and_wrong_usage_with_2() {
     check_failure(&freestone(&["--memory-limit", "much", "-c", "SELECT 1"]), 2, &["2GB"]);
 }
 
-/// What a command that must succeed prints.
+/// The output of a command that must succeed.
 fn run_in(folder: &Path, arguments: &[&str]) -> String {
     let output = freestone_in(folder, arguments, "");
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
@@ -219,11 +219,11 @@ fn advice_follows_what_queries_ask() {
         run(&["db", "--format", "csv", "-c", "SELECT \"table\", runs, columns, statement FROM freestone_workload()"]);
     assert!(log.contains("t,3,c1,") && log.contains("c2 < ?") && !log.contains("500"), "{log}");
 
-    // One column of twenty: a row store is the wrong form.
+    // Queries read one column of twenty, so a row store is the wrong design.
     let advice: serde_json::Value = serde_json::from_str(&run(&["advise", "db", "--json"])).expect("JSON");
     assert_eq!(advice[0]["table"], "t", "{advice}");
     assert!(advice[0]["designs"][0]["measured_ms"].is_number() && advice[0]["current"]["measured_ms"].is_number());
-    // What a busy machine measures decides nothing here.
+    // Without measurements, which would depend on other load of the machine.
     let shown = run(&["advise", "db", "--no-verify"]);
     assert!(shown.contains("table t: convert") && shown.contains("ALTER TABLE"), "{shown}");
 
@@ -262,13 +262,13 @@ fn advised_copies_are_read_and_kept() {
     let run = |arguments: &[&str]| run_in(folder.path(), arguments);
     let columns: Vec<String> = (0..12).map(|n| format!("(value * {} + 7) % 1000003 AS c{n}", 7919 + 2 * n)).collect();
     run(&["db", "-c", &format!("CREATE TABLE t AS SELECT {} FROM range(400000)", columns.join(", "))]);
-    // Whole rows by keys of several columns: no single order serves all.
+    // Whole rows by keys of several columns: no single order suits all queries.
     let queries = [0, 4, 8].map(|c| format!("SELECT * FROM t WHERE c{c} = {}", 7 + 3 * (7919 + 2 * c)));
     let workload: Vec<String> = queries.iter().map(|query| format!("-- weight: 100\n{query};\n")).collect();
     fs::write(folder.path().join("workload.sql"), workload.concat() + "SELECT sum(c5), max(c6) FROM t;").unwrap();
     let answers = || queries.each_ref().map(|query| run(&["db", "--format", "csv", "-c", query]));
     let before = answers();
-    // By prediction: what is measured depends on what else the machine does.
+    // By prediction only, because measurements depend on other load of the machine.
     let options = ["advise", "db", "--table", "t", "--workload", "workload.sql", "--copies", "4", "--no-verify"];
     let advise = |arguments: &[&str]| run(&[options.as_slice(), arguments].concat());
     let shown = advise(&["--apply"]);
@@ -276,7 +276,7 @@ fn advised_copies_are_read_and_kept() {
     let csv = |query: &str| run(&["db", "--format", "csv", "-c", query]);
     let copies = csv("SELECT name, current, rows FROM freestone_copies() ORDER BY name");
     assert!(copies.starts_with("name,current,rows\ncopy_1,true,400000\n"), "{copies}");
-    // The table is in one of the orders itself, and copies in the others.
+    // The table has one of the orders, and copies have the others.
     let on_copies = queries.iter().filter(|query| csv(&format!("EXPLAIN {query}")).contains("copy=copy_"));
     assert_eq!(on_copies.count(), 2, "a key of a copy's order is looked up there");
     assert_eq!(answers(), before);
@@ -314,7 +314,7 @@ fn advice_clusters_by_what_foreign_keys_lead_to() {
     assert!(design.contains("day.year") && design.contains("shop.region"), "{design}");
     assert_eq!(run(&["db", "--format", "csv", "-c", query]), before);
     assert_eq!(advice(&["--no-verify"])[0]["keep"], true, "it is clustered already");
-    // What is asked of a table that is gone leads nowhere, and is no reason to fail.
+    // Logged queries on a dropped table are ignored without an error.
     run(&["db", "-c", "DROP TABLE shop"]);
     assert_eq!(advice(&[])[0]["table"], "sale");
 }
@@ -336,7 +336,7 @@ fn calibration_is_kept_and_shown() {
     assert!(shown.contains("L1 size") && shown.contains("(measured)"), "{shown}");
     assert!(std::fs::read_to_string(folder.path().join("page.html")).expect("the page").contains("<svg"));
     assert!(run(&["--format", "csv", "-c", rows]).contains("true,false"));
-    // One from before an upgrade is as good as none.
+    // A profile of an earlier version is like a missing one.
     std::fs::write(&profile, "{\"version\": 3}").expect("the folder is writable");
     assert!(run(&["--format", "csv", "-c", rows]).contains("true,true"));
     std::fs::write(&profile, "{}").expect("the folder is writable");
@@ -388,7 +388,7 @@ fn standard_input_is_run_statement_by_statement() {
     let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut messages = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     let mut line = || output.next().expect("a line").expect("UTF-8");
-    // Each answer is awaited before the next statement is sent.
+    // Each result is awaited before the next statement is sent.
     for number in ["1", "2", "3"] {
         writeln!(input, "SELECT {number}\n AS n;").expect("the process reads");
         assert_eq!([line(), line()], ["n", number]);
@@ -455,7 +455,7 @@ fn check_passes_a_sound_database_and_names_what_is_wrong_in_another() {
     check_failure(&output, 1, &["error: ", name, "page"]);
 }
 
-/// A database of three commits: a table, rows in the log, rows in a segment's file.
+/// A database of three commits: a table, rows in the log, and rows in a segment file.
 fn three_commits(folder: &Path) {
     let sql = "CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (2); INSERT INTO t SELECT value FROM generate_series(1, 100000)";
     let output = freestone_in(folder, &["db", "-c", sql], "");
@@ -514,7 +514,7 @@ fn repair_keeps_the_commits_before_the_damage_and_tells_what_is_lost() {
     ] {
         assert!(printed.contains(part), "`{part}` is missing in: {printed}");
     }
-    // The next writer removes what no commit names, but not what was set aside.
+    // The next writer removes files without a commit, but not those that were set aside.
     let output = freestone_in(folder.path(), &["db", "-c", "INSERT INTO t VALUES (7); VACUUM"], "");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(count(folder.path()), "n\n1\n");

@@ -1,4 +1,4 @@
-//! The real binary under faults: killed while it writes, read while it writes, and with less memory than its data.
+//! The real program under faults: killed while it writes, read while it writes, and with less memory than its data.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The longest that an answer of a living process may take.
+/// The longest time for an answer of a living process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// SplitMix64: enough to choose statements and moments.
+/// SplitMix64, to choose statements and times.
 struct Random(u64);
 
 impl Random {
@@ -29,13 +29,13 @@ impl Random {
     }
 }
 
-/// How long a test that can run for any time should: `FREESTONE_TEST_SECONDS`, or its default.
+/// The time for a test that can run for any time: `FREESTONE_TEST_SECONDS`, or the default.
 fn seconds(default: u64) -> Duration {
     let wanted = std::env::var("FREESTONE_TEST_SECONDS").ok().and_then(|s| s.parse().ok());
     Duration::from_secs(wanted.unwrap_or(default))
 }
 
-/// Another run, other choices: `FREESTONE_TEST_SEED`.
+/// The seed, for other choices in each run: `FREESTONE_TEST_SEED`.
 fn seed() -> u64 {
     std::env::var("FREESTONE_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
 }
@@ -52,7 +52,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A process that takes statements on its standard input.
+/// A process that reads statements from its standard input.
 struct Shell {
     child: Child,
     input: ChildStdin,
@@ -62,14 +62,14 @@ struct Shell {
     results: Receiver<String>,
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 #[derive(Debug, PartialEq, Eq)]
 enum Reply {
     /// Its `time:` was printed.
     Acknowledged,
-    /// The time was over before.
+    /// It was not acknowledged in time.
     Late,
-    /// The process said something else, or ended.
+    /// The process printed something else, or ended.
     Failed(String),
 }
 
@@ -103,7 +103,7 @@ impl Shell {
         }
     }
 
-    /// The one row of a query.
+    /// The row of a query with one row.
     fn query(&mut self, sql: &str) -> String {
         let reply = self.run(sql, Instant::now() + PATIENCE);
         assert_eq!(reply, Reply::Acknowledged, "{sql}");
@@ -130,10 +130,10 @@ fn lines(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// What the table holds.
+/// The rows of the table.
 type Rows = Vec<(i64, i64)>;
 
-/// A query that any difference between two tables shows up in, and its answer.
+/// A query whose result differs if the rows of two tables differ, and its result for given rows.
 const DIGEST: &str = "SELECT count(*), coalesce(sum(k), 0), coalesce(sum(v), 0), \
                       coalesce(sum((k * 31 + v * 17) % 1000003), 0), coalesce(sum(length(s)), 0) FROM t";
 
@@ -153,7 +153,7 @@ const DESIGNS: [&str; 6] = [
     "design = 'auto', sort = 'k'",
 ];
 
-/// Statements and what they do to the rows.
+/// Generates statements, and computes their effect on the rows.
 struct Statements {
     random: Random,
     next_key: i64,
@@ -214,7 +214,7 @@ fn create(database: &Path) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// `check` finds nothing, and the answer of [`DIGEST`].
+/// Runs `check`, which must find nothing, and returns the result of [`DIGEST`].
 fn check_and_read(database: &Path, context: &str) -> String {
     let database = database.to_str().expect("UTF-8");
     let output = freestone(&["check", database]);
@@ -250,7 +250,8 @@ fn killed_at_any_moment() {
         let context = format!("kill {kills}, {acknowledged} acknowledged, during {sql}");
         let found = check_and_read(&database, &context);
         if found == digest(&after) {
-            // Stored, but the process did not live to say so. Where the statement changes no rows both are right.
+            // The statement was stored, but the process was killed before it acknowledged it. If the statement changes
+            // no rows, both results are right.
             stored += usize::from(digest(&rows) != found);
             rows = after;
         } else {
@@ -309,7 +310,7 @@ fn readers_beside_a_writer() {
     check_and_read(&database, "at the end");
 }
 
-/// A page that is not what was written: `check` says which, once, and fails.
+/// `check` reports a page with other content than was written, once, and fails.
 #[test]
 fn check_names_file_and_page() {
     let folder = TempDir::new().expect("a folder");
@@ -334,7 +335,7 @@ fn check_names_file_and_page() {
     assert!(text(&output.stderr).contains(&name), "{}", text(&output.stderr));
 }
 
-/// Runs a process and measures its greatest resident memory, in MiB.
+/// Runs a process and measures its peak resident memory, in MiB.
 fn measured(arguments: &[&str]) -> (Output, u64) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_freestone"))
         .args(arguments)
@@ -345,7 +346,7 @@ fn measured(arguments: &[&str]) -> (Output, u64) {
         .expect("the binary starts");
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
-    // Results are short: they fit the pipes.
+    // The output is short and fits the pipes.
     while child.try_wait().expect("a child of ours").is_none() {
         let text = fs::read_to_string(&status).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -356,8 +357,8 @@ fn measured(arguments: &[&str]) -> (Output, u64) {
     (child.wait_with_output().expect("it ended"), peak)
 }
 
-/// Queries on a table that is larger than the memory limit: an answer, or an error that says why; never the end of the
-/// process, and scans always answer.
+/// Queries on a table that is larger than the memory limit return an answer, or an error with the reason. The process
+/// never ends, and scans always return an answer.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_table_larger_than_the_memory_limit() {
@@ -382,8 +383,8 @@ fn a_table_larger_than_the_memory_limit() {
     drop(out);
     let limit = 96u64;
     let memory = format!("{limit}MiB");
-    // The pages of the binary, threads and all that every process has make some 75 MiB resident; sorting strings holds
-    // more than it accounts for.
+    // The program, its threads and other memory of every process have about 75 MiB, and sorting strings uses more
+    // memory than it accounts for.
     let most = limit + 192;
     let load = format!(
         "CREATE TABLE t (k BIGINT, v BIGINT, s VARCHAR); COPY t FROM '{}' (FORMAT csv, HEADER false)",
@@ -414,7 +415,7 @@ fn a_table_larger_than_the_memory_limit() {
         let message = text(&output.stderr);
         let code = output.status.code();
         println!("{peak} MiB, exit {code:?}: {sql} {}", message.trim());
-        // DataFusion's window keeps the strings of all rows that went through it.
+        // DataFusion's window operator keeps the strings of all its input rows.
         assert!(peak <= most || sql.contains("OVER"), "{peak} MiB: {sql}");
         match (code, expected) {
             (Some(0), Some(expected)) => assert_eq!(text(&output.stdout).lines().nth(1), Some(&expected[..]), "{sql}"),

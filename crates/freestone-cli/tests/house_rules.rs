@@ -1,11 +1,11 @@
-//! The house rules that a reader of the code relies on, as tests over the sources: which crate may know which, no
-//! `unwrap` on the way of data, every id on disk documented, nothing of a developer's machine in the tree.
+//! Rules for the source code that readers rely on, as tests: the allowed dependencies between crates, no `unwrap` on
+//! data from outside, documentation of every id on disk, and no paths of a developer's machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which of our crates each crate may depend on: the flow of data, from left to right.
+/// The crates that each crate may depend on. Data flows from left to right.
 const MAY_DEPEND_ON: [(&str, &[&str]); 13] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
@@ -36,7 +36,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 13] = [
 #[test]
 fn dependencies_point_one_way() {
     let mut found: Vec<String> = folders(&root().join("crates"));
-    // Generated, and without code: it only unifies the features of what the others depend on.
+    // This crate is generated and has no code. It only unifies the features of shared dependencies.
     found.retain(|name| name != "workspace-hack");
     found.sort();
     let mut known: Vec<_> = MAY_DEPEND_ON.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -66,7 +66,7 @@ fn nothing_below_the_engine_knows_what_is_above() {
     check_code("freestone-codec", &purity, "is values and bytes only");
 }
 
-/// No line of a crate's code outside its tests has one of the words.
+/// Checks that no line of a crate's code outside its tests contains one of the words.
 fn check_code(crate_name: &str, words: &[&str], rule: &str) {
     for (file, line, code) in product_code(crate_name) {
         let word = words.iter().find(|word| code.contains(*word));
@@ -81,7 +81,7 @@ fn no_unwrap_outside_tests() {
     for (name, _) in MAY_DEPEND_ON {
         for (file, line, code) in product_code(name) {
             lines += 1;
-            // The compiler evaluates constants: there an unwrap cannot fail at run time.
+            // The compiler evaluates constants, so an unwrap in one cannot fail at run time.
             let constant = code.starts_with("const ") || code.starts_with("pub const ");
             if code.contains(".unwrap()") && !constant || code.contains(".unwrap_unchecked()") || code.contains("dbg!(")
             {
@@ -171,7 +171,7 @@ fn every_option_and_function_is_documented() {
     check_prefixes(&names, "docs/sql.md", 7);
 }
 
-/// Each name stands in the document as `name`.
+/// Checks that each name is in the document as `name`.
 fn check_documented(names: &[String], document: &str, least: usize) {
     let text = read(document);
     assert!(names.len() >= least, "only {names:?} were found for {document}");
@@ -180,7 +180,7 @@ fn check_documented(names: &[String], document: &str, least: usize) {
     }
 }
 
-/// Each name begins a `name(…)` of the document.
+/// Checks that each name begins a `name(…)` in the document.
 fn check_prefixes(names: &[String], document: &str, least: usize) {
     let text = read(document);
     assert!(names.len() >= least, "only {names:?} were found for {document}");
@@ -211,7 +211,7 @@ fn links_between_documents_lead_somewhere() {
     assert!(links >= 10, "only {links} links were found");
 }
 
-/// The anchor of a heading as code hosts make it.
+/// The anchor that code hosts make for a heading.
 fn anchor_of(line: &str) -> Option<String> {
     let heading = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -220,7 +220,7 @@ fn anchor_of(line: &str) -> Option<String> {
 
 #[test]
 fn the_tree_names_no_machine_and_holds_no_notes_to_self() {
-    // In two parts each, so that this file keeps its own rules.
+    // In two parts each, so that this file does not violate the rule.
     let paths = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
     let hosts = ["crates.io-in", "static.cra", "pypi.o", "pythonhos", "artifac"];
     let hosts = hosts.iter().zip(["dex", "tes.io", "rg", "ted.org", "tory"]).map(|(a, b)| format!("{a}{b}"));
@@ -236,7 +236,7 @@ fn the_tree_names_no_machine_and_holds_no_notes_to_self() {
     assert!(files.len() > 100, "only {} files were found", files.len());
     let mut wrong = vec![];
     for file in &files {
-        // Binary files, and files that a helper of the build removed meanwhile.
+        // Binary files, and files that the build removed meanwhile.
         let Ok(text) = fs::read_to_string(root().join(file)) else { continue };
         for (number, line) in text.lines().enumerate() {
             let path = paths.iter().find(|path| starts_path(line, path)).map(|p| (*p).to_owned());
@@ -248,13 +248,13 @@ fn the_tree_names_no_machine_and_holds_no_notes_to_self() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether an absolute path that starts with `path` is in the line.
+/// Whether the line contains an absolute path that begins with `path`.
 fn starts_path(line: &str, path: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '~' | ')' | '}');
     line.match_indices(path).any(|(at, _)| !line[..at].ends_with(inside))
 }
 
-/// Whether the word is in the line, not as a part of another.
+/// Whether the line contains the word, and not only as part of another word.
 fn has_word(line: &str, word: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word)
@@ -269,7 +269,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The text of a folder's Markdown files.
+/// The text of the Markdown files in a folder.
 fn documents(folder: &str) -> String {
     let entries = fs::read_dir(root().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
     let paths = entries.map(|entry| entry.expect("the folder can be listed").path());
@@ -284,7 +284,7 @@ fn folders(path: &Path) -> Vec<String> {
     folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Files under version control or about to be; all files where there is no git.
+/// Files under version control, or about to be; without git, all files.
 fn tracked() -> Vec<String> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard"];
     match Command::new("git").args(arguments).current_dir(root()).output() {
@@ -313,7 +313,7 @@ fn walk(folder: &Path, prefix: &str, files: &mut Vec<String>) {
     }
 }
 
-/// Names in a manifest's `[dependencies]`, of any target. What only tests need may come from anywhere.
+/// The names in `[dependencies]` of a manifest, for any target. Tests may have any dependencies.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut inside = false;
     let mut names = vec![];
@@ -328,7 +328,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
     names
 }
 
-/// File, line number and text of the code under a crate's `src`, without comments and tests.
+/// File, line number and text of the code below `src` of a crate, without comments and tests.
 fn product_code(crate_name: &str) -> Vec<(String, usize, String)> {
     let mut files = vec![];
     walk(&root().join("crates").join(crate_name).join("src"), &format!("crates/{crate_name}/src/"), &mut files);
@@ -337,7 +337,7 @@ fn product_code(crate_name: &str) -> Vec<(String, usize, String)> {
     for file in files {
         let text = read(&file);
         let lines: Vec<&str> = text.lines().collect();
-        // Test modules are the last thing in a file.
+        // Test modules are at the end of a file.
         let tests =
             lines.windows(2).position(|w| w[0] == "#[cfg(test)]" && w[1].starts_with("mod ") && w[1].ends_with('{'));
         for (at, line) in lines[..tests.unwrap_or(lines.len())].iter().enumerate() {
@@ -350,7 +350,7 @@ fn product_code(crate_name: &str) -> Vec<(String, usize, String)> {
     code
 }
 
-/// The text of an item, from its first line to the first that ends it at the margin.
+/// The text of an item, from its first line to the first unindented line that ends it.
 fn item(text: &str, start: &str) -> String {
     let from = text.find(&format!("\n{start}")).unwrap_or_else(|| panic!("`{start}` is not in the source any more"));
     let lines = text[from + 1..].lines();
@@ -364,7 +364,7 @@ fn item(text: &str, start: &str) -> String {
     taken.join("\n")
 }
 
-/// Names and ids of the variants of an enum.
+/// The names and ids of the variants of an enum.
 fn variants(text: &str, name: &str) -> Vec<(String, u32)> {
     let body = item(text, &format!("pub enum {name} "));
     let variant = |line: &str| {

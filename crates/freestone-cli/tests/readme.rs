@@ -1,11 +1,11 @@
-//! The README's tour, as a test: its commands run as they stand there, and print what stands there, but for numbers, which
-//! may change with every better encoding.
+//! The tour in the README, as a test: its commands are executed as written, and must print what the README shows.
+//! Numbers may differ, because they change with every better encoding.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A command of a console block and what it should print.
+/// A command of a console block, and its expected output.
 #[derive(Debug, PartialEq)]
 struct Step {
     command: String,
@@ -18,12 +18,12 @@ fn the_tour_of_the_readme_runs() {
     let steps = steps(&fs::read_to_string(readme).expect("the README is there"));
     assert!(steps.len() >= 8, "only {} commands were found", steps.len());
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // What `make demo` leaves there.
+    // The output of `make demo`.
     let data = folder.path().join("freestone-demo/data");
     freestone_data::tpch::write_parquet(&data, 0.1).expect("data is written");
     for step in steps {
         let printed = run(&step.command, folder.path());
-        // What the README leaves out stands as an ellipsis.
+        // An ellipsis stands for output that the README leaves out.
         let mut rest = masked(&printed);
         for piece in step.output.split('…').map(masked).filter(|piece| !piece.is_empty()) {
             let found = rest.find(&piece);
@@ -35,7 +35,7 @@ fn the_tour_of_the_readme_runs() {
     }
 }
 
-/// What a command prints on standard output, run in a folder where `freestone` is this build's.
+/// The standard output of a command, run in a folder where `freestone` is this build's.
 fn run(command: &str, folder: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_freestone"));
     let own = binary.parent().expect("a program is in a folder").display().to_string();
@@ -48,7 +48,7 @@ fn run(command: &str, folder: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The commands of all console blocks. A command goes on until its double quotes are closed.
+/// The commands of all console blocks. A command ends when its double quotes are closed.
 fn steps(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = vec![];
     let mut inside = false;
@@ -65,7 +65,7 @@ fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
-/// The text without layout, and every number as `#`.
+/// The text without layout, with every number as `#`.
 fn masked(text: &str) -> String {
     let text = text.replace("\\n", " ");
     let kept = text.chars().filter(|c| !c.is_whitespace() && !"─│┌┐└┘├┤┬┴┼↵".contains(*c));

@@ -1,4 +1,4 @@
-//! `freestone serve` and `freestone user` as their users call them.
+//! `freestone serve` and `freestone user` for their users.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A running server; it ends with the test.
+/// A running server, which ends with the test.
 struct Server {
     child: Child,
     stderr: BufReader<std::process::ChildStderr>,
@@ -20,7 +20,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits for as many addresses.
+    /// Starts a server and waits until it has printed `addresses` addresses.
     fn start(arguments: &[&str], addresses: usize) -> Server {
         let mut child = command(&[&["serve"], arguments].concat()).spawn().expect("the binary starts");
         let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -115,7 +115,7 @@ fn startup(user: &str) -> Vec<u8> {
     [&(body.len() as i32 + 4).to_be_bytes()[..], &body].concat()
 }
 
-/// Kind and body of the next message.
+/// The kind and body of the next message.
 fn message(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     let mut head = [0; 5];
     stream.read_exact(&mut head).ok()?;
@@ -125,7 +125,7 @@ fn message(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     Some((head[0], body))
 }
 
-/// Messages up to one of a kind, which is the last.
+/// The messages up to and including the first of a kind.
 fn until(stream: &mut TcpStream, kind: u8) -> Vec<(u8, Vec<u8>)> {
     let mut messages = vec![];
     while let Some(message) = message(stream) {
@@ -239,7 +239,7 @@ fn hostile_bytes_do_not_harm_others() {
     ] {
         let mut stream = server.connect();
         stream.write_all(bytes).expect("sent");
-        // The server may have closed it by now.
+        // The server may have closed it already.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut rest = vec![];
         let _ = stream.read_to_end(&mut rest);
@@ -251,7 +251,7 @@ fn hostile_bytes_do_not_harm_others() {
         assert_eq!(kind, b'E', "{bytes:?}");
         assert!(message(&mut stream).is_none(), "{bytes:?}");
     }
-    // Connections that say nothing, or only begin to, keep nobody else out.
+    // Connections that send nothing, or only part of a startup, do not exclude others.
     let mut idle = vec![];
     for at in 0..100 {
         let mut stream = server.connect();
@@ -299,7 +299,7 @@ fn metrics_are_prometheus_text() {
     );
 }
 
-/// The address of a server of Freestone's own protocol, with the password or without.
+/// The address of a server for the Freestone protocol, with or without the password.
 fn address(server: &Server, with_password: bool) -> String {
     let place = server.addresses.iter().find_map(|address| address.strip_prefix("freestone://")).expect("an address");
     let password = server.password.as_deref().filter(|_| with_password).map(|p| format!(":{p}")).unwrap_or_default();
@@ -378,7 +378,7 @@ fn addresses_are_checked_and_passwords_found() {
     check_shell(&[&open.addresses[0], "-c", "select 1 as a", "--format", "csv"], "", "a\n1\n");
 }
 
-/// A terminal, on which a command runs.
+/// A terminal in which a command runs.
 struct Terminal {
     child: Child,
     master: fs::File,
@@ -391,10 +391,10 @@ impl Terminal {
         use std::os::unix::process::CommandExt;
         let (mut master, mut slave) = (0, 0);
         let nothing = std::ptr::null_mut();
-        // SAFETY: both descriptors are places for the call to write to; it takes no name and no settings.
+        // SAFETY: both descriptors are memory for the call to write to. It gets no name and no settings.
         let opened = unsafe { libc::openpty(&mut master, &mut slave, nothing, nothing.cast(), nothing.cast()) };
         assert_eq!(opened, 0, "no terminal");
-        // SAFETY: the call has opened both, and nobody else owns them.
+        // SAFETY: the call has opened both, and nothing else owns them.
         let (master, slave) = unsafe { (fs::File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
         let copy = || Stdio::from(slave.try_clone().expect("a descriptor"));
         let mut command = command(arguments);
@@ -417,7 +417,7 @@ impl Terminal {
         self.master.write_all(text.as_bytes()).expect("written");
     }
 
-    /// Reads until the text is there.
+    /// Reads until the text has arrived.
     fn wait_for(&mut self, part: &str) {
         let mut bytes = [0; 4096];
         while !self.seen.contains(part) {
@@ -451,7 +451,7 @@ fn a_person_logs_in_and_cancels() {
     let began = Instant::now();
     shell.type_in("\x03");
     shell.wait_for("error: cancelled");
-    // The server's threads are free again, too.
+    // The threads of the server are available again, too.
     shell.type_in("select sum(a) as total from t;\n");
     shell.wait_for("20000100000");
     assert!(began.elapsed() < Duration::from_secs(10), "cancelling took {:?}", began.elapsed());

@@ -1,4 +1,4 @@
-//! Arrow IPC streams and Parquet files, by the libraries that define them.
+//! Arrow IPC streams and Parquet files, written by the libraries of the formats.
 
 use std::io;
 

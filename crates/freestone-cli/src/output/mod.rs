@@ -1,6 +1,6 @@
-//! Writes results: one writer per format behind [`ResultWriter`], fed batch by batch as the engine produces them.
+//! Writes results: one writer per format, behind [`ResultWriter`], which gets the batches as the engine produces them.
 //!
-//! Only `table` holds rows back, at most [`table::BUFFER_ROWS`] of them, to find the widths of the columns.
+//! Only `table` buffers rows, at most [`table::BUFFER_ROWS`], to find the widths of the columns.
 
 mod binary;
 mod cell;
@@ -53,19 +53,19 @@ impl Format {
         }
     }
 
-    /// Bytes that would garble a terminal.
+    /// Whether the format has bytes that a terminal cannot show.
     pub fn is_binary(self) -> bool {
         matches!(self, Format::Arrow | Format::Parquet)
     }
 }
 
-/// Takes the batches of one result in order, then `finish`, once.
+/// Writes the batches of one result in order. `finish` is called once, at the end.
 pub trait ResultWriter {
     fn write(&mut self, batch: &RecordBatch) -> io::Result<()>;
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// The writer of one result with this schema into `sink`.
+/// A writer into `sink` for one result with this schema.
 pub fn writer<'a>(
     format: Format,
     schema: &SchemaRef,

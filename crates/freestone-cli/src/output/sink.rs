@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that the first result creates.
+//! The destination of results: standard output, or a file that the first result creates.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 /// A buffered destination of results.
 ///
-/// The writers of some formats wrap the errors they meet beyond recognition, so the sink itself remembers whether the
-/// reader of a pipe has gone.
+/// Writers of some formats convert I/O errors to their own, so the sink records whether the reader of a pipe has closed
+/// it.
 pub struct Sink {
     target: Target,
     broken_pipe: bool,
@@ -26,7 +26,7 @@ impl Sink {
         Sink { target: Target::Stdout(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())), broken_pipe: false }
     }
 
-    /// The file is created, or emptied, by the first result.
+    /// The first result creates or truncates the file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Sink { target: Target::Planned(path.into()), broken_pipe: false }
     }
@@ -39,7 +39,7 @@ impl Sink {
         self.broken_pipe
     }
 
-    /// What is written, in words, for messages.
+    /// A description of the destination, for messages.
     pub fn describe(&self) -> String {
         match &self.target {
             Target::Stdout(_) => "standard output".into(),
@@ -47,7 +47,7 @@ impl Sink {
         }
     }
 
-    /// Creates the file if it is not there yet; done before a result's first byte.
+    /// Creates the file if it does not exist yet. Called before the first byte of a result.
     pub fn open(&mut self) -> io::Result<()> {
         if let Target::Planned(path) = &self.target {
             let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);

@@ -1,4 +1,4 @@
-//! Exact output of every text format, and what the binary formats give back.
+//! The exact output of every text format, and the content of the binary formats when read back.
 
 use std::fs::{self, File};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn write(format: Format, layout: TableLayout, batches: &[RecordBatch], path: &st
     std::io::Write::flush(&mut sink).expect("flush");
 }
 
-/// One row of values and one of NULLs, of every type that a table can hold and of two that only queries give.
+/// One row of values and one of NULLs, with every type of stored tables and two that occur only in queries.
 fn every_type() -> RecordBatch {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("b", Arc::new(BooleanArray::from(vec![Some(true), None]))),

@@ -1,4 +1,4 @@
-//! What the line editor asks the shell: how a word may go on, and whether the input is complete.
+//! Completion and validation for the line editor: the possible ends of a word, and whether the input is complete.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -126,7 +126,7 @@ const KEYWORDS: &[&str] = &[
 pub struct Assistant {
     files: FilenameCompleter,
     backend: Backend,
-    /// Tables, views and columns; read when first needed after a statement.
+    /// Tables, views and columns. They are read when they are first needed after a statement.
     names: RefCell<Option<Rc<Vec<String>>>>,
 }
 
@@ -135,7 +135,7 @@ impl Assistant {
         Assistant { files: FilenameCompleter::new(), backend, names: RefCell::new(None) }
     }
 
-    /// A statement may have changed the tables.
+    /// Discards the names, because a statement may have changed the tables.
     pub fn forget_names(&mut self) {
         self.names.replace(None);
     }
@@ -177,7 +177,7 @@ impl Highlighter for Assistant {}
 
 impl Helper for Assistant {}
 
-/// What stands at the end of the text before the cursor.
+/// The syntactic position of the cursor.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     CommandName,
@@ -224,7 +224,7 @@ fn words(names: &[String], prefix: &str) -> Vec<Pair> {
         return pairs(names.iter().map(String::as_str), "");
     }
     let mut words = pairs(names.iter().map(String::as_str), prefix);
-    // A keyword goes on in the case in which it was begun.
+    // A keyword is completed in the case of its first letters.
     let is_lower = prefix.chars().all(|character| !character.is_uppercase());
     words.extend(pairs(KEYWORDS.iter().copied(), prefix).into_iter().map(|mut pair| {
         if is_lower {
@@ -243,7 +243,7 @@ fn pairs<'a>(candidates: impl Iterator<Item = &'a str>, prefix: &str) -> Vec<Pai
     candidates.filter(matches).map(pair).collect()
 }
 
-/// Whether the input ends where a statement ends; a command ends with its line.
+/// Whether the input ends at the end of a statement. A command ends with its line.
 fn is_complete(input: &str) -> bool {
     let mut splitter = Splitter::default();
     splitter.push(input.as_bytes());
