@@ -1,4 +1,5 @@
-//! What a session may do, and what it has beside the database: both given by whoever opens sessions for others.
+//! The rights of a session, and schemas and functions that it has in addition to the database. Both are set by the code
+//! that opens sessions for other users.
 
 use std::sync::Arc;
 
@@ -7,15 +8,15 @@ use datafusion::logical_expr::ScalarUDF;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a session may do besides reading tables. It holds for whatever a statement leads to: prepared statements, views
-/// and EXPLAIN too.
+/// The rights of a session in addition to reading tables. They apply to everything that a statement executes, including
+/// prepared statements, views and EXPLAIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Change rows, tables, views and designs.
+    /// Changing rows, tables, views and designs.
     pub write: bool,
-    /// Read and write files of this machine by name.
+    /// Reading and writing files of this machine by name.
     pub files: bool,
-    /// Bytes that its queries may hold in memory, within the limit of the database.
+    /// The maximum bytes of memory of its queries, within the limit of the database.
     pub memory: Option<usize>,
 }
 
@@ -43,10 +44,10 @@ impl Access {
     }
 }
 
-/// Schemas and functions that a session has beside those of the database, such as the catalog of a protocol.
+/// Schemas and functions that a session has in addition to those of the database, such as the catalog of a protocol.
 #[derive(Debug, Clone, Default)]
 pub struct Extension {
-    /// Schemas by name. The tables of the first are found without its name, too, after those of the database.
+    /// Schemas by name. The tables of the first schema are also found without its name, after those of the database.
     pub schemas: Vec<(String, Arc<dyn SchemaProvider>)>,
     pub functions: Vec<Arc<ScalarUDF>>,
 }

@@ -9,7 +9,11 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
-/// The database's runtime, with a memory pool of which a session may have so many bytes.
+/// The runtime of the database, with a memory pool that limits a session to `bytes`.
+///
+/// # Errors
+///
+/// The runtime cannot be built.
 pub(crate) fn capped(runtime: &Arc<RuntimeEnv>, bytes: Option<usize>) -> Result<Arc<RuntimeEnv>> {
     let Some(bytes) = bytes else { return Ok(runtime.clone()) };
     let pool = CappedPool { inner: runtime.memory_pool.clone(), bytes, used: AtomicUsize::new(0) };

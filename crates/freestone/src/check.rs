@@ -1,6 +1,6 @@
-//! CHECK: damage that the store finds, and keys that were declared and are not kept.
+//! CHECK: damage that the store finds, and violations of declared keys.
 //!
-//! Keys are used for planning and not enforced when rows are written; this is where a user learns whether they hold.
+//! Keys are used in planning, but not enforced when rows are written. CHECK shows whether they are satisfied.
 
 use std::sync::Arc;
 
@@ -14,27 +14,39 @@ use crate::ddl;
 use crate::error::Result;
 use crate::statement::quote;
 
-/// Everything that is damaged in one table, or all.
+/// All damage in one table, or in all tables.
+///
+/// # Errors
+///
+/// The table does not exist, or the store cannot be checked.
 pub(crate) fn damage(store: &Store, table: Option<&str>) -> Result<Vec<String>> {
     ddl::require(store, table)?;
     Ok(store.check(table)?.problems)
 }
 
-/// The problems as CHECK returns them.
+/// The problems as the rows of CHECK.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub(crate) fn rows(problems: &[String]) -> Result<RecordBatch> {
     let schema = Schema::new(vec![Field::new("problem", DataType::Utf8View, false)]);
     let problems: StringViewArray = problems.iter().map(|problem| Some(problem.as_str())).collect();
     Ok(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(problems) as ArrayRef])?)
 }
 
-/// A query whose first row, if it has one, is a key's violation.
+/// A query whose first row, if there is one, violates a key.
 pub(crate) struct Question {
     pub sql: String,
     violation: String,
 }
 
 impl Question {
-    /// The problem that the query's answer shows.
+    /// The problem that the result of the query shows.
+    ///
+    /// # Errors
+    ///
+    /// The result has an unexpected type.
     pub fn answer(&self, batches: &[RecordBatch]) -> Result<Option<String>> {
         let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else { return Ok(None) };
         let values = batch.columns().iter().map(|column| array_value_to_string(column, 0));
@@ -43,7 +55,7 @@ impl Question {
     }
 }
 
-/// What to ask about the keys of one table, or all.
+/// The queries on the keys of one table, or of all tables.
 pub(crate) fn key_questions(snapshot: &Snapshot, table: Option<&str>) -> Vec<Question> {
     let mut questions = Vec::new();
     for checked in snapshot.tables().filter(|checked| table.is_none_or(|name| checked.name == name)) {

@@ -1,4 +1,4 @@
-//! A database: one folder (or memory), its store, and what all of its sessions share.
+//! A database: one folder (or memory), its store, and the state that all its sessions share.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::options::Options;
 use crate::session::Session;
 use crate::workload::WorkloadLog;
 
-/// Memory consumers that an out-of-memory error names.
+/// The number of memory consumers that an out-of-memory error names.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
 
-/// An open database. Cheap to share; sessions of it run side by side, each statement on its own snapshot.
+/// An open database. It is cheap to share. Its sessions run concurrently, and each statement has its own snapshot.
 pub struct Database {
     store: Arc<Store>,
     options: Options,
@@ -32,22 +32,34 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database folder at `path`, which is created when missing unless `options` say read-only.
+    /// Opens the database folder at `path`, which is created if it does not exist, unless `options` are read-only.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be opened or created, or the log is damaged.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Database>> {
         let division = Division::of(&options);
         let store = Store::open(path.as_ref(), store_options(&options, &division))?;
         Self::over(store, options, division, Some(path.as_ref()))
     }
 
-    /// A database that lives as long as the process.
+    /// A database that exists as long as the process.
+    ///
+    /// # Errors
+    ///
+    /// The runtime cannot be built.
     pub fn in_memory(options: Options) -> Result<Arc<Database>> {
         let division = Division::of(&options);
         let store = Store::in_memory(store_options(&options, &division))?;
         Self::over(store, options, division, None)
     }
 
-    /// Makes the damaged commit log of a database usable again, as far as that can be, and says what it did and what is
-    /// lost. Nobody may have the database open.
+    /// Repairs the damaged commit log of a database as far as possible. Returns what was done and what is lost. No
+    /// process may have the database open.
+    ///
+    /// # Errors
+    ///
+    /// The database is open, or its folder cannot be read or written.
     pub fn repair(path: impl AsRef<Path>) -> Result<Repaired> {
         Ok(Store::repair(path.as_ref())?)
     }
@@ -61,17 +73,17 @@ impl Database {
         Ok(Arc::new(Database { store, options, division, runtime, merger, workload, folder }))
     }
 
-    /// A session with settings of its own.
+    /// A new session with its own settings.
     pub fn session(self: &Arc<Self>) -> Session {
         self.session_with(Access::default())
     }
 
-    /// A session that may do only what `access` says, for as long as it lives.
+    /// A new session with only the rights of `access`.
     pub fn session_with(self: &Arc<Self>, access: Access) -> Session {
         Session::new(self.clone(), access)
     }
 
-    /// The folder of the database; none for one in memory.
+    /// The folder of the database; `None` for a database in memory.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
@@ -80,12 +92,12 @@ impl Database {
         &self.options
     }
 
-    /// The store below, for callers that need what SQL does not say.
+    /// The store, for callers that need information that is not available in SQL.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// What statements asked of the tables.
+    /// The workload log.
     pub(crate) fn workload(&self) -> &Arc<WorkloadLog> {
         &self.workload
     }
@@ -94,7 +106,7 @@ impl Database {
         &self.division
     }
 
-    /// Lets what commits left behind be put in order in the background.
+    /// Starts the compaction of tables in the background, if recent commits made it necessary.
     pub(crate) fn merge_soon(&self) {
         self.merger.begin(&self.store, &self.runtime.memory_pool, &self.division);
     }
@@ -120,7 +132,7 @@ fn runtime(options: &Options, division: &Division) -> Result<Arc<RuntimeEnv>> {
         Some(bytes) => Arc::new(TrackConsumersPool::new(SpillPool::new(bytes), NAMED_CONSUMERS)),
         None => Arc::new(UnboundedMemoryPool::default()),
     };
-    // File lists are not cached: a file by name is what is there when the statement starts.
+    // Lists of files are not cached: a statement sees the files that exist when it starts.
     let mut builder = RuntimeEnvBuilder::new().with_memory_pool(pool).with_object_list_cache_limit(0);
     if let Some(settings) = memory::spill_settings(options) {
         builder = builder.with_max_spill_merge_fan_in(settings.merge_runs);

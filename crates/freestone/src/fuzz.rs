@@ -1,4 +1,4 @@
-//! Entry points for fuzzing: anything may come in, nothing may panic.
+//! Entry points for fuzzing: for any input, nothing may panic.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::ingest::{FileFormat, IngestOptions, infer_schema, read_file};
 use crate::statement::{StatementKind, is_complete, parse_script};
 use crate::{Database, Options, Session};
 
-/// A CSV file, through inference and parsing. The first byte chooses the dialect and how small the pieces are.
+/// A CSV file, through inference and parsing. The first byte selects the dialect and the size of the blocks.
 #[doc(hidden)]
 pub fn fuzz_csv(data: &[u8]) {
     let Some((select, data)) = data.split_first() else { return };
@@ -36,19 +36,19 @@ pub fn fuzz_csv(data: &[u8]) {
     assert!(rows <= lines + 1, "{rows} rows of {lines} lines");
 }
 
-/// Rows read before the first error.
+/// The number of rows before the first error.
 fn read(path: &Path, options: &IngestOptions) -> usize {
     let Ok(schema) = infer_schema(path, options) else { return 0 };
     let Ok(reader) = read_file(path, schema, options) else { return 0 };
     reader.map_while(Result::ok).map(|batch| batch.num_rows()).sum()
 }
 
-/// One file for each thread, written again and again.
+/// One file per thread, which is overwritten each time.
 fn scratch_file() -> PathBuf {
     std::env::temp_dir().join(format!("freestone-fuzz-{}-{:?}.csv", std::process::id(), std::thread::current().id()))
 }
 
-/// A script: split, parsed, and its queries planned against two small tables; nothing is executed.
+/// A script: it is split and parsed, and its queries are planned with two small tables. Nothing is executed.
 #[doc(hidden)]
 pub fn fuzz_sql(script: &str) {
     static ENGINE: OnceLock<(Runtime, Session)> = OnceLock::new();

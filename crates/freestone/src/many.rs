@@ -1,4 +1,5 @@
-//! One INSERT for many sets of parameters: `INSERT … VALUES (…)` as an INSERT of the rows of a table, one for each set.
+//! One INSERT for many sets of parameters: converts `INSERT … VALUES (…)` to an INSERT of the rows of a table with one
+//! row per set.
 
 use datafusion::sql::sqlparser::ast;
 
@@ -6,8 +7,8 @@ use crate::statement::{Command, Statement, parse_query, parse_script, quote};
 use crate::{names, visitor};
 
 impl Statement {
-    /// The statement that does at once, in one commit, what this one does for each row of a table whose columns are named
-    /// `1`, `2`, …, as parameters are numbered. Nothing where this is not an INSERT of one row of values.
+    /// A statement that does in one commit what this one does for each row of a table whose columns are named `1`, `2`,
+    /// …, like the parameters. `None` if this is not an INSERT of one row of values.
     pub fn for_each_row_of(&self, table: &str) -> Option<Statement> {
         let Ok(Command::Sql(sql)) = self.command() else { return None };
         let ast::Statement::Insert(mut insert) = *sql else { return None };
@@ -28,7 +29,7 @@ impl Statement {
     }
 }
 
-/// Puts columns in the place of parameters.
+/// Replaces parameters by columns.
 fn name_columns(expression: &mut ast::Expr) {
     visitor::expressions_mut(expression, &mut |part| {
         if let ast::Expr::Value(value) = part

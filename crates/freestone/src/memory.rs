@@ -1,6 +1,6 @@
-//! How the memory limit is divided. One pool accounts for what statements hold: queries spill or fail where it ends, and
-//! writes take their share before they begin. What is held whatever runs (pages, buffers of reads, the batches that each
-//! thread has in hand) is taken off the limit first.
+//! The division of the memory limit. One pool accounts for the memory of statements: queries use temporary files or
+//! fail if it is exhausted, and writes reserve their memory before they begin. Memory that is used in any case (the
+//! page cache, read buffers, the current batches of each thread) is subtracted from the limit first.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,32 +13,33 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::options::Options;
 
-/// Parts of the limit that the page cache may take at most.
+/// The page cache has at most 1 / `CACHE_SHARE` of the limit.
 const CACHE_SHARE: usize = 6;
-/// Bytes of recycled buffers where memory is plenty.
+/// The bytes of recycled buffers if memory is plentiful.
 const BUFFERS_BYTES: usize = 64 << 20;
-/// What a thread has in hand besides what it accounts for: pages under way, a batch or two, scratch of decoders.
+/// The memory of a thread that is not accounted for: pages being read, one or two batches, scratch memory of decoders.
 const THREAD_BYTES: usize = 6 << 20;
-/// Bytes that a write takes where memory is plenty; a fifth of it is a piece of rows that is sorted at once.
+/// The bytes for a write if memory is plentiful. A fifth of it is the size of the pieces of rows that are sorted at
+/// once.
 const WRITE_BYTES: usize = 5 << 30;
-/// The least that a write makes do with.
+/// The minimum bytes for a write.
 const WRITE_BYTES_MIN: usize = 5 << 20;
-/// The least that parsers make do with.
+/// The minimum bytes for parsers.
 pub(crate) const PARSE_BYTES_MIN: usize = 2 << 20;
-/// Rows that are inserted without asking for memory.
+/// The number of rows that are inserted without reserving memory.
 const FEW_ROWS: usize = 10_000;
 
 /// The parts of the memory limit, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
     pub cache: usize,
-    /// Buffers kept for reads.
+    /// The recycled buffers for reads.
     pub buffers: usize,
-    /// What statements share; `None` is no limit.
+    /// The pool that statements share; `None` means no limit.
     pub pool: Option<usize>,
-    /// What a write asks the pool for.
+    /// The bytes that a write requests from the pool.
     pub write: usize,
-    /// What the parsers of a load ask the pool for; `None` is as much as they like.
+    /// The bytes that the parsers of a load request from the pool; `None` means no limit.
     pub parse: Option<usize>,
 }
 
@@ -51,15 +52,15 @@ impl Division {
         let cache = options.cache_bytes.min(limit / CACHE_SHARE);
         let buffers = (limit / 32).min(BUFFERS_BYTES);
         let threads = (options.threads.max(1) * THREAD_BYTES).min(limit / 8);
-        // Queries hold more than they account for: copies under way, what views keep alive.
+        // Queries use more memory than they account for: temporary copies, and buffers that views keep alive.
         let pool = (limit - cache - buffers - threads) / 5 * 4;
         Division { cache, buffers, pool: Some(pool), write: (pool / 2).min(WRITE_BYTES), parse: Some(pool / 4) }
     }
 }
 
-/// The memory that statements share. Operators that can spill have equal shares of three fifths of what the others leave,
-/// and spill when they have used up theirs. The rest is for what cannot spill, above all for the merging of what was
-/// spilled, which has to be possible while others still collect.
+/// The memory that statements share. Operators that can spill have equal shares of three fifths of the memory that the
+/// others leave, and spill when they have used their share. The rest is for operators that cannot spill, especially for
+/// merging spilled runs, which must be possible while other operators still collect rows.
 #[derive(Debug)]
 pub(crate) struct SpillPool {
     bytes: usize,
@@ -73,9 +74,9 @@ struct Used {
     unspillable: usize,
 }
 
-/// An exchange of rows between threads. What it holds is counted and never refused: an exchange that spills can stand still
-/// for ever in DataFusion 55 (<https://github.com/apache/datafusion/issues/24883>). It holds few batches for each thread,
-/// but where one thread takes none for long.
+/// An exchange of rows between threads. Its memory is counted but never refused, because a spilling exchange can
+/// deadlock in DataFusion 55 (<https://github.com/apache/datafusion/issues/24883>). It holds few batches per thread,
+/// unless a thread takes none for a long time.
 fn is_exchange(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("RepartitionExec")
 }
@@ -170,8 +171,8 @@ impl MemoryPool for SpillPool {
     }
 }
 
-/// Settings of queries that follow from the memory of each thread: rows of a batch, bytes that a sort keeps back for
-/// merging, runs that are merged at once, and rows of a row group of Parquet files, which are encoded in memory.
+/// Settings of queries that depend on the memory per thread: rows per batch, bytes that a sort reserves for merging,
+/// runs that are merged at once, and rows per row group of Parquet files, which are encoded in memory.
 pub(crate) struct SpillSettings {
     pub batch_rows: usize,
     pub merge_bytes: usize,
@@ -179,13 +180,13 @@ pub(crate) struct SpillSettings {
     pub row_group_rows: usize,
 }
 
-/// Rows of a batch where memory is plenty.
+/// The rows per batch if memory is plentiful.
 pub(crate) const ROWS_OF_PLENTY: usize = 8192;
 
-/// The memory of a thread from which on nothing has to be changed.
+/// The memory per thread above which the defaults are used.
 const THREAD_PLENTY_BYTES: usize = 256 << 20;
 
-/// `None` where memory is plenty, and the defaults are right.
+/// `None` if memory is plentiful and the defaults are suitable.
 pub(crate) fn spill_settings(options: &Options) -> Option<SpillSettings> {
     let share = Division::of(options).pool? / options.threads.max(1);
     (share < THREAD_PLENTY_BYTES).then(|| SpillSettings {
@@ -196,10 +197,11 @@ pub(crate) fn spill_settings(options: &Options) -> Option<SpillSettings> {
     })
 }
 
-/// Takes `wanted` bytes from the pool, or as large a part of them as there is.
+/// Reserves `wanted` bytes from the pool, or as many as are available.
 ///
 /// # Errors
-/// Where not even `least` bytes are left.
+///
+/// Fewer than `least` bytes are available.
 pub(crate) fn take(pool: &Arc<dyn MemoryPool>, name: &str, wanted: usize, least: usize) -> Result<MemoryReservation> {
     let reservation = MemoryConsumer::new(name).register(pool);
     let mut bytes = wanted;
@@ -212,7 +214,11 @@ pub(crate) fn take(pool: &Arc<dyn MemoryPool>, name: &str, wanted: usize, least:
     Ok(reservation)
 }
 
-/// Takes the memory of a write of so many rows at most.
+/// Reserves the memory for a write of at most `rows_max` rows. `None` if they are few.
+///
+/// # Errors
+///
+/// The minimum for a write is not available.
 pub(crate) fn take_for_write(
     pool: &Arc<dyn MemoryPool>,
     division: &Division,

@@ -1,4 +1,4 @@
-//! The thread that merges runs of clustered tables while nobody waits for it.
+//! The thread that merges the runs of clustered tables in the background.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 
 use crate::memory::{self, Division};
 
-/// Merges for one call: one that writers disturb is tried again, but not for ever.
+/// The maximum number of merges per call. A merge that conflicts with writers is tried again, but not forever.
 const ATTEMPTS: usize = 16;
 
-/// At most one thread, while there is something to merge. Dropped, it stops what it does and leaves the tables as they were:
-/// a process that ends does not keep its user waiting.
+/// At most one thread, which exists while there is something to merge. Dropping this stops the merge and leaves the
+/// tables as they were, so that the end of the process is not delayed.
 #[derive(Default)]
 pub(crate) struct Merger {
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -30,13 +30,13 @@ struct Work {
 
 #[derive(Default)]
 struct Calls {
-    /// Whether there is a thread that will look whether it is called again before it ends.
+    /// Whether there is a thread that checks for further calls before it ends.
     at_work: bool,
     again: bool,
 }
 
 impl Merger {
-    /// Begins, unless there is nothing to do; if it is at work, it looks again when it has done what it does.
+    /// Starts merging, unless there is nothing to do. If a merge is running, the thread checks again after it.
     pub fn begin(&self, store: &Arc<Store>, pool: &Arc<dyn MemoryPool>, division: &Division) {
         if !store.merge_is_due() {
             return;
@@ -49,11 +49,11 @@ impl Merger {
         let (store, pool, division, work) = (store.clone(), pool.clone(), *division, self.work.clone());
         let merge = move || {
             while work.is_called() {
-                // After a panic the runs stay as they were; the next call tries again.
+                // After a panic the runs remain as they were, and the next call tries again.
                 let _ = catch_unwind(AssertUnwindSafe(|| work.merge(&store, &pool, &division)));
             }
         };
-        // Without a thread the runs stay until there is one, or VACUUM.
+        // If no thread can be started, the runs remain until a later call, or VACUUM.
         if let Ok(thread) = thread::Builder::new().name("freestone-merge".into()).spawn(merge) {
             calls.at_work = true;
             *self.thread.lock() = Some(thread);
@@ -65,14 +65,14 @@ impl Drop for Merger {
     fn drop(&mut self) {
         self.work.stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.lock().take() {
-            // It has no result, and what it failed at is as it was before.
+            // It has no result, and a failed merge changes nothing.
             let _ = thread.join();
         }
     }
 }
 
 impl Work {
-    /// Whether there was a call that nobody has begun to answer; if not, the thread is to end.
+    /// Whether there was a call that was not handled yet. If not, the thread ends.
     fn is_called(&self) -> bool {
         let mut calls = self.calls.lock();
         calls.at_work = std::mem::take(&mut calls.again);
@@ -82,10 +82,10 @@ impl Work {
     fn merge(&self, store: &Store, pool: &Arc<dyn MemoryPool>, division: &Division) {
         let goes_on = || !self.stopped.load(Ordering::Relaxed);
         for _ in 0..ATTEMPTS {
-            // Statements come first where memory is short.
+            // If memory is scarce, statements have priority.
             let Ok(memory) = memory::take_for_write(pool, division, None) else { return };
             let bytes = memory.as_ref().map_or(store.options().write_bytes, |memory| memory.size());
-            // The store remembers what it failed at; VACUUM tells the user.
+            // The store records failed merges, and VACUUM reports them.
             if !goes_on() || !store.merge_runs(bytes, goes_on).unwrap_or(false) {
                 return;
             }

@@ -1,8 +1,9 @@
-//! Expressions over one column of texts, evaluated once for each different text of a batch.
+//! Dictionary evaluation: expressions over one string column are evaluated once per distinct string of a batch.
 //!
-//! Columns of few different texts are stored as dictionaries, and their rows come as views of the dictionary's strings. What
-//! an expression makes of such a view it makes of all that are equal to it, so it sees each once, and the rows take what it
-//! gave. Where most views of a batch differ, that is found after an eighth of them, and the expression sees all rows.
+//! Columns with few distinct strings are stored with dictionaries, and a scan returns views of the dictionary's
+//! strings. Equal views have equal results. So the expression is evaluated once per distinct view, and its results are
+//! copied to the rows. If most views of a batch are distinct, that is detected after an eighth of them, and the
+//! expression is evaluated for all rows.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -25,10 +26,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use freestone_codec::Distinct;
 
-/// One view in so many may be a new one.
+/// At most one of this many views may be new.
 const ROWS_PER_TEXT: usize = 8;
 
-/// Finds such expressions in projections. The last of the rules: nothing is to be known of what it makes.
+/// Finds these expressions in projections. It is the last rule, because other rules cannot analyze its result.
 #[derive(Debug)]
 pub(crate) struct OncePerText;
 
@@ -61,19 +62,19 @@ impl PhysicalOptimizerRule for OncePerText {
     }
 }
 
-/// An expression over one column of texts.
+/// An expression over one string column.
 #[derive(Debug, Clone)]
 struct PerText {
-    /// The column, which is the expression's only input.
+    /// The column, the only input of the expression.
     column: Arc<dyn PhysicalExpr>,
-    /// What is made of it, over the schema below.
+    /// The expression, over the schema below.
     expression: Arc<dyn PhysicalExpr>,
-    /// The column alone.
+    /// The schema of only this column.
     schema: SchemaRef,
 }
 
 impl PerText {
-    /// Takes the place of an expression that depends on one column of texts and nothing else.
+    /// Replaces an expression that depends on one string column and nothing else.
     fn wrap(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
         if !is_dear(&expr)? {
             return Ok(Transformed::no(expr));
@@ -91,13 +92,13 @@ impl PerText {
         Ok(Transformed::new(Arc::new(wrapped), true, TreeNodeRecursion::Jump))
     }
 
-    /// The expression as it was.
+    /// The original expression.
     fn unwrapped(&self) -> Result<Arc<dyn PhysicalExpr>> {
         with_column(self.expression.clone(), &self.column)
     }
 }
 
-/// Whether an expression costs more than finding the different views: comparisons do not.
+/// Whether an expression costs more than finding the distinct views. Comparisons do not.
 fn is_dear(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     expr.exists(|node| {
         let operator = node.downcast_ref::<BinaryExpr>().map(|binary| *binary.op());
@@ -106,7 +107,7 @@ fn is_dear(expr: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     })
 }
 
-/// The expression with another column for its only one.
+/// The expression with another column in place of its only one.
 fn with_column(expr: Arc<dyn PhysicalExpr>, column: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     let replaced = expr.transform_up(|node| {
         Ok(if node.is::<Column>() { Transformed::yes(column.clone()) } else { Transformed::no(node) })

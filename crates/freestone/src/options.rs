@@ -1,23 +1,24 @@
-//! How a database is opened.
+//! The options for opening a database.
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use crate::error::{Error, Result};
 
-/// Options of a database, with defaults that fit the machine.
+/// The options of a database. The defaults depend on the machine.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Threads that a statement may use.
+    /// The maximum number of threads of a statement.
     pub threads: usize,
-    /// Bytes that the database may hold in memory: pages, queries, writes. Past it statements spill or fail; `None` is no
-    /// limit. The tables of a database in memory, and those with `medium = 'memory'`, come on top.
+    /// The maximum bytes of memory for pages, queries and writes. Statements that need more use temporary files or
+    /// fail. `None` means no limit. The tables of a database in memory, and those with `medium = 'memory'`, are not
+    /// included.
     pub memory_limit: Option<usize>,
-    /// Refuse every statement that writes, and a database folder that does not exist.
+    /// Refuses every statement that writes, and a database folder that does not exist.
     pub read_only: bool,
-    /// Bytes of pages kept between statements, within the memory limit: at most a sixth of it.
+    /// The bytes of pages that are cached between statements: at most a sixth of the memory limit.
     pub cache_bytes: usize,
-    /// Where queries spill; `None` is the operating system's temporary folder.
+    /// The folder for temporary files; `None` is that of the operating system.
     pub spill_directory: Option<PathBuf>,
 }
 
@@ -34,7 +35,11 @@ impl Default for Options {
     }
 }
 
-/// Bytes written as people write them: `2GB`, `512MiB`, `1000000`. Units of 1000 or, with an `i`, of 1024.
+/// Parses a size: `2GB`, `512MiB`, `1000000`. Units are powers of 1000 or, with an `i`, of 1024.
+///
+/// # Errors
+///
+/// The text is not a size.
 pub fn parse_size(text: &str) -> Result<usize> {
     let invalid = || Error::invalid(format!("`{text}` is not a size: write it as 2GB, 512MiB or 1000000 (bytes)"));
     let digits = text.trim().trim_end_matches(|last: char| last.is_ascii_alphabetic() || last == ' ');

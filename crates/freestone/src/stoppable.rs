@@ -1,9 +1,10 @@
-//! Plans that stop when their statement is cancelled, also inside of a join that finds nothing.
+//! Plans that stop when their statement is cancelled, even within a join that finds nothing.
 //!
-//! DataFusion's operators yield when their inputs have given so many batches. A join makes many batches of one, and a
-//! nested loop with a condition tries all rows of one side with a batch of the other before it returns to anybody: with
-//! millions of rows that takes minutes, and cancelling has to wait for it. So joins yield by what they give, and their
-//! conditions fail once the statement is cancelled: they are evaluated for a few thousand pairs at a time.
+//! DataFusion's operators yield after a number of batches of their inputs. A join returns many batches for one of its
+//! input. A nested-loop join with a condition compares all rows of one side with a batch of the other before it yields.
+//! With millions of rows this takes minutes, during which a statement could not be cancelled. So joins yield by their
+//! output, and their conditions, which are evaluated for a few thousand pairs at a time, fail after the statement was
+//! cancelled.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -24,7 +25,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 
 use crate::session::Cancellation;
 
-/// Makes the joins of a plan stop with one statement. Applied for each run, before the rule that makes dynamic filters.
+/// Makes the joins of a plan stop with one statement. It is applied per run, before the rule for dynamic filters.
 #[derive(Debug)]
 pub(crate) struct Stoppable(pub Cancellation);
 
@@ -63,7 +64,7 @@ impl Stoppable {
     }
 }
 
-/// A condition that fails once its statement is cancelled.
+/// A condition that fails after its statement was cancelled.
 #[derive(Debug)]
 struct Watched {
     condition: Arc<dyn PhysicalExpr>,

@@ -1,4 +1,4 @@
-//! Queries that are whole columns of one table: their rows as they are stored, for whoever ships them on.
+//! Queries of whole columns of one table. Their rows are returned as they are stored, for sending without decoding.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::provider::FreestoneSource;
 use crate::session::{Cancellation, Outcome, guarded_now};
 use crate::workload::Watch;
 
-/// What a statement gives back to whoever takes rows as they are stored.
+/// The result of a statement for a caller that accepts stored rows.
 pub enum Answer {
     Stored(Box<StoredQuery>),
     Outcome(Outcome),
@@ -28,12 +28,12 @@ pub struct StoredQuery {
     scan: StoredScan,
     cancellation: Cancellation,
     watch: Option<Watch>,
-    /// Keeps the table's files.
+    /// Pins the files of the table.
     _snapshot: Arc<Snapshot>,
 }
 
 impl StoredQuery {
-    /// The query that a plan is, if it takes whole columns of a native table, each once, and nothing else.
+    /// The query of a plan, if it returns whole columns of a native table, each once, and does nothing else.
     pub(crate) fn of(
         plan: &Arc<dyn ExecutionPlan>,
         snapshot: &Arc<Snapshot>,
@@ -62,7 +62,7 @@ impl StoredQuery {
         })
     }
 
-    /// Logged, once its last row is given.
+    /// Logs the query after its last row.
     pub(crate) fn watched(self, watch: Option<Watch>) -> Self {
         StoredQuery { watch, ..self }
     }
@@ -71,7 +71,11 @@ impl StoredQuery {
         &self.schema
     }
 
-    /// The next rows; `None` behind the last. Reads pages, so call it on a thread that may block.
+    /// The next rows; `None` at the end. This reads pages, so call it on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// A page cannot be read, or the statement was cancelled.
     pub fn next_rows(&mut self) -> Result<Option<StoredRows>> {
         self.cancellation.check()?;
         let scan = &mut self.scan;
@@ -85,7 +89,7 @@ impl StoredQuery {
     }
 }
 
-/// The input of an operator that only chooses columns, whose places become those in the input.
+/// The input of an operator that only selects columns. Its `places` are changed to those of the input.
 fn passed_on<'a>(node: &'a Arc<dyn ExecutionPlan>, places: &mut [usize]) -> Option<&'a Arc<dyn ExecutionPlan>> {
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
         let columns: Option<Vec<usize>> =

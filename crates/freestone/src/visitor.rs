@@ -1,6 +1,6 @@
-//! Visits of parsed SQL by visitors behind `dyn`. The parser's visits are generic over the visitor, and each visitor would
-//! compile its own copy of the visits of every kind of node: 600 functions, 200 KB. All visits of the engine and the server go
-//! through here, so that there are two copies, one that changes the nodes and one that does not.
+//! Visits of parsed SQL by visitors behind `dyn`. The parser's visits are generic over the visitor, so each visitor
+//! would compile its own copy of the visits of all kinds of nodes: 600 functions, 200 KB. All visits of the engine and
+//! the server use this module, so there are only two copies: one that changes the nodes and one that does not.
 
 use std::ops::ControlFlow;
 
@@ -45,12 +45,12 @@ pub(crate) fn visit(node: &impl Visit, visitor: &mut dyn Visitor<Break = ()>) ->
     node.visit(&mut Erased(visitor))
 }
 
-/// Visits a part of a statement, and lets the visitor change it.
+/// Visits a part of a statement, which the visitor may change.
 pub(crate) fn visit_mut(node: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()> {
     node.visit(&mut ErasedMut(visitor))
 }
 
-/// Calls a function with every expression of a part of a statement, each after those that it consists of.
+/// Calls a function with every expression of a part of a statement, each after its sub-expressions.
 pub(crate) fn expressions_mut(node: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
     struct Expressions<'a>(&'a mut dyn FnMut(&mut Expr));
     impl VisitorMut for Expressions<'_> {
@@ -63,7 +63,8 @@ pub(crate) fn expressions_mut(node: &mut impl VisitMut, change: &mut dyn FnMut(&
     let _ = visit_mut(node, &mut Expressions(change));
 }
 
-/// Calls a function with every expression of a part of a statement, each before those that it consists of, until it breaks off.
+/// Calls a function with every expression of a part of a statement, each before its sub-expressions, until the function
+/// breaks.
 pub(crate) fn expressions(node: &impl Visit, each: &mut dyn FnMut(&Expr) -> ControlFlow<()>) -> ControlFlow<()> {
     struct Expressions<'a>(&'a mut dyn FnMut(&Expr) -> ControlFlow<()>);
     impl Visitor for Expressions<'_> {

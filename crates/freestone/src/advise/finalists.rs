@@ -1,4 +1,5 @@
-//! Finalists put to the test: the current design and the best predicted ones, on the sample, with the heaviest queries.
+//! Measurement of the finalists: the current design and the best predicted ones, on the sample, with the queries of the
+//! largest cost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,15 +19,19 @@ use super::trial::{self, Time, Trial};
 use super::{Judged, literals};
 use crate::error::Result;
 
-/// Designs beside the current one that are tried, and a plain one; and queries that they are tried with.
+/// The number of designs that are measured, in addition to the current one and a preset; and the number of queries.
 const DESIGNS: usize = 3;
 const QUERIES: usize = 24;
 
-/// Measures the current design and the best predicted ones, and ranks the advice by that.
+/// Measures the current design and the best predicted ones, and ranks the advice by the results.
+///
+/// # Errors
+///
+/// The sample cannot be stored or scanned.
 pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workload) -> Result<()> {
     let others = tried(advice.designs.iter().map(|p| &p.design));
     if others.is_empty() {
-        // Nothing is advised that was not measured beside a design.
+        // Copies are recommended only if they were measured together with a design.
         advice.copies = None;
         return Ok(());
     }
@@ -48,8 +53,8 @@ pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workl
     Ok(())
 }
 
-/// The best designs, of which the last is in another order, or has other indexes, than those before it, if there is such a one;
-/// and the best of the plain designs: what is advised has to beat that, too.
+/// The best designs. The last of them has another order or other indexes than those before it, if there is such a
+/// design. In addition the best preset, which a recommended design must beat.
 fn tried<'a>(designs: impl Iterator<Item = &'a Design>) -> Vec<Design> {
     let (best, mut rest): (Vec<_>, Vec<_>) = designs.cloned().enumerate().partition(|(at, _)| at + 1 < DESIGNS);
     let is_like = |a: &Design, b: &Design| (&a.sort, &a.cluster, &a.index) == (&b.sort, &b.cluster, &b.index);
@@ -66,7 +71,7 @@ fn is_plain(design: &Design) -> bool {
     design.groups.is_empty() && design.sort.is_empty() && design.cluster.is_empty() && design.index.is_empty()
 }
 
-/// A query goes to a copy that there is where that is faster.
+/// A query uses an existing copy if that is faster.
 fn take_better(measurement: &mut Measurement, copy: &Existing, of_copy: &Measurement, workload: &Workload) {
     for ((own, other), query) in measurement.queries.iter_mut().zip(&of_copy.queries).zip(&workload.queries) {
         if let (Some(own), Some(other)) = (own, other)
@@ -79,6 +84,10 @@ fn take_better(measurement: &mut Measurement, copy: &Existing, of_copy: &Measure
 }
 
 /// Milliseconds of the workload on the sample, for each design.
+///
+/// # Errors
+///
+/// The sample cannot be stored or scanned.
 pub(crate) fn total_ms(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Result<Vec<f64>> {
     let total = |m: &Measurement| {
         let queries = m.queries.iter().zip(&workload.queries);
@@ -116,7 +125,7 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
             Ok(Arc::new(ScanRequest { codes, ..request.clone() }))
         });
         let requests = requests.collect::<Result<Vec<_>>>()?;
-        // What is predicted is held against trials of this moment.
+        // Predictions are compared with measurements made at the current speed of the machine.
         let pace = reference.as_ref().map(|reference| profile.pace_now(reference, judged.threads)).transpose()?;
         let model = judged.sample_model.clone().at_pace(pace.unwrap_or(Pace::SAME));
         let times = trial::times(&trials, &requests, query.output)?;
@@ -128,8 +137,9 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
     Ok(measurements)
 }
 
-/// Attributes of other tables that a trial needs: those that some of the designs cluster by, and those of the same rows that
-/// queries ask for. A trial holds one table: it has their codes as its last columns, and is clustered by those.
+/// Attributes of other tables that a trial needs: those by which some of the designs cluster, and those of the same
+/// rows that queries test. A trial has a single table. Its last columns are the codes of these attributes, and it is
+/// clustered by them.
 struct Paths(Vec<DimensionPath>);
 
 impl Paths {
@@ -150,7 +160,8 @@ impl Paths {
         self.0.iter().position(|path| path.names == names)
     }
 
-    /// The design with the columns of codes in place of what they are the codes of, and without what leads nowhere any more.
+    /// The design with the columns of codes in place of the attributes, and without dimensions that do not exist in the
+    /// trial.
     fn by_codes(&self, design: &Design) -> Design {
         let mut design = design.clone();
         design.cluster.retain(|path| path.names.len() == 1 || self.position(&path.names).is_some());
@@ -162,8 +173,8 @@ impl Paths {
         design
     }
 
-    /// What the query's joins leave of a trial's dimensions. What of the rows they leave is not tested: neither does the model
-    /// know it, and it is the same in every design.
+    /// The conditions of the query's joins on the dimensions of a trial. Joins also drop single rows within the
+    /// remaining zones. This is not tested, because the model ignores it and it is the same in every design.
     fn code_filters(
         &self,
         design: &Design,
@@ -193,7 +204,7 @@ impl Paths {
     }
 }
 
-/// Which queries are tried: those that take most of the workload's predicted time.
+/// Which queries are measured: those with most of the predicted time of the workload.
 fn heaviest(judged: &Judged<'_>, workload: &Workload) -> Vec<bool> {
     let cost = |at: &usize| {
         let query = &workload.queries[*at];

@@ -1,5 +1,5 @@
-//! Predicates for conjuncts of which only column, kind and selectivity are known: with values of a sample, so that they
-//! leave about as many rows.
+//! Predicates for conjuncts of which only column, form and selectivity are known. Their values are taken from a sample,
+//! so that they select about as many rows.
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::{SortOptions, sort};
@@ -12,7 +12,11 @@ use freestone_store::scan::ColumnPredicate;
 use crate::error::Result;
 use crate::provider::comparison;
 
-/// A predicate that leaves about the share of rows that `wanted` says, if the column has values to make it from.
+/// A predicate with about the selectivity of `wanted`, if the column has values for one.
+///
+/// # Errors
+///
+/// A value cannot be converted.
 pub(crate) fn predicate(wanted: &QueryPredicate, values: &ArrayRef) -> Result<Option<ColumnPredicate>> {
     let on =
         |predicate: Option<Predicate>| predicate.map(|predicate| ColumnPredicate { column: wanted.column, predicate });
@@ -27,7 +31,7 @@ pub(crate) fn predicate(wanted: &QueryPredicate, values: &ArrayRef) -> Result<Op
         Ok(comparison(op, &ScalarValue::try_from_array(&present, at)?, values.data_type()))
     };
     Ok(on(match wanted.form {
-        // The end of the range is the value behind which so many rows lie.
+        // The end of the range is the value below which this number of rows lies.
         PredicateForm::Range | PredicateForm::Other => compare(Operator::LtEq, at)?,
         PredicateForm::Equal => compare(Operator::Eq, likeliest(&runs(&present)?, rows))?,
         PredicateForm::In => any_of(&present, rows, values)?,
@@ -40,7 +44,7 @@ fn runs(sorted: &ArrayRef) -> Result<Vec<(usize, usize)>> {
     Ok(ranges.into_iter().map(|range| (range.start, range.len())).collect())
 }
 
-/// Where the run starts whose length is nearest to `rows`, the middle one of those that are as near.
+/// The start of the run with the length nearest to `rows`; among several, the middle one.
 fn likeliest(runs: &[(usize, usize)], rows: f64) -> usize {
     let distance = |length: usize| (length as f64 / rows.max(0.5)).ln().abs();
     let best = runs.iter().map(|run| distance(run.1)).fold(f64::INFINITY, f64::min);
@@ -48,10 +52,10 @@ fn likeliest(runs: &[(usize, usize)], rows: f64) -> usize {
     near[near.len() / 2]
 }
 
-/// Values from all over the column until together they have about so many rows.
+/// Values from the whole column that together have about `rows` rows.
 fn any_of(sorted: &ArrayRef, rows: f64, values: &ArrayRef) -> Result<Option<Predicate>> {
     let runs = runs(sorted)?;
-    // As many of the different values as rows are wanted, were all equally frequent.
+    // If all values were equally frequent, this would be the number of distinct values for the wanted rows.
     let step = (sorted.len() as f64 / rows.max(1.0)).max(1.0);
     let (mut ints, mut texts, mut found, mut at) = (vec![], vec![], 0, 0.0);
     while (at as usize) < runs.len() && (found as f64) < rows.max(1.0) {
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn predicates_leave_about_what_is_wanted() {
-        // 1,000 values, each number below 100 ten times.
+        // 1,000 values: each number below 100, ten times.
         let numbers: Vec<i64> = (0..1000).map(|at| (at * 37 % 100) as i64).collect();
         let values: ArrayRef = Arc::new(Int64Array::from(numbers.clone()));
         for (form, selectivity) in [

@@ -1,4 +1,5 @@
-//! Advice on designs: what queries ask of a table, a sample of it, what the advisor says of both, and trials of what it says.
+//! Advice on designs: the queries of a table, a sample of its rows, the advisor's predictions for both, and
+//! measurements of them.
 
 mod finalists;
 mod literals;
@@ -24,19 +25,19 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use sample::Sample;
 
-/// What advice is asked for.
+/// The options of advice.
 #[derive(Debug, Clone)]
 pub struct AdviseOptions {
-    /// One table; `None`: all that queries read.
+    /// One table; `None`: all tables in the workload.
     pub table: Option<String>,
-    /// Bytes that a table may take, its copies included.
+    /// The maximum bytes of a table, with its copies.
     pub budget: Option<usize>,
-    /// Weighted queries as SQL, in place of the log: statements, each with a comment `-- weight: 10` before it if it runs
-    /// more often than the others.
+    /// Weighted queries as SQL, in place of the log: statements, each with a comment `-- weight: 10` before it if it
+    /// runs more often than the others.
     pub workload: Option<String>,
-    /// Copies of a table in designs of their own that may be advised, the table included.
+    /// The maximum number of copies of a table in designs of their own, the table included.
     pub max_copies: usize,
-    /// Whether finalists are stored as a sample and timed before they are advised.
+    /// Whether the finalists are stored as samples and measured.
     pub verify: bool,
 }
 
@@ -46,27 +47,31 @@ impl Default for AdviseOptions {
     }
 }
 
-/// Rows that row filters are tried on.
+/// The number of rows for testing row filters.
 const FILTER_ROWS: usize = 8192;
 
-/// A table as the advisor sees it.
+/// A table with the data that the advisor needs.
 pub(crate) struct Judged<'a> {
     table: &'a Arc<Table>,
     work: &'a TableWork,
     sample: Sample,
     model: ScanModel,
-    /// Of the sample alone: what trials are compared with.
+    /// The model of the sample, for comparison with measurements.
     sample_model: ScanModel,
-    /// Of the tables that foreign keys lead to.
+    /// The snapshot with the tables that foreign keys refer to.
     snapshot: Arc<Snapshot>,
     threads: usize,
-    /// The table's copies, also those that queries do not read.
+    /// The table's copies, including those that queries do not read.
     copies: Vec<Existing>,
 }
 
 impl<'a> Judged<'a> {
-    /// Reads a sample of the table; its queries' selectivities are found on it where they were not observed.
-    /// `asked`: a design besides the table's own whose dimensions are to be known.
+    /// Reads a sample of the table. Selectivities of queries that were not observed are measured on it. The dimensions
+    /// of the design `asked` are also included.
+    ///
+    /// # Errors
+    ///
+    /// The table or a referenced table cannot be read.
     pub fn new(
         database: &Database,
         table: &'a Arc<Table>,
@@ -97,7 +102,7 @@ impl<'a> Judged<'a> {
         let designs = [Some(&table.design), asked].into_iter().flatten();
         for path in work.paths(designs.chain(copies.iter().map(|copy| &copy.design))) {
             match of_table.add_path(&|name| snapshot.table(name).cloned(), table, &path) {
-                // What was logged before a table or a key was dropped leads nowhere, and nothing can be clustered by it.
+                // Dimensions from the log may refer to a dropped table or key. The table cannot be clustered by them.
                 Ok(()) | Err(AdvisorError::Store(StoreError::Invalid(_))) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -109,7 +114,7 @@ impl<'a> Judged<'a> {
         Ok(Judged { table, work, sample, model, sample_model, snapshot, threads, copies })
     }
 
-    /// Whether pages come from the medium: then trials are cold.
+    /// Whether pages are read from the medium. Then measurements are cold.
     fn is_cold(&self) -> bool {
         self.model.setting.cached < 1.0
     }
@@ -121,7 +126,11 @@ impl<'a> Judged<'a> {
         self.work.with_filters(workload, &self.sample.few(FILTER_ROWS)?)
     }
 
-    /// Advice, measured on the sample if that is wanted.
+    /// Advice, with measurements on the sample if they are requested.
+    ///
+    /// # Errors
+    ///
+    /// A prediction or measurement fails.
     pub fn advise(&self, options: &AdviseOptions) -> Result<Advice> {
         let workload = self.workload()?;
         let advisor_options = self.advisor_options(options);
@@ -135,7 +144,7 @@ impl<'a> Judged<'a> {
         Ok(advice)
     }
 
-    /// A preset as it is, but for what the current design pins.
+    /// A preset, with the options `encode` and `medium` of the current design.
     fn plain(&self, preset: Preset) -> Design {
         let Design { encode, medium, .. } = self.table.design.clone();
         Design { encode, medium, ..Design::preset(preset) }
@@ -152,7 +161,11 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// What the queries would cost in one design.
+    /// The costs of the queries in one design.
+    ///
+    /// # Errors
+    ///
+    /// The design is invalid, or a prediction or measurement fails.
     pub fn what_if(&self, design: &Design) -> Result<WhatIf> {
         let workload = self.workload()?;
         let options = advice::Options { existing: vec![], ..self.advisor_options(&AdviseOptions::default()) };
@@ -164,10 +177,10 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// The answer to WHATIF: the current design, and the one asked for.
+/// The result of WHATIF: the current design and the requested one.
 pub(crate) struct WhatIf {
     pub proposals: Vec<advice::Proposal>,
-    /// Milliseconds on the sample, for each.
+    /// Milliseconds on the sample, for each design.
     pub measured: Vec<f64>,
     pub sample_rows: usize,
 }

@@ -1,4 +1,4 @@
-//! The profile of this machine: where it is kept, how it is made, how it shows as rows.
+//! The profile of this machine: where it is stored, how it is made, and its representation as rows.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,16 +9,21 @@ use freestone_advisor::{AdvisorError, CalibrateOptions, Effort, Profile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::functions::{batch, texts};
 
-/// How calibration is done.
+/// Options of calibration.
 #[derive(Debug, Clone, Default)]
 pub struct Calibration {
-    /// A second or two, and rough, in place of most of a minute.
+    /// A rough calibration of one or two seconds instead of most of a minute.
     pub quick: bool,
-    /// A folder on the disk to measure; none: the disk is not measured.
+    /// A folder on the disk to measure; `None`: the disk is not measured.
     pub folder: Option<PathBuf>,
 }
 
-/// Measures this machine and keeps the profile. `progress` is told what is measured and the share that is done.
+/// Measures this machine and stores the profile. `progress` is called with the current measurement and the completed
+/// share.
+///
+/// # Errors
+///
+/// A measurement fails, or the profile cannot be stored.
 pub fn calibrate(calibration: &Calibration, progress: &mut dyn FnMut(&str, f64)) -> Result<Profile> {
     let path = profile_path()?;
     let effort = if calibration.quick { Effort::Quick } else { Effort::Normal };
@@ -32,7 +37,11 @@ pub fn calibrate(calibration: &Calibration, progress: &mut dyn FnMut(&str, f64))
     Ok(profile)
 }
 
-/// Where the profile is kept: `FREESTONE_PROFILE`, or `freestone/profile.json` in the user's folder for state.
+/// The file of the profile: `FREESTONE_PROFILE`, or `freestone/profile.json` in the user's state folder.
+///
+/// # Errors
+///
+/// There is no state folder.
 pub fn profile_path() -> Result<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = || named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
@@ -42,8 +51,12 @@ pub fn profile_path() -> Result<PathBuf> {
     })
 }
 
-/// The profile that calibration kept, or constants of a typical machine, which say that they are assumed: as well where it is of
-/// an older version, as one from before an upgrade.
+/// The stored profile. If there is none, or one of an older version, constants of a typical machine, which are marked
+/// as assumed.
+///
+/// # Errors
+///
+/// The file cannot be read.
 pub(crate) fn profile() -> Result<Profile> {
     match profile_path() {
         Ok(path) if path.exists() => match Profile::load(&path) {
@@ -54,7 +67,11 @@ pub(crate) fn profile() -> Result<Profile> {
     }
 }
 
-/// `freestone_profile()`: one row a figure.
+/// `freestone_profile()`: one row per figure.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub(crate) fn profile_batch(profile: &Profile) -> Result<RecordBatch> {
     let rows = profile.rows();
     let floats = |of: fn(&freestone_advisor::profile::Row) -> f64| {

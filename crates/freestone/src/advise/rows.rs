@@ -10,15 +10,15 @@ use super::WhatIf;
 use crate::error::Result;
 use crate::functions::{batch, numbers, texts};
 
-/// Designs listed for a table, beside its own.
+/// The number of designs that are listed for a table, in addition to its own.
 const LISTED: usize = 5;
 
-/// A line of advice: a design, or one of several copies.
+/// A row of advice: a design, or one of several copies.
 struct Line<'a> {
     advice: &'a Advice,
     verdict: &'static str,
     design: String,
-    /// Of the design alone; copies have theirs together.
+    /// The cost of the design alone. Copies have a common cost.
     cost: Option<Cost>,
     ms: f64,
     measured_ms: Option<f64>,
@@ -30,8 +30,12 @@ struct Line<'a> {
     apply: String,
 }
 
-/// `ADVISE`: for each table what it has now and the best designs, what is recommended marked; and the copies that are
-/// recommended in their place, if there are.
+/// The rows of `ADVISE`. For each table, they are the current design, the best designs with the recommended one marked,
+/// and the copies that are recommended instead, if any.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub(crate) fn advice_batch(all: &[Advice]) -> Result<RecordBatch> {
     let mut lines: Vec<(u64, Line)> = vec![];
     for advice in all {
@@ -88,13 +92,13 @@ fn line<'a>(advice: &'a Advice, proposal: &Proposal, is_current: bool) -> Line<'
     }
 }
 
-/// A copy that serves no query best, with the statement that drops it.
+/// A copy that is not the best for any query, with the statement that drops it.
 fn unused_line<'a>(advice: &'a Advice, drop: &str) -> Line<'a> {
     let (verdict, design, apply) = ("unused", String::new(), drop.to_owned());
     Line { verdict, design, apply, bytes: 0.0, conversion_ms: 0.0, losers: 0, ..line(advice, &advice.current, true) }
 }
 
-/// A line for each copy to be made or dropped, and for those that stay.
+/// One row per copy to be created or dropped, and per copy that remains.
 fn copy_lines<'a>(advice: &'a Advice, set: &'a CopyAdvice) -> impl Iterator<Item = Line<'a>> {
     let of_copy = |copy: &CopyProposal| {
         let columns = if copy.columns.is_empty() { String::new() } else { format!("({}) ", copy.columns.join(", ")) };
@@ -118,12 +122,16 @@ fn copy_lines<'a>(advice: &'a Advice, set: &'a CopyAdvice) -> impl Iterator<Item
     })
 }
 
-/// Queries that a design makes slower.
+/// The number of queries that a design makes slower.
 fn losers(proposal: &Proposal) -> u64 {
     proposal.queries.iter().filter(|query| query.ratio < 0.99).count() as u64
 }
 
-/// `WHATIF`: the current design and the one asked for.
+/// The rows of `WHATIF`: the current design and the requested one.
+///
+/// # Errors
+///
+/// An array cannot be built.
 pub(crate) fn what_if_batch(answer: &WhatIf) -> Result<RecordBatch> {
     let all = &answer.proposals;
     let floats =

@@ -1,4 +1,5 @@
-//! Rows of a table to judge designs by: runs of neighbours from all over it, in the table's order.
+//! The rows of a table on which designs are evaluated: runs of adjacent rows from the whole table, in the table's
+//! order.
 
 use std::sync::Arc;
 
@@ -15,18 +16,18 @@ use freestone_store::{Snapshot, Table};
 
 use crate::error::Result;
 
-/// Rows and bytes of a sample, at most.
+/// The maximum rows and bytes of a sample.
 pub(crate) const ROWS_MAX: usize = 1 << 20;
 const BYTES_MAX: usize = 256 << 20;
 
-/// Rows that are read for each that is taken, at most.
+/// The maximum number of rows that are read per sampled row.
 const THINNED_MAX: usize = 8;
 
 fn is_thinned(table: &Table) -> bool {
     !table.design.cluster.is_empty()
 }
 
-/// Every so manieth row.
+/// Every `step`-th row.
 fn thinned(batch: &RecordBatch, step: usize) -> Result<RecordBatch> {
     let rows: UInt32Array = (0..batch.num_rows() as u32).step_by(step).collect::<Vec<_>>().into();
     Ok(compacted(&take_record_batch(batch, &rows)?))
@@ -35,14 +36,19 @@ fn thinned(batch: &RecordBatch, step: usize) -> Result<RecordBatch> {
 /// Some of a table's rows.
 pub(crate) struct Sample {
     pub schema: SchemaRef,
-    /// One batch a granule.
+    /// One batch per granule.
     pub batches: Vec<RecordBatch>,
     pub rows: usize,
 }
 
 impl Sample {
-    /// At most so many rows of a table, fewer where they are long. Of rows that lie in clusters every so manieth is taken, from
-    /// all over the table: runs of neighbours would know some clusters, and find any other order better than it is.
+    /// A sample of at most `rows_max` rows, or fewer if rows are long. From clustered tables, every n-th row is taken,
+    /// from the whole table. Runs of adjacent rows would contain only a few clusters, and would make other orders seem
+    /// better than they are.
+    ///
+    /// # Errors
+    ///
+    /// The table cannot be read.
     pub fn of(table: &Arc<Table>, rows_max: usize) -> Result<Sample> {
         let mut bytes = 0;
         sample_table(table, 1, |batch| bytes += batch.get_array_memory_size())?;
@@ -56,7 +62,11 @@ impl Sample {
         Ok(Sample { schema: table.schema.to_arrow(), batches, rows })
     }
 
-    /// Statistics by some of the rows: `rows` are those of the table that they are of.
+    /// Statistics from a part of the sample. `rows` is the number of rows of the table.
+    ///
+    /// # Errors
+    ///
+    /// A column cannot be encoded.
     pub fn statistics(&self, table: &Table, rows: u64) -> Result<TableStatistics> {
         let (schema, design) = (table.schema.clone(), table.design.clone());
         if is_thinned(table) {
@@ -64,12 +74,16 @@ impl Sample {
             let some = self.batches.iter().map(|batch| thinned(batch, step)).collect::<Result<Vec<_>>>()?;
             return Ok(TableStatistics::of_thinned(schema, rows, design, &some)?);
         }
-        // They are encoded in many ways: a part of what trials are stored from.
+        // They are encoded in many ways, so they are only a part of the rows that trials store.
         Ok(TableStatistics::new(schema, rows, design, &self.blocks(SAMPLE_BLOCKS))?)
     }
 
-    /// The sample with further columns: the codes of attributes that the table's foreign keys lead to. Each is called as its
-    /// path.
+    /// The sample with further columns: the codes of attributes to which the table's foreign keys lead. The name of
+    /// each is its path.
+    ///
+    /// # Errors
+    ///
+    /// A path does not exist, or a table cannot be read.
     pub fn with_paths(&self, table: &Table, snapshot: &Snapshot, paths: &[DimensionPath]) -> Result<Sample> {
         let mut fields: Vec<FieldRef> = self.schema.fields().iter().cloned().collect();
         fields.extend(paths.iter().map(|path| Arc::new(Field::new(path.to_string(), DataType::Int64, false))));
@@ -95,13 +109,17 @@ impl Sample {
         Ok(Sample { schema, batches, rows: self.rows })
     }
 
-    /// So many of the batches, from all over the sample.
+    /// `wanted` of the batches, from the whole sample.
     fn blocks(&self, wanted: usize) -> Vec<RecordBatch> {
         let (all, wanted) = (self.batches.len(), wanted.min(self.batches.len()));
         (0..wanted).map(|at| self.batches[at * all / wanted].clone()).collect()
     }
 
-    /// Few rows from all over the sample, as one batch.
+    /// About `rows` rows from the whole sample, as one batch.
+    ///
+    /// # Errors
+    ///
+    /// The batches cannot be concatenated.
     pub fn few(&self, rows: usize) -> Result<RecordBatch> {
         let each = (rows / self.batches.len().max(1)).max(1);
         let parts: Vec<RecordBatch> =

@@ -1,4 +1,4 @@
-//! A design put to the test: a sample stored so and scanned as the workload scans.
+//! A trial of a design: a sample that is stored in the design and scanned like the workload.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::error::{Error, ErrorKind, Result};
 
 const TABLE: &str = "trial";
 const UNIT_ROWS: usize = 64 << 10;
-/// How often a scan is timed, and for how long at most.
+/// The number of timed runs of a scan, and their maximum total time.
 const RUNS: usize = 11;
 const RUNS_MIN: usize = 3;
 const BUDGET: Duration = Duration::from_millis(150);
 
-/// A cache that holds next to nothing: every scan reads its pages anew.
+/// A cache with almost no capacity, so that every scan reads its pages again.
 const COLD_CACHE: usize = 1 << 20;
 
-/// A sample stored in a design.
+/// A sample, stored in a design.
 pub(crate) struct Trial {
     table: Arc<Table>,
     threads: usize,
@@ -36,19 +36,19 @@ pub(crate) struct Trial {
     _folder: Option<Folder>,
 }
 
-/// The median of some runs, and half the distance between their quartiles.
+/// The median of some runs, and half the interquartile range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Time {
     pub ms: f64,
     pub noise_ms: f64,
 }
 
-/// A folder for temporary files that is removed with the value.
+/// A temporary folder, which is removed when this is dropped.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind is in the system's folder for temporary files.
+        // If this fails, files remain in the system's folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -62,7 +62,11 @@ impl Folder {
 }
 
 impl Trial {
-    /// Stores the sample: in memory, or on disk where scans are to read their pages from there.
+    /// Stores the sample in memory, or on disk for cold scans.
+    ///
+    /// # Errors
+    ///
+    /// The sample cannot be written in this design.
     pub fn build(
         sample: &Sample,
         schema: &TableSchema,
@@ -77,7 +81,7 @@ impl Trial {
             None => Store::in_memory(options)?,
         };
         let mut transaction = store.write()?;
-        // Keys lead to tables that are not here.
+        // The referenced tables do not exist here.
         let schema = TableSchema { foreign_keys: vec![], ..schema.clone() };
         transaction.create_table(TABLE, schema, design.clone())?;
         let mut appender = transaction.appender(TABLE)?;
@@ -92,7 +96,12 @@ impl Trial {
         Ok(Trial { table, threads, _store: store, _folder: folder })
     }
 
-    /// The zones that have one of these values in a column that the trial is clustered by; `None` where it is not.
+    /// The zones with one of these values in a column by which the trial is clustered; `None` if it is not clustered by
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// A segment cannot be opened.
     pub fn code_filter(&self, column: &str, values: Vec<i128>) -> Result<Option<CodeFilter>> {
         for at in 0..self.table.segments.len() {
             let segment = self.table.open_segment(at)?;
@@ -107,7 +116,11 @@ impl Trial {
         Ok(None)
     }
 
-    /// Rows that pass, of which becomes what becomes of a query's.
+    /// Scans the trial, processes the rows like the query's output, and returns the number of qualifying rows.
+    ///
+    /// # Errors
+    ///
+    /// A page cannot be read.
     pub fn scan(&self, request: &Arc<ScanRequest>, output: Output) -> Result<usize> {
         let metrics = Arc::new(ScanMetrics::default());
         let units = surviving_units(&self.table, request, UNIT_ROWS, &metrics)?;
@@ -142,7 +155,7 @@ impl Trial {
     }
 }
 
-/// Stands for an aggregation: values are decoded for it, and those of whole zones need not be.
+/// Stands for an aggregation: values are decoded for it, except those of zones that qualify as a whole.
 struct Counter {
     rows: usize,
     takes_zones: bool,
@@ -165,8 +178,12 @@ impl Sink for Counter {
     }
 }
 
-/// What a scan takes in each trial, by the request that each has for it, of a few runs after a first. They take turns, so that
-/// what else the machine does meets all alike.
+/// The time of a scan in each trial, with the trial's own request, over several runs after a first one. The trials take
+/// turns, so that other load of the machine affects all of them.
+///
+/// # Errors
+///
+/// A page cannot be read.
 pub(crate) fn times(trials: &[Trial], requests: &[Arc<ScanRequest>], output: Output) -> Result<Vec<Time>> {
     let mut times = vec![vec![]; trials.len()];
     let begin = Instant::now();
@@ -191,7 +208,7 @@ impl Time {
         times.sort_by(f64::total_cmp);
         let at = |share: f64| times.get((times.len().saturating_sub(1) as f64 * share).round() as usize).copied();
         let quartile = |share| at(share).unwrap_or(0.0);
-        // What disturbs a scan only adds to it: the quicker half is nearer to the truth than the slower.
+        // Disturbances only add time, so the faster half of the runs is the better estimate.
         Time { ms: quartile(0.25), noise_ms: (quartile(0.5) - quartile(0.0)) / 2.0 }
     }
 }

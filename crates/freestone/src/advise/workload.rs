@@ -1,4 +1,4 @@
-//! The queries of one table: from the log, which holds no literals, or planned from SQL, whose predicates are known.
+//! The queries of one table: from the log, which has no literals, or planned from SQL, with known predicates.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::statement::{Statement, StatementKind, parse_script};
 use crate::workload::{Asked, LoggedScan};
 
-/// Attributes of other tables that are looked at for one table.
+/// The maximum number of attributes of other tables that are considered for one table.
 const PATHS_MAX: usize = 32;
 
-/// What queries ask of one table.
+/// The queries of one table.
 pub(crate) struct TableWork {
     pub table: Arc<Table>,
     pub scans: Vec<Scan>,
@@ -25,21 +25,21 @@ pub(crate) struct TableWork {
 
 /// One query's scan of the table.
 pub(crate) enum Scan {
-    /// Of a plan: the predicates are known, their selectivities not.
+    /// From a plan: the predicates are known, but not their selectivities.
     Asked { name: String, weight: f64, asked: Box<Asked> },
-    /// Of the log: the other way round.
+    /// From the log: the selectivities are known, but not the predicates.
     Logged(Query),
 }
 
 impl TableWork {
-    /// The work as the advisor takes it.
+    /// The workload in the form of the advisor.
     pub fn workload(&self, statistics: &TableStatistics) -> Result<Workload> {
         let queries = self.scans.iter().map(|scan| match scan {
             Scan::Logged(query) => Ok(query.clone()),
             Scan::Asked { name, weight, asked } => {
                 let predicates = asked.predicates.iter().map(|p| statistics.selectivity(p.column, &p.predicate));
                 let mut shares: Vec<f64> = predicates.collect();
-                // Counted when a trial has rows; until then as planners guess.
+                // Measured when the rows of a trial are available. Until then the usual guess of planners.
                 shares.extend(asked.row_filters.iter().filter(|f| !f.columns().is_empty()).map(|_| 0.25));
                 Ok(asked.query(name, *weight, &shares))
             }
@@ -47,8 +47,8 @@ impl TableWork {
         Ok(Workload { queries: queries.collect::<Result<_>>()? })
     }
 
-    /// Attributes of other tables that the table may be clustered by, each once: what designs cluster by, and what the queries
-    /// ask for, those that took most time first.
+    /// The attributes of other tables by which the table may be clustered, without duplicates: the dimensions of
+    /// designs, and the attributes in queries, by descending time.
     pub fn paths<'d>(&self, designs: impl Iterator<Item = &'d Design>) -> Vec<DimensionPath> {
         let mut paths: Vec<DimensionPath> = vec![];
         let mut add = |names: &[String]| {
@@ -66,7 +66,11 @@ impl TableWork {
         paths
     }
 
-    /// The workload with the selectivities of row filters as they are on some rows.
+    /// The workload with the selectivities of row filters on the given rows.
+    ///
+    /// # Errors
+    ///
+    /// A filter fails.
     pub fn with_filters(&self, mut workload: Workload, rows: &RecordBatch) -> Result<Workload> {
         for (scan, query) in self.scans.iter().zip(&mut workload.queries) {
             let Scan::Asked { asked, .. } = scan else { continue };
@@ -78,7 +82,12 @@ impl TableWork {
         Ok(workload)
     }
 
-    /// The scan that a query is, for trials: with its own predicates, or with such as leave about as many rows of a sample.
+    /// The scan of a query, for trials: with its own predicates, or with predicates of about the same selectivity on a
+    /// sample.
+    ///
+    /// # Errors
+    ///
+    /// A predicate cannot be made.
     pub fn request(&self, at: usize, query: &Query, sample: &RecordBatch) -> Result<Option<ScanRequest>> {
         let request = ScanRequest::columns(query.columns.clone());
         Ok(Some(match &self.scans[at] {
@@ -98,7 +107,7 @@ impl TableWork {
     }
 }
 
-/// Share of rows that pass a filter on decoded columns.
+/// The share of the rows that satisfy a filter on decoded columns.
 fn passing(filter: &Arc<dyn RowFilter>, rows: &RecordBatch) -> Result<f64> {
     let columns: Vec<_> = filter.columns().iter().map(|column| rows.column(*column).clone()).collect();
     let bits = filter.evaluate(&columns, rows.num_rows()).map_err(Error::invalid)?;
@@ -106,13 +115,13 @@ fn passing(filter: &Arc<dyn RowFilter>, rows: &RecordBatch) -> Result<f64> {
     Ok((f64::from(passed) / rows.num_rows().max(1) as f64).clamp(0.0, 1.0))
 }
 
-/// The work of the logged scans on tables that are there, one entry a table. Scans that name columns that are gone are not.
+/// The logged scans on existing tables, one entry per table. Scans with columns that no longer exist are left out.
 pub(crate) fn logged_work(scans: &[LoggedScan], snapshot: &Snapshot, only: Option<&str>) -> Vec<TableWork> {
     let mut works: Vec<TableWork> = vec![];
     for scan in scans.iter().filter(|scan| only.is_none_or(|only| scan.table == only)) {
         let Some(table) = snapshot.table(&scan.table) else { continue };
         let Some(mut query) = logged_query(scan, table) else { continue };
-        // Times of a design that the table had say nothing of the one that it has.
+        // Times in an earlier design of the table are not valid for the current one.
         let mut designs = std::iter::once(table).chain(snapshot.copies(table)).map(|of| of.design.to_string());
         let is_known = scan.design_ms > 0.0 && designs.any(|design| design == scan.design);
         query.statement_ms = is_known.then(|| scan.design_ms / scan.design_runs.max(1) as f64);
@@ -121,7 +130,7 @@ pub(crate) fn logged_work(scans: &[LoggedScan], snapshot: &Snapshot, only: Optio
     works
 }
 
-/// The scans of one table among those of all.
+/// The scans of one table among those of all tables.
 pub(crate) fn of_table<'a>(works: &'a mut Vec<TableWork>, table: &Arc<Table>) -> &'a mut Vec<Scan> {
     let at = works.iter().position(|work| work.table.name == table.name).unwrap_or_else(|| {
         works.push(TableWork { table: table.clone(), scans: vec![] });
@@ -151,7 +160,7 @@ fn logged_query(scan: &LoggedScan, table: &Table) -> Option<Query> {
     })
 }
 
-/// A statement as a name: on one line, its middle left out where it is long.
+/// A statement as a name: in one line, with its middle left out if it is long.
 pub(crate) fn shortened(statement: &str) -> String {
     const LONG: usize = 80;
     let words: Vec<char> = statement.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
@@ -162,7 +171,12 @@ pub(crate) fn shortened(statement: &str) -> String {
     format!("{} … {}", first.iter().collect::<String>().trim_end(), last.iter().collect::<String>().trim_start())
 }
 
-/// The queries of a script and their weights: the last `-- weight: 10` between a query and the one before it, else 1.
+/// The queries of a script with their weights. A weight is the last `-- weight: 10` between a query and the one before
+/// it, and otherwise 1.
+///
+/// # Errors
+///
+/// A statement is not a query, a weight is not a positive number, or there is no query.
 pub(crate) fn weighted_statements(script: &str) -> Result<Vec<(Statement, f64)>> {
     let lines: Vec<&str> = script.lines().collect();
     let mut weighted = vec![];

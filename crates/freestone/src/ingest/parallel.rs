@@ -1,8 +1,9 @@
-//! Units parsed by several threads ahead of the consumer, delivered in order, a bounded number at a time.
+//! Units of a file, parsed by several threads ahead of the consumer, and delivered in order with bounded memory.
 //!
-//! Workers take units from one shared source. Each unit gets a small channel of its own; the receiving ends queue up in
-//! unit order in a bounded channel, which the consumer drains one unit after the other. So at most `threads + 2` units
-//! are alive and each holds at most `BATCHES_AHEAD` finished batches: a slow consumer stops the workers, not the memory.
+//! Workers take units from one shared source. Each unit has a small channel of its own. The receiving ends are queued
+//! in the order of units in a bounded channel, and the consumer empties one after the other. So there are at most
+//! `threads + 2` units at a time, and each has at most `BATCHES_AHEAD` finished batches. A slow consumer therefore
+//! stops the workers, and memory does not grow.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,22 +14,26 @@ use arrow::array::RecordBatch;
 
 use super::error::{IngestError, Reason};
 
-/// Finished batches that one unit may hold before its worker waits.
+/// The maximum number of finished batches of a unit. Its worker waits while there are more.
 const BATCHES_AHEAD: usize = 2;
 
-/// Where units come from. Called under a lock, so it does the least that must be sequential.
+/// The source of units. It is called under a lock, so it does only what must be sequential.
 pub(crate) trait Source: Send + 'static {
     type Unit;
     fn next_unit(&mut self) -> Option<Self::Unit>;
 }
 
-/// What a worker does with a unit. A worker keeps its state (buffers, builders) from unit to unit.
+/// The work on a unit. A worker reuses its state (buffers, builders) for later units.
 pub(crate) trait Worker<U>: Send + 'static {
-    /// Parses one unit, giving each finished batch to `emit`, which returns false when nobody listens any more.
+    /// Parses one unit, and calls `emit` with each finished batch. `emit` returns false if the consumer has stopped.
+    ///
+    /// # Errors
+    ///
+    /// The first bad row, or a read error.
     fn run(&mut self, unit: U, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError>;
 }
 
-/// What a finished unit adds to the counters of the units after it.
+/// The amounts by which a finished unit increases the counters of later units.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct UnitEnd {
     pub lines: u64,
@@ -36,7 +41,8 @@ pub(crate) struct UnitEnd {
     pub bytes: u64,
 }
 
-/// An error whose line, row and byte count from the unit's start (0 = the first); the consumer adds what came before.
+/// An error with line, row and byte relative to the start of the unit, counted from 0. The consumer adds those of the
+/// units before it.
 #[derive(Debug)]
 pub(crate) struct UnitError {
     pub error: IngestError,
@@ -50,7 +56,7 @@ enum Message {
     Error(UnitError),
 }
 
-/// The consumer's end: an iterator of batches in unit order, over after the first error.
+/// The consumer's end: an iterator of batches in the order of units, which ends after the first error.
 pub(crate) struct Ordered {
     source_name: String,
     units: Option<Receiver<Receiver<Message>>>,
@@ -60,7 +66,11 @@ pub(crate) struct Ordered {
 }
 
 impl Ordered {
-    /// Starts one thread for each worker. `source_name` is for errors.
+    /// Starts one thread per worker. `source_name` is the name in errors.
+    ///
+    /// # Errors
+    ///
+    /// A thread cannot be started.
     pub fn start<S, W>(source_name: String, source: S, workers: Vec<W>) -> Result<Self, IngestError>
     where
         S: Source,
@@ -81,14 +91,14 @@ impl Ordered {
         Ok(this)
     }
 
-    /// Bytes of the units delivered to the end.
+    /// The bytes of the completely delivered units.
     pub fn bytes_done(&self) -> u64 {
         self.done.bytes
     }
 
-    /// Stops and joins the workers; false if one of them died outside of a unit.
+    /// Stops and joins the workers. Returns false if one of them panicked outside of a unit.
     fn finish(&mut self) -> bool {
-        // Without listeners every blocked send fails, so the workers return and can be joined.
+        // Without receivers, every blocked send fails, so the workers return and can be joined.
         self.units = None;
         self.current = None;
         let joined: Vec<_> = self.workers.drain(..).map(JoinHandle::join).collect();
@@ -142,7 +152,7 @@ impl Iterator for Ordered {
                     self.finish();
                     return Some(Err(error));
                 }
-                // A unit that ends without saying so would be rows lost in silence.
+                // A unit that ends without its final message would lose rows silently.
                 Err(_) => {
                     self.finish();
                     return Some(Err(self.stopped()));
@@ -160,7 +170,7 @@ impl Drop for Ordered {
 
 fn work<S: Source, W: Worker<S::Unit>>(source: &Mutex<(S, SyncSender<Receiver<Message>>)>, mut worker: W) {
     loop {
-        // Unit and place in the queue are taken under one lock: the queue's order is the units' order.
+        // The unit and its position in the queue are taken under one lock, so the queue has the order of the units.
         let (unit, sender) = {
             let mut guard = source.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(unit) = guard.0.next_unit() else { return };
@@ -183,14 +193,18 @@ fn work<S: Source, W: Worker<S::Unit>>(source: &Mutex<(S, SyncSender<Receiver<Me
             Ok(Err(error)) => Message::Error(error),
             Err(panic) => Message::Error(UnitError { error: panic_error(panic.as_ref()), line: None, row: None }),
         };
-        // Nobody listening is how the consumer ends a read early.
+        // The consumer ends a read early by dropping the receivers.
         if sender.send(message).is_err() || stopped {
             return;
         }
     }
 }
 
-/// Runs code of a decoder that may panic on damaged bytes and makes an error of the panic.
+/// Runs code of a decoder that may panic on damaged bytes, and converts a panic to an error.
+///
+/// # Errors
+///
+/// Those of the decoder, or a panic.
 pub(crate) fn guarded<T>(source: &str, decode: impl FnOnce() -> Result<T, IngestError>) -> Result<T, IngestError> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).in_source(source)))
 }

@@ -1,7 +1,8 @@
-//! Parquet files: row groups decoded in parallel, delivered in order.
+//! Parquet files: row groups are decoded in parallel and delivered in order.
 //!
-//! Text is decoded straight into views where the file's type allows it; every other difference to the table's types is
-//! [`conform`]'s. A thread opens the file by itself: readers share the position of a duplicated handle.
+//! Strings are decoded directly to views if the type in the file allows that. All other differences from the types of
+//! the table are converted by [`conform`]. Each thread opens the file itself, because duplicated handles share their
+//! position.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,13 +20,21 @@ use super::error::{IngestError, Reason};
 use super::infer::column_index;
 use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker, guarded};
 
-/// The columns that the file declares, in the types that tables hold.
+/// The columns of the file, with types that tables support.
+///
+/// # Errors
+///
+/// The file cannot be read, or a type is not supported.
 pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
     let metadata = metadata(path)?;
     Ok(Arc::new(Schema::new(table_fields(&path.display().to_string(), metadata.schema().fields())?)))
 }
 
 /// Starts the threads that read a Parquet file as batches of `schema`.
+///
+/// # Errors
+///
+/// The file cannot be read, or a column is missing.
 pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> Result<Ordered, IngestError> {
     let name = path.display().to_string();
     let metadata = metadata(path)?;
@@ -47,8 +56,8 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
     Ordered::start(name, RowGroups(row_groups.into_iter()), workers)
 }
 
-/// Threads and rows of a batch that the memory allows. A thread holds a page and a dictionary of every column, and each of
-/// the row groups that are decoded ahead holds three batches.
+/// The number of threads and the rows per batch that fit in the memory limit. A thread needs a page and a dictionary of
+/// every column, and each row group that is decoded ahead has three batches.
 fn within_memory(metadata: &ArrowReaderMetadata, columns: usize, options: &IngestOptions) -> (usize, usize) {
     const COLUMN_BYTES: usize = 1 << 20;
     let (threads, batch_rows) = (options.threads.max(1), options.batch_rows.max(1));
@@ -57,7 +66,7 @@ fn within_memory(metadata: &ArrowReaderMetadata, columns: usize, options: &Inges
     let groups = metadata.metadata().row_groups();
     let bytes: i64 = groups.iter().map(|group| group.total_byte_size()).sum();
     let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
-    // In memory a value takes eight bytes or sixteen, however few it takes in the file.
+    // In memory, a value has eight or sixteen bytes, however small it is in the file.
     let row_bytes = (usize::try_from(bytes / rows.max(1)).unwrap_or(0) * 2).max(columns * 16);
     let rows = memory_bytes / 2 / (3 * (threads + 2)) / row_bytes.max(1);
     (threads, batch_rows.min(rows.max(1024)))
@@ -77,7 +86,7 @@ fn parquet_text(error: &ParquetError) -> String {
     format!("not a readable Parquet file: {}", text.split_once(": ").map_or(text.as_str(), |(_, text)| text))
 }
 
-/// The file's columns that the table has.
+/// The columns of the file that the table has.
 fn projected_roots(name: &str, metadata: &ArrowReaderMetadata, schema: &Schema) -> Result<Vec<usize>, IngestError> {
     let file_schema = metadata.schema();
     let find = |field: &Arc<ColumnField>| {
@@ -96,7 +105,8 @@ fn projected_roots(name: &str, metadata: &ArrowReaderMetadata, schema: &Schema) 
     schema.fields().iter().map(find).collect()
 }
 
-/// Asks the reader for text and binary as views, and for no dictionaries; where it refuses, the file's own types stay.
+/// Requests views for strings and binary, and no dictionaries. If the reader does not support that, the types of the
+/// file remain.
 fn with_views(metadata: ArrowReaderMetadata) -> ArrowReaderMetadata {
     let as_view = |field: &Arc<ColumnField>| match field.data_type() {
         DataType::FixedSizeBinary(_) => Arc::clone(field),

@@ -1,9 +1,9 @@
-//! Which copy of a table a query reads: the one of whose pages its scan is expected to touch the fewest bytes.
+//! The choice of the copy that a query reads: the one for which the scan is expected to read the fewest bytes of pages.
 //!
-//! Copies have the table's rows in designs of their own (fractured mirrors, and Holloway's materialized groups of some
-//! columns), so that a key finds its row in one page of rows while a sum reads one column. Zones, dimensions that joins
-//! prune by, the filters' estimated rows, and rows that come in the order that is asked for are taken into account, by the
-//! same rules that later use them.
+//! Copies have the rows of the table in designs of their own (fractured mirrors; materialized column groups, Holloway
+//! and DeWitt 2008). So a key finds its row in one page of a row copy, and a sum reads one column of a column copy. The
+//! estimate considers zones, dimensions that joins prune, the estimated rows of filters, and whether the rows have the
+//! requested order. It uses the same rules as the scan itself.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::settings::FreestoneSettings;
 
 /// A copy is read if it saves at least this share of the bytes.
 const WORTH: f64 = 0.05;
-/// Sorting moves each value, with its row's key, a few times.
+/// The cost of sorting in bytes per row: each value is moved several times, with the key of its row.
 const BYTES_SORTED: f64 = 32.0;
 
 /// Lets scans read copies of their tables.
@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for ChooseCopies {
 /// The native scans of a plan, from left to right.
 fn sources(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<FreestoneSource>> {
     let mut found = vec![];
-    // Scans have no inputs, so this meets them in the order in which `with_sources` does.
+    // Scans have no inputs, so this visits them in the same order as `with_sources`.
     plan.apply(|node| {
         found.extend(FreestoneSource::of(node).cloned());
         Ok(TreeNodeRecursion::Continue)
@@ -65,7 +65,7 @@ fn current_copies(source: &FreestoneSource) -> impl Iterator<Item = &Arc<Table>>
     copies.filter(|copy| copy.is_current())
 }
 
-/// The plan with that scan of its reading the best copy.
+/// The plan with this scan reading the best copy.
 fn with_best(plan: Arc<dyn ExecutionPlan>, scan: usize, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let source = &sources(&plan)?[scan];
     if current_copies(source).next().is_none() {
@@ -88,11 +88,11 @@ fn with_best(plan: Arc<dyn ExecutionPlan>, scan: usize, options: &ConfigOptions)
     Ok(best.expect("the table itself is one").plan)
 }
 
-/// A plan whose scan reads the table, or one of its copies.
+/// A plan whose scan reads the table or one of its copies.
 struct Candidate {
     plan: Arc<dyn ExecutionPlan>,
     bytes: f64,
-    /// Whether the rows come in the order that is asked for.
+    /// Whether the rows have the requested order.
     is_ordered: bool,
 }
 
@@ -102,7 +102,7 @@ impl Candidate {
         let planned = PathPredicates.optimize(planned, options)?;
         let source = &sources(&planned)?[scan];
         let (bytes, is_ordered) = (source.expected_bytes(selected)?, source.is_ordered());
-        // Of rows in order only the first are read.
+        // Of rows in the requested order, only the first are read.
         let first = source.fetch().filter(|_| is_ordered).map_or(1.0, |fetch| fetch as f64 / selected.max(1.0));
         Ok(Candidate { plan, bytes: bytes * first.min(1.0), is_ordered })
     }

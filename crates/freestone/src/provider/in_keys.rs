@@ -1,6 +1,6 @@
-//! `fk IN (keys of a table)`: what is left of a join of whose one side nothing but its keys matters. The keys are found when
-//! the query is planned, for the snapshot that it is planned for; the scan tests encoded values with them, and prunes by
-//! the dimensions that the table is clustered by.
+//! `fk IN (keys of a table)`: the replacement of a join of which one side is used only for its keys. The keys are read
+//! when the query is planned, from the snapshot of the query. The scan tests encoded values with them, and prunes by
+//! the dimensions of the clustered table.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -29,18 +29,19 @@ use super::statistics::estimated_share;
 use super::{FreestoneSource, FreestoneTable};
 use crate::workload;
 
-/// Rows of a table whose keys are looked at while planning, and how far their values may lie apart: in bits, one MiB.
+/// The maximum rows of a table whose keys are read in planning, and the maximum range of the keys, whose bitmap has one
+/// MiB.
 const ROWS_MAX: u64 = 1 << 20;
 const SPAN_MAX: u64 = 1 << 23;
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH_ROWS: usize = 64 << 10;
 
-/// A test whether an integer is one of a table's keys.
+/// A test whether an integer is among the keys of a table.
 #[derive(Debug)]
 pub struct InKeys {
     name: String,
     keys: Arc<KeySet>,
-    /// The table and its column that the keys are of, and what was asked of its rows: paths of one name, the attribute.
+    /// The table and the column of the keys, and the tests on its rows: paths of one name, the attribute.
     table: Arc<Table>,
     column: usize,
     asked: Vec<PathTest>,
@@ -62,8 +63,12 @@ impl Hash for InKeys {
 }
 
 impl InKeys {
-    /// The test that a value is among those of a column that a scan of `table` gives. `None`: there are too many rows to look
-    /// now, the values lie too far apart, or they are no integers.
+    /// The test whether a value is among those of a column that a scan of `table` returns. `None` if there are too many
+    /// rows, the range of the values is too large, or they are not integers.
+    ///
+    /// # Errors
+    ///
+    /// The rows cannot be read.
     pub fn of(table: &FreestoneTable, scan: &TableScan, column: usize) -> Result<Option<Self>> {
         let data_type = &table.table().schema.columns[column].data_type;
         if table.table().rows() > ROWS_MAX || scan.fetch.is_some() || !is_enumerable(data_type) {
@@ -93,7 +98,7 @@ impl InKeys {
         ScalarUDF::new_from_impl(self).call(vec![expression])
     }
 
-    /// The keys that a physical expression tests its only argument for.
+    /// The keys with which a physical expression tests its only argument.
     pub fn in_expression(e: &Arc<dyn PhysicalExpr>) -> Option<(&Arc<dyn PhysicalExpr>, &InKeys)> {
         let function = e.downcast_ref::<ScalarFunctionExpr>()?;
         let test = function.fun().inner().as_ref() as &dyn std::any::Any;
@@ -104,8 +109,8 @@ impl InKeys {
         &self.keys
     }
 
-    /// What is asked of the rows of `table` by the keys that some conjuncts of a scan of it test: where those are keys that
-    /// the table declares to reference others by.
+    /// The tests on rows of `table` by the keys in some conjuncts of its scan, if these are declared foreign keys of
+    /// the table.
     pub fn path_tests(table: &Table, filters: &[Arc<dyn PhysicalExpr>]) -> Vec<PathTest> {
         let mut found = vec![];
         for conjunct in filters.iter().flat_map(split_conjunction) {
@@ -127,7 +132,7 @@ impl InKeys {
     }
 }
 
-/// What a scan asks of its table, where `share` of the rows passed.
+/// The tests of a scan on its table, of which `share` of the rows were selected.
 fn path_tests_of(source: &FreestoneSource, share: f64) -> Vec<PathTest> {
     let (table, predicates) = (source.table(), source.predicates());
     let estimates: Vec<f64> = predicates.iter().map(|p| estimated_share(table, p, table.rows()).max(1e-9)).collect();

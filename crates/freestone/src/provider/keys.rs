@@ -1,5 +1,5 @@
-//! A join's other side in the words of the scan: its keys as a set that encoded values are tested with, and as the codes
-//! of the dimensions that a table is clustered by. Translated once each time the filter changes, never row by row.
+//! The keys of a join's other side, for the scan: as a set for testing encoded values, and as the codes of the
+//! dimensions by which a table is clustered. They are computed once per change of the dynamic filter, not per row.
 
 use std::sync::Arc;
 
@@ -17,15 +17,19 @@ use freestone_store::{Snapshot, Table};
 use super::filter::remap;
 use super::statistics::int_bounds;
 
-/// Values that a filter is tried on at a time.
+/// The number of values that are tested at once with a filter.
 const STEP: usize = 8192;
-/// A column's values are tried one by one where they span at most so many, or a share of the table's rows.
+/// The values of a column are tested one by one if their range is at most this, or at most a share of the table's rows.
 const SPAN_MIN: u64 = 1 << 18;
 const SPAN_SHARE: u64 = 4;
 
-/// The keys that a filter on one column of integers lets through, among all between the least and the greatest that the
-/// table holds: cheaper than asking the filter for every row, where the keys are dense. `None` if it cannot be said so,
-/// or if they all pass.
+/// The keys that satisfy a filter on one integer column, among all integers between the column's minimum and maximum.
+/// If keys are dense, this costs less than evaluating the filter for every row. `None` if the filter has no such form,
+/// or all keys satisfy it.
+///
+/// # Errors
+///
+/// The filter cannot be evaluated.
 pub fn key_set(filter: &Arc<dyn PhysicalExpr>, table: &Table, schema: &Schema) -> Result<Option<KeyFilter>> {
     let columns = collect_columns(filter);
     let Some(column) = columns.iter().next().filter(|_| columns.len() == 1).map(|c| c.index()) else {
@@ -46,7 +50,7 @@ pub fn key_set(filter: &Arc<dyn PhysicalExpr>, table: &Table, schema: &Schema) -
         let batch = RecordBatch::try_new(schema.clone(), vec![values])?;
         Ok(boolean_bits(on_first.evaluate(&batch)?.into_array(rows)?.as_boolean()))
     };
-    // A filter that lets NULL through is none of a join's keys.
+    // A filter that accepts NULL is not that of a join.
     if passing(new_null_array(field.data_type(), 1))? != [0] {
         return Ok(None);
     }
@@ -61,7 +65,7 @@ pub fn key_set(filter: &Arc<dyn PhysicalExpr>, table: &Table, schema: &Schema) -
     Ok(Some(KeyFilter { column, keys: Arc::new(keys), kept }))
 }
 
-/// What [`key_set`] found.
+/// The result of [`key_set`].
 #[derive(Debug)]
 pub struct KeyFilter {
     column: usize,
@@ -70,7 +74,7 @@ pub struct KeyFilter {
 }
 
 impl KeyFilter {
-    /// The filter as a predicate, unless everything passes it.
+    /// The filter as a predicate, unless every value satisfies it.
     pub fn predicate(self) -> Option<ColumnPredicate> {
         let predicate = Predicate::Int(IntPredicate::Keys(self.keys));
         (self.kept < 1.0).then_some(ColumnPredicate { column: self.column, predicate })
@@ -83,7 +87,7 @@ pub(super) fn is_enumerable(data_type: &DataType) -> bool {
     matches!(data_type, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Date32)
 }
 
-/// Integers of 64 bits in the type of a column that is stored as such.
+/// 64-bit integers, cast to the type of a column that is stored as integers.
 pub(super) fn cast_to(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match data_type {
         DataType::Date32 => Ok(cast(&cast(values, &DataType::Int32)?, data_type)?),
@@ -91,7 +95,11 @@ pub(super) fn cast_to(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRe
     }
 }
 
-/// The codes, in every dimension that leads through a predicate's column, of the keys that the predicates name.
+/// The codes of the keys in the predicates, for every dimension with a path through the column of a predicate.
+///
+/// # Errors
+///
+/// The codes cannot be read.
 pub fn code_filters(snapshot: &Snapshot, table: &Table, predicates: &[ColumnPredicate]) -> Result<Vec<CodeFilter>> {
     let mut filters: Vec<CodeFilter> = vec![];
     let mut known: Vec<u64> = vec![];

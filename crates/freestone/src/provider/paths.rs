@@ -1,18 +1,19 @@
-//! Predicates on referenced tables as codes of the clustered tables that reference them, found when a query is planned:
-//! `o_orderdate < '1995-01-01'` in the scan of `orders` prunes zones of `lineitem`, which is clustered by
-//! `l_orderkey.o_orderdate`. Dynamic filters (see `keys`) say more about small tables, but nothing where the referenced
-//! one is large, and nothing where the clustered one is the side that a hash table is built of.
+//! Predicates on referenced tables, converted when a query is planned to codes of the clustered tables that reference
+//! them: `o_orderdate < '1995-01-01'` in the scan of `orders` prunes zones of `lineitem`, which is clustered by
+//! `l_orderkey.o_orderdate`. Dynamic filters (see `keys`) prune more for small referenced tables, but nothing if the
+//! referenced table is large, and nothing if the clustered table is the build side.
 //!
-//! Why rows may be dropped: a join that needs matches puts out the same without those rows of an input whose key equals
-//! none of the other's. Such a key is traced down to a scan through operators that treat rows of different keys apart:
-//! whoever keeps rows whose key is in some set V behind such an operator gets the same if it keeps only those of V
-//! before it too. Filters, projections and exchanges go row by row; groups that have the key among their columns mix no
-//! keys; of joins, each row of the traced side finds its matches alone. An outer join that loses a row of its optional
-//! side puts out one with NULL instead, which the join above drops as well, since NULL equals nothing. Limits and
-//! windows are no such operators. So the scan may lose any rows whose key is not in V, here the keys of the referenced
-//! rows that pass their own scan's predicates. As keys are unique (this is checked), and the rows are as they were when
-//! codes were taken, a row with its key in V has the code of a value that passes; NULL's code stands for what was not
-//! known, and always stays.
+//! Why rows may be dropped: a join that needs matches returns the same result without those rows of an input whose key
+//! equals no key of the other input. Such a key is traced down to a scan through operators that treat rows with
+//! different keys independently. Let V be a set of keys. For such an operator, keeping only the rows with keys in V
+//! before it gives the same result as keeping only those after it. Filters, projections and exchanges process single
+//! rows. Groups whose columns include the key do not mix keys. In joins, each row of the traced side finds its matches
+//! independently. An outer join that loses a row of its optional side returns a row with NULL instead, which the join
+//! above drops as well, because NULL equals nothing. Limits and windows are not such operators. So the scan may drop
+//! any rows whose key is not in V, where V is the set of keys of the referenced rows that satisfy the predicates of
+//! their own scan. Keys are unique (this is checked), and the referenced rows have not changed since the codes were
+//! computed. So a row with its key in V has the code of a qualifying value. The code of NULL stands for unknown values
+//! and is never dropped.
 
 use std::sync::Arc;
 
@@ -43,10 +44,10 @@ use super::statistics::estimated_share;
 use super::{FreestoneSource, with_sources};
 use crate::workload::{self, AskedPath};
 
-/// Foreign keys on the way to an attribute, at most.
+/// The maximum number of foreign keys on the path to an attribute.
 const HOPS_MAX: usize = 3;
 
-/// Gives scans of clustered tables the codes that predicates on referenced tables leave.
+/// Gives scans of clustered tables the codes that satisfy predicates on referenced tables.
 #[derive(Debug)]
 pub struct PathPredicates;
 
@@ -70,8 +71,8 @@ impl PhysicalOptimizerRule for PathPredicates {
     }
 }
 
-/// What a plan's joins ask of attributes that declared foreign keys lead to, for each of its scans from left to right:
-/// clustering by them would prune by that.
+/// For each scan of a plan, from left to right, the tests of the plan's joins on attributes to which declared foreign
+/// keys lead. Clustering by these attributes would prune by the tests.
 pub(crate) fn path_tests(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<AskedPath>> {
     let mut joins = Joins::default();
     joins.trace(plan);
@@ -83,16 +84,16 @@ pub(crate) fn path_tests(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<AskedPath>> {
     (0..joins.scans.len()).map(of_scan).collect()
 }
 
-/// Codes of one dimension that a query's joins leave, and how EXPLAIN says it.
+/// The codes of one dimension that a query's joins leave, and their text in EXPLAIN.
 #[derive(Debug, Clone)]
 pub struct PathFilter {
     pub codes: CodeFilter,
     pub words: String,
 }
 
-/// Whether a table has segments that are clustered by attributes of others.
+/// Whether a table has segments that are clustered by attributes of other tables.
 fn follows_keys(table: &Table) -> bool {
-    // A segment that cannot be opened is the scan's error to report.
+    // The scan reports the error of a segment that cannot be opened.
     let mut segments = (0..table.segments.len()).filter_map(|at| table.open_segment(at).ok());
     segments.any(|segment| segment.footer.dimensions.iter().any(is_path))
 }
@@ -113,26 +114,26 @@ fn with_filters(plan: Arc<dyn ExecutionPlan>, filters: Vec<Vec<PathFilter>>) -> 
     })
 }
 
-/// A column of a scanned table; the scan by its place among those of the plan, from left to right.
+/// A column of a scanned table. `scan` is the position of the scan among those of the plan, from left to right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Origin {
     scan: usize,
     column: usize,
 }
 
-/// Where the columns of an operator's output come from, if their rows can be traced.
+/// The origins of the columns of an operator's output, if their rows can be traced.
 type Origins = Vec<Option<Origin>>;
 
-/// A plan's scans, and what its joins say of them.
+/// The scans of a plan, and the conditions of its joins on them.
 #[derive(Debug, Default)]
 struct Joins<'a> {
     scans: Vec<&'a FreestoneSource>,
-    /// Rows do not matter whose value of the first column is none of the second's.
+    /// Rows whose value of the first column is not among those of the second do not affect the result.
     matches: Vec<(Origin, Origin)>,
 }
 
 impl<'a> Joins<'a> {
-    /// Collects the scans and joins of a plan; gives the origins of its columns.
+    /// Collects the scans and joins of a plan, and returns the origins of its columns.
     fn trace(&mut self, node: &'a Arc<dyn ExecutionPlan>) -> Origins {
         let unknown = vec![None; node.schema().fields().len()];
         let inputs: Vec<Origins> = node.children().into_iter().map(|child| self.trace(child)).collect();
@@ -146,13 +147,13 @@ impl<'a> Joins<'a> {
         } else {
             of_output(node, &inputs)
         };
-        // What stops early depends on all rows before it.
+        // An operator that stops early depends on all rows before it.
         origins.filter(|origins| node.fetch().is_none() && origins.len() == unknown.len()).unwrap_or(unknown)
     }
 
     fn collect_matches(&mut self, join: &HashJoinExec, inputs: &[Origins]) {
         let [left, right] = inputs else { return };
-        // NOT IN asks whether there is any row, and whether one is NULL.
+        // NOT IN depends on whether there is any row, and on whether one is NULL.
         if join.null_aware || join.null_equality != NullEquality::NullEqualsNothing {
             return;
         }
@@ -164,7 +165,7 @@ impl<'a> Joins<'a> {
         }
     }
 
-    /// What the joins leave of the dimensions of a scan's segments, by predicates on the tables that they lead to.
+    /// The codes that the joins leave in the dimensions of a scan's segments, by predicates on the referenced tables.
     fn path_filters(&self, scan: usize) -> Vec<PathFilter> {
         let (table, mut known, mut filters) = (self.scans[scan].table(), vec![], vec![]);
         for at in 0..table.segments.len() {
@@ -193,7 +194,7 @@ impl<'a> Joins<'a> {
             all
         })?;
         let count = dimension.bins.count();
-        // Whether keys are unique is looked up last, as it may have to be found out.
+        // The uniqueness of keys is checked last, because it may have to be computed.
         if codes.len() >= count || !route.has_unique_keys().unwrap_or(false) {
             return None;
         }
@@ -201,7 +202,7 @@ impl<'a> Joins<'a> {
         Some(PathFilter { codes: CodeFilter::new(dimension, codes), words })
     }
 
-    /// Adds the tests of the tables that the foreign keys of a scan's table lead to, and of those that theirs lead to.
+    /// Adds the tests on the tables to which the foreign keys of a scan's table lead, directly or over several tables.
     fn tests_behind(&self, scan: usize, keys: &[String], found: &mut Vec<AskedPath>) {
         if keys.len() >= HOPS_MAX {
             return;
@@ -225,7 +226,7 @@ impl<'a> Joins<'a> {
         }
     }
 
-    /// The scans in which rows of a scan need the match that a foreign key names.
+    /// The scans in which rows of a scan need the match of a foreign key.
     fn referenced(&self, scan: usize, key: &ForeignKey) -> Vec<usize> {
         let Ok(column) = self.scans[scan].table().schema.index_of(&key.columns[0]) else { return vec![] };
         let is_key = |at: &Origin| {
@@ -240,7 +241,7 @@ impl<'a> Joins<'a> {
         scans
     }
 
-    /// The scans of a route's last table that rows of a scan need matches in, hop by hop.
+    /// The scans of the last table of a route in which rows of a scan need matches, step by step.
     fn follow(&self, scan: usize, route: &Route) -> Vec<usize> {
         let mut scans = vec![scan];
         for (at, hop) in route.hops.iter().enumerate() {
@@ -250,7 +251,7 @@ impl<'a> Joins<'a> {
                 source.named_column(at.column) == hop.key && Arc::ptr_eq(source.named_table(), &hop.table)
             };
             let start = scans.iter().filter_map(|scan| {
-                // The first hop begins in the table that is scanned, later ones in tables as queries name them.
+                // The first step begins in the scanned table, later ones in tables as queries name them.
                 let column = if at == 0 { Some(hop.column) } else { self.scans[*scan].scanned_column(hop.column) };
                 Some(Origin { scan: *scan, column: column? })
             });
@@ -262,7 +263,8 @@ impl<'a> Joins<'a> {
         scans
     }
 
-    /// The columns among whose values a column's must be, those of joins with joined columns included.
+    /// The columns whose values include the value of a column: also those of joins with columns that are joined with
+    /// it.
     fn reachable(&self, from: Origin) -> Vec<Origin> {
         let mut reached = vec![from];
         let mut at = 0;
@@ -278,8 +280,8 @@ impl<'a> Joins<'a> {
     }
 }
 
-/// Whether a join needs matches for the rows of its left input, and of its right one: those without are neither put out
-/// nor change what is.
+/// Whether a join needs matches for the rows of its left input, and of its right input. Rows without a match are not
+/// returned and do not change the result.
 fn needs_match(join_type: JoinType) -> (bool, bool) {
     match join_type {
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => (true, true),
@@ -301,7 +303,7 @@ fn of_join(join_type: JoinType, inputs: &[Origins]) -> Option<Origins> {
     })
 }
 
-/// The origins of the columns of operators that treat rows of different keys apart; `None` of all others.
+/// The origins of the columns of operators that treat rows with different keys independently; `None` for all others.
 fn of_output(node: &Arc<dyn ExecutionPlan>, inputs: &[Origins]) -> Option<Origins> {
     if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
         return of_join(*join.join_type(), inputs).map(|all| project(all, join.projection().as_deref()));
@@ -322,7 +324,7 @@ fn of_output(node: &Arc<dyn ExecutionPlan>, inputs: &[Origins]) -> Option<Origin
     passes_rows_on(node).then(|| input.clone())
 }
 
-/// The origins of an aggregation's columns, whose first are those of its groups.
+/// The origins of the columns of an aggregation. The grouping columns are the first.
 fn of_groups(aggregate: &AggregateExec, input: &Origins) -> Option<Origins> {
     let groups = aggregate.group_expr();
     if groups.has_grouping_set() || aggregate.limit_options().is_some() {
@@ -333,7 +335,7 @@ fn of_groups(aggregate: &AggregateExec, input: &Origins) -> Option<Origins> {
     Some(origins)
 }
 
-/// Whether an operator puts out the rows of its input, in some order.
+/// Whether an operator returns the rows of its input, in any order.
 fn passes_rows_on(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.downcast_ref::<RepartitionExec>().is_some()
         || node.downcast_ref::<CoalescePartitionsExec>().is_some()

@@ -1,4 +1,5 @@
-//! What the planner may know of a scan: rows, bounds and distinct values from the zones, and a guess for its filters.
+//! Statistics of a scan for the planner: rows, bounds and distinct values from the zones, and an estimate for its
+//! filters.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::stats::Precision;
@@ -9,7 +10,7 @@ use freestone_store::scan::ColumnPredicate;
 
 use freestone_store::format::{f32_of_key, f64_of_key};
 
-/// A column's zones taken together.
+/// A summary of the zones of a column.
 #[derive(Debug, Clone, Default)]
 struct ColumnSummary {
     nulls: u64,
@@ -18,7 +19,7 @@ struct ColumnSummary {
     bytes: u64,
 }
 
-/// Statistics of `projection` under `predicates` and `row_filters` more conjuncts.
+/// The statistics of `projection` under `predicates` and `row_filters` further conjuncts.
 pub fn statistics(
     table: &Table,
     projection: &[usize],
@@ -53,7 +54,7 @@ pub fn statistics(
     Statistics { num_rows, total_byte_size: Precision::Inexact((total as f64 * share) as usize), column_statistics }
 }
 
-/// The least and the greatest of a column's stored integers.
+/// The minimum and maximum of a column's stored integers.
 pub fn int_bounds(table: &Table, column: usize) -> Option<(i128, i128)> {
     summarize(table, column).ints
 }
@@ -62,7 +63,7 @@ fn summarize(table: &Table, column: usize) -> ColumnSummary {
     let mut summary = ColumnSummary::default();
     let mut distinct = Distinct::default();
     for at in 0..table.segments.len() {
-        // A segment that cannot be opened is the scan's error to report, not the planner's.
+        // The scan reports the error of a segment that cannot be opened, not the planner.
         let Ok(segment) = table.open_segment(at) else { continue };
         let zones = &segment.footer.zones[column];
         summary.nulls += zones.nulls.iter().map(|n| u64::from(*n)).sum::<u64>();
@@ -79,24 +80,24 @@ fn summarize(table: &Table, column: usize) -> ColumnSummary {
     summary
 }
 
-/// Bytes of a column's values in memory, of which `stored` are on disk.
+/// The bytes of a column's values in memory, if `stored` bytes are on disk.
 fn decoded_bytes(data_type: &DataType, rows: u64, stored: u64) -> u64 {
     match data_type.primitive_width() {
         Some(width) => rows * width as u64,
-        // Views, and texts that are about twice as long as what is stored of them.
+        // Views, and strings of about twice the stored bytes.
         None => rows * 16 + stored * 2,
     }
 }
 
-/// Rows from which codecs guess how many different values a segment has.
+/// The number of rows from which codecs estimate the number of distinct values of a segment.
 const SAMPLE_ROWS: u64 = 40_960;
 
-/// How many different values a column may have, from what its segments say.
+/// The number of distinct values of a column, from those of its segments.
 #[derive(Debug, Default)]
 struct Distinct {
     largest: u64,
     sum: u64,
-    /// Whether each segment has values of its own: nearly one for each row, or from ranges that do not meet.
+    /// Whether the segments have different values: nearly one per row, or ranges that do not overlap.
     is_apart: bool,
     last: Option<i128>,
 }
@@ -116,21 +117,21 @@ impl Distinct {
         let span = ints.map_or(u64::MAX, |(low, high)| {
             u64::try_from(high.saturating_sub(low).saturating_add(1)).unwrap_or(u64::MAX)
         });
-        // Segments that share their values have as many as the largest.
+        // Segments with common values have as many as the largest.
         if self.is_apart { self.sum.min(span) } else { self.largest }
     }
 }
 
-/// The integers from `low` to `high`.
+/// The number of integers from `low` to `high`.
 fn span(low: i128, high: i128) -> f64 {
     high.saturating_sub(low) as f64 + 1.0
 }
 
-/// The different values among `rows` of which `counted` were found in a sample. Of D values that are equally frequent a
-/// sample of n rows has D (1 - exp(-n / D)).
+/// The number of distinct values among `rows` rows, of which a sample had `counted`. If D values are equally frequent,
+/// a sample of n rows is expected to have D · (1 − exp(−n / D)) of them.
 fn distinct_of_sample(counted: u64, rows: u64) -> u64 {
     let (sample, seen) = (SAMPLE_ROWS as f64, counted as f64);
-    // All rows were looked at, or nearly all values were found.
+    // The sample has all rows, or nearly all values.
     if rows <= SAMPLE_ROWS || seen < 0.7 * sample || seen > sample {
         return counted.min(rows);
     }
@@ -188,7 +189,7 @@ fn scalar(value: i128, data_type: &DataType) -> Option<ScalarValue> {
     })
 }
 
-/// The share of rows that a predicate keeps, if values were spread evenly between the bounds.
+/// The share of rows that satisfy a predicate, if values were uniformly distributed between the bounds.
 pub fn estimated_share(table: &Table, p: &ColumnPredicate, rows: u64) -> f64 {
     let summary = summarize(table, p.column);
     let distinct = summary.distinct.max(1) as f64;
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn values_behind_a_sample_are_guessed() {
-        // Unique, from a million, few, all seen, and counted beyond the sample.
+        // Unique, from a million, few, all seen, and more than the sample has.
         assert_eq!(distinct_of_sample(40_960, 1_000_000), 1_000_000);
         assert!((900_000..1_050_000).contains(&distinct_of_sample(40_140, 4_000_000)));
         assert_eq!(distinct_of_sample(25, 1_000_000), 25);
@@ -237,7 +238,7 @@ mod tests {
             distinct.estimate(Some((low, segments.iter().map(|s| s.3).max().unwrap_or(0))))
         };
         let million = 1_000_000;
-        // Keys one after the other; keys of a table of 50,000 rows; nations; and few values of ranges that do not meet.
+        // Consecutive keys; keys of a table of 50,000 rows; nations; and few values of ranges that do not overlap.
         assert_eq!(
             estimate(&[(40_960, million, 1, million as i128), (40_960, million, 1_000_001, 2_000_000)]),
             2 * million

@@ -1,4 +1,4 @@
-//! The `TableProvider` of a native table at one snapshot.
+//! The `TableProvider` of a native table in one snapshot.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::source::FreestoneSource;
 /// The name of the hidden last column of [`FreestoneTable::with_row_ids`].
 pub const ROW_ID_COLUMN: &str = "__row_id";
 
-/// A native table at one snapshot.
+/// A native table in one snapshot.
 #[derive(Debug)]
 pub struct FreestoneTable {
     snapshot: Arc<Snapshot>,
@@ -27,14 +27,14 @@ pub struct FreestoneTable {
 }
 
 impl FreestoneTable {
-    /// The table of that name, if the snapshot has it.
+    /// The table of that name; `None` if the snapshot does not have it.
     pub fn new(snapshot: Arc<Snapshot>, name: &str) -> Option<Self> {
         let table = snapshot.table(name)?.clone();
         let schema = table.schema.to_arrow();
         Some(FreestoneTable { snapshot, table, row_ids: false, schema })
     }
 
-    /// The same table with one more column, `__row_id`, which DELETE and UPDATE hand back to the store.
+    /// The same table with the additional column `__row_id`, which DELETE and UPDATE return to the store.
     pub fn with_row_ids(mut self) -> Self {
         let mut fields: Vec<Arc<Field>> = self.schema.fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(ROW_ID_COLUMN, freestone_store::scan::ROW_ID_TYPE, false)));
@@ -63,7 +63,7 @@ impl TableProvider for FreestoneTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        // Everything on this table's columns is evaluated in the scan, exactly; only the row id is not a stored column.
+        // The scan evaluates all filters on this table's columns exactly. Only the row id is not a stored column.
         let pushdown = |filter: &&Expr| {
             let on_row_id = filter.column_refs().iter().any(|c| c.name == ROW_ID_COLUMN);
             if on_row_id || filter.is_volatile() {
@@ -92,7 +92,7 @@ impl TableProvider for FreestoneTable {
             source.add_table_filter(state.create_physical_expr(filter.clone(), &df_schema)?)?;
         }
         source.find_key_codes()?;
-        // The limit counts rows behind the filters, which the scan applies itself.
+        // The limit counts rows after the filters, which the scan applies itself.
         source.set_fetch(limit);
         Ok(DataSourceExec::from_data_source(source))
     }

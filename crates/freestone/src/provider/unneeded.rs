@@ -1,11 +1,11 @@
-//! Joins that change nothing: a query that takes no column of a table it joins, as queries of wide views do, need not join
-//! it where each row finds exactly one match.
+//! Redundant joins. If a query uses no column of a joined table, as queries of wide views do, the join can be removed
+//! if each row has exactly one match.
 //!
-//! An outer join keeps every row of its one side; if the other's key is unique, it keeps it once. An inner join with a
-//! whole table, unfiltered, drops only rows without a match; if every reference has its row, those are the ones whose key is
-//! NULL. Where the other table is filtered, and not large, the join is a test for its keys (see `in_keys`). Keys are
-//! declared and not enforced, so the rows are asked: once for each state of the tables, and only about keys that are
-//! declared, since the answer costs about as much as the join does.
+//! An outer join keeps every row of its preserved side, and keeps it once if the key of the other side is unique. An
+//! inner join with a whole table, without a filter, drops only rows without a match. If every reference has its row,
+//! those are the rows with a NULL key. If the other table has a filter and is not large, the join is replaced by a test
+//! for its keys (see `in_keys`). Keys are declared but not enforced, so the rows are checked: once per state of the
+//! tables, and only for declared keys, because the check costs about as much as the join.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use freestone_store::cluster::{is_unique, references};
 use super::FreestoneTable;
 use super::in_keys::InKeys;
 
-/// Removes joins that neither add columns that are wanted, nor drop or repeat rows.
+/// Removes joins that neither add wanted columns nor drop or repeat rows.
 #[derive(Debug)]
 pub struct UnneededJoins;
 
@@ -36,7 +36,7 @@ impl OptimizerRule for UnneededJoins {
     }
 }
 
-/// The plan without joins that its output does not need; `wanted`: the columns that anything above takes, if that is known.
+/// The plan without joins that its output does not need. `wanted` are the columns that operators above use, if known.
 fn without_unneeded(plan: LogicalPlan, wanted: Option<&HashSet<Column>>) -> Result<Transformed<LogicalPlan>> {
     if let (LogicalPlan::Join(join), Some(wanted)) = (&plan, wanted)
         && let Some(rest) = rest_of(join, wanted)?
@@ -56,7 +56,7 @@ fn without_unneeded(plan: LogicalPlan, wanted: Option<&HashSet<Column>>) -> Resu
     if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
 }
 
-/// What is left of a join without the side that nothing is taken of, if that gives the same.
+/// The replacement of a join without the side of which nothing is used, if the result is the same.
 fn rest_of(join: &Join, wanted: &HashSet<Column>) -> Result<Option<LogicalPlan>> {
     if join.filter.is_some() || join.null_equality != NullEquality::NullEqualsNothing {
         return Ok(None);
@@ -88,17 +88,17 @@ fn rest_of(join: &Join, wanted: &HashSet<Column>) -> Result<Option<LogicalPlan>>
     Ok(None)
 }
 
-/// Whether a row finds no two matches: one of the keys is a table's own.
+/// Whether a row has at most one match, because one of the join keys is a key of the table.
 fn finds_one_at_most(gone: &LogicalPlan, on: &[(&Expr, &Expr)]) -> bool {
     on.iter().filter_map(|(_, key)| Origin::of(gone, key)).any(|key| key.is_key_of_its_table())
 }
 
-/// The rows of one side whose key is not NULL, if each finds exactly one match in the other.
+/// The rows of one side with a key that is not NULL, if each has exactly one match in the other.
 fn with_references(kept: &LogicalPlan, gone: &LogicalPlan, on: &[(&Expr, &Expr)]) -> Result<Option<LogicalPlan>> {
     let [(foreign, key)] = on else { return Ok(None) };
     let (Some(from), Some(to)) = (Origin::of(kept, foreign), Origin::of(gone, key)) else { return Ok(None) };
     let follows = to.is_whole && from.declares_reference(&to) && to.is_key_of_its_table();
-    // What cannot be read is an error of the query that reads it.
+    // A read error is reported by the query that reads the rows.
     if !follows || !references(&from.table, from.column, &to.table, to.column).unwrap_or(false) {
         return Ok(None);
     }
@@ -106,26 +106,26 @@ fn with_references(kept: &LogicalPlan, gone: &LogicalPlan, on: &[(&Expr, &Expr)]
     Ok(Some(LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(kept.clone()))?)))
 }
 
-/// The rows of one side whose key is one of the other's, where those can be found out now. `once`: no matter how often
-/// they are there.
+/// The rows of one side whose key is among those of the other, if these can be computed now. `once`: even if they occur
+/// several times.
 fn with_keys(kept: &LogicalPlan, gone: &LogicalPlan, on: &[(&Expr, &Expr)], once: bool) -> Result<Option<LogicalPlan>> {
     let [(foreign, key)] = on else { return Ok(None) };
     let (Some(from), Some(to)) = (Origin::of(kept, foreign), Origin::of(gone, key)) else { return Ok(None) };
     let Some(scan) = scan_of(gone) else { return Ok(None) };
     let provider = source_as_provider(&scan.source)?;
     let Some(table) = provider.downcast_ref::<FreestoneTable>() else { return Ok(None) };
-    // Where the referencing side is the smaller, its keys say more about this one than the other way round.
+    // If the referencing side is smaller, its keys are the more selective ones.
     let is_smaller = to.table.rows() <= from.table.rows();
     if !is_smaller || !(once || to.is_key_of_its_table()) {
         return Ok(None);
     }
-    // What cannot be evaluated now is for the join that runs later to report.
+    // A failed evaluation is reported by the join, which runs later.
     let Ok(Some(keys)) = InKeys::of(table, scan, to.column) else { return Ok(None) };
     let predicate = keys.test((*foreign).clone());
     Ok(Some(LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(kept.clone()))?)))
 }
 
-/// The scan all of whose rows a plan gives.
+/// The scan of which a plan returns all rows.
 fn scan_of(plan: &LogicalPlan) -> Option<&TableScan> {
     match plan {
         LogicalPlan::TableScan(scan) => Some(scan),
@@ -135,13 +135,13 @@ fn scan_of(plan: &LogicalPlan) -> Option<&TableScan> {
     }
 }
 
-/// The stored column that values of a plan's column come from.
+/// The stored column from which the values of a plan's column come.
 struct Origin {
     table: Arc<Table>,
     column: usize,
-    /// Whether all values of the stored column come.
+    /// Whether all values of the stored column are included.
     is_whole: bool,
-    /// Whether some may come more often.
+    /// Whether some values may be repeated.
     repeats: bool,
 }
 
@@ -195,7 +195,7 @@ impl Origin {
         &self.table.schema.columns[self.column].name
     }
 
-    /// Whether the column is declared to tell rows apart, and does.
+    /// Whether the column is a declared key of its table, and is unique.
     fn is_key_of_its_table(&self) -> bool {
         !self.repeats
             && self.table.schema.primary_key == [self.name().clone()]

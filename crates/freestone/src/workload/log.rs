@@ -1,4 +1,4 @@
-//! The log of one database: scans that are alike, added up.
+//! The workload log of one database: totals of similar scans.
 
 use std::fs::File;
 use std::io::{ErrorKind as IoKind, Write};
@@ -11,47 +11,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Kinds of scans that are kept; beyond, those that ran longest ago are forgotten.
+/// The maximum number of entries. Those that ran longest ago are removed.
 const SCANS_MAX: usize = 1000;
-/// Characters of a statement that are kept.
+/// The maximum number of characters of a stored statement.
 const TEXT_MAX: usize = 2000;
-/// A process that runs long saves what it saw so often.
+/// The interval at which a long-running process saves its entries.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 const VERSION: u32 = 1;
 const FILE: &str = "workload.json";
 
-/// Scans of one table by statements that differ in their literals only.
+/// The scans of one table by statements that differ only in their literals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoggedScan {
     pub table: String,
-    /// The statement, its literals as `?` unless the session allowed them.
+    /// The statement, with `?` for its literals, unless the session allowed storing them.
     pub statement: String,
-    /// Columns whose values left the scan.
+    /// The columns of the scan's output.
     pub columns: Vec<String>,
     pub predicates: Vec<LoggedPredicate>,
-    /// What joins asked of attributes that foreign keys lead to.
+    /// The tests of joins on attributes to which foreign keys lead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathTest>,
     pub output: Output,
-    /// Columns by which rows were wanted in order.
+    /// The columns of the requested order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
-    /// How often it ran to its end.
+    /// The number of complete runs.
     pub runs: u64,
-    /// Milliseconds of the whole statements, together.
+    /// The total milliseconds of the whole statements.
     pub total_ms: f64,
-    /// The design of the table when it ran last; how often it ran since the table has that, and in which time.
+    /// The design of the table at the last run; and the number of runs since the table has this design, and their time.
     #[serde(default)]
     pub design: String,
     #[serde(default)]
     pub design_runs: u64,
     #[serde(default)]
     pub design_ms: f64,
-    /// When it ran last, in seconds since 1970.
+    /// The time of the last run, in seconds since 1970.
     pub last_run: u64,
 }
 
-/// A conjunct, and the share of the rows that pass it, in the mean of all runs.
+/// A conjunct, and its mean selectivity over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoggedPredicate {
     pub column: String,
@@ -59,7 +59,7 @@ pub struct LoggedPredicate {
     pub selectivity: f64,
 }
 
-/// What is on disk.
+/// The format on disk.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     version: u32,
@@ -69,28 +69,28 @@ struct Saved {
 /// Adds up the scans of a database's sessions.
 #[derive(Debug)]
 pub(crate) struct WorkloadLog {
-    /// Where it is kept; nowhere for databases in memory.
+    /// The path of the file; `None` for a database in memory.
     path: Option<PathBuf>,
-    /// Databases that are open for reading only are read and not written.
+    /// The log of a database that was opened read-only is read but not written.
     read_only: bool,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What this process has seen and not saved.
+    /// The entries of this process that were not saved yet.
     unsaved: Vec<LoggedScan>,
     saved_at: Instant,
 }
 
 impl WorkloadLog {
-    /// The log of the database in `folder`; one in memory for `None`.
+    /// The log of the database in `folder`; with `None`, a log in memory.
     pub fn new(folder: Option<&Path>, read_only: bool) -> Self {
         let path = folder.map(|folder| folder.join(FILE));
         WorkloadLog { path, read_only, state: Mutex::new(State { unsaved: vec![], saved_at: Instant::now() }) }
     }
 
-    /// Adds a scan that ran to its end.
+    /// Adds a complete scan.
     pub fn add(&self, mut scan: LoggedScan) {
         if let Some((end, _)) = scan.statement.char_indices().nth(TEXT_MAX) {
             scan.statement.truncate(end);
@@ -103,7 +103,11 @@ impl WorkloadLog {
         }
     }
 
-    /// All scans that are known, those that took most time first.
+    /// All known scans, by descending time.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is not a workload log.
     pub fn scans(&self) -> Result<Vec<LoggedScan>> {
         let state = self.state.lock();
         let mut all = self.path.as_deref().map_or(Ok(vec![]), load)?;
@@ -114,8 +118,8 @@ impl WorkloadLog {
         Ok(all)
     }
 
-    /// Writes what is not on disk yet. A log that cannot be written, or whose file is not one, keeps what it has: no
-    /// statement fails for it, and reading the log says what is wrong.
+    /// Saves new entries. If the log cannot be written, or its file is not a log, the entries stay in memory. No
+    /// statement fails because of that, and reading the log reports the error.
     fn save(&self, state: &mut State) {
         state.saved_at = Instant::now();
         let Some(path) = self.path.as_deref().filter(|_| !self.read_only && !state.unsaved.is_empty()) else { return };
@@ -132,7 +136,7 @@ impl Drop for WorkloadLog {
     }
 }
 
-/// Adds `new` to what is there of its kind.
+/// Adds `new` to the existing entry of its kind.
 fn merge(all: &mut Vec<LoggedScan>, new: LoggedScan) {
     match all.iter_mut().find(|old| old.is_alike(&new)) {
         Some(old) => old.add(&new),
@@ -198,7 +202,7 @@ fn load(path: &Path) -> Result<Vec<LoggedScan>> {
     Ok(saved.scans)
 }
 
-/// Several processes may have a database open: whoever saves adds to what is there, under a lock.
+/// Several processes may have a database open, so entries are added to those of the file, under a lock.
 fn write_merged(path: &Path, new: &[LoggedScan]) -> Result<()> {
     let lock = File::create(path.with_extension("lock")).map_err(|error| unusable(path, error))?;
     lock.lock().map_err(|error| unusable(path, error))?;

@@ -1,5 +1,5 @@
-//! The workload: what statements ask of native tables, added up as they run. Bounded, without literals unless a session
-//! allows them, kept beside the database so that later processes advise on it.
+//! The workload log: what statements read of native tables, summed up as they run. It has a bounded size, no literals
+//! unless a session allows them, and is stored in the database's folder, so that later processes can use it for advice.
 
 mod log;
 mod watch;

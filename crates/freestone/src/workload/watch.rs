@@ -1,4 +1,4 @@
-//! A statement while it runs: what its scans are asked for, and, at its end, what they found.
+//! A running statement: the parameters of its scans and, at its end, what they observed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use futures::{Stream, StreamExt};
 use super::log::{LoggedPredicate, LoggedScan, WorkloadLog, seconds_since_1970};
 use crate::provider::{FreestoneSource, ScanAggregateExec, estimated_share, path_tests};
 
-/// What a plan asks of one native table.
+/// What a plan reads of one native table.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub table: Arc<Table>,
-    /// What is read: the table, or a copy of it.
+    /// The scanned table: the table or a copy of it.
     pub scanned: Arc<Table>,
-    /// Columns that leave the scan, by their position in the table.
+    /// The columns of the scan's output, by position in the table.
     pub columns: Vec<usize>,
     pub predicates: Vec<ColumnPredicate>,
     pub row_filters: Vec<Arc<dyn RowFilter>>,
-    /// Whether rows are left out that no filter here names: by a limit, or what a join finds out.
+    /// Whether rows are left out for reasons other than these filters: a limit, or the result of a join.
     pub is_partial: bool,
-    /// What joins ask of attributes that foreign keys lead to.
+    /// The tests of joins on attributes to which foreign keys lead.
     pub paths: Vec<AskedPath>,
     pub order: Vec<usize>,
     pub output: Output,
     pub metrics: Arc<ScanMetrics>,
 }
 
-/// A test of an attribute that foreign keys lead to.
+/// A test of an attribute to which foreign keys lead.
 #[derive(Debug, Clone)]
 pub(crate) struct AskedPath {
     pub test: PathTest,
-    /// The plan's scan that makes the test, and which of its predicates that is: what it found out is the test's selectivity.
-    /// `None`: that was found out when the query was planned.
+    /// The scan of the plan that makes the test, and the number of the predicate, whose observed selectivity is that of
+    /// the test. `None`: the selectivity was found when the query was planned.
     pub asked_by: Option<(usize, usize)>,
 }
 
@@ -52,10 +52,10 @@ impl AskedPath {
     }
 }
 
-/// Share of the rows that pass a filter that only decoded values can say.
+/// The assumed selectivity of a filter on decoded values.
 const ROW_FILTER_SHARE: f64 = 0.25;
 
-/// What a plan asks of native tables; nothing of its rows is read.
+/// What a plan reads of native tables. No rows are read.
 pub(crate) fn asked(plan: &Arc<dyn ExecutionPlan>) -> Vec<Asked> {
     let mut all = vec![];
     collect(plan, Output::Columns, &mut all);
@@ -76,7 +76,8 @@ fn collect(node: &Arc<dyn ExecutionPlan>, output: Output, all: &mut Vec<Asked>) 
 }
 
 impl Asked {
-    /// The query as the advisor takes it. `selectivities` are those of the predicates, then of the row filters.
+    /// The query in the form of the advisor. `selectivities` are those of the predicates, followed by those of the row
+    /// filters.
     pub fn query(&self, name: &str, weight: f64, selectivities: &[f64]) -> Query {
         let tests = self.tests().into_iter().zip(selectivities);
         Query {
@@ -93,7 +94,8 @@ impl Asked {
         }
     }
 
-    /// Columns that leave the scan, ascending, each once, and those that row filters need beside their first.
+    /// The columns of the scan's output, ascending and without duplicates, and all columns of row filters except the
+    /// first of each.
     fn output_columns(&self) -> Vec<usize> {
         let needed = self.row_filters.iter().flat_map(|filter| filter.columns().iter().skip(1));
         let mut columns: Vec<usize> = self.columns.iter().chain(needed).copied().collect();
@@ -102,14 +104,14 @@ impl Asked {
         columns
     }
 
-    /// Column and kind of each conjunct: of the predicates, then of the row filters.
+    /// The column and form of each conjunct: the predicates, followed by the row filters.
     fn tests(&self) -> Vec<(usize, PredicateForm)> {
         let predicates = self.predicates.iter().map(|p| (p.column, form(&p.predicate)));
         let filters = self.row_filters.iter().filter_map(|f| Some((*f.columns().first()?, PredicateForm::Other)));
         predicates.chain(filters).collect()
     }
 
-    /// The shares of rows that the conjuncts leave: as estimated, but together what the run observed.
+    /// The selectivities of the conjuncts: the estimates, adjusted so that their product is the observed one.
     fn selectivities(&self) -> Vec<f64> {
         let filters = self.row_filters.iter().filter(|f| !f.columns().is_empty()).map(|_| ROW_FILTER_SHARE);
         let rows = self.table.rows();
@@ -122,7 +124,7 @@ impl Asked {
         fitted(&estimates, observed)
     }
 
-    /// `shares`: those of each scan's conjuncts, as they were observed.
+    /// `shares` are the observed selectivities of the conjuncts of each scan.
     fn logged(&self, statement: &str, ms: f64, shares: &[Vec<f64>]) -> LoggedScan {
         let name = |column: &usize| self.table.schema.columns[*column].name.clone();
         let tests = self.tests().into_iter().zip(self.selectivities());
@@ -150,7 +152,8 @@ impl Asked {
     }
 }
 
-/// One test an attribute: of two, such as the ends of a range, what both leave. Without those that no order prunes by.
+/// One test per attribute: of two, such as the ends of a range, their conjunction. Tests by which no order prunes are
+/// left out.
 fn merged(tests: impl Iterator<Item = PathTest>) -> Vec<PathTest> {
     let mut all: Vec<PathTest> = vec![];
     for test in tests.filter(|test| test.form != PredicateForm::Other) {
@@ -162,18 +165,18 @@ fn merged(tests: impl Iterator<Item = PathTest>) -> Vec<PathTest> {
     all
 }
 
-/// Shares whose product is `observed`, each moved in proportion to how selective it was thought to be.
+/// Selectivities whose product is `observed`: the estimates, raised to a common power.
 pub(crate) fn fitted(estimates: &[f64], observed: f64) -> Vec<f64> {
     let product: f64 = estimates.iter().product();
     if product >= 1.0 - 1e-9 {
-        // No estimate says which one selects: all do, alike.
+        // By the estimates no conjunct selects, so all get the same selectivity.
         return estimates.iter().map(|_| observed.powf(1.0 / estimates.len() as f64)).collect();
     }
     let power = observed.ln() / product.ln();
     estimates.iter().map(|share| share.powf(power).min(1.0)).collect()
 }
 
-/// What kind of test a predicate is.
+/// The form of a predicate.
 pub(crate) fn form(predicate: &Predicate) -> PredicateForm {
     match predicate {
         Predicate::IsNull => PredicateForm::Equal,
@@ -191,7 +194,7 @@ pub(crate) fn form(predicate: &Predicate) -> PredicateForm {
     }
 }
 
-/// A statement that is logged when it has run to its end.
+/// A statement that is logged when it is complete.
 pub(crate) struct Watch {
     log: Arc<WorkloadLog>,
     statement: Arc<str>,
@@ -200,13 +203,13 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Nothing where the statement asks nothing of native tables.
+    /// `None` if the statement does not read native tables.
     pub fn begin(log: &Arc<WorkloadLog>, statement: &Arc<str>, asked: Vec<Asked>) -> Option<Watch> {
         let log = log.clone();
         (!asked.is_empty()).then(|| Watch { log, statement: statement.clone(), asked, start: Instant::now() })
     }
 
-    /// The statement gave its last row.
+    /// The statement has returned its last row.
     pub fn end(self) {
         let ms = self.start.elapsed().as_secs_f64() * 1e3;
         let shares: Vec<Vec<f64>> = self.asked.iter().map(Asked::selectivities).collect();
@@ -216,7 +219,7 @@ impl Watch {
     }
 }
 
-/// The rows of a statement that is watched.
+/// The rows of a watched statement.
 pub(crate) struct Watched {
     pub inner: SendableRecordBatchStream,
     pub watch: Option<Watch>,

@@ -1,4 +1,4 @@
-//! What the tests of answers share: queries run, and rows as the files of answers hold them.
+//! Common functions of the tests of answers: running queries, and rows in the form of the answer files.
 
 use std::fs;
 use std::path::Path;

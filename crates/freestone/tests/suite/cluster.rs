@@ -1,4 +1,5 @@
-//! Clustered tables answer every star join as unclustered ones do, whatever happens to the tables that they reference.
+//! Clustered tables return the same results of star joins as unclustered ones, whatever happens to the referenced
+//! tables.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -100,14 +101,14 @@ async fn random_star_joins_answer_alike() {
     .await;
     assert!(zones_pruned(&pruned) > 10, "{pruned}");
     run(&session, "ALTER TABLE clustered SET DESIGN (design = 'row', sort = 'x')").await;
-    // Rows are sorted within the groups of a key only.
+    // Only the rows within the groups of a key are sorted.
     let first = "SELECT x FROM {fact} WHERE x > 7 ORDER BY x LIMIT 3";
     let (expected, found) = (first.replace("{fact}", "plain"), first.replace("{fact}", "clustered"));
     assert_eq!(answer(&session, &expected).await, answer(&session, &found).await);
     compare(&session, 2, 30).await;
 }
 
-/// The most that any scan of a plan pruned.
+/// The largest number of pruned zones among the scans of a plan.
 fn zones_pruned(plan: &str) -> usize {
     let counts = plan.split("zones_pruned=").skip(1);
     let digits = counts.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
@@ -128,13 +129,13 @@ async fn changes_of_referenced_rows_lose_nothing() {
     .await;
     run(&session, "INSERT INTO clustered SELECT * FROM plain").await;
     let mut changes = [
-        // Rows move to other bins, in a dimension and behind it.
+        // Rows move to other bins, in a dimension and in a table that it refers to.
         "UPDATE cust SET region = 'r' || ((id + 501) % 5), nation = 'n1' WHERE id % 3 = 0",
         "UPDATE boss SET grade = 'g0' WHERE id > 0",
         "DELETE FROM day WHERE month = 202006",
         "INSERT INTO day SELECT DATE '2020-06-01' + v, 2099, 209901 FROM generate_series(0, 29) AS t(v)",
-        // Keys that led nowhere when the rows came, and then do.
-        // Both tables get the same rows before they are compared.
+        // Keys without a referenced row when the rows were inserted, which is inserted later. Both tables get the same
+        // rows before they are compared.
         "INSERT INTO plain SELECT 5000 + v % 20, DATE '2020-01-01', v, v + 0 FROM generate_series(1, 20000) AS t(v)",
         "AND INSERT INTO clustered SELECT 5000 + v % 20, DATE '2020-01-01', v, v + 0 FROM generate_series(1, 20000) AS t(v)",
         "INSERT INTO cust SELECT v, 'r1', 'n1', 'c1', 0 FROM generate_series(5000, 5010) AS t(v)",
@@ -152,7 +153,7 @@ async fn changes_of_referenced_rows_lose_nothing() {
     .into_iter()
     .peekable();
     while let Some(change) = changes.next() {
-        // What begins with AND belongs to the change before it.
+        // A text that begins with AND belongs to the change before it.
         run(&session, change.trim_start_matches("AND ")).await;
         if !changes.peek().is_some_and(|next| next.starts_with("AND ")) {
             compare(&session, 3, 25).await;
@@ -186,8 +187,8 @@ async fn a_key_that_leads_nowhere_is_named() {
     }
 }
 
-/// Orders with keys so far apart that no filter can be tried on all of them, customers of the same kind behind them,
-/// and items of two orders each, whose keys may be NULL or lead nowhere; `clustered` has the rows of `plain`.
+/// Orders with keys of such a range that no filter is tested with all of them; customers, likewise; and items that
+/// refer to two orders each, by keys that may be NULL or without a referenced row. `clustered` has the rows of `plain`.
 async fn orders(session: &Session) {
     let items = "(ord BIGINT, other BIGINT, n INT, x BIGINT,
         FOREIGN KEY (ord) REFERENCES ord (id), FOREIGN KEY (other) REFERENCES ord (id))";
@@ -212,9 +213,9 @@ async fn orders(session: &Session) {
     }
 }
 
-/// Queries over `{fact}`; `{p}` is a predicate on an order `o`, `{q}` one on an order `b`.
+/// Queries over `{fact}`. `{p}` is a predicate on an order `o`, and `{q}` is one on an order `b`.
 const ORDER_QUERIES: [&str; 35] = [
-    // Both orders, further tables, the same one twice, with itself.
+    // Both orders, further tables, the same table twice, self-joins.
     "SELECT {all} FROM {fact} AS f JOIN ord AS o ON f.ord = o.id WHERE {p}",
     "SELECT {all} FROM ord AS o JOIN {fact} AS f ON o.id = f.ord WHERE {p} AND {p}",
     "SELECT {all} FROM {fact} AS f, ord AS o, cust AS c
@@ -296,7 +297,7 @@ fn order_predicate(rng: &mut StdRng, alias: &str) -> String {
     format!("{alias}.{is}")
 }
 
-/// Runs every query a few times; gives how many of them pruned by codes that were known when they were planned.
+/// Runs every query several times. Returns how many of them pruned by codes that were known in planning.
 async fn compare_orders(session: &Session, seed: u64, rounds: usize) -> usize {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut planned = 0;
@@ -332,7 +333,7 @@ async fn predicates_on_large_referenced_tables_prune() {
     let segment = "c.id = o.cust AND c.segment = 's2'";
     let (by_day, by_segment) = ("ord.day", "ord.cust.segment");
     let groups = "(SELECT ord, sum(x) AS x FROM clustered GROUP BY ord)";
-    // The dimension, the query, what EXPLAIN says, and how many percent of the zones are pruned at least.
+    // The dimension, the query, the text in EXPLAIN, and the minimum percentage of pruned zones.
     for (cluster, query, words, percent) in [
         (by_day, format!("clustered AS f, ord AS o WHERE f.ord = o.id AND {year}"), "ord.day: 31 of 1500 codes", 90),
         (by_day, format!("ord AS o LEFT JOIN clustered AS f ON f.ord = o.id WHERE {year}"), "31 of 1500 codes", 90),
@@ -370,7 +371,7 @@ async fn codes_are_planned_while_referenced_rows_hold() {
     let explain = "EXPLAIN SELECT sum(x) FROM clustered AS f, ord AS o WHERE f.ord = o.id AND o.day < '1994-02-01'";
     for (change, planned) in [
         ("SELECT 1", true),
-        // Keys that led nowhere, and do now.
+        // Keys without a referenced row, which is inserted now.
         (
             "INSERT INTO ord SELECT v * 1000003, 1000000007, DATE '1994-01-05', 0.5
                 FROM generate_series(300001, 300400) AS t(v)",
@@ -378,7 +379,7 @@ async fn codes_are_planned_while_referenced_rows_hold() {
         ),
         ("UPDATE ord SET day = day + 700, price = 0 WHERE price < 100", false),
         ("VACUUM clustered", true),
-        // A key is of two rows now, which nothing forbids.
+        // Two rows have the same key now, which is allowed.
         ("INSERT INTO ord SELECT id, cust, day - 300, price + 500 FROM ord WHERE price BETWEEN 110 AND 130", false),
         ("DELETE FROM ord WHERE price > 500", false),
         ("VACUUM", true),
@@ -396,7 +397,7 @@ async fn loads_are_merged_in_the_background() {
     star(&session).await;
     create_clustered(&session).await;
     run(&session, "DELETE FROM plain WHERE cust = 5").await;
-    // Rows that lose what they reference stay: merging does not ask for it again.
+    // Rows that lose their referenced row remain: a merge does not require it again.
     run(&session, "INSERT INTO clustered SELECT * FROM plain WHERE x % 3 = 0").await;
     run(&session, "DELETE FROM cust WHERE id = 11").await;
     for rest in [1, 2] {

@@ -1,10 +1,10 @@
-//! The fuzz targets' bodies on seeded random inputs, so that they run in every test.
+//! The fuzz targets on random inputs from seeds, so that they run in every test.
 
 use freestone::fuzz::{fuzz_csv, fuzz_sql};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// How many inputs: `FREESTONE_TEST_ROUNDS`, or its default.
+/// The number of inputs: `FREESTONE_TEST_ROUNDS`, or the default.
 fn rounds(default: usize) -> usize {
     std::env::var("FREESTONE_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
@@ -58,7 +58,7 @@ const SQL: [&str; 12] = [
     "SET batch_size = 100; PREPARE p AS SELECT $1; EXECUTE p(1)",
 ];
 
-/// Words of several statements, mixed, with some characters changed.
+/// Words of several statements in random order, with some characters changed.
 #[test]
 fn scripts() {
     let mut random = StdRng::seed_from_u64(2);

@@ -1,4 +1,4 @@
-//! Joins that change nothing are not run, and only those: every query gives the same on tables without declared keys.
+//! Redundant joins are removed, and only those: every query returns the same result on tables without declared keys.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use freestone::{Database, Options, Session};
 
 use crate::rows::answer;
 
-/// Facts, of which some have no customer; customers, of which some have no nation; and the same without keys.
+/// Facts, some without a customer; customers, some without a nation; and the same tables without keys.
 async fn star() -> Session {
     let database: Arc<Database> =
         Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
@@ -30,7 +30,7 @@ async fn star() -> Session {
     session
 }
 
-/// The answer, compared with that of the tables without keys, and how many joins the plan has.
+/// Compares the result with that of the tables without keys, and returns the number of joins in the plan.
 async fn joins(session: &Session, sql: &str) -> usize {
     let (keyed, keyless) = (sql.replace('@', ""), sql.replace('@', "_"));
     assert_eq!(answer(session, &keyed).await, answer(session, &keyless).await, "{keyed}");
@@ -44,9 +44,9 @@ async fn joins_that_change_nothing_are_left_out() {
     let session = star().await;
     let wide = "fact@ AS f JOIN cust@ AS c ON f.cust = c.id JOIN nation@ AS n ON c.nation = n.code";
     for (left, sql) in [
-        // The nation is not wanted; that of the customer may be missing, which is a filter on customers.
+        // No column of the nation is used. The nation of a customer may be missing, which is a filter on customers.
         (0, format!("SELECT count(*), sum(x) FROM {wide}")),
-        // Keys that are texts are none to test for.
+        // String keys cannot be tested as key sets.
         (2, format!("SELECT count(*), sum(x) FROM {wide} WHERE c.age > 30 AND n.name LIKE '%1'")),
         (1, format!("SELECT c.age, sum(x) FROM {wide} GROUP BY c.age ORDER BY 1")),
         (0, "SELECT count(*), sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id".into()),
@@ -68,10 +68,10 @@ async fn joins_that_change_nothing_are_left_out() {
             0,
             "SELECT sum(f.x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id JOIN cust@ AS d ON f.other = d.id".into(),
         ),
-        // Columns that are wanted, also by nothing but a condition.
+        // Used columns, including those used only in a condition.
         (1, "SELECT sum(x + age) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id".into()),
         (1, "SELECT sum(x) FROM fact@ AS f LEFT JOIN cust@ AS c ON f.cust = c.id WHERE age > 3 OR age IS NULL".into()),
-        // Not one customer a row, another key, or no key.
+        // Several customers per row, another key, or no key.
         (0, "SELECT sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id WHERE c.age > 1000".into()),
         (0, "SELECT sum(x) FROM fact@ AS f JOIN cust@ AS c ON f.cust = c.id WHERE c.age % 3 = 1".into()),
         (0, "SELECT sum(x) FROM fact@ AS f WHERE cust IN (SELECT id FROM cust@ WHERE age > 30)".into()),
@@ -108,7 +108,7 @@ async fn joins_that_change_nothing_are_left_out() {
         (1, "SELECT sum(age) FROM cust@ AS c LEFT JOIN fact@ AS f ON f.cust = c.id".into()),
         (1, "SELECT sum(x) FROM fact@ AS f RIGHT JOIN cust@ AS c ON f.cust = c.id".into()),
         (1, "SELECT sum(x) FROM fact@ AS f FULL JOIN cust@ AS c ON f.cust = c.id".into()),
-        // Customers that come again and again.
+        // Customers that occur several times.
         (
             2,
             "SELECT sum(f.x) FROM fact@ AS f LEFT JOIN (SELECT c.id FROM cust@ AS c JOIN fact@ AS g

@@ -1,7 +1,8 @@
-//! SQL behaviour, as data: `slt/*.slt` run under every design, `slt/once/*.slt` once.
+//! SQL tests as data: `slt/*.slt` run under every design, `slt/once/*.slt` run once.
 //!
-//! Under a design, every table that a statement writes is converted to it afterwards, so that even a few rows are stored
-//! in its pages; and once with copies of every table, which its queries read instead. `FREESTONE_COMPLETE=1` writes what the statements give into the files, to be reviewed.
+//! Under a design, every table that a statement writes is converted to it afterwards, so that even a few rows are
+//! stored in its pages. One run has copies of every table, which the queries read instead. With `FREESTONE_COMPLETE=1`,
+//! the results of the statements are written to the files, for review.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use freestone::{Database, Options, Outcome, Session, StatementKind};
 use freestone_store::Table;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
-/// Options that make the design under test of a table's columns; `None` leaves tables as statements make them.
+/// The options of the tested design, from a table's columns. With `None`, tables remain as statements create them.
 type DesignOf = Option<fn(&Table) -> String>;
 
 fn quoted(table: &Table, columns: std::ops::Range<usize>) -> String {
@@ -78,7 +79,8 @@ fn as_statements_say() {
     run("tests/slt", None, &[]);
 }
 
-/// Slotted pages take most bytes, so that nearly all is read from copies: of all columns in another order, and of some.
+/// Slotted pages need the most bytes, so nearly all queries read the copies: one of all columns in another order, and
+/// one of some columns.
 #[test]
 fn slotted_with_copies() {
     run("tests/slt", Some(|_| "design = 'slotted'".into()), &[whole_copy, copy_of_some]);
@@ -89,7 +91,7 @@ fn once() {
     run("tests/slt/once", None, &[]);
 }
 
-/// Every table gets copies of these forms.
+/// The copies that every table gets.
 type Copies = &'static [fn(&Table) -> String];
 
 fn run(folder: &str, design: DesignOf, copies: Copies) {
@@ -114,7 +116,7 @@ fn run(folder: &str, design: DesignOf, copies: Copies) {
 async fn run_file(file: &Path, design: DesignOf, copies: Copies) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let options = || Options { threads: 2, memory_limit: Some(1 << 30), ..Options::default() };
-    // On disk where a design is tested, in memory where none is.
+    // On disk if a design is tested, and otherwise in memory.
     let database = match design {
         Some(_) => Database::open(folder.path().join("db"), options()),
         None => Database::in_memory(options()),
@@ -138,7 +140,7 @@ struct Connection {
     copies: Copies,
 }
 
-/// An error as the shell prints it.
+/// An error in the form of the shell.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Failure(String);
@@ -187,7 +189,7 @@ impl AsyncDB for Connection {
 }
 
 impl Connection {
-    /// Converts what is not in the design under test: new tables, and rows that wait in the log.
+    /// Converts tables that are not in the tested design: new tables, and rows in the log.
     async fn convert(&self) -> Result<(), Failure> {
         let Some(design) = self.design else { return Ok(()) };
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
@@ -199,7 +201,7 @@ impl Connection {
         self.copy().await
     }
 
-    /// Adds the copies under test to tables without, and refreshes those that rows were removed from.
+    /// Adds the copies to tables without them, and refreshes copies after rows were removed.
     async fn copy(&self) -> Result<(), Failure> {
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|_| !self.copies.is_empty()) {

@@ -1,8 +1,8 @@
-//! The Star Schema Benchmark at scale factor 0.1: the 13 queries give DuckDB's answers under every design, and after
-//! conversions between them.
+//! The Star Schema Benchmark at scale factor 0.1: the 13 queries return the answers of DuckDB under every design, and
+//! after conversions between them.
 //!
-//! The answers in `crates/freestone-data/queries/ssb/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
-//! separated by tabs. `bench/ssb_answers.py` wrote them.
+//! The answers in `crates/freestone-data/queries/ssb/answers-sf0.1` are those of DuckDB 2.0 on the same generated data,
+//! with one row per line and tabs between values. `bench/ssb_answers.py` wrote them.
 
 use freestone::{Database, Options, Session};
 use freestone_data::queries::{SSB_SCHEMA, ssb_queries};
@@ -10,7 +10,7 @@ use freestone_data::ssb;
 
 use crate::answers::{answer, run};
 
-/// Designs of lineorder.
+/// The designs of lineorder.
 const DESIGNS: [&str; 7] = [
     "design = 'auto'",
     "design = 'column'",
@@ -21,7 +21,7 @@ const DESIGNS: [&str; 7] = [
     "design = 'column', sort = '', cluster = 'lo_orderdate.d_year, lo_custkey.c_region, lo_suppkey.s_region, lo_partkey.p_brand1:5'",
 ];
 
-/// All values are integers and texts, so answers are equal to the byte. Only Q3's ORDER BY may leave ties.
+/// All values are integers and strings, so answers are identical. Only the ORDER BY of Q3 may leave ties.
 async fn check_answers(session: &Session, name: &str) {
     for (query, sql) in ssb_queries() {
         let mut found = run(session, sql).await;

@@ -1,7 +1,8 @@
-//! TPC-H at scale factor 0.1: the 22 queries give DuckDB's answers under every design, and after conversions between them.
+//! TPC-H at scale factor 0.1: the 22 queries return the answers of DuckDB under every design, and after conversions
+//! between them.
 //!
-//! The answers in `crates/freestone-data/queries/tpch/answers-sf0.1` are DuckDB 2.0's on the same generated data, one row a line, values
-//! separated by tabs, NULL as nothing.
+//! The answers in `crates/freestone-data/queries/tpch/answers-sf0.1` are those of DuckDB 2.0 on the same generated
+//! data, with one row per line, tabs between values, and nothing for NULL.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ const THREE_GROUPS: &str = "groups = '(l_orderkey, l_partkey, l_suppkey, l_linen
      l_discount, l_tax, l_shipdate), (l_returnflag, l_linestatus, l_commitdate, l_receiptdate, l_shipinstruct, \
      l_shipmode, l_comment)'";
 
-/// The design of lineitem, and of the other tables.
+/// The designs of lineitem and of the other tables.
 const DESIGNS: [(&str, &str); 7] = [
     ("design = 'auto'", "design = 'auto'"),
     ("design = 'column'", "design = 'column'"),
@@ -27,7 +28,7 @@ const DESIGNS: [(&str, &str); 7] = [
     ("design = 'row', sort = 'l_shipdate, l_orderkey', levels = 1", "design = 'column'"),
 ];
 
-/// Equal as text, or as numbers up to the digits that averages of decimals are rounded to.
+/// Equal as text, or as numbers up to the digits to which averages of decimals are rounded.
 fn same(found: &str, expected: &str) -> bool {
     found == expected
         || match (found.parse::<f64>(), expected.parse::<f64>()) {
@@ -67,7 +68,7 @@ async fn every_design_gives_duckdbs_answers() {
         let session = load(&database, data.path(), design).await;
         check_answers(&session, design.0).await;
     }
-    // One database through all designs, in an order that is not the list's.
+    // One database for all designs, in another order than that of the list.
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(folder.path().join("db"), Options::default()).unwrap();
     let session = load(&database, data.path(), DESIGNS[0]).await;

@@ -1,4 +1,5 @@
-//! The operator: each partition takes units of the scan from one queue, and gives its states when none is left.
+//! The operator: each partition takes morsels of the scan from one queue, and returns its states when the queue is
+//! empty.
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,13 +26,13 @@ use super::Aggregation;
 use super::states::{States, external, state_bytes};
 use crate::provider::FreestoneSource;
 
-/// A partial aggregation inside a scan.
+/// A partial aggregation within a scan.
 #[derive(Debug)]
 pub struct ScanAggregateExec {
     aggregation: Arc<Aggregation>,
     scan: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
-    /// What all partitions take from, made by the first.
+    /// The queue of all partitions, which the first one creates.
     queue: OnceLock<Arc<UnitQueue>>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -48,19 +49,19 @@ impl ScanAggregateExec {
         ScanAggregateExec {
             aggregation,
             scan,
-            // A partition lets others run after each unit.
+            // A partition yields after each morsel.
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             queue: OnceLock::new(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 
-    /// What becomes of the scan's rows, for the workload log.
+    /// How the rows of the scan are used, for the workload log.
     pub fn output(&self) -> Output {
         if self.aggregation.is_of_zones() { Output::ZoneAggregate } else { Output::Aggregate }
     }
 
-    /// The scan's columns that the first columns of the output are: what is grouped by.
+    /// The grouping columns, as positions in the scan. They are the first columns of the output.
     pub fn group_places(&self) -> impl Iterator<Item = usize> {
         self.aggregation.groups.places()
     }
@@ -158,7 +159,7 @@ struct StateStream {
     units: Units,
     cursor: Cursor,
     states: States,
-    /// The groups to put out, when all units are done.
+    /// The groups to return after all morsels.
     groups: Option<std::vec::IntoIter<usize>>,
     batch_rows: usize,
     schema: SchemaRef,
@@ -166,7 +167,7 @@ struct StateStream {
 }
 
 impl StateStream {
-    /// Aggregates one unit; `false` if none was left.
+    /// Aggregates one morsel; `false` if none was left.
     fn advance(&mut self) -> Result<bool> {
         let Some((unit, next)) = self.units.take() else { return Ok(false) };
         self.cursor.scan_into(&unit, next.as_ref(), &mut self.states).map_err(external)?;
@@ -195,7 +196,7 @@ impl Stream for StateStream {
         if self.groups.is_none() {
             match self.advance() {
                 Ok(true) => {
-                    // Others may run, and a cancelled query ends here.
+                    // Other tasks may run, and a cancelled query ends here.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }

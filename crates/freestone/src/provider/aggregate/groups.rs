@@ -1,5 +1,5 @@
-//! Groups as places in an array: the keys of a scan that can be numbered from what the table knows of itself, texts by their
-//! dictionaries, integers by their bounds.
+//! Groups as positions in an array. The keys are columns of a scan whose values can be numbered from metadata: strings
+//! by their dictionaries, integers by their bounds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use freestone_store::segment::zones::{Bounds, IntBounds};
 use crate::provider::keys::cast_to;
 use crate::provider::statistics::int_bounds;
 
-/// Texts of a key's dictionaries, at most: they are joined when a query is planned.
+/// The maximum number of strings in the dictionaries of a key, which are merged when a query is planned.
 const TEXTS: usize = 1 << 16;
 
-/// The keys of an aggregation. A group is at the sum of its keys' numbers, each times its key's `stride`.
+/// The keys of an aggregation. The position of a group is the sum over its keys of number × `stride`.
 #[derive(Debug, Default)]
 pub struct Groups {
     keys: Vec<Key>,
@@ -27,12 +27,12 @@ pub struct Groups {
 
 #[derive(Debug)]
 struct Key {
-    /// Place in the scan's projection.
+    /// The position in the projection of the scan.
     place: usize,
-    /// Column of the table.
+    /// The column of the table.
     column: usize,
     data_type: DataType,
-    /// Values; NULL comes behind them.
+    /// The number of values. NULL follows them.
     values: usize,
     stride: usize,
     numbering: Numbering,
@@ -46,13 +46,14 @@ enum Numbering {
     Texts {
         texts: Vec<String>,
         numbers: HashMap<Vec<u8>, u32>,
-        /// Per segment of the table, numbers by the codes of its dictionary; `None` where it has none.
+        /// Per segment of the table, the numbers by the codes of its dictionary; `None` for a segment without one.
         by_segment: Vec<Option<Vec<u32>>>,
     },
 }
 
 impl Groups {
-    /// Numbers the groups of keys, given as (place in the projection, column of the table), if there are at most `most`.
+    /// Numbers the groups of keys, which are given as (position in the projection, column of the table); `None` if
+    /// there are more than `most`.
     pub fn new(table: &Arc<Table>, columns: &[(usize, usize)], most: usize) -> Option<Groups> {
         let (mut keys, mut count) = (vec![], 1usize);
         for (place, column) in columns {
@@ -71,22 +72,26 @@ impl Groups {
         Some(Groups { keys })
     }
 
-    /// Places in the array.
+    /// The number of positions in the array.
     pub fn count(&self) -> usize {
         self.keys.last().map_or(1, |key| key.stride * (key.values + 1))
     }
 
-    /// The keys' places in the scan's projection.
+    /// The positions of the keys in the projection of the scan.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.keys.iter().map(|key| key.place)
     }
 
-    /// Whether all rows are one group, as there are no keys.
+    /// Whether all rows are one group, because there are no keys.
     pub fn is_one(&self) -> bool {
         self.keys.is_empty()
     }
 
     /// The group of each row of a segment.
+    ///
+    /// # Errors
+    ///
+    /// A value is not among the numbered ones.
     pub fn of_rows(&self, ordinal: usize, columns: &[ColumnBuffer], rows: usize) -> Result<Vec<u32>, String> {
         let mut groups = vec![0u32; rows];
         for key in &self.keys {
@@ -96,13 +101,17 @@ impl Groups {
         Ok(groups)
     }
 
-    /// The group of a whole zone, where each key has one value in it.
+    /// The group of a whole zone in which each key has only one value.
     pub fn of_zone(&self, segment: &Segment, zone: usize, rows: usize) -> Option<usize> {
         let numbers = self.keys.iter().map(|key| Some(key.number_in_zone(segment, zone, rows)? * key.stride));
         numbers.sum()
     }
 
-    /// The keys' columns for some groups.
+    /// The columns of the keys for some groups.
+    ///
+    /// # Errors
+    ///
+    /// An array cannot be built.
     pub fn arrays(&self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
         self.keys.iter().map(|key| key.array(groups)).collect()
     }
@@ -111,7 +120,7 @@ impl Groups {
 fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
     let (mut texts, mut numbers, mut by_segment) = (vec![], HashMap::new(), vec![]);
     for at in 0..table.segments.len() {
-        // Damage is the scan's to report.
+        // Damage is reported by the scan.
         let segment = table.open_segment(at).ok()?;
         let of_column = few_texts(table, at, column).ok()??;
         let mut of_segment = Vec::with_capacity(of_column.len());
@@ -122,7 +131,7 @@ fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
                 texts.len() as u32 - 1
             }));
         }
-        // The texts of a dictionary come in the order of its codes.
+        // The strings of a dictionary are in the order of its codes.
         let has_codes = segment.dictionary(column).is_some();
         by_segment.push(has_codes.then_some(of_segment));
         if texts.len() > TEXTS {
@@ -136,7 +145,7 @@ fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
 impl Key {
     fn add_numbers(&self, ordinal: usize, column: &ColumnBuffer, groups: &mut [u32]) -> Result<(), String> {
         let (stride, null) = (self.stride as u32, self.values as u32);
-        // What has no number gets NULL's, which only a NULL may keep.
+        // A value without a number gets that of NULL, which only NULL may have.
         let mut has_unknown = false;
         let mut add = |group: &mut u32, number: u32| {
             has_unknown |= number == null;
