@@ -1,9 +1,10 @@
-//! Statements of any length on stacks that are large enough for them.
+//! Statements of any length, on stacks that are large enough for them.
 //!
-//! A parser makes of `a AND b AND c …` a tree as deep as the chain is long, and whatever walks or drops that tree needs a
-//! frame of its stack per level: with a few thousand terms, which query builders write, a thread's stack ends and the
-//! process with it. So chains of AND and OR become balanced trees, which mean the same; what is nested deeper than
-//! [`LEVELS_MAX`] is an error; and long statements are parsed and planned on a stack of their own.
+//! A parser makes of `a AND b AND c …` a tree whose depth is the length of the chain, and every function that visits or
+//! drops the tree needs a stack frame per level. A few thousand terms, as query builders write them, would overflow the
+//! stack of a thread and end the process. Therefore chains of AND and OR are converted to balanced trees with the same
+//! meaning, deeper nesting than [`LEVELS_MAX`] is an error, and long statements are parsed and planned on a stack of
+//! their own.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -19,36 +20,36 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::visitor;
 
-/// Expressions, subqueries and set operations within each other; DuckDB's limit for expressions is the same.
+/// The maximum depth of nested expressions, subqueries and set operations. DuckDB's limit for expressions is the same.
 const LEVELS_MAX: usize = 1000;
 
-/// Parentheses, CASEs and signs or NOTs before them, within each other.
+/// The maximum depth of nested parentheses, CASEs, and signs or NOTs before them.
 const NESTED_MAX: usize = 100;
 
-/// The parser's own limit, which what [`check_nesting`] lets through does not reach: where the parser does, it takes the
-/// statement for one of another form, and tries all of them again at every level.
+/// The limit of the parser. Statements that [`check_nesting`] accepts do not reach it. At its limit, the parser would
+/// try other forms of the statement, at every level.
 pub(crate) const PARSER_LEVELS_MAX: usize = 8 * NESTED_MAX;
 
 /// Statements with more tokens than this get a stack of their own.
 const TOKENS_MAX: usize = 120;
 
-/// Bytes of that stack. The system gives memory only for what is used of it.
+/// The bytes of that stack. The system allocates only the used part.
 const STACK_BYTES: usize = 512 << 20;
 
-/// Bytes that the stack of a thread which runs queries should have: plans of long statements are walked there.
+/// The bytes that the stack of a thread for queries should have, because plans of long statements are visited there.
 pub const THREAD_STACK_BYTES: usize = 16 << 20;
 
 thread_local! {
-    /// The tokens of the statement that this thread works on.
+    /// The number of tokens of the statement that this thread processes.
     static TOKENS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Calls `work` on a stack that is large enough for a statement of so many tokens.
+/// Calls `work` on a stack that is large enough for a statement of `tokens` tokens.
 pub(crate) fn with_stack<T>(tokens: usize, work: impl FnOnce() -> T) -> T {
     if tokens <= TOKENS_MAX || TOKENS.get() > TOKENS_MAX {
         return work();
     }
-    /// Sets the count back also when `work` panics.
+    /// Restores the count, even if `work` panics.
     struct Restored(usize);
     impl Drop for Restored {
         fn drop(&mut self) {
@@ -59,12 +60,12 @@ pub(crate) fn with_stack<T>(tokens: usize, work: impl FnOnce() -> T) -> T {
     stacker::grow(STACK_BYTES, work)
 }
 
-/// The tokens of the statement that this thread works on, for work that goes on in another thread.
+/// The number of tokens of the statement that this thread processes, for work that continues in another thread.
 pub(crate) fn tokens_here() -> usize {
     TOKENS.get()
 }
 
-/// A future that is polled, and dropped, on a stack that is large enough for a statement of so many tokens.
+/// A future that is polled and dropped on a stack that is large enough for a statement of `tokens` tokens.
 pub(crate) struct OnStack<'a, T> {
     tokens: usize,
     future: Option<Pin<Box<dyn Future<Output = T> + Send + 'a>>>,
@@ -95,12 +96,12 @@ impl<T> Drop for OnStack<'_, T> {
     }
 }
 
-/// Refuses tokens that nest too deeply, before they are parsed.
+/// Refuses tokens that are nested too deeply, before they are parsed.
 ///
 /// # Errors
 /// Of kind [`ErrorKind::Resource`] (SQLSTATE 54001), with the limit.
 pub(crate) fn check_nesting(tokens: &[TokenWithSpan]) -> Result<()> {
-    // The levels that each open parenthesis or CASE adds: itself, and the signs and NOTs before it.
+    // The levels that each open parenthesis or CASE adds: one for itself, and one per sign and NOT before it.
     let mut open: Vec<usize> = vec![];
     let (mut levels, mut prefixes) = (0, 0);
     for token in tokens {
@@ -127,7 +128,7 @@ pub(crate) fn check_nesting(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Balances the chains of a statement, and refuses what is nested too deeply.
+/// Balances the chains of a statement, and refuses too deep nesting.
 ///
 /// # Errors
 /// Of kind [`ErrorKind::Resource`] (SQLSTATE 54001), with the limit.
@@ -184,7 +185,7 @@ fn placeholder() -> Expr {
     Expr::Value(Value::Null.with_empty_span())
 }
 
-/// One tree of the terms in their order, as deep as the logarithm of their number.
+/// A tree of the terms in their order, whose depth is the logarithm of their number.
 fn balanced(mut terms: Vec<Expr>, op: &BinaryOperator) -> Expr {
     while terms.len() > 1 {
         let mut pairs = Vec::with_capacity(terms.len().div_ceil(2));
@@ -234,7 +235,7 @@ impl Visitor for Depth {
     }
 }
 
-/// A query, and the set operations before its last one: `a UNION b UNION c` has three levels.
+/// The levels of a query with the set operations before its last one: `a UNION b UNION c` has three levels.
 fn set_levels(body: &SetExpr) -> usize {
     let mut levels = 1;
     let mut body = body;

@@ -1,4 +1,4 @@
-//! `FETCH FIRST n ROWS ONLY`, the standard's form of `LIMIT n`.
+//! `FETCH FIRST n ROWS ONLY`, the SQL standard's form of `LIMIT n`.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Value, VisitMut,
 
 use crate::visitor;
 
-/// Writes every FETCH as a LIMIT; without a count it is of one row.
+/// Replaces every FETCH by a LIMIT. Without a number, it is one row.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) {
     struct Fetches;
     impl VisitorMut for Fetches {

@@ -1,11 +1,13 @@
-//! Queries within queries, each column of their results under a name of its own.
+//! Gives the result columns of subqueries different names.
 //!
-//! SQL lets columns of a subquery have one name, as long as nobody says it: `SELECT * FROM (SELECT a.id, b.id FROM a JOIN
-//! b …) q` has two columns `id`, and `q.id` is an error. DataFusion wants every name once. So a query that repeats a name is
-//! written with other names, which [`super::shown`] takes back; a wildcard with such a name is written out. Where two
-//! columns are the same expression, the first keeps the name: it does not matter which is meant.
+//! SQL allows the columns of a subquery to have the same name, as long as it is not referenced: `SELECT * FROM (SELECT
+//! a.id, b.id FROM a JOIN b …) q` has two columns `id`, and `q.id` is an error. DataFusion requires different names. So
+//! a query that repeats a name is rewritten with other names, which [`super::shown`] reverts, and a wildcard with such
+//! a name is expanded. If two columns are the same expression, the first keeps the name, because a reference to either
+//! has the same value.
 //!
-//! What columns a table, WITH or subquery has is found on the way, which RIGHT and FULL joins with USING need as well.
+//! The columns of tables, WITHs and subqueries are computed for this. RIGHT and FULL joins with USING need them as
+//! well.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -21,21 +23,24 @@ use super::{MARK, casts, folded, top};
 use crate::error::{Error, Result};
 use crate::{using, visitor};
 
-/// The columns of a table or query; nothing where only planning can tell.
+/// The columns of a table or query; `None` if they are known only after planning.
 pub(crate) type Columns = Option<Arc<[String]>>;
 
 /// The columns of a table of the database or of the caller, by its name.
 pub(crate) type Tables<'a> = dyn Fn(&ObjectName) -> Columns + 'a;
 
-/// Where a query stands.
+/// The position of a query in the statement.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    /// Its rows are the statement's result, whose columns need no names.
+    /// Its rows are the statement's result, whose columns may have the same name.
     Top,
     Within,
 }
 
-/// Gives the columns of all queries names of their own, and writes RIGHT and FULL joins with USING by ON.
+/// Gives the columns of all queries different names, and rewrites RIGHT and FULL joins with USING as joins with ON.
+///
+/// # Errors
+/// A reference is ambiguous, or the columns for USING are not known.
 pub(crate) fn resolve(statement: &mut Statement, tables: &Tables) -> Result<()> {
     let mut resolver = Resolver { tables, ctes: vec![] };
     match statement {
@@ -53,8 +58,8 @@ pub(crate) fn resolve(statement: &mut Statement, tables: &Tables) -> Result<()> 
     }
 }
 
-/// Whether the columns of tables matter for that: there is a wildcard over several tables in a query within another, or a
-/// join that merges columns.
+/// Whether the columns of tables are needed for that: a subquery has a wildcard over several tables, or there is a join
+/// that merges columns.
 pub(crate) fn asks_for_columns(statement: &mut Statement) -> bool {
     struct Asking {
         depth: usize,
@@ -88,7 +93,7 @@ fn asks(body: &SetExpr, within: bool) -> bool {
 
 struct Resolver<'a> {
     tables: &'a Tables<'a>,
-    /// The WITHs in sight, the last of a name being the one that is meant.
+    /// The visible WITHs. Of several with one name, the last is meant.
     ctes: Vec<(String, Columns)>,
 }
 
@@ -201,7 +206,7 @@ impl Resolver<'_> {
         (self.tables)(name)
     }
 
-    /// The queries that stand in expressions.
+    /// The subqueries in expressions.
     fn subqueries(&mut self, sql: &mut impl VisitMut) -> Result<()> {
         struct Found<'r, 'a> {
             resolver: &'r mut Resolver<'a>,
@@ -231,7 +236,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The columns that an alias lists.
+/// The column list of an alias.
 fn listed(alias: Option<&TableAlias>) -> Columns {
     let columns = &alias?.columns;
     (!columns.is_empty()).then(|| columns.iter().map(|column| folded(&column.name)).collect())
@@ -254,7 +259,7 @@ impl Starred {
     }
 }
 
-/// What `*` stands for, in one item of FROM.
+/// The columns of `*` in one item of FROM.
 fn star_of(tables: &TableWithJoins, columns: &[Columns]) -> Option<Vec<Starred>> {
     let of = |factor: &TableFactor, columns: &Columns| -> Option<Vec<Starred>> {
         let table = using::table_name(factor);
@@ -282,16 +287,16 @@ fn star_of(tables: &TableWithJoins, columns: &[Columns]) -> Option<Vec<Starred>>
     Some(star)
 }
 
-/// A column of a SELECT's result.
+/// A result column of a SELECT.
 struct Output {
     name: String,
-    /// The item of the SELECT that it comes from.
+    /// The position of the SELECT item from which it comes.
     item: usize,
-    /// Of a wildcard.
+    /// The column, if the item is a wildcard.
     starred: Option<Starred>,
 }
 
-/// The columns of a SELECT's result; nothing where not all are known.
+/// The result columns of a SELECT; `None` if not all are known.
 fn outputs(select: &Select, from: &[Vec<Columns>]) -> Option<Vec<Output>> {
     let has_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
     let mut star = vec![];
@@ -308,14 +313,14 @@ fn outputs(select: &Select, from: &[Vec<Columns>]) -> Option<Vec<Output>> {
                 let table = folded(name.0.last()?.as_ident()?);
                 let of_table = star.iter().filter(|c| c.table.as_ref().is_some_and(|own| folded(own) == table));
                 let of_table: Vec<Starred> = of_table.cloned().collect();
-                // Columns that a join has merged are in it, too.
+                // They include columns that a join has merged.
                 let merges = select.from.iter().any(using::merges);
                 if of_table.is_empty() || merges {
                     return None;
                 }
                 kept(&of_table, options)?
             }
-            // Of a struct it gives a column for each field.
+            // Applied to a struct, it returns one column per field.
             SelectItem::ExprWithAlias { expr: Expr::Function(call), .. }
                 if call.name.to_string().eq_ignore_ascii_case("unnest") =>
             {
@@ -335,7 +340,7 @@ fn outputs(select: &Select, from: &[Vec<Columns>]) -> Option<Vec<Output>> {
     Some(outputs)
 }
 
-/// The columns that a wildcard's options leave; nothing where they do more than leave out.
+/// The columns of a wildcard that remain under its options; `None` if the options do more than exclude columns.
 fn kept(star: &[Starred], options: &WildcardAdditionalOptions) -> Option<Vec<Starred>> {
     if options.opt_ilike.is_some() || options.opt_replace.is_some() || options.opt_rename.is_some() {
         return None;
@@ -356,7 +361,7 @@ fn kept(star: &[Starred], options: &WildcardAdditionalOptions) -> Option<Vec<Sta
     Some(star.iter().filter(|column| !left_out.contains(&column.name)).cloned().collect())
 }
 
-/// The SELECT with each column under a name of its own.
+/// The SELECT with a different name for each column.
 fn apart(select: &mut Select, outputs: Vec<Output>, order: Option<&OrderBy>) -> Result<Columns> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, output) in outputs.iter().enumerate() {
@@ -366,7 +371,7 @@ fn apart(select: &mut Select, outputs: Vec<Output>, order: Option<&OrderBy>) -> 
         return Ok(Some(outputs.into_iter().map(|output| output.name).collect()));
     }
     let exprs: Vec<Expr> = outputs.iter().map(|output| expr_of(output, &select.projection)).collect();
-    // The names of columns that have to get another.
+    // The new names of the columns that need one.
     let mut other: Vec<Option<String>> = vec![None; outputs.len()];
     let mut taken: HashSet<String> = outputs.iter().map(|output| output.name.clone()).collect();
     let mut repeated: Vec<(&str, Vec<usize>)> = places.into_iter().filter(|(_, places)| places.len() > 1).collect();
@@ -409,14 +414,14 @@ fn expr_of(output: &Output, items: &[SelectItem]) -> Expr {
     }
 }
 
-/// A name that says the column's own to users, and that no other column has.
+/// A name that no other column has, and from which the name for users can be derived.
 fn unused(name: &str, at: usize, taken: &mut HashSet<String>) -> String {
     let shown = name.split(MARK).next().unwrap_or_default();
     let mut names = (at..).map(|number| format!("{shown}{MARK}{number}"));
     names.find(|name| taken.insert(name.clone())).unwrap_or_else(|| shown.to_owned())
 }
 
-/// Refuses `ORDER BY name` where several columns have it.
+/// Refuses `ORDER BY name` if several columns have this name.
 fn check_order(name: &str, order: Option<&OrderBy>) -> Result<()> {
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order else { return Ok(()) };
     let says = |expr: &Expr| matches!(expr, Expr::Identifier(ident) if folded(ident) == name);
@@ -431,7 +436,7 @@ mod tests {
     use super::*;
     use crate::statement::parse_query;
 
-    /// Tables `a (id, x)` and `b (id, y)`.
+    /// The tables are `a (id, x)` and `b (id, y)`.
     fn resolved(sql: &str) -> Result<String> {
         let tables = |name: &ObjectName| -> Columns {
             match name.to_string().as_str() {

@@ -1,8 +1,8 @@
-//! Casts in the names of aggregates: DataFusion calls a cast as what it casts, so `sum(a)` and `sum(a::double)` are one name
-//! to it, as are `a` and `a::text` in GROUP BY, and the query is refused.
+//! Casts in the names of aggregates. DataFusion ignores casts in names, so `sum(a)` and `sum(a::double)` have the same
+//! name, as have `a` and `a::text` in GROUP BY, and the query is refused.
 //!
-//! Where that happens, casts are written as arguments of [`AS_WRITTEN`], which shows their type and gives its argument back.
-//! The optimizer takes it away once the columns have their names.
+//! In such queries, casts are written as arguments of [`AS_WRITTEN`], which includes the type in the name and returns
+//! its argument. The optimizer removes it after the columns have their names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -19,10 +19,10 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::visitor;
 
-/// The function that gives its first argument.
+/// A function that returns its first argument.
 const AS_WRITTEN: &str = "freestone$as_written";
 
-/// Makes casts part of the names of expressions, where expressions differ in their casts alone.
+/// Makes casts part of the names of expressions that differ only in casts.
 pub(super) fn tell_apart(select: &mut Select, order: Option<&mut OrderBy>) {
     let mut expressions: Vec<Expr> = vec![];
     let mut has_cast = false;
@@ -59,7 +59,7 @@ fn is_cast(expr: &Expr) -> bool {
     matches!(expr, Expr::Cast { .. } | Expr::TypedString(_))
 }
 
-/// Whether two of the expressions are the same but for their casts.
+/// Whether two of the expressions are equal except for casts.
 fn differ_in_casts(expressions: Vec<Expr>) -> bool {
     let mut known: HashMap<String, String> = HashMap::new();
     expressions.into_iter().any(|mut expr| {

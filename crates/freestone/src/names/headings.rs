@@ -1,8 +1,8 @@
-//! What a column is called that has no name: by the text of its expression, as it was written.
+//! The names of unnamed columns: the text of their expressions, as written.
 //!
-//! `SELECT COUNT(*), a+1, b::text` gives columns `count(*)`, `a + 1` and `b::TEXT`: one space between words, names in lower
-//! case unless quoted, types and words of SQL in upper case. The name is an alias from the parser on, so it is the same in
-//! results, subqueries, views and tables that are made of queries, and no rewritten form of an expression shows in it.
+//! `SELECT COUNT(*), a+1, b::text` has the columns `count(*)`, `a + 1` and `b::TEXT`: one space between words, names in
+//! lower case unless quoted, types and keywords in upper case. The name is an alias from the parser on. So it is the
+//! same in results, subqueries, views and tables created from queries, and rewriting an expression does not change it.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ pub(crate) fn give(sql: &mut impl VisitMut) {
     struct Giving;
     impl VisitorMut for Giving {
         type Break = ();
-        // Before the queries within, whose text is part of this one's.
+        // Before the subqueries, whose text is part of this one's.
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
             order_by_places(query);
             selects(&mut query.body, &mut give_in);
@@ -30,14 +30,15 @@ pub(crate) fn give(sql: &mut impl VisitMut) {
     let _ = visitor::visit_mut(sql, &mut Giving);
 }
 
-/// `SELECT DISTINCT a + 1 … ORDER BY a + 1` orders by a column of the result: by its place, since DataFusion does not find it.
+/// `SELECT DISTINCT a + 1 … ORDER BY a + 1` orders by a column of the result. It is replaced by its position, because
+/// DataFusion does not find it.
 fn order_by_places(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
     if !matches!(select.distinct, Some(Distinct::Distinct)) {
         return;
     }
-    // Behind a wildcard places are not known.
+    // Positions after a wildcard are not known.
     let known = select.projection.iter().map_while(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(name(expr)),
         _ => None,
@@ -51,7 +52,7 @@ fn order_by_places(query: &mut Query) {
     }
 }
 
-/// Takes the given names away again: the statement as it was written, for the log of queries.
+/// Removes the names again, which gives the statement as it was written, for the workload log.
 pub(crate) fn take_back(sql: &mut impl VisitMut) {
     struct Taking;
     impl VisitorMut for Taking {
@@ -64,7 +65,7 @@ pub(crate) fn take_back(sql: &mut impl VisitMut) {
     let _ = visitor::visit_mut(sql, &mut Taking);
 }
 
-/// Calls `on` for the SELECTs of a query, those of its set operations alike.
+/// Calls `on` for the SELECTs of a query, including those of its set operations.
 fn selects(body: &mut SetExpr, on: &mut impl FnMut(&mut Select)) {
     match body {
         SetExpr::Select(select) => on(select),
@@ -81,7 +82,7 @@ fn give_in(select: &mut Select) {
         if let SelectItem::UnnamedExpr(expr) = item
             && let Some(name) = name(expr)
         {
-            // What the user wrote has a place in the text; this has none.
+            // Names of the user have a position in the text. This one has none.
             let alias = Ident { value: name, quote_style: Some('"'), span: Span::empty() };
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
@@ -98,7 +99,7 @@ fn take_back_in(select: &mut Select) {
     }
 }
 
-/// The name of an unnamed expression; nothing for a column, which has its own.
+/// The name of an unnamed expression; `None` for a column, which has a name.
 fn name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Nested(inner) => name(inner),
@@ -107,7 +108,8 @@ fn name(expr: &Expr) -> Option<String> {
     }
 }
 
-/// The text of an expression in one spelling. Quotes within a name cannot be written in all places where names stand.
+/// The text of an expression in a uniform spelling. Quotes within a name are left out, because they are not allowed
+/// everywhere.
 fn text(expr: &Expr) -> String {
     let mut spelled = expr.clone();
     visitor::expressions_mut(&mut spelled, &mut |part| {
@@ -119,7 +121,7 @@ fn text(expr: &Expr) -> String {
                     spell(name);
                 }
             }),
-            // How the parser is given `1e3`.
+            // The parser's result for `1e3`.
             Expr::Cast { kind: CastKind::Cast, expr, data_type: DataType::Double(_), .. } => {
                 if let Expr::Value(value) = expr.as_ref()
                     && let Value::SingleQuotedString(digits) = &value.value

@@ -1,7 +1,7 @@
-//! Names of columns: what they are called, and how several may have one name.
+//! Names of columns: those of unnamed columns, and several columns with the same name.
 //!
-//! SQL allows `SELECT 1, 1` and `SELECT a, a`, also in subqueries; DataFusion wants each name once. So what repeats a name
-//! gets one of its own while the query is planned, which the result's schema then takes back.
+//! SQL allows `SELECT 1, 1` and `SELECT a, a`, also in subqueries. DataFusion requires different names. So repeated
+//! names are changed while the query is planned, and changed back in the schema of the result.
 
 mod apart;
 mod casts;
@@ -26,22 +26,22 @@ pub(crate) use shadowed::rename_shadowing;
 
 use crate::error::{Error, Result};
 
-/// Begins what tells names apart. What follows is a number. In the columns of a statement's result it is the column's place,
-/// and behind a further mark that of the column whose name it has; what stands before the mark is the name where that place
-/// is not known.
+/// Begins the suffix that makes a name different. A number follows. In the columns of a statement's result, it is the
+/// position of the column, followed by a second mark and the position of the column with the same name. If that
+/// position is not known, the name is the text before the mark.
 pub(crate) const MARK: char = '\u{1}';
 
 pub(crate) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
-/// The error of a name that several columns have.
+/// The error of a reference to a name that several columns have.
 pub(crate) fn ambiguous(name: &str) -> Error {
     Error::invalid(format!("column {name} is ambiguous: several columns have this name"))
         .with_hint("give each a name of its own with AS")
 }
 
-/// A text in which names were marked, as users know them.
+/// A text with marked names, as users know the names.
 pub(crate) fn without_marks(text: &str) -> String {
     let mut parts = text.split(MARK);
     let mut shown = parts.next().unwrap_or_default().to_owned();
@@ -49,7 +49,10 @@ pub(crate) fn without_marks(text: &str) -> String {
     shown
 }
 
-/// Refuses a table or view whose columns repeat a name.
+/// Refuses a table or view with repeated column names.
+///
+/// # Errors
+/// The repeated name.
 pub(crate) fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
@@ -61,7 +64,7 @@ pub(crate) fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Re
     Ok(())
 }
 
-/// A result's schema with the names that its columns have for users.
+/// The schema of a result with the names for users.
 pub(crate) fn shown(schema: SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| field.name().contains(MARK)) {
         return schema;
@@ -74,11 +77,11 @@ pub(crate) fn shown(schema: SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(shown.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// The name that the column at a place has for users.
+/// The name for users of the column at a position.
 fn shown_name(at: usize, fields: &Fields) -> &str {
     let name = fields[at].name().as_str();
     match name.strip_prefix(MARK).and_then(|rest| rest.split_once(MARK)) {
-        // Only to the left, so that it ends whatever somebody wrote as an alias.
+        // Only positions to the left are followed, so that this ends with any alias of a user.
         Some((_, same)) => match same.parse() {
             Ok(same) if same < at => shown_name(same, fields),
             _ => name,
@@ -87,7 +90,7 @@ fn shown_name(at: usize, fields: &Fields) -> &str {
     }
 }
 
-/// Rows under the names that their columns have for users.
+/// The rows with the names for users.
 pub(crate) fn shown_rows(stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = shown(stream.schema());
     if Arc::ptr_eq(&schema, &stream.schema()) {

@@ -1,4 +1,5 @@
-//! A WITH within another query may have the name of one around it: DataFusion takes each name once, SQL the innermost.
+//! A WITH in a subquery may have the name of an outer one. DataFusion allows each name once; in SQL, the innermost is
+//! meant.
 
 use std::ops::ControlFlow;
 
@@ -7,14 +8,14 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, TableAlias, Tabl
 use super::{MARK, folded};
 use crate::visitor;
 
-/// Gives every WITH a name that no WITH around it has: DataFusion takes each name once, SQL the innermost.
+/// Renames every WITH that has the name of an outer one.
 pub(crate) fn rename_shadowing(sql: &mut impl VisitMut) {
     let _ = visitor::visit_mut(sql, &mut Shadowing::default());
 }
 
 #[derive(Default)]
 struct Shadowing {
-    /// The names of the WITHs around, outermost query first.
+    /// The names of the outer WITHs, beginning with those of the outermost query.
     open: Vec<Vec<String>>,
     renamed: usize,
 }
@@ -46,11 +47,11 @@ fn defined(query: &Query) -> Vec<String> {
     query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| folded(&cte.alias.name)).collect()
 }
 
-/// Renames one table of a query's WITH where it is defined and wherever it is seen.
+/// Renames one table of a query's WITH in its definition and in all references.
 fn rename(query: &mut Query, at: usize, from: &str, to: Ident) {
     let mut renaming = Renaming { from, to: to.clone(), shadowed: 0 };
     if let Some(with) = &mut query.with {
-        // A definition sees itself only where it is recursive.
+        // Only a recursive definition can refer to itself.
         let first = if with.recursive { at } else { at + 1 };
         for cte in with.cte_tables.iter_mut().skip(first) {
             let _ = visitor::visit_mut(&mut cte.query, &mut renaming);
@@ -66,7 +67,7 @@ fn rename(query: &mut Query, at: usize, from: &str, to: Ident) {
 struct Renaming<'a> {
     from: &'a str,
     to: Ident,
-    /// How many queries around have a WITH of this name of their own.
+    /// The number of enclosing queries with their own WITH of this name.
     shadowed: usize,
 }
 

@@ -1,12 +1,12 @@
-//! The columns of a statement's result: what repeats a name gets one of its own while the query is planned.
+//! The result columns of a statement: repeated names are changed while the query is planned.
 //!
-//! Here wildcards stay as they are: columns of several tables may have one name, since their tables tell them apart.
+//! Wildcards remain here, because columns of several tables are distinguished by their tables.
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, SelectItemQualifiedWildcardKind};
 
 use super::{MARK, folded};
 
-/// The name of a column that is no wildcard, if it can be seen.
+/// The name of a column that is not a wildcard, if it is known from the text.
 pub(super) fn output_name(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
@@ -27,7 +27,7 @@ pub(super) fn apart_items(items: &mut [SelectItem]) {
         if before.is_none() && !is_in_wildcard {
             continue;
         }
-        // Behind a wildcard places are not known.
+        // Positions after a wildcard are not known.
         let same = before.filter(|before| names[..=*before].iter().all(Option::is_some));
         let alias = match same {
             Some(same) => format!("{MARK}{at}{MARK}{same}"),
@@ -40,7 +40,7 @@ pub(super) fn apart_items(items: &mut [SelectItem]) {
     }
 }
 
-/// The table of `t.*`, or nothing for `*`, of all tables.
+/// The table of `t.*`; an inner `None` for `*`, which is all tables.
 fn wildcard(item: &SelectItem) -> Option<Option<String>> {
     match item {
         SelectItem::Wildcard(_) => Some(None),
@@ -51,7 +51,8 @@ fn wildcard(item: &SelectItem) -> Option<Option<String>> {
     }
 }
 
-/// Whether an item is for certain a column of a table, or of any if that is nothing. An alias is a name of its own.
+/// Whether an item is certainly a column of a table, or of any table if `table` is `None`. An alias is not such a
+/// column.
 fn is_column_of(item: &SelectItem, table: Option<&str>) -> bool {
     match (item, table) {
         (SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)), None) => true,
@@ -62,18 +63,18 @@ fn is_column_of(item: &SelectItem, table: Option<&str>) -> bool {
     }
 }
 
-/// What a column of a SELECT is called.
+/// The name of a SELECT's column.
 enum Name {
     Column {
         name: String,
         table: Option<String>,
     },
-    /// What it is computed by.
+    /// The expression of the column.
     Other(String),
 }
 
 impl Name {
-    /// Nothing for a wildcard.
+    /// `None` for a wildcard.
     fn of(item: &SelectItem) -> Option<Name> {
         let column = |name: &Ident| Name::Column { name: folded(name), table: None };
         match item {

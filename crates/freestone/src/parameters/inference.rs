@@ -1,6 +1,6 @@
-//! The types of parameters that nobody declared, from where they stand, by PostgreSQL's rules: a parameter is of the type
-//! that it is cast to, else of that of the other operand, of what an IN list or ANY is compared with, of its column, or of
-//! what its function takes. Where it stands first decides. Nothing suggests a type: then it is text.
+//! The types of undeclared parameters, inferred from the context by the rules of PostgreSQL. A parameter has the type
+//! to which it is cast, else the type of the other operand, of the value that is compared with an IN list or ANY, of
+//! its column, or of its function's argument. The first use decides. If nothing determines the type, it is VARCHAR.
 
 use std::sync::Arc;
 
@@ -16,10 +16,13 @@ use datafusion::logical_expr::{
 
 use super::is_known;
 
-/// Functions whose arguments are all of one type, which their result has too.
+/// Functions whose arguments all have the same type, which is that of the result, too.
 const OF_ONE_TYPE: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "ifnull", "nvl", "nvl2"];
 
-/// The types of a plan's parameters, those that are not known among `types` found out.
+/// The types of a plan's parameters. Those that are not known in `types` are inferred.
+///
+/// # Errors
+/// The plan cannot be visited.
 pub(crate) fn inferred(plan: &LogicalPlan, types: &[DataType]) -> Result<Vec<DataType>> {
     let mut found = Found { types: types.to_vec() };
     plan.apply_with_subqueries(|node| {
@@ -50,19 +53,19 @@ fn as_text(open: &DataType) -> DataType {
     }
 }
 
-/// What the expressions of a node see.
+/// The schema for the expressions of a node.
 fn schema_of(node: &LogicalPlan) -> DFSchema {
     let inputs = node.inputs();
     if inputs.is_empty() { node.schema().as_ref().clone() } else { merge_schema(&inputs) }
 }
 
 struct Found {
-    /// By number, from 1 at index 0.
+    /// By number; that of `$1` is at index 0.
     types: Vec<DataType>,
 }
 
 impl Found {
-    /// Whether an expression is a parameter of a type that is not known: its place.
+    /// The index of an expression that is a parameter of unknown type; `None` for any other.
     fn open(&self, expr: &Expr) -> Option<usize> {
         let Expr::Placeholder(placeholder) = expr else { return None };
         let at = placeholder.id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)?;
@@ -77,7 +80,7 @@ impl Found {
         }
     }
 
-    /// The type of an expression that is known; nothing for a parameter that is not.
+    /// The type of an expression, if it is known.
     fn type_of(&self, expr: &Expr, schema: &DFSchema) -> Option<DataType> {
         if let Expr::Placeholder(_) = expr
             && let Some(at) = number(expr)
@@ -89,7 +92,7 @@ impl Found {
 
     fn look_at(&mut self, expr: &Expr, schema: &DFSchema) {
         match expr {
-            // What DataFusion has found for a column that is assigned to.
+            // The type that DataFusion has inferred from an assigned column.
             Expr::Placeholder(placeholder) => {
                 if let Some(field) = &placeholder.field {
                     self.note(expr, &field.data_type().clone());
@@ -139,7 +142,7 @@ impl Found {
         }
     }
 
-    /// Expressions that are of one type: the first that is known gives it to the others.
+    /// Expressions of the same type: the first known type is that of the others.
     fn alike(&mut self, exprs: &[&Expr], schema: &DFSchema) {
         if let Some(known) = exprs.iter().find_map(|expr| self.type_of(expr, schema)) {
             exprs.iter().for_each(|expr| self.note(expr, &known));
@@ -175,7 +178,7 @@ fn number(expr: &Expr) -> Option<usize> {
     placeholder.id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// Texts of any form are VARCHAR.
+/// All string types become VARCHAR.
 fn plain(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
@@ -184,14 +187,14 @@ fn plain(data_type: &DataType) -> DataType {
     }
 }
 
-/// The side of an operator that a parameter stands on.
+/// The side of an operator on which a parameter is.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Left,
     Right,
 }
 
-/// The type of a parameter beside an operand of a known type: mostly the same.
+/// The type of a parameter from the known type of the other operand. In most cases they are equal.
 fn beside(known: &DataType, op: Operator, side: Side) -> DataType {
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
     match (op, known) {

@@ -1,8 +1,8 @@
-//! Parameters of statements: each has the type that the caller gave to it, or that its value has.
+//! Parameters of statements. Each has the type that the caller declared, or the type of its value.
 //!
-//! A value is never narrowed to what stands beside it: `i = $1` with 1.5 compares numbers with fractions, as with a literal.
-//! Texts and NULLs without a declared type are like literals in quotes and NULL: they take the type that their place
-//! suggests. So they are written into the statement as literals; all others are planned as parameters of their types.
+//! A value is never narrowed to the type of the other operand: `i = $1` with 1.5 compares fractional numbers, as with a
+//! literal. Strings and NULLs without a declared type are like literals in quotes and NULL, whose type depends on the
+//! context. So they are written into the statement as literals. All other parameters are planned with their types.
 
 mod inference;
 
@@ -23,10 +23,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::visitor;
 
-/// Numbers of parameters that a statement may have, as in PostgreSQL's protocol.
+/// The maximum number of parameters of a statement, as in PostgreSQL's protocol.
 const NUMBER_MAX: usize = 65_535;
 
-/// Values of `$1`, `$2`, …, types that were declared for them, and the tables of the statement's caller.
+/// Values of `$1`, `$2`, …, their declared types, and the tables of the statement's caller.
 #[derive(Clone, Default)]
 pub(crate) struct Parameters {
     pub types: Vec<Option<DataType>>,
@@ -41,6 +41,9 @@ impl From<Inputs> for Parameters {
 }
 
 /// The numbers of a statement's parameters.
+///
+/// # Errors
+/// A number is invalid.
 pub(crate) fn numbers(statement: &Statement) -> Result<BTreeSet<usize>> {
     let mut numbers = BTreeSet::new();
     let _ = visitor::expressions(statement, &mut |expr| {
@@ -54,14 +57,14 @@ pub(crate) fn numbers(statement: &Statement) -> Result<BTreeSet<usize>> {
     }
 }
 
-/// The number of the parameter that an expression is.
+/// The number of the parameter, if the expression is one.
 fn placeholder(expr: &Expr) -> Option<usize> {
     let Expr::Value(value) = expr else { return None };
     let Value::Placeholder(name) = &value.value else { return None };
     name.strip_prefix('$')?.parse().ok()
 }
 
-/// Whether an expression is a parameter, also in parentheses.
+/// The number of the parameter, if the expression is one, possibly in parentheses.
 fn in_parentheses(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Nested(inner) => in_parentheses(inner),
@@ -69,22 +72,23 @@ fn in_parentheses(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// Whether a value takes the type that its place suggests.
+/// Whether the type of a value depends on the context.
 fn is_untyped(value: &ScalarValue) -> bool {
     matches!(value, ScalarValue::Null | ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::LargeUtf8(_))
 }
 
-/// A statement whose parameters without a type have become literals, the types of the others, and the values by number.
+/// A statement in which untyped parameters were replaced by literals, with the types of the others and the values by
+/// number.
 pub(crate) struct Filled {
-    /// Nothing where no parameter is left.
+    /// Empty if no parameter is left.
     pub types: Vec<ast::DataType>,
     pub values: Vec<ScalarValue>,
 }
 
-/// Puts untyped values in their places, and says of what types the others are.
+/// Replaces untyped values by literals, and determines the types of the others.
 ///
 /// # Errors
-/// Where there are fewer values than parameters, or a value is not of its declared type.
+/// There are fewer values than parameters, or a value is not one of its declared type.
 pub(crate) fn fill(statement: &mut Statement, parameters: &Parameters) -> Result<Filled> {
     let numbers = numbers(statement)?;
     let Some(last) = numbers.last().copied() else { return Ok(Filled { types: vec![], values: vec![] }) };
@@ -120,7 +124,10 @@ pub(crate) fn count(expected: usize, given: usize) -> Error {
     Error::invalid(format!("the statement has {expected} parameters and was given {given}"))
 }
 
-/// A value as one of another type, if nothing of it is lost.
+/// Converts a value to another type, if the conversion is exact.
+///
+/// # Errors
+/// The conversion would lose information.
 pub(crate) fn exactly(value: &ScalarValue, to: &DataType) -> Result<ScalarValue> {
     let from = value.data_type();
     if from == *to {
@@ -128,7 +135,7 @@ pub(crate) fn exactly(value: &ScalarValue, to: &DataType) -> Result<ScalarValue>
     }
     let lost = || Error::new(ErrorKind::Type, format!("{value} is no value of its declared type"));
     let cast = value.cast_to(to).map_err(|error| lost().with_hint(error.strip_backtrace()))?;
-    // A text is read as the type; of anything else, what comes back must be what it was.
+    // Text is parsed as the type. Any other value must be equal to the result of the conversion back.
     if is_untyped(value) || cast.cast_to(&from).is_ok_and(|back| back == *value) { Ok(cast) } else { Err(lost()) }
 }
 
@@ -140,7 +147,7 @@ fn text_or_null(value: &ScalarValue) -> Expr {
     Expr::Value(value.with_empty_span())
 }
 
-/// A value as the arguments of table functions are written: those are needed while planning.
+/// A value as a literal for an argument of a table function, which is needed in planning.
 fn as_literal(value: &ScalarValue) -> Option<Expr> {
     let number = |text: String| match text.strip_prefix('-') {
         Some(digits) => Expr::UnaryOp {
@@ -165,7 +172,7 @@ fn cast(expr: Expr, data_type: &DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-/// Puts literals in the place of parameters in the arguments of table functions.
+/// Replaces parameters in the arguments of table functions by literals.
 fn arguments_of_tables(statement: &mut Statement, literal: &dyn Fn(usize) -> Option<Expr>) {
     struct Arguments<'a>(&'a dyn Fn(usize) -> Option<Expr>);
     impl Arguments<'_> {
@@ -197,8 +204,8 @@ fn arguments_of_tables(statement: &mut Statement, literal: &dyn Fn(usize) -> Opt
     let _ = visitor::visit_mut(statement, &mut Arguments(literal));
 }
 
-/// INSERT is planned without the types of parameters: DataFusion gives each that of its column. A cast to its own type
-/// keeps it. Parameters of type NULL, which are not known, stay as they are.
+/// INSERT is planned without the types of parameters, and DataFusion gives each the type of its column. A cast to its
+/// own type preserves that type. Parameters of type NULL, which are not known, remain.
 fn in_insert(statement: &mut Statement, types: &[DataType]) {
     let insert = match statement {
         Statement::Insert(insert) => insert,
@@ -214,14 +221,18 @@ fn in_insert(statement: &mut Statement, types: &[DataType]) {
     });
 }
 
-/// A statement to be described: parameters of unknown types are of type NULL, and lists of it behind ANY and ALL.
+/// A statement to be described. Parameters of unknown types have the type NULL, and those in ANY and ALL are lists of
+/// NULL.
 pub(crate) struct Described {
     pub types: Vec<DataType>,
     /// Whether all types are known.
     pub complete: bool,
 }
 
-/// Prepares a statement whose values are not known yet. `known` are the types that the caller has chosen.
+/// Prepares a statement whose values are not known yet. `known` are the types that the caller has declared.
+///
+/// # Errors
+/// A number of a parameter is invalid.
 pub(crate) fn describe(statement: &mut Statement, known: &[Option<DataType>]) -> Result<Described> {
     let last = numbers(statement)?.last().copied().unwrap_or(0).max(known.len());
     let mut types: Vec<DataType> =
@@ -262,8 +273,8 @@ pub(crate) fn describe(statement: &mut Statement, known: &[Option<DataType>]) ->
     Ok(Described { types, complete })
 }
 
-/// The types with an interval for every parameter that is not known and is added to something: what a plan with NULL there
-/// fails for may be a time.
+/// The types, with INTERVAL for every unknown parameter that is added to something. If a plan fails with NULL there,
+/// the other operand may be a date or time.
 pub(crate) fn with_intervals(statement: &Statement, types: &[DataType]) -> Vec<DataType> {
     let mut types = types.to_vec();
     let _ = visitor::expressions(statement, &mut |expr| {
@@ -279,7 +290,7 @@ pub(crate) fn with_intervals(statement: &Statement, types: &[DataType]) -> Vec<D
     types
 }
 
-/// Whether nothing of a type is left open.
+/// Whether a type is completely known.
 pub(crate) fn is_known(data_type: &DataType) -> bool {
     match data_type {
         DataType::Null => false,
@@ -288,7 +299,7 @@ pub(crate) fn is_known(data_type: &DataType) -> bool {
     }
 }
 
-/// The parameters that are counts of rows.
+/// The parameters that are numbers of rows in LIMIT and OFFSET.
 fn in_limits(statement: &Statement) -> Vec<usize> {
     struct Limits(Vec<usize>);
     impl ast::Visitor for Limits {

@@ -1,8 +1,8 @@
-//! What of the parser's statements is done; the rest is refused by its name.
+//! Refuses the parts of statements that the parser accepts and the engine does not execute, by their names.
 //!
-//! The parser reads the SQL of many systems. A clause that it reads and nothing executes would be a claim: `TRUNCATE t
-//! PARTITION (p)` must not empty the table. So every field of what it makes is taken apart here without `..`: a release of
-//! the parser with a new field fails to compile until somebody decides.
+//! The parser supports the SQL of many systems. A clause that is parsed and not executed would be ignored silently:
+//! `TRUNCATE t PARTITION (p)` must not empty the table. So every field of the syntax tree is destructured here without
+//! `..`. If a release of the parser adds a field, the code does not compile until the field is handled.
 
 mod queries;
 mod writes;
@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{self, Expr, Query, Statement, TableFactor,
 use crate::error::{Error, Result};
 use crate::visitor;
 
-/// Refuses the parts of a statement or query that nothing executes.
+/// Refuses the parts of a statement or query that are not executed.
 ///
 /// # Errors
 /// Of kind [`crate::ErrorKind::Unsupported`] (SQLSTATE 0A000), with the name of the first such part.
@@ -55,7 +55,7 @@ impl Visitor for Checks {
     }
 }
 
-/// Clauses and whether they were written: the first that was is refused.
+/// Clauses, and whether they are present. The first that is present is refused.
 fn none_of(clauses: &[(bool, &str)]) -> Result<()> {
     match clauses.iter().find(|(written, _)| *written) {
         Some((_, name)) => Err(refused(name)),
@@ -67,7 +67,7 @@ fn refused(what: &str) -> Error {
     Error::unsupported(format!("{what} is not available")).with_hint("leave it out; docs/sql.md says what there is")
 }
 
-/// Clauses of functions that compute a value from one row: they are for aggregates and window functions.
+/// Refuses clauses of scalar function calls that are only for aggregates and window functions.
 pub(crate) fn check_scalar_calls(sql: &impl Visit, is_scalar: &dyn Fn(&str) -> bool) -> Result<()> {
     let mut checks = Checks { error: None };
     let _ = visitor::expressions(sql, &mut |expr| match expr {

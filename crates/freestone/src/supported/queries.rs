@@ -1,4 +1,4 @@
-//! Queries, the tables that they read, and expressions.
+//! Queries, their tables, and expressions.
 
 use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArguments, GroupByExpr, JoinOperator, LimitClause, OrderByKind, Query, Select, SelectItem,
@@ -56,7 +56,7 @@ fn body(body: &SetExpr) -> Result<()> {
             self::body(left)?;
             self::body(right)
         }
-        // Nested queries are visited by themselves.
+        // Nested queries are visited separately.
         SetExpr::Query(_) | SetExpr::Values(_) | SetExpr::Table(_) => Ok(()),
         SetExpr::Insert(_) => Err(refused("WITH … INSERT").with_hint("write INSERT INTO t WITH … SELECT …")),
         SetExpr::Update(_) => Err(refused("WITH … UPDATE").with_hint("write the query in FROM")),
@@ -290,7 +290,8 @@ fn function(call: &ast::Function) -> Result<()> {
     }
 }
 
-/// Forms of expressions that nothing plans. Those that are planned are taken apart where that may refuse them, too.
+/// Refuses forms of expressions that are not planned. The forms that are planned are destructured as well, since their
+/// fields may be refused.
 pub(super) fn expression(expr: &Expr) -> Result<()> {
     match expr {
         Expr::Function(call) => function(call),

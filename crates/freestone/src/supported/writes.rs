@@ -1,4 +1,4 @@
-//! Statements that change rows or define things, and those of the session.
+//! Statements that change rows or define objects, and those of the session.
 
 use datafusion::sql::sqlparser::ast::{
     self, CreateTable, CreateView, Delete, HiveDistributionStyle, Insert, Statement, Truncate, Update,
@@ -19,7 +19,7 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
             object_type: _,
             if_exists: _,
             names: _,
-            // Where something depends on what is dropped, it is refused.
+            // It is refused if another object depends on the dropped one.
             cascade: _,
             restrict: _,
             purge,
@@ -59,7 +59,7 @@ pub(super) fn statement(statement: &Statement) -> Result<()> {
             ])
             .map_err(|error| error.with_hint("the form is EXECUTE name(value, …)"))
         }
-        // Queries are visited by themselves. Every other statement is refused where statements are executed.
+        // Queries are visited separately. Every other statement is refused when it is executed.
         _ => Ok(()),
     }
 }
@@ -198,7 +198,7 @@ fn create_table(create: &CreateTable) -> Result<()> {
         constraints,
         hive_distribution,
         hive_formats,
-        // `WITH (…)`, which lists what there is when it reads another option.
+        // `WITH (…)`, which refuses unknown options and lists the valid ones when it is parsed.
         table_options: _,
         file_format,
         location,
@@ -296,7 +296,7 @@ fn create_table(create: &CreateTable) -> Result<()> {
         match option {
             ast::ColumnOption::PrimaryKey(key) => primary(key),
             ast::ColumnOption::ForeignKey(key) => foreign(key),
-            // Where keys are taken from columns, all else but NULL and NOT NULL is refused.
+            // Everything except NULL and NOT NULL is refused when keys are read from the columns.
             _ => Ok(()),
         }
     })
@@ -306,7 +306,7 @@ fn constraint(constraint: &ast::TableConstraint) -> Result<()> {
     match constraint {
         ast::TableConstraint::PrimaryKey(key) => primary(key),
         ast::TableConstraint::ForeignKey(key) => foreign(key),
-        // Refused where the keys of a table are taken from the statement.
+        // Refused when the keys of a table are read from the statement.
         _ => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
-//! No statement, however long or deep, ends the process: it is answered, or refused with the limit.
+//! No statement, however long or deep, ends the process: it is executed, or refused with the limit.
 
 use freestone::{Database, Error, Options};
 
-/// The rows that a statement gives, as a number.
+/// The number of rows that a statement returns.
 async fn rows(sql: String) -> Result<usize, Error> {
     let database = Database::in_memory(Options::default())?;
     let session = database.session();
@@ -11,7 +11,7 @@ async fn rows(sql: String) -> Result<usize, Error> {
     Ok(session.sql(&sql).await?.collect().await?.iter().map(|batch| batch.num_rows()).sum())
 }
 
-/// Runs on threads as the command line and the server have them.
+/// Runs on threads like those of the command line and the server.
 fn check(sql: String, expected: Result<usize, &str>) {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).thread_stack_size(freestone::THREAD_STACK_BYTES).enable_all().build();

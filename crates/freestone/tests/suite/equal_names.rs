@@ -1,6 +1,6 @@
-//! Random joins of tables whose columns have equal names give what they give where all names differ.
+//! Random joins of tables with equal column names return the same results as with different names.
 //!
-//! `FREESTONE_TEST_ROUNDS` says how many, `FREESTONE_TEST_SEED` which.
+//! `FREESTONE_TEST_ROUNDS` is their number, and `FREESTONE_TEST_SEED` the seed.
 
 use std::fmt::Write;
 
@@ -18,7 +18,8 @@ fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// Tables `t0`, `t1`, … with the columns `id`, `k`, `v`; and a copy of each for each alias, whose columns begin with it.
+/// Tables `t0`, `t1`, … with the columns `id`, `k`, `v`; and for each alias a copy of each, whose column names begin
+/// with the alias.
 async fn tables(random: &mut StdRng) -> Session {
     let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
     let session = database.session();
@@ -40,7 +41,7 @@ async fn tables(random: &mut StdRng) -> Session {
     session
 }
 
-/// A column of one of the aliases: `@` stands for what its name begins with.
+/// A column of one of the aliases. `@` stands for the start of its name.
 fn column(random: &mut StdRng, aliases: &[&str]) -> String {
     let alias = aliases[random.random_range(0..aliases.len())];
     format!("{alias}.@{alias}@{}", COLUMNS[random.random_range(0..3)])
@@ -101,7 +102,7 @@ fn query(random: &mut StdRng) -> String {
     }
 }
 
-/// The query with equal names, and with a name of its own for each column.
+/// The query with equal names, and with a different name for each column.
 fn named(query: &str) -> (String, String) {
     let (mut equal, mut different) = (String::new(), String::new());
     for (at, part) in query.split('@').enumerate() {

@@ -1,4 +1,4 @@
-//! A panic ends the statement it happens in, as an error that says so; the session and its database go on.
+//! A panic ends its statement with an error; the session and its database remain usable.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use freestone::{Database, Error, ErrorKind, Extension, Inputs, Options, Session, parse_script};
 
-/// A function that panics while it is planned, or when it is called.
+/// A function that panics when it is planned, or when it is called.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Panicking {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Parameters of every type beside columns of every type give what the same statements with literals give.
+//! Parameters of every type, compared with columns of every type, return the same results as literals.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
@@ -25,7 +25,7 @@ const COLUMNS: [(&str, &str, [&str; 3]); 13] = [
     ("bin", "BYTEA", ["X'01'", "X'00'", "X'ff'"]),
 ];
 
-/// What is true or false, and also filters rows.
+/// Boolean expressions, which are also used as filters.
 const TESTS: [&str; 10] = [
     "{c} = {p}",
     "{c} <> {p}",
@@ -76,7 +76,7 @@ const LITERALS: [&str; 16] = [
     "NULL",
 ];
 
-/// Literals with their values.
+/// The literals with their values.
 async fn values(session: &Session) -> Vec<(ScalarValue, &'static str)> {
     let mut values = vec![];
     for literal in LITERALS {
@@ -112,7 +112,7 @@ fn shown(batch: &RecordBatch) -> String {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
         let formatter = ArrayFormatter::try_new(column, &options).expect("a formatter");
         let values: Vec<String> = (0..batch.num_rows()).map(|row| formatter.value(row).to_string()).collect();
-        // Texts have several forms that nobody can tell apart.
+        // Strings have several types that users cannot distinguish.
         let kind = field.data_type().to_string().replace("Utf8View", "Utf8");
         format!("{kind}: {}", values.join(", "))
     });
