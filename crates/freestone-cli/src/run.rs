@@ -1,7 +1,7 @@
-//! Runs statements one by one and prints what they give.
+//! Runs statements one by one and prints their results.
 //!
-//! A statement runs as a task on the workers; the calling thread formats its batches as they come, draws
-//! progress and watches for Ctrl-C, which aborts the task. The statement in progress holds at most a few batches.
+//! A statement runs as a task on the workers. The calling thread formats its batches as they arrive, shows progress,
+//! and waits for Ctrl-C, which aborts the task. Only a few batches of the running statement are in memory.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,27 +24,27 @@ use crate::progress::{Meter, Progress};
 use crate::split::{Piece, Splitter};
 use crate::threads::Threads;
 
-/// Scripts that run scripts.
+/// The maximum depth of scripts that run scripts.
 const MAX_SCRIPT_DEPTH: usize = 16;
 
-/// How long a cancelled statement may take to stop before the shell goes on without it.
+/// The time for a cancelled statement to stop, before the shell continues without it.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Batches on the way from the engine to the printer.
+/// The number of batches between the engine and the printer.
 const BATCHES_IN_FLIGHT: usize = 2;
 
-/// What a session prints, and how; commands of the shell change it.
+/// What a session prints and in which form. Commands of the shell change it.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub format: Format,
     pub timing: bool,
-    /// Prints `INSERT 3` and the like on standard error.
+    /// Prints `INSERT 3` and other command tags on standard error.
     pub statuses: bool,
-    /// What a table on a terminal is limited to.
+    /// The limits of a table on a terminal.
     pub layout: TableLayout,
 }
 
-/// Where a statement comes from, for messages.
+/// The source of a statement, for messages.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin<'a> {
     /// The command line or the shell: the user sees the text.
@@ -53,7 +53,7 @@ pub enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// `FILE:LINE: `
+    /// The prefix `FILE:LINE: `.
     fn place(self, line: usize) -> String {
         match self {
             Origin::Inline => String::new(),
@@ -75,7 +75,7 @@ pub struct Runner {
     interrupt: Arc<Interrupt>,
     meter: Arc<Meter>,
     sink: Sink,
-    /// Results that the sink holds.
+    /// The number of results in the sink.
     results: usize,
     depth: usize,
 }
@@ -87,7 +87,7 @@ impl Runner {
         Runner { backend, settings, threads, interrupt, meter, sink, results: 0, depth: 0 }
     }
 
-    /// Waits a little for work that was cancelled.
+    /// Waits at most `patience` for cancelled work.
     pub fn shut_down(self, patience: Duration) {
         drop(self.backend);
         self.threads.shut_down(patience);
@@ -101,7 +101,11 @@ impl Runner {
         &self.sink
     }
 
-    /// Later results go to `sink`.
+    /// Writes later results to `sink`.
+    ///
+    /// # Errors
+    ///
+    /// The buffered results cannot be written.
     pub fn replace_sink(&mut self, sink: Sink) -> io::Result<()> {
         self.sink.flush()?;
         self.sink = sink;
@@ -109,7 +113,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Statements and commands of a text, up to the first that fails.
+    /// Runs the statements and commands of a text, up to the first that fails.
+    ///
+    /// # Errors
+    ///
+    /// The failure of that statement or command.
     pub fn run_text(&mut self, text: &str, origin: Origin<'_>) -> Result<Flow, Failure> {
         self.run_reader(text.as_bytes(), origin)
     }
@@ -129,8 +137,12 @@ impl Runner {
         result
     }
 
-    /// Runs each statement as soon as it has come, so that another process can wait for its result before it sends
+    /// Runs each statement as soon as it has arrived, so that another process can wait for its result before it sends
     /// the next one.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of a statement or command, or of reading.
     pub fn run_reader(&mut self, mut reader: impl Read, origin: Origin<'_>) -> Result<Flow, Failure> {
         let mut splitter = Splitter::default();
         let mut bytes = vec![0; 64 << 10];
@@ -165,7 +177,7 @@ impl Runner {
         self.run_statements(text, piece.line, origin).map(|()| Flow::Continue)
     }
 
-    /// Runs a text without commands; usually one statement, since the splitter has cut it.
+    /// Runs a text without commands: usually one statement, because the splitter has separated it.
     fn run_statements(&mut self, text: &str, first_line: usize, origin: Origin<'_>) -> Result<(), Failure> {
         let mut start = Instant::now();
         for statement in freestone::parse_script(text) {
@@ -186,7 +198,7 @@ impl Runner {
         if matches!(executed, Err(Stop::Abandoned)) {
             self.threads.abandon().map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;
         }
-        // What a failed statement gave before it failed comes out too, ahead of its error.
+        // The rows of a statement that were returned before it failed are printed before its error.
         let flushed = self.sink.flush().map_err(Stop::Write);
         let elapsed = executed.and_then(|elapsed| flushed.map(|()| elapsed));
         let elapsed = elapsed.map_err(|stop| stop.into_failure(&self.sink))?;
@@ -199,7 +211,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Returns the time from `start` to the last batch.
+    /// Executes a statement, and returns the time from `start` to the last batch.
     fn execute(&mut self, statement: Statement, start: Instant) -> Result<Duration, Stop> {
         let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
         let backend = self.backend.clone();
@@ -217,7 +229,7 @@ impl Runner {
             let ended = wait(task, drained.is_err()).await;
             let (writer, end) = match (drained, ended) {
                 (Ok(writer), Some(ended)) => (writer, ended?),
-                // The interrupt came too late: the change is committed, and saying otherwise would be wrong.
+                // The interrupt came too late: the change is committed, and any other message would be wrong.
                 (Err(Stop::Interrupted), Some(Ok(end))) if !matches!(end, End::Rows) => (None, end),
                 (Ok(_) | Err(Stop::Interrupted), None) => return Err(Stop::Abandoned),
                 (Err(stop), _) => return Err(stop),
@@ -234,7 +246,7 @@ impl Runner {
     }
 }
 
-/// What a statement's task sends ahead of its end.
+/// The messages of a statement's task before its end.
 enum Event {
     Schema(SchemaRef),
     Batch(RecordBatch),
@@ -256,7 +268,7 @@ impl End {
     }
 }
 
-/// How the task ended; nothing if it was cancelled and does not stop in time, and is left to itself.
+/// The result of a task; `None` if it was cancelled, does not stop in time, and is abandoned.
 async fn wait(mut task: JoinHandle<Result<End, Failure>>, is_cancelled: bool) -> Option<Result<End, Failure>> {
     let joined = if is_cancelled {
         match tokio::time::timeout(CANCEL_PATIENCE, &mut task).await {
@@ -275,7 +287,7 @@ async fn wait(mut task: JoinHandle<Result<End, Failure>>, is_cancelled: bool) ->
     })
 }
 
-/// The statement's task. That the receiver has gone means that nobody wants the rest.
+/// The task of a statement. If the receiver was dropped, the rest is not needed.
 async fn produce(backend: &Backend, statement: &Statement, sender: mpsc::Sender<Event>) -> Result<End, Failure> {
     let (schema, mut stream) = match backend.execute(statement).await? {
         Answer::Rows { schema, stream } => (schema, stream),
@@ -289,7 +301,8 @@ async fn produce(backend: &Backend, statement: &Statement, sender: mpsc::Sender<
     Ok(End::Rows)
 }
 
-/// Prints what the task sends until it ends; returns the writer, to be finished if the task ended well.
+/// Prints the messages of the task until it ends. Returns the writer, which is to be finished if the task was
+/// successful.
 async fn drain<'a>(
     mut receiver: mpsc::Receiver<Event>,
     mut progress: Progress,
@@ -297,7 +310,7 @@ async fn drain<'a>(
     sink: &'a mut Sink,
     results: &mut usize,
 ) -> Result<Option<Box<dyn ResultWriter + 'a>>, Stop> {
-    // A table on a terminal comes as a whole at the end; other formats write while the statement runs.
+    // A table on a terminal is printed as a whole at the end. Other formats are written while the statement runs.
     let may_interleave =
         sink.is_terminal() && !(settings.format == Format::Table && settings.layout.max_rows.is_some());
     let mut ticks = tokio::time::interval(Progress::INTERVAL);
@@ -333,10 +346,10 @@ async fn drain<'a>(
     }
 }
 
-/// Why printing stopped early.
+/// The reasons for an early end of printing.
 enum Stop {
     Interrupted,
-    /// Interrupted, and the statement still runs.
+    /// Interrupted, while the statement is still running.
     Abandoned,
     Write(io::Error),
     Failure(Failure),

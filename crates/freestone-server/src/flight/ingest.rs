@@ -1,4 +1,4 @@
-//! Bulk ingestion: rows that a client brings, into a table that is there or is made for them.
+//! Bulk ingestion: rows that a client sends to an existing or a new table.
 
 use std::sync::Arc;
 
@@ -20,7 +20,11 @@ use crate::shared::Shared;
 
 type Result<T, E = Status> = std::result::Result<T, E>;
 
-/// Takes all rows, or none. Gives their number.
+/// Ingests all rows, or none, and returns their number.
+///
+/// # Errors
+///
+/// The command is not supported, the table exists or does not exist contrary to it, or the rows cannot be inserted.
 pub async fn ingest(
     shared: &Arc<Shared>,
     login: &Arc<Login>,
@@ -52,7 +56,8 @@ pub async fn ingest(
     Ok(i64::try_from(rows).unwrap_or(i64::MAX))
 }
 
-/// What this server has: one catalog with one schema, and neither temporary tables nor transactions.
+/// Checks the command against the features of this server: one catalog with one schema, and neither temporary tables
+/// nor transactions.
 fn check(command: &CommandStatementIngest) -> Result<()> {
     let is_other =
         |name: &Option<String>, own: &str| name.as_deref().is_some_and(|name| !name.is_empty() && name != own);
@@ -68,7 +73,7 @@ fn check(command: &CommandStatementIngest) -> Result<()> {
     Ok(())
 }
 
-/// Whether the table is to be made; one that is replaced is dropped here.
+/// Whether the table is to be created. A table that is replaced is dropped here.
 async fn is_new(shared: &Arc<Shared>, login: &Login, command: &CommandStatementIngest) -> Result<bool> {
     let session = login.session.clone();
     let relations = running::on_workers(shared, async move { session.relations().await }).await.map_err(status)?;

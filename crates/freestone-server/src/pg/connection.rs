@@ -1,4 +1,4 @@
-//! One client's connection after its login: messages in, answers out, until either side ends it.
+//! The connection of one client after its login: it reads messages and sends responses until either side closes it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use super::transaction::Transaction;
 use crate::metrics::Metrics;
 use crate::shared::{Shared, Visit};
 
-/// Bytes that are answered before they are sent.
+/// The bytes of responses that are buffered before they are sent.
 const SEND_BYTES: usize = 64 << 10;
-/// Messages that a client is ahead of its answers.
+/// The maximum number of messages that a client may send ahead of the responses.
 const MESSAGES_AHEAD: usize = 256;
 
-/// Why a connection ends before the client ends it.
+/// The reasons why a connection ends before the client ends it.
 #[derive(Debug)]
 pub enum End {
-    /// The client has gone, or does not take what is sent.
+    /// The client has disconnected, or does not read what is sent.
     Gone,
-    /// It is told why.
+    /// The client gets this error.
     Told(PgError),
 }
 
@@ -42,7 +42,7 @@ impl From<std::io::Error> for End {
 
 pub type Result<T, E = End> = std::result::Result<T, E>;
 
-/// A message, and its share of the bytes that may wait.
+/// A message, and its share of the bytes that may be queued.
 type Incoming = (Result<Message, FrameError>, Option<OwnedSemaphorePermit>);
 
 pub struct Connection {
@@ -55,7 +55,7 @@ pub struct Connection {
     pub prepared: HashMap<String, Prepared>,
     pub portals: HashMap<String, Portal>,
     pub cursors: HashMap<String, Declared>,
-    /// Whether the client knows already that transactions are no transactions.
+    /// Whether the client was told already that transaction blocks have no effect.
     pub warned: bool,
     pub transaction: Transaction,
     pub user: String,
@@ -64,7 +64,7 @@ pub struct Connection {
     gone: watch::Receiver<bool>,
 }
 
-/// Serves a client until it leaves.
+/// Serves a client until it disconnects.
 pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
     let session = shared.session(guest.role);
     let catalog = Catalog::install(&session, &shared, &guest.user, guest.role);
@@ -109,7 +109,7 @@ pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
     tracing::info!(connection = visit.number, "disconnected");
 }
 
-/// Reads messages ahead, so that a client's leaving is noticed while its statement runs.
+/// Reads messages ahead, so that a disconnect is noticed while a statement of the client runs.
 async fn read(mut stream: impl AsyncRead + Unpin, sender: mpsc::Sender<Incoming>, went: watch::Sender<bool>) {
     let budget = Arc::new(Semaphore::new(FRAME_BYTES_MAX));
     loop {
@@ -130,7 +130,7 @@ async fn read(mut stream: impl AsyncRead + Unpin, sender: mpsc::Sender<Incoming>
     went.send_replace(true);
 }
 
-/// Bytes that a message holds while it waits.
+/// The bytes of a queued message.
 fn weight(message: &Message) -> u32 {
     let bytes = match message {
         Message::Query(sql) | Message::Parse { sql, .. } => sql.len(),
@@ -142,12 +142,12 @@ fn weight(message: &Message) -> u32 {
 }
 
 impl Connection {
-    /// Tells the client what it is connected to.
+    /// Sends the client the properties of the server and the connection.
     async fn begin(&mut self, parameters: Vec<(String, String)>, number: u64, key: [u8; 4]) -> Result<()> {
         for (name, value) in startup_settings(parameters) {
             match self.settings.set(&name, Some(&value)) {
                 Ok(_) => {}
-                // Names that only PostgreSQL itself has are no reason to refuse a client; values that lie are.
+                // Settings that only PostgreSQL has are no reason to refuse a client, but wrong values are.
                 Err(error) if error.code == "42704" => {}
                 Err(error) => return Err(End::Told(PgError { severity: "FATAL", ..error })),
             }
@@ -168,7 +168,7 @@ impl Connection {
                 Message::Terminate => return Ok(()),
                 Message::Sync => self.ready().await?,
                 Message::Flush => self.flush().await?,
-                // What a failed COPY's client had sent already.
+                // The client sent these messages before it knew that its COPY had failed.
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
                 message => {
                     if let Err(error) = self.extended(message).await? {
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// After an error of the extended protocol, what the client had sent ahead does not count.
+    /// After an error of the extended protocol, messages that the client sent ahead are skipped.
     async fn skip_to_sync(&mut self) -> Result<()> {
         loop {
             match self.next_request().await? {
@@ -192,7 +192,7 @@ impl Connection {
         }
     }
 
-    /// The next message of a client that has nothing running: it may take its time, but not for ever.
+    /// The next message of a client without a running statement. The idle timeout applies.
     async fn next_request(&mut self) -> Result<Message> {
         let (shared, idle) = (self.shared.clone(), self.shared.limits.idle);
         let waiting = async {
@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Runs something while the client is there; when it leaves, what runs is dropped, and ends.
+    /// Runs work while the client is connected. If it disconnects, the work is dropped.
     pub async fn while_there<T>(gone: &watch::Receiver<bool>, work: impl Future<Output = T>) -> Result<T> {
         let mut gone = gone.clone();
         tokio::select! {
@@ -230,7 +230,7 @@ impl Connection {
         self.gone.clone()
     }
 
-    /// The end of a simple query, or of a batch of the extended protocol.
+    /// Ends a simple query, or a batch of the extended protocol.
     pub async fn ready(&mut self) -> Result<()> {
         if self.status != Status::InTransaction {
             self.portals.clear();
@@ -264,13 +264,13 @@ impl Connection {
         Ok(self.writer.flush().await?)
     }
 
-    /// Sends what has been answered, if that is much.
+    /// Sends the buffered responses, if they are large.
     pub async fn flush_if_full(&mut self) -> Result<()> {
         if self.replies.bytes.len() < SEND_BYTES { Ok(()) } else { self.flush().await }
     }
 }
 
-/// Settings of a startup message: those it names, and those in `options` as `-c name=value`.
+/// The settings of a startup message: those that it names, and those in `options` as `-c name=value`.
 fn startup_settings(parameters: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut settings = vec![];
     for (name, value) in parameters {

@@ -1,5 +1,5 @@
-//! Cursors in SQL: DECLARE, FETCH, MOVE and CLOSE. They go forward, and run no further ahead of their client than other
-//! statements.
+//! SQL cursors: DECLARE, FETCH, MOVE and CLOSE. They only move forward, and compute no further ahead of their client
+//! than other statements.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::reply::Status;
 use super::utility::{Declare, Fetch};
 use crate::running::Answer;
 
-/// Cursors that one client may have.
+/// The maximum number of cursors of a client.
 const CURSORS_MAX: usize = 1000;
 
 /// A cursor, from its DECLARE to its CLOSE or the end of its transaction.
 pub struct Declared {
     rows: Cursor,
     pub schema: SchemaRef,
-    /// Whether it outlives its transaction.
+    /// Whether it exists beyond its transaction.
     pub hold: bool,
 }
 
@@ -48,10 +48,11 @@ impl Connection {
         Ok(())
     }
 
-    /// The next rows of a cursor. `formats`: those of a portal; without one, the columns are told before the rows.
+    /// Sends the next rows of a cursor. `formats` are those of a portal. Without a portal, a description of the columns
+    /// is sent before the rows.
     pub async fn fetch(&mut self, fetch: &Fetch, formats: Option<&[i16]>) -> Result<(), Trouble> {
         let Some(mut declared) = self.cursors.remove(&fetch.name) else { return Err(no_cursor(&fetch.name).into()) };
-        // After an error there are no more rows, and no cursor.
+        // After an error there are no more rows, and the cursor is closed.
         self.fetch_from(&mut declared, fetch, formats).await?;
         self.cursors.insert(fetch.name.clone(), declared);
         Ok(())
@@ -81,7 +82,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What FETCH gives: the cursor's columns; MOVE gives none.
+    /// The columns of FETCH are those of the cursor. MOVE has none.
     pub fn describe_fetch(&self, fetch: &Fetch) -> Result<Description, Trouble> {
         let declared = self.cursors.get(&fetch.name).ok_or_else(|| no_cursor(&fetch.name))?;
         let schema = (fetch.tag == "FETCH").then(|| declared.schema.clone());

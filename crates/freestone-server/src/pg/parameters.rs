@@ -1,4 +1,4 @@
-//! Values of parameters, from PostgreSQL's text and binary forms.
+//! Values of parameters, from the text and binary formats of PostgreSQL.
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
@@ -12,15 +12,20 @@ use super::values::{EPOCH_DAYS, EPOCH_MICROS};
 
 type Result<T, E = PgError> = std::result::Result<T, E>;
 
-/// Values as a statement is given them. Texts are declared as such: without a type the engine takes them for literals.
+/// The values as inputs of a statement. Strings are declared as such, because the engine treats strings without a
+/// declared type like literals.
 pub fn inputs(values: Vec<ScalarValue>) -> Inputs {
     let declared = |value: &ScalarValue| (value.data_type() == DataType::Utf8View).then_some(DataType::Utf8View);
     let types = values.iter().map(declared).collect();
     Inputs { values, types, ..Inputs::default() }
 }
 
-/// The value of parameter `number`, from 1. `declared` is the type that the client chose (0: none), `planned` what the
-/// statement makes of it.
+/// The value of parameter `number`, counted from 1. `declared` is the OID of the type that the client declared (0:
+/// none), and `planned` is the type in the plan.
+///
+/// # Errors
+///
+/// The value is malformed, or not of this type.
 pub fn parameter(
     number: usize,
     bytes: Option<&[u8]>,
@@ -50,7 +55,11 @@ pub fn parameter(
     })
 }
 
-/// A field of COPY's binary format, for a column of a type.
+/// A field in the binary format of COPY, for a column of a type.
+///
+/// # Errors
+///
+/// The reason why it is not of this type.
 pub fn field(bytes: Option<&[u8]>, to: &DataType) -> Result<ScalarValue, String> {
     let Some(bytes) = bytes else {
         return ScalarValue::try_new_null(to).map_err(|error| error.strip_backtrace());
@@ -71,7 +80,7 @@ pub(super) fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
         },
         types::BYTEA => bytes_of_text(text).map(|bytes| ScalarValue::Binary(Some(bytes))),
         types::NUMERIC => decimal(trimmed),
-        // A time or zone behind a date says nothing about it, and PostgreSQL takes it: JDBC sends `2024-02-29 +01`.
+        // A time or zone after a date is ignored, as in PostgreSQL: JDBC sends `2024-02-29 +01`.
         types::DATE => typed(without_rest(trimmed, ' '), kind),
         types::TIME => typed(without_rest(trimmed, '+'), kind),
         types::FLOAT4 | types::FLOAT8 if trimmed.parse::<f64>().is_ok() => {
@@ -89,13 +98,13 @@ pub(super) fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
     }
 }
 
-/// Text as the engine reads a type.
+/// Parses text with the engine's parser of a type.
 fn typed(text: &str, kind: Type) -> Result<ScalarValue, String> {
     let to = types::parameter_type(kind.oid).ok_or("there is no such type")?;
     ScalarValue::Utf8(Some(text.to_owned())).cast_to(&to).map_err(|error| error.strip_backtrace())
 }
 
-/// The text up to a separator behind which a time or zone begins; all of it where something else does.
+/// The text before a separator that is followed by a time or zone. If something else follows, the whole text.
 fn without_rest(text: &str, separator: char) -> &str {
     match text.split_once(separator) {
         Some((value, rest)) if rest.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)) => value,
@@ -103,7 +112,7 @@ fn without_rest(text: &str, separator: char) -> &str {
     }
 }
 
-/// `\x00ff`, or the older form with backslashes.
+/// Parses `\x00ff`, or the older format with backslashes.
 fn bytes_of_text(text: &str) -> Result<Vec<u8>, String> {
     if let Some(digits) = text.strip_prefix("\\x") {
         let digit = |byte: &u8| (*byte as char).to_digit(16).map(|digit| digit as u8);
@@ -132,7 +141,7 @@ fn bytes_of_text(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// An exact number with as many decimals as it is written with.
+/// A decimal with the number of fraction digits of the text.
 fn decimal(text: &str) -> Result<ScalarValue, String> {
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
@@ -157,7 +166,7 @@ fn decimal(text: &str) -> Result<ScalarValue, String> {
     let padded = format!("{significant}{}", "0".repeat(zeros));
     let value: i128 = if padded.is_empty() { 0 } else { padded.parse().map_err(|_| too_long())? };
     let value = if negative { -value } else { value };
-    // As precise as a literal of these digits, so that what is computed with it has room.
+    // With the precision of a literal with these digits, so that results of computations have room.
     let scale = scale.max(0) as usize;
     let precision = padded.len().max(scale).max(1);
     Ok(ScalarValue::Decimal128(Some(value), precision as u8, scale as i8))

@@ -1,4 +1,4 @@
-//! PostgreSQL's settings of one connection. Those that the server cannot change say so.
+//! The settings of one connection that PostgreSQL has. Settings that the server does not support say so.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use super::error::PgError;
 pub const VERSION: &str = concat!("16.6 (Freestone ", env!("CARGO_PKG_VERSION"), ")");
 const VERSION_NUMBER: &str = "160006";
 
-/// What may be done with a setting.
+/// How a setting can be changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Kept and shown; nothing follows from it.
+    /// Stored and shown, without any effect.
     Free,
-    /// Kept as `on` or `off`.
+    /// Stored as `on` or `off`.
     Switch,
-    /// Fixed; setting it is an error.
+    /// Constant. Setting it is an error.
     Fixed,
-    /// These values alone, by their beginning in lower case.
+    /// Only these values, which are compared by their beginning in lower case.
     Only(&'static [&'static str]),
     Milliseconds,
-    /// Accepted; times stay in UTC.
+    /// Accepted, but times remain in UTC.
     Zone,
 }
 
-/// Name as it is shown, value at the start, what may be done.
+/// The name as shown, the initial value, and how it can be changed.
 const SETTINGS: &[(&str, &str, Kind)] = &[
     ("application_name", "", Kind::Free),
     ("bytea_output", "hex", Kind::Only(&["hex"])),
@@ -68,7 +68,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("xmloption", "content", Kind::Free),
 ];
 
-/// Settings that clients are told of at the start, and whenever they change.
+/// The settings that clients are told at the start, and after every change.
 const REPORTED: [&str; 14] = [
     "application_name",
     "client_encoding",
@@ -94,21 +94,21 @@ pub struct Settings {
     limit: Option<Duration>,
 }
 
-/// What came of setting a value.
+/// The effect of setting a value.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Tell the client the new value.
+    /// The client must be told the new value.
     Reported {
         name: &'static str,
         value: String,
     },
     Kept,
-    /// It does not apply, and the client should know.
+    /// The setting has no effect, and the client should be told so.
     Ignored(String),
 }
 
 impl Settings {
-    /// `limit` is the server's own on a statement's time, which no setting raises.
+    /// `limit` is the server's time limit of statements, which no setting can exceed.
     pub fn new(user: &str, is_superuser: bool, limit: Option<Duration>) -> Settings {
         let mut values: BTreeMap<_, _> = SETTINGS.iter().map(|(name, value, _)| (*name, (*value).to_owned())).collect();
         values.insert("session_authorization", user.to_owned());
@@ -116,7 +116,7 @@ impl Settings {
         Settings { initial: values.clone(), values, limit }
     }
 
-    /// Whether a name is one of these; the others are the engine's.
+    /// Whether a name is one of these settings. The others are those of the engine.
     pub fn knows(name: &str) -> bool {
         find(name).is_some()
     }
@@ -130,12 +130,16 @@ impl Settings {
         self.values.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// Name and value of what clients are told at the start.
+    /// The names and values that clients are told at the start.
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         REPORTED.iter().filter_map(|name| self.show(name))
     }
 
-    /// Sets a value, or with `None` what it was at the start.
+    /// Sets a value. `None` sets the initial value.
+    ///
+    /// # Errors
+    ///
+    /// The value is invalid, or the setting cannot be changed.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<Changed, PgError> {
         let Some((name, _, kind)) = find(name) else {
             return Err(PgError::new("42704", format!("there is no setting {name}")));
@@ -169,7 +173,7 @@ impl Settings {
         self.values = self.initial.clone();
     }
 
-    /// How long a statement may take: the shorter of the connection's limit and the server's.
+    /// The time limit of a statement: the shorter of those of the connection and the server.
     pub fn statement_limit(&self) -> Option<Duration> {
         let own = self.values.get("statement_timeout").and_then(|text| text.parse().ok()).unwrap_or(0);
         let own = (own > 0).then(|| Duration::from_millis(own));
@@ -189,7 +193,7 @@ fn switch(name: &str, value: &str) -> Result<&'static str, PgError> {
     }
 }
 
-/// `500`, `500ms`, `5s`, `2min`
+/// Parses a duration: `500`, `500ms`, `5s`, `2min`.
 fn milliseconds(text: &str) -> Result<Duration, PgError> {
     let invalid = || PgError::new("22023", format!("{text} is not a time: write it as 500ms, 5s or 2min"));
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');

@@ -1,4 +1,4 @@
-//! The server's tests over sockets, in one binary: linking it is most of their time.
+//! The tests of the server over sockets, in one binary, because linking takes most of their build time.
 
 mod flight;
 mod fuzz;

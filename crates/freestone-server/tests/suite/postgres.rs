@@ -1,4 +1,4 @@
-//! PostgreSQL's protocol as a client in the field speaks it: tokio-postgres.
+//! PostgreSQL's protocol, with the client library tokio-postgres.
 
 use std::time::{Duration, SystemTime};
 
@@ -198,7 +198,7 @@ async fn transactions_are_accepted_and_end_after_errors() {
     client.batch_execute("SELECT * FROM missing").await.expect_err("no table");
     let error = client.batch_execute("SELECT 1").await.expect_err("a failed transaction");
     assert_eq!(code(&error), "25P02");
-    // What was written stays, and the answer says so.
+    // Writes are not undone, and the response says so.
     assert_eq!(code(&client.batch_execute("ROLLBACK").await.expect_err("rows stay")), "0A000");
     assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
     client.batch_execute("BEGIN; SELECT 1; DELETE FROM t WHERE a = 7; ROLLBACK").await.expect("nothing was written");
@@ -239,7 +239,7 @@ async fn cursors_give_rows_piece_by_piece() {
     };
     assert_eq!(fetched("FETCH 3 FROM c").await, "1 2 3");
     assert_eq!(fetched("FETCH c").await, "4");
-    // In binary form from the middle of a batch.
+    // In binary format, from the middle of a batch.
     let rows = client.query("FETCH FORWARD 2 FROM c", &[]).await.expect("rows");
     assert_eq!(rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [5, 6]);
     client.batch_execute("MOVE 2 FROM c").await.expect("moved");
@@ -272,7 +272,7 @@ async fn lists_are_parameters() {
     let statement = client.prepare_typed("SELECT a FROM t WHERE b = ANY($1)", &[Type::TEXT_ARRAY]);
     let rows = client.query(&statement.await.expect("prepared"), &[&vec!["y", "z"]]).await.expect("rows");
     assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
-    // Of no type that the client says.
+    // The client declares no type.
     let rows = client.query("SELECT a FROM t WHERE b = ANY($1)", &[&vec!["y", "z"]]).await.expect("rows");
     assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
     server.stop().await;
@@ -378,7 +378,7 @@ async fn copy_goes_both_ways() {
     assert_eq!(String::from_utf8_lossy(&csv), "a,b\n1,a\tb\n2,\n3,\"x,y\"\n4,\n");
     let binary = out("COPY (SELECT a FROM t WHERE a = 1) TO STDOUT (FORMAT binary)").await;
     assert_eq!(binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04\0\0\0\x01\xff\xff");
-    // What was copied out in binary form can be copied in.
+    // The binary output of COPY can be read by COPY.
     let all = out("COPY (SELECT * FROM t ORDER BY a) TO STDOUT (FORMAT binary)").await;
     let sink = client.copy_in("COPY t FROM STDIN (FORMAT binary)").await.expect("begun");
     futures::pin_mut!(sink);
@@ -389,7 +389,7 @@ async fn copy_goes_both_ways() {
     let rows = texts(&client, "SELECT a, count(*), min(b) FROM t GROUP BY a ORDER BY a").await;
     assert_eq!(rows[0], ["1", "2", "a\tb"].map(|text| Some(text.to_owned())));
     assert_eq!(rows[1], [Some("2".to_owned()), Some("2".to_owned()), None]);
-    // Cut off, wrong, or given up: nothing is kept.
+    // Truncated, wrong or abandoned data: nothing is stored.
     for wrong in [&all[..30], b"nonsense", &[&all[..all.len() - 2], b"\0\x07"].concat()] {
         let sink = client.copy_in("COPY t FROM STDIN (FORMAT binary)").await.expect("begun");
         futures::pin_mut!(sink);
@@ -432,7 +432,7 @@ async fn the_catalog_answers_what_clients_ask() {
     let keys: Vec<String> =
         texts(&client, keys).await.into_iter().map(|row| row[1].clone().unwrap_or_default()).collect();
     assert_eq!(keys, ["PRIMARY KEY (a)", "FOREIGN KEY (k) REFERENCES d(k)"]);
-    // psql asks for foreign keys where there are triggers, by which PostgreSQL keeps them.
+    // psql queries foreign keys of tables with triggers, which PostgreSQL uses to enforce them.
     let triggers = "SELECT relname FROM pg_class WHERE relhastriggers ORDER BY 1";
     assert_eq!(texts(&client, triggers).await.into_iter().flatten().flatten().collect::<Vec<_>>(), ["d", "t"]);
     let references = "SELECT conname, conrelid::pg_catalog.regclass AS ontable, \
@@ -465,7 +465,7 @@ async fn columns_have_the_names_that_postgresql_gives_them() {
     server.stop().await;
 }
 
-/// What psql and drivers send for their own commands.
+/// The queries of psql's commands and of drivers.
 const PSQL: &[&str] = &[
     // \dt
     "SELECT n.nspname as \"Schema\", c.relname as \"Name\", CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' END as \
@@ -512,7 +512,7 @@ const PSQL: &[&str] = &[
      sp.nspoid = typnamespace WHERE pg_type.oid = 23 ORDER BY sp.r, pg_type.oid DESC",
     "SELECT NULL AS PROCEDURE_CAT, n.nspname AS PROCEDURE_SCHEM, p.proname, NULL, NULL, NULL FROM pg_catalog.pg_namespace n, \
      pg_catalog.pg_proc p WHERE p.pronamespace = n.oid",
-    // DBeaver's, when it connects and when a table is opened
+    // Queries of DBeaver, when it connects and when a table is opened.
     "SELECT db.oid,db.* FROM pg_catalog.pg_database db WHERE datallowconn AND NOT datistemplate OR db.datname = 'freestone' \
      ORDER BY db.datname",
     "select string_agg(word, ',') from pg_catalog.pg_get_keywords() where word <> ALL ('{a,abs,absolute}'::text[])",
@@ -542,12 +542,12 @@ const PSQL: &[&str] = &[
      index_num_scans FROM pg_catalog.pg_index i INNER JOIN pg_catalog.pg_class c ON c.oid=i.indexrelid INNER JOIN \
      pg_catalog.pg_class tc ON tc.oid=i.indrelid LEFT OUTER JOIN pg_catalog.pg_description dsc ON i.indexrelid=dsc.objoid \
      ORDER BY tabrelname, c.relname",
-    // ADBC's driver: the types that it knows by their functions
+    // A query of the ADBC driver, which recognizes types by their functions.
     "SELECT oid, typname, typreceive, typbasetype, typrelid, typarray FROM pg_catalog.pg_type WHERE (typreceive != 0 OR \
      typsend != 0) AND typtype != 'r' AND typreceive::TEXT != 'array_recv'",
-    // SQLAlchemy's, for indexes
+    // A query of SQLAlchemy for indexes.
     "SELECT opc.opcname FROM pg_catalog.pg_opclass opc WHERE opc.opcdefault AND opc.opcintype = 23",
-    // Metabase's, when it reads what there is
+    // A query of Metabase for its synchronization.
     "SELECT c.column_name AS name, c.udt_name AS \"database-type\", c.ordinal_position - 1 AS \"database-position\", \
      c.table_schema AS \"table-schema\", c.table_name AS \"table-name\", pk.column_name IS NOT NULL AS \"pk?\", ((c.column_default \
      IS NULL) AND (c.is_identity = 'NO') AND (c.is_nullable = 'NO')) AS \"database-required\" FROM information_schema.columns \
