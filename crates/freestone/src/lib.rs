@@ -18,6 +18,7 @@
 
 mod access;
 mod advise;
+mod aggregates;
 mod cap;
 mod catalog;
 mod check;
@@ -55,6 +56,7 @@ mod session;
 mod session_advise;
 mod settings;
 mod sql_forms;
+mod sql_windows;
 mod statement;
 mod stoppable;
 mod stored;
@@ -62,6 +64,7 @@ mod supported;
 mod using;
 #[doc(hidden)]
 pub mod visitor;
+mod windows;
 mod workload;
 
 pub use access::{Access, Extension};

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, LogicalPlan, 
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
 use crate::expressions;
-use crate::optimizer::{Guards, InLists};
+use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations};
 
 /// Functions whose arguments have one type.
 const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
@@ -24,8 +24,11 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert(at, Arc::new(RealOperands));
+    rules.insert(0, Arc::new(SetOperations));
     rules.push(Arc::new(InLists));
     rules.push(Arc::new(Guards));
+    rules.push(Arc::new(AggregateCalls));
+    rules.push(Arc::new(GroupKeys));
     rules
 }
 

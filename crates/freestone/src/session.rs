@@ -12,9 +12,9 @@ use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -46,7 +46,10 @@ use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::workload::{Watch, Watched};
-use crate::{cap, check, copy, ddl, depth, dml, functions, names, plans, real_operands, settings, statement, workload};
+use crate::{
+    aggregates, cap, check, copy, ddl, depth, dml, functions, names, plans, real_operands, settings, statement,
+    windows, workload,
+};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -118,7 +121,7 @@ impl Session {
     pub(crate) fn new(database: Arc<Database>, access: Access) -> Session {
         // A pool that cannot be limited is the database's.
         let runtime = cap::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
             .with_default_features()
@@ -129,6 +132,13 @@ impl Session {
             .with_optimizer_rule(Arc::new(GuardedScans))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
+        // A state that takes functions takes these.
+        for function in aggregates::functions() {
+            let _ = state.register_udaf(function);
+        }
+        for function in windows::functions() {
+            let _ = state.register_udwf(function);
+        }
         Session {
             planner: RwLock::new(Planner::new(state, access, database.workload().clone())),
             database,

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 
 use crate::error::{Error, Result};
 use crate::session::guarded_now;
-use crate::{depth, dml, fetch, from_first, like_escape, names, sql_forms, supported, using};
+use crate::{depth, dml, fetch, from_first, like_escape, names, sql_forms, sql_windows, supported, using};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -420,6 +420,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     like_escape::rewrite(sql);
     sql_forms::rewrite(sql);
     using::check(sql)?;
+    sql_windows::rewrite(sql)?;
     names::rename_shadowing(sql);
     Ok(())
 }

@@ -127,7 +127,10 @@ impl Pass<'_> {
 
     fn pass_into_children(&self, node: &Plan, filters: &[Filter]) -> Result<FilterPushdownPropagation<Plan>> {
         let children = node.children();
-        let own = node.gather_filters_for_pushdown(self.phase, vec![], self.config)?.self_filters();
+        let mut own = node.gather_filters_for_pushdown(self.phase, vec![], self.config)?.self_filters();
+        if node.downcast_ref::<AggregateExec>().is_some_and(|aggregate| !is_bounded(aggregate)) {
+            own.iter_mut().for_each(Vec::clear);
+        }
         if own.len() != children.len() {
             return internal_err!("{} has filters for {} of {} inputs", node.name(), own.len(), children.len());
         }
@@ -191,6 +194,14 @@ impl Pass<'_> {
         let passed = passed.iter().map(&mut answer).collect();
         Ok((done.updated_node.unwrap_or_else(|| child.clone()), own, passed))
     }
+}
+
+/// Whether the bounds that MIN and MAX have found so far say which rows an aggregation needs: each must be of a column. DataFusion
+/// leaves out those of expressions, and drops the rows that they need: `min(a), min(b + 1)` is wrong then.
+fn is_bounded(aggregate: &AggregateExec) -> bool {
+    aggregate.aggr_expr().iter().all(|function| {
+        matches!(function.expressions().as_slice(), [argument] if argument.downcast_ref::<Column>().is_some())
+    })
 }
 
 fn any(results: &[PushedDown]) -> PushedDown {

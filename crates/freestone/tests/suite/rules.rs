@@ -17,11 +17,14 @@ use Decision::{Kept, Ours, Replaced};
 
 /// The rules in the order in which they run first; physical ones that run twice come twice.
 const RULES: &[(&str, Decision, &str)] = &[
+    ("set_operations", Ours, "INTERSECT ALL and EXCEPT ALL count; reals in sets"),
     ("resolve_grouping_function", Kept, "GROUPING becomes bits of the grouping id"),
     ("real_operands", Ours, ""),
     ("type_coercion", Kept, "operands get one type; `sql-` cases of types"),
     ("in_lists", Ours, "lists over one expression are joined in three-valued logic"),
     ("guards", Ours, "what can fail is evaluated where its guard holds"),
+    ("aggregate_calls", Ours, "an order for each aggregate"),
+    ("group_keys", Ours, "reals and volatile expressions as keys"),
     ("rewrite_set_comparison", Kept, "= ANY and < ALL become EXISTS"),
     ("optimize_unions", Kept, "flattens unions"),
     ("unions_to_filter", Kept, "unions of one table become one filter"),
@@ -50,6 +53,8 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("unneeded_joins", Ours, ""),
     ("date_steps", Ours, ""),
     ("guarded_scans", Ours, "guards among filters that meet in a scan"),
+    ("GroupingSets", Ours, "nothing is known around grouping sets"),
+    ("WindowFrames", Ours, "aggregates over frames, n-th values"),
     ("OutputRequirements", Kept, "keeps the order asked for"),
     ("aggregate_statistics", Kept, "counts from statistics"),
     ("join_selection", Kept, "sides and modes of joins"),

@@ -26,11 +26,17 @@ fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(future)
 }
 
+/// The first value of a column, which a BIGINT holds.
+fn integer(column: &arrow::array::ArrayRef) -> i64 {
+    let column = arrow::compute::cast(column, &arrow::datatypes::DataType::Int64).expect("a number");
+    column.as_primitive::<Int64Type>().value(0)
+}
+
 /// The only value of a result.
 async fn number(session: &Session, sql: &str) -> freestone::Result<i64> {
     let batches = session.sql(sql).await?.collect().await?;
     let batch = batches.iter().find(|batch| batch.num_rows() == 1).expect("one row");
-    Ok(batch.column(0).as_primitive::<Int64Type>().value(0))
+    Ok(integer(batch.column(0)))
 }
 
 /// Rows enough for a scan in many batches, made by SQL.
@@ -120,7 +126,7 @@ fn values_fill_parameters() {
         let query = session.parse("SELECT sum(a) FROM t WHERE a > $1 AND b <> $2")?.remove(0);
         let values = vec![ScalarValue::Int32(Some(2)), ScalarValue::Utf8(Some("b9".into()))];
         let batches = session.execute_with(&query, values).await?.collect().await?;
-        assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), 4 + 5 + 6 + 7 + 8);
+        assert_eq!(integer(batches[0].column(0)), 4 + 5 + 6 + 7 + 8);
         Ok(())
     });
 }
@@ -296,7 +302,7 @@ fn statements_read_the_tables_that_they_are_given() {
             async move {
                 let statement = parse_script(sql).remove(0);
                 let batches = session.execute_given(&statement, inputs).await?.collect().await?;
-                let column = batches.first().map(|batch| batch.column(0).as_primitive::<Int64Type>().value(0));
+                let column = batches.first().map(|batch| integer(batch.column(0)));
                 Ok::<_, freestone::Error>(column)
             }
         };

@@ -51,8 +51,15 @@ struct Aggregation {
 enum Function {
     CountRows,
     Count(usize),
-    Sum(usize),
-    Average(usize),
+    /// Whether there is a column for what is carried out of 128 bits, which here is nothing.
+    Sum {
+        value: usize,
+        carries: bool,
+    },
+    Average {
+        value: usize,
+        carries: bool,
+    },
     Min(usize),
     Max(usize),
 }
@@ -192,7 +199,9 @@ impl Aggregation {
             return None;
         }
         let first = schema.fields().get(*field)?.data_type().clone();
-        *field += function.state_fields().ok()?.len();
+        let states = function.state_fields().ok()?.len();
+        let second = schema.fields().get(*field + 1).filter(|_| states > 1).map(|field| field.data_type().clone());
+        *field += states;
         if function.fun().name() == "count" {
             let is_value = argument.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null());
             return if is_value {
@@ -211,12 +220,10 @@ impl Aggregation {
         };
         match function.fun().name() {
             "sum" if is_sum_type(&first, &compiled, as_float.is_some()) => {
-                Some(Function::Sum(self.value(compiled, inputs, true)))
+                Some(Function::Sum { value: self.value(compiled, inputs, true), carries: states > 1 })
             }
-            "avg" if function.state_fields().ok()?.len() == 2 => {
-                let second = schema.fields().get(*field - 1)?.data_type().clone();
-                let fits = first == DataType::UInt64 && is_sum_type(&second, &compiled, as_float.is_some());
-                fits.then(|| Function::Average(self.value(compiled, inputs, true)))
+            "avg" if first == DataType::UInt64 && is_sum_type(&second?, &compiled, as_float.is_some()) => {
+                Some(Function::Average { value: self.value(compiled, inputs, true), carries: states > 2 })
             }
             "min" if first == compiled.data_type => Some(Function::Min(self.value(compiled, inputs, false))),
             "max" if first == compiled.data_type => Some(Function::Max(self.value(compiled, inputs, false))),
@@ -260,13 +267,12 @@ impl Aggregation {
     }
 }
 
-/// Whether sums of a value have this type: they have its scale, and are not cut.
+/// Whether partial sums of a value have this type: they have its scale, and are not cut.
 fn is_sum_type(sum: &DataType, value: &Compiled, as_float: bool) -> bool {
     match (sum, &value.data_type) {
         (DataType::Float64, other) => as_float && other.is_integer(),
         (DataType::Decimal128(_, sum), DataType::Decimal128(_, scale)) => sum == scale,
-        (DataType::Int64, other) => other.is_signed_integer(),
-        (DataType::UInt64, other) => other.is_unsigned_integer(),
+        (DataType::Decimal128(_, 0), other) => other.is_integer(),
         _ => false,
     }
 }

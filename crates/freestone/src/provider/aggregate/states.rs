@@ -113,13 +113,17 @@ impl States {
                 Function::Count(value) => {
                     columns.push(integers(groups, |g| Some(self.count(*value, g).into()), &next())?);
                 }
-                Function::Sum(value) => columns.push(integers(groups, |g| self.sum(*value, g), &next())?),
-                Function::Average(value) => {
+                Function::Sum { value, carries } => {
+                    columns.push(integers(groups, |g| self.sum(*value, g), &next())?);
+                    columns.extend(carries.then(|| nothing_carried(groups)));
+                }
+                Function::Average { value, carries } => {
                     // DataFusion divides by every count that it gets.
                     let count = |g: usize| Some(self.count(*value, g).into()).filter(|count| *count > 0);
                     columns.push(integers(groups, count, &next())?);
                     let next = || schema.field(columns.len()).data_type().clone();
                     columns.push(integers(groups, |g| self.sum(*value, g), &next())?);
+                    columns.extend(carries.then(|| nothing_carried(groups)));
                 }
                 Function::Min(value) => {
                     let least = |g: usize| self.known(*value, g, self.values[*value].least[g]);
@@ -154,7 +158,12 @@ impl States {
     }
 }
 
-/// An array of a type that holds integers; sums of DataFusion's wrap where they do not fit.
+/// What sums of 64-bit integers carry out of 128 bits.
+fn nothing_carried(groups: &[usize]) -> ArrayRef {
+    Arc::new(Int64Array::from(vec![0; groups.len()]))
+}
+
+/// An array of a type that holds integers; counts and extremes fit theirs, and sums are decimals of 38 digits.
 fn integers(groups: &[usize], value: impl Fn(usize) -> Option<i128>, data_type: &DataType) -> Result<ArrayRef> {
     let values = groups.iter().map(|group| value(*group));
     Ok(match data_type {

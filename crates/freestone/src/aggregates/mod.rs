@@ -1,0 +1,33 @@
+//! Aggregate functions of ours in the place of DataFusion's: `sum` and `avg`, exact or an error; `min` and `max` of reals;
+//! variances and their kind; and what collects and sorts rows for aggregates with an ORDER BY.
+
+mod average;
+mod distinct;
+mod extremes;
+mod filtered;
+mod moments;
+mod ordered;
+mod queue;
+mod sum;
+mod totals;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::AggregateUDF;
+
+pub(crate) use filtered::Filtered;
+pub(crate) use ordered::Ordered;
+pub(crate) use sum::settled;
+
+/// The functions that replace those of the same names.
+pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
+    let mut functions = vec![
+        AggregateUDF::from(sum::Sum::new()),
+        AggregateUDF::from(average::Average::new()),
+        AggregateUDF::from(extremes::Extreme::least()),
+        AggregateUDF::from(extremes::Extreme::greatest()),
+        AggregateUDF::from(distinct::ByValue::bit_xor()),
+    ];
+    functions.extend(moments::functions().map(AggregateUDF::from));
+    functions.into_iter().map(Arc::new).collect()
+}

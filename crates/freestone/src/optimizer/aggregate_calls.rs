@@ -1,0 +1,142 @@
+//! Calls of aggregates and window functions, put in a form in which DataFusion answers right.
+//!
+//! An ORDER BY inside an aggregate becomes arguments that the aggregate sorts by ([`Ordered`]), so that each has its own: DataFusion
+//! sorts the input once for all, and refuses queries whose aggregates want different orders. Where order makes no difference it
+//! is dropped. A FILTER over window frames becomes an argument too. Reals that are compared (DISTINCT, PARTITION BY, ORDER BY) get the bits of all that are equal to them.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, SortExpr, WindowFrame, WindowFrameBound, WindowFunctionDefinition,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::real_keys::wrap;
+use crate::aggregates::{Filtered, Ordered, settled};
+use crate::windows::nothing;
+
+/// Aggregates whose result depends on the order of their rows.
+const ORDER_MATTERS: [&str; 6] = ["any_value", "array_agg", "first_value", "last_value", "nth_value", "string_agg"];
+
+/// Puts calls in our form. After types are coerced.
+#[derive(Debug)]
+pub(crate) struct AggregateCalls;
+
+impl AnalyzerRule for AggregateCalls {
+    fn name(&self) -> &str {
+        "aggregate_calls"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(in_plan)?.data)
+    }
+}
+
+fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !matches!(plan, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expression| {
+        let name = names.save(&expression);
+        let changed = expression.transform_up(|e| match e {
+            Expr::AggregateFunction(call) => aggregate(call, &schema),
+            Expr::WindowFunction(call) => Ok(window(*call, &schema)),
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(changed.update_data(|e| name.restore(e)))
+    })
+}
+
+fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    let types = call.params.args.iter().map(|e| e.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    if let Some(sum) = settled(call.func.inner().as_ref(), &types)? {
+        call.func = Arc::new(AggregateUDF::new_from_shared_impl(sum));
+        changed = true;
+    }
+    if call.params.distinct {
+        call.params.args.iter_mut().for_each(|argument| changed |= wrap(argument, schema));
+    }
+    if call.params.order_by.is_empty() || call.func.supports_within_group_clause() {
+        return Ok(transformed(Expr::AggregateFunction(call), changed));
+    }
+    let mut order = std::mem::take(&mut call.params.order_by);
+    if ORDER_MATTERS.contains(&call.func.name()) {
+        order.iter_mut().for_each(|key| {
+            wrap(&mut key.expr, schema);
+        });
+        call = ordered(call, order)?;
+    }
+    Ok(Transformed::yes(Expr::AggregateFunction(call)))
+}
+
+/// The call with what its rows are sorted by among its arguments.
+fn ordered(mut call: AggregateFunction, order: Vec<SortExpr>) -> Result<AggregateFunction> {
+    let arguments = call.params.args.len();
+    let distinct = std::mem::take(&mut call.params.distinct);
+    let is_argument = |key: &SortExpr| call.params.args.iter().any(|argument| bare(argument) == bare(&key.expr));
+    if let Some(other) = order.iter().find(|key| distinct && !is_argument(key)) {
+        return plan_err!(
+            "ORDER BY {} in {}(DISTINCT …) is not among its arguments, so different rows may be equal",
+            other.expr.human_display(),
+            call.func.name()
+        );
+    }
+    let options = order.iter().map(|key| SortOptions { descending: !key.asc, nulls_first: key.nulls_first }).collect();
+    call.params.args.extend(order.into_iter().map(|key| key.expr));
+    call.func = Arc::new(AggregateUDF::from(Ordered::new(call.func, arguments, options, distinct)));
+    Ok(call)
+}
+
+/// The expression without the casts around it.
+fn bare(e: &Expr) -> &Expr {
+    match e {
+        Expr::Cast(Cast { expr, .. }) => bare(expr),
+        other => other,
+    }
+}
+
+fn window(mut call: WindowFunction, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = false;
+    let params = &mut call.params;
+    let keys = params.partition_by.iter_mut().chain(params.order_by.iter_mut().map(|key| &mut key.expr));
+    keys.for_each(|key| changed |= wrap(key, schema));
+    if params.distinct {
+        params.args.iter_mut().for_each(|argument| changed |= wrap(argument, schema));
+    }
+    if holds_nothing(&params.window_frame) {
+        params.window_frame = nothing(params.window_frame.units);
+        changed = true;
+    }
+    if let WindowFunctionDefinition::AggregateUDF(plain) = &call.fun
+        && let Some(filter) = params.filter.take()
+    {
+        params.args.push(*filter);
+        call.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(AggregateUDF::from(Filtered::new(plain.clone()))));
+        changed = true;
+    }
+    transformed(Expr::WindowFunction(Box::new(call)), changed)
+}
+
+/// Whether a frame ends before it begins.
+fn holds_nothing(frame: &WindowFrame) -> bool {
+    match (&frame.start_bound, &frame.end_bound) {
+        (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => !start.is_null() && start < end,
+        (WindowFrameBound::Following(start), WindowFrameBound::Following(end)) => !end.is_null() && start > end,
+        _ => false,
+    }
+}
+
+fn transformed(e: Expr, changed: bool) -> Transformed<Expr> {
+    if changed { Transformed::yes(e) } else { Transformed::no(e) }
+}

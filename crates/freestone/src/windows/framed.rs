@@ -1,0 +1,275 @@
+//! A window function over the frames of a partition.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, new_empty_array};
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Accumulator, LimitEffect, PartitionEvaluator, WindowFrame};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::window::{StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr};
+use datafusion::scalar::ScalarValue;
+
+use super::frames::{Order, frames};
+
+/// Aggregates whose result can be asked for again and again while rows are added.
+const GROWING: [&str; 24] = [
+    "approx_distinct",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "max",
+    "min",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "stddev",
+    "stddev_pop",
+    "sum",
+    "var",
+    "var_pop",
+];
+
+/// Aggregates from which rows can be taken out again, exactly.
+const SHRINKING: [&str; 18] = [
+    "avg",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "max",
+    "min",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "stddev",
+    "stddev_pop",
+    "sum",
+    "var",
+    "var_pop",
+];
+
+/// What is computed over frames.
+#[derive(Debug, Clone)]
+pub(super) enum Function {
+    Aggregate(Arc<AggregateFunctionExpr>),
+    Standard(Arc<dyn StandardWindowFunctionExpr>),
+}
+
+/// Whether rows can be added to an aggregate and taken out, so that DataFusion may turn its window round.
+pub(super) fn is_moving(aggregate: &AggregateFunctionExpr) -> bool {
+    SHRINKING.contains(&aggregate.fun().name()) && !aggregate.is_distinct()
+}
+
+/// Whether the result of an aggregate can be asked for while rows are added.
+fn is_growing(aggregate: &AggregateFunctionExpr) -> bool {
+    GROWING.contains(&aggregate.fun().name()) && !aggregate.is_distinct()
+}
+
+/// A window function of a plan, evaluated by partitions, its frames found by us.
+#[derive(Debug, Clone)]
+pub(super) struct Framed {
+    function: Function,
+    name: String,
+    field: FieldRef,
+    frame: Arc<WindowFrame>,
+    /// The arguments of the function, and what its window is sorted by.
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+    arguments: usize,
+    options: Vec<SortOptions>,
+}
+
+impl Framed {
+    pub fn in_place_of(plain: &dyn WindowExpr, function: Function) -> Result<Arc<dyn WindowExpr>> {
+        let (mut expressions, order) = (plain.expressions(), plain.order_by());
+        let arguments = expressions.len();
+        expressions.extend(order.iter().map(|key| key.expr.clone()));
+        let framed = Framed {
+            function,
+            name: plain.name().to_owned(),
+            field: plain.field()?,
+            frame: plain.get_window_frame().clone(),
+            expressions,
+            arguments,
+            options: order.iter().map(|key| key.options).collect(),
+        };
+        let frame = plain.get_window_frame().clone();
+        Ok(Arc::new(StandardWindowExpr::new(Arc::new(framed), plain.partition_by(), order, frame)))
+    }
+}
+
+impl StandardWindowFunctionExpr for Framed {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn field(&self) -> Result<FieldRef> {
+        Ok(self.field.clone())
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn expressions(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.expressions.clone()
+    }
+
+    fn create_evaluator(&self) -> Result<Box<dyn PartitionEvaluator>> {
+        Ok(Box::new(Partition(self.clone())))
+    }
+
+    fn limit_effect(&self) -> LimitEffect {
+        LimitEffect::Unknown
+    }
+}
+
+#[derive(Debug)]
+struct Partition(Framed);
+
+impl PartitionEvaluator for Partition {
+    fn evaluate_all(&mut self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let framed = &self.0;
+        let (arguments, order) = columns.split_at(framed.arguments);
+        let frames = frames(&framed.frame, &Order { columns: order, options: &framed.options }, rows)?;
+        let values = match &framed.function {
+            Function::Standard(function) => {
+                let mut evaluator = function.create_evaluator()?;
+                frames.iter().map(|frame| evaluator.evaluate(arguments, frame)).collect::<Result<Vec<_>>>()?
+            }
+            Function::Aggregate(aggregate) => Rows { aggregate, arguments }.over(&frames)?,
+        };
+        array(values, framed.field.data_type())
+    }
+}
+
+fn array(values: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
+    match values.is_empty() {
+        true => Ok(new_empty_array(data_type)),
+        false => ScalarValue::iter_to_array(values),
+    }
+}
+
+/// The rows of a partition as an aggregate takes them.
+struct Rows<'a> {
+    aggregate: &'a AggregateFunctionExpr,
+    arguments: &'a [ArrayRef],
+}
+
+impl Rows<'_> {
+    /// The aggregate over each frame.
+    fn over(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+        let starts_move_on = frames.is_sorted_by_key(|frame| frame.start);
+        let ends_move_on = frames.is_sorted_by_key(|frame| frame.end);
+        let mut starts = frames.iter().filter(|frame| !frame.is_empty()).map(|frame| frame.start);
+        let first = starts.next();
+        let starts_stay = starts.all(|start| Some(start) == first);
+        match () {
+            () if starts_stay && ends_move_on && is_growing(self.aggregate) => self.growing(frames),
+            () if starts_move_on && ends_move_on && is_moving(self.aggregate) => self.moving(frames),
+            () => self.anew(frames),
+        }
+    }
+
+    /// Frames that begin at one row and take in more.
+    fn growing(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+        let mut accumulator = self.aggregate.create_accumulator()?;
+        let mut end = frames.iter().find(|frame| !frame.is_empty()).map_or(0, |frame| frame.start);
+        let mut value = None;
+        let mut values = Vec::with_capacity(frames.len());
+        for frame in frames {
+            if frame.is_empty() {
+                values.push(self.of_nothing()?);
+                continue;
+            }
+            if frame.end > end {
+                self.update(accumulator.as_mut(), end..frame.end)?;
+                (end, value) = (frame.end, None);
+            }
+            values.push(match &value {
+                Some(value) => ScalarValue::clone(value),
+                None => value.insert(accumulator.evaluate()?).clone(),
+            });
+        }
+        Ok(values)
+    }
+
+    /// Frames whose ends both move on.
+    fn moving(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+        let mut accumulator = self.aggregate.create_sliding_accumulator()?;
+        let mut held = 0..0;
+        let mut values: Vec<ScalarValue> = Vec::with_capacity(frames.len());
+        for frame in frames {
+            if frame.is_empty() {
+                values.push(self.of_nothing()?);
+                continue;
+            }
+            if frame.start >= held.end {
+                self.retract(accumulator.as_mut(), held)?;
+                held = frame.start..frame.start;
+            }
+            self.update(accumulator.as_mut(), held.end..frame.end)?;
+            self.retract(accumulator.as_mut(), held.start..frame.start)?;
+            held = frame.clone();
+            values.push(accumulator.evaluate()?);
+        }
+        Ok(values)
+    }
+
+    /// Any frames, each by itself, unless it is that of the row before.
+    fn anew(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
+        let mut values: Vec<ScalarValue> = Vec::with_capacity(frames.len());
+        for (row, frame) in frames.iter().enumerate() {
+            let value = match values.last() {
+                Some(value) if frames[row - 1] == *frame => value.clone(),
+                _ if frame.is_empty() => self.of_nothing()?,
+                _ => {
+                    let mut accumulator = self.aggregate.create_accumulator()?;
+                    self.update(accumulator.as_mut(), frame.clone())?;
+                    accumulator.evaluate()?
+                }
+            };
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    fn of_nothing(&self) -> Result<ScalarValue> {
+        self.aggregate.default_value(self.aggregate.field().data_type())
+    }
+
+    fn update(&self, accumulator: &mut dyn Accumulator, rows: Range<usize>) -> Result<()> {
+        match rows.is_empty() {
+            true => Ok(()),
+            false => accumulator.update_batch(&self.slice(rows)),
+        }
+    }
+
+    fn retract(&self, accumulator: &mut dyn Accumulator, rows: Range<usize>) -> Result<()> {
+        match rows.is_empty() {
+            true => Ok(()),
+            false => accumulator.retract_batch(&self.slice(rows)),
+        }
+    }
+
+    fn slice(&self, rows: Range<usize>) -> Vec<ArrayRef> {
+        self.arguments.iter().map(|column| column.slice(rows.start, rows.len())).collect()
+    }
+}

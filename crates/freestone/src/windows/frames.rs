@@ -1,0 +1,276 @@
+//! The frame of each row of a partition: which rows a window function sees from it.
+//!
+//! DataFusion's frames fail or go wrong where a frame ends before it begins, where a bound leaves the range of its type, and
+//! for NULL, NaN and infinities under RANGE. Here frames that hold nothing are empty; NULLs are within each other's range
+//! only, and so are NaNs, as in PostgreSQL.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::compute::{self, SortOptions};
+use datafusion::error::Result;
+use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion::scalar::ScalarValue;
+
+use crate::error::{Error, ErrorKind};
+
+/// A frame for one that ends before it begins, which DataFusion refuses: in PostgreSQL and DuckDB it holds no row, and under RANGE
+/// NULLs and NaNs still see each other.
+pub(crate) fn nothing(units: WindowFrameUnits) -> WindowFrame {
+    let far = || {
+        WindowFrameBound::Following(match units {
+            WindowFrameUnits::Range => ScalarValue::from("nothing"),
+            _ => ScalarValue::UInt64(Some(u64::MAX)),
+        })
+    };
+    WindowFrame::new_bounds(units, far(), far())
+}
+
+/// What the rows of a partition are sorted by.
+pub(super) struct Order<'a> {
+    pub columns: &'a [ArrayRef],
+    pub options: &'a [SortOptions],
+}
+
+/// The frame of each of `rows` rows.
+pub(super) fn frames(frame: &WindowFrame, order: &Order<'_>, rows: usize) -> Result<Vec<Range<usize>>> {
+    let is_whole = frame.start_bound.is_unbounded() && frame.end_bound.is_unbounded();
+    if is_whole {
+        return Ok(vec![0..rows; rows]);
+    }
+    let (starts, ends) = match frame.units {
+        WindowFrameUnits::Rows => {
+            let start = offset_rows(&frame.start_bound)?;
+            let end = offset_rows(&frame.end_bound)?;
+            let place = |row: usize, offset: Option<i128>, unbounded: usize, after: i128| {
+                offset.map_or(unbounded, |offset| (row as i128 + offset + after).clamp(0, rows as i128) as usize)
+            };
+            let starts: Vec<usize> = (0..rows).map(|row| place(row, start, 0, 0)).collect();
+            (starts, (0..rows).map(|row| place(row, end, rows, 1)).collect())
+        }
+        WindowFrameUnits::Groups => {
+            let peers = Peers::new(order, rows)?;
+            let (start, end) = (offset_rows(&frame.start_bound)?, offset_rows(&frame.end_bound)?);
+            let group = |row: usize, offset: i128| peers.of_row[row] as i128 + offset;
+            let starts = (0..rows).map(|row| start.map_or(0, |offset| peers.start(group(row, offset)))).collect();
+            (starts, (0..rows).map(|row| end.map_or(rows, |offset| peers.start(group(row, offset) + 1))).collect())
+        }
+        WindowFrameUnits::Range => {
+            let peers = Peers::new(order, rows)?;
+            let starts = by_group(&peers, order, &frame.start_bound, Side::Start)?;
+            (starts, by_group(&peers, order, &frame.end_bound, Side::End)?)
+        }
+    };
+    Ok(starts.into_iter().zip::<Vec<usize>>(ends).map(|(start, end)| start..end.max(start)).collect())
+}
+
+/// A bound in rows or groups from the current one; nothing where there is none.
+fn offset_rows(bound: &WindowFrameBound) -> Result<Option<i128>> {
+    let count = |value: &ScalarValue| match value {
+        ScalarValue::UInt64(count) => Ok(count.map(i128::from)),
+        other => Err(invalid(format!("a frame of rows or groups cannot be bounded by {other}"))),
+    };
+    match bound {
+        WindowFrameBound::Preceding(value) => Ok(count(value)?.map(|count| -count)),
+        WindowFrameBound::CurrentRow => Ok(Some(0)),
+        WindowFrameBound::Following(value) => count(value),
+    }
+}
+
+fn invalid(message: String) -> datafusion::error::DataFusionError {
+    Error::new(ErrorKind::Invalid, message).into()
+}
+
+/// Runs of rows that are equal in what the partition is sorted by.
+struct Peers {
+    groups: Vec<Range<usize>>,
+    of_row: Vec<usize>,
+    rows: usize,
+}
+
+impl Peers {
+    fn new(order: &Order<'_>, rows: usize) -> Result<Peers> {
+        let groups = match order.columns {
+            [] => std::iter::once(0..rows).collect(),
+            columns => compute::partition(columns)?.ranges(),
+        };
+        let of_row = groups.iter().enumerate().flat_map(|(at, group)| std::iter::repeat_n(at, group.len())).collect();
+        Ok(Peers { groups, of_row, rows })
+    }
+
+    /// The first row of a group, or of all, or behind the last.
+    fn start(&self, group: i128) -> usize {
+        match usize::try_from(group) {
+            Ok(group) => self.groups.get(group).map_or(self.rows, |group| group.start),
+            Err(_) if group < 0 => 0,
+            Err(_) => self.rows,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Start,
+    End,
+}
+
+/// Where the frames of rows begin or end, for RANGE: the same for all rows of a group.
+fn by_group(peers: &Peers, order: &Order<'_>, bound: &WindowFrameBound, side: Side) -> Result<Vec<usize>> {
+    let offset = match bound {
+        WindowFrameBound::CurrentRow => None,
+        WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) if value.is_null() => {
+            return Ok(vec![if side == Side::Start { 0 } else { peers.rows }; peers.rows]);
+        }
+        WindowFrameBound::Preceding(value) => Some((value, true)),
+        WindowFrameBound::Following(value) => Some((value, false)),
+    };
+    let edge = |group: &Range<usize>| if side == Side::Start { group.start } else { group.end };
+    let Some((offset, is_preceding)) = offset else {
+        return Ok(peers.of_row.iter().map(|group| edge(&peers.groups[*group])).collect());
+    };
+    let (Some(column), Some(options)) = (order.columns.first(), order.options.first()) else {
+        return Err(invalid("RANGE with an offset needs one ORDER BY column".to_owned()));
+    };
+    let is_nothing = matches!(offset, ScalarValue::Utf8(_));
+    check_offset(offset)?;
+    let value = |group: &Range<usize>| ScalarValue::try_from_array(column, group.start);
+    let values = peers.groups.iter().map(value).collect::<Result<Vec<_>>>()?;
+    let mut edges = Vec::with_capacity(peers.groups.len());
+    for (group, value) in peers.groups.iter().zip(&values) {
+        // In descending order, what precedes is greater.
+        let target = match value.is_null() || is_nan(value) {
+            true => None,
+            false if is_nothing => Some(Target::Above),
+            false => Some(shifted(value, offset, is_preceding == options.descending)),
+        };
+        edges.push(match target {
+            None => edge(group),
+            Some(_) if is_nothing => peers.rows,
+            Some(target) => {
+                let first = values.partition_point(|other| {
+                    let order = place(other, &target, *options);
+                    if side == Side::Start { order == Ordering::Less } else { order != Ordering::Greater }
+                });
+                peers.start(first as i128)
+            }
+        });
+    }
+    Ok(peers.of_row.iter().map(|group| edges[*group]).collect())
+}
+
+/// A value that a bound lies at, or beyond all that its type has.
+enum Target {
+    At(ScalarValue),
+    Below,
+    Above,
+}
+
+fn shifted(value: &ScalarValue, offset: &ScalarValue, up: bool) -> Target {
+    let beyond = || if up { Target::Above } else { Target::Below };
+    if let (ScalarValue::UInt8(_) | ScalarValue::UInt16(_) | ScalarValue::UInt32(_) | ScalarValue::UInt64(_), false) =
+        (value, up)
+        && value < offset
+    {
+        return Target::Below;
+    }
+    let moved = if up { value.add_checked(offset) } else { value.sub_checked(offset) };
+    match moved {
+        // Infinity from infinity.
+        Ok(moved) if is_nan(&moved) => beyond(),
+        Ok(moved) => Target::At(moved),
+        Err(_) => beyond(),
+    }
+}
+
+/// How a value lies to a target in the order of the partition: NULL and NaN are outside of every range.
+fn place(value: &ScalarValue, target: &Target, options: SortOptions) -> Ordering {
+    if value.is_null() {
+        return if options.nulls_first { Ordering::Less } else { Ordering::Greater };
+    }
+    let ascending = match target {
+        _ if is_nan(value) => Ordering::Greater,
+        Target::At(target) => value.partial_cmp(target).unwrap_or(Ordering::Equal),
+        Target::Below => Ordering::Greater,
+        Target::Above => Ordering::Less,
+    };
+    if options.descending { ascending.reverse() } else { ascending }
+}
+
+fn is_nan(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float16(Some(v)) => v.is_nan(),
+        ScalarValue::Float32(Some(v)) => v.is_nan(),
+        ScalarValue::Float64(Some(v)) => v.is_nan(),
+        _ => false,
+    }
+}
+
+/// An offset must not be negative.
+fn check_offset(offset: &ScalarValue) -> Result<()> {
+    let is_negative = match offset {
+        ScalarValue::IntervalMonthDayNano(Some(v)) => v.months < 0 || v.days < 0 || v.nanoseconds < 0,
+        ScalarValue::IntervalDayTime(Some(v)) => v.days < 0 || v.milliseconds < 0,
+        other => ScalarValue::new_zero(&other.data_type()).is_ok_and(|zero| *other < zero),
+    };
+    if is_negative || is_nan(offset) {
+        return Err(invalid(format!("the offset of a window frame is {offset}; it must not be negative")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Float64Array, Int64Array};
+
+    fn check(frame: &WindowFrame, column: ArrayRef, descending: bool, expected: &[Range<usize>]) {
+        let options = [SortOptions { descending, nulls_first: false }];
+        let rows = column.len();
+        let found = frames(frame, &Order { columns: &[column], options: &options }, rows).expect("frames");
+        assert_eq!(found, expected, "{frame}");
+    }
+
+    fn frame(units: WindowFrameUnits, start: WindowFrameBound, end: WindowFrameBound) -> WindowFrame {
+        WindowFrame::new_bounds(units, start, end)
+    }
+
+    #[test]
+    fn frames_that_hold_nothing_are_empty() {
+        use WindowFrameBound::{Following, Preceding};
+        let rows = |n: u64| ScalarValue::UInt64(Some(n));
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 2]));
+        let inverted = frame(WindowFrameUnits::Rows, Preceding(rows(1)), Preceding(rows(2)));
+        check(&inverted, column.clone(), false, &[0..0, 0..0, 1..1]);
+        let far = frame(WindowFrameUnits::Rows, Following(rows(u64::MAX)), Following(rows(u64::MAX)));
+        check(&far, column.clone(), false, &[3..3, 3..3, 3..3]);
+        let groups = frame(WindowFrameUnits::Groups, Following(rows(1)), Following(rows(1)));
+        check(&groups, column, false, &[2..3, 2..3, 3..3]);
+    }
+
+    #[test]
+    fn ranges_end_with_their_type() {
+        use WindowFrameBound::{Following, Preceding};
+        let by = |n: i64| ScalarValue::Int64(Some(n));
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MIN), Some(0), Some(i64::MAX), None]));
+        let wide = frame(WindowFrameUnits::Range, Preceding(by(i64::MAX)), Following(by(i64::MAX)));
+        check(&wide, column, false, &[0..1, 1..3, 1..3, 3..4]);
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), Some(4), Some(2), None]));
+        let near = frame(WindowFrameUnits::Range, Preceding(by(1)), Following(by(0)));
+        check(&near, column, true, &[0..1, 0..2, 2..3, 3..4]);
+    }
+
+    #[test]
+    fn infinities_and_nan_are_in_range_of_themselves() {
+        use WindowFrameBound::{Following, Preceding};
+        let by = |n: f64| ScalarValue::Float64(Some(n));
+        let values = vec![f64::NEG_INFINITY, 1.0, 2.0, f64::INFINITY, f64::NAN];
+        let column: ArrayRef = Arc::new(Float64Array::from(values));
+        let near = frame(WindowFrameUnits::Range, Preceding(by(1.0)), Following(by(0.0)));
+        check(&near, column.clone(), false, &[0..1, 1..2, 1..3, 3..4, 4..5]);
+        let endless = frame(WindowFrameUnits::Range, Preceding(by(f64::INFINITY)), Following(by(f64::INFINITY)));
+        check(&endless, column, false, &[0..4, 0..4, 0..4, 0..4, 4..5]);
+    }
+}

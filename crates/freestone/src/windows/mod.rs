@@ -1,0 +1,106 @@
+//! Window functions, where DataFusion's answer can be wrong: aggregates and first, last and n-th values over any frame, and
+//! LEAD and LAG with IGNORE NULLS or with offsets that are not constants.
+//!
+//! A rule has them evaluated by partitions, each function over the frames that [`frames`] finds. Where a frame begins with the
+//! partition and ends with the current row or the partition, DataFusion's aggregates over rows that come one after the other
+//! are right, and need no whole partition in memory.
+
+mod framed;
+mod frames;
+mod nth;
+mod shift;
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits, WindowUDF};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+
+use framed::{Framed, Function, is_moving};
+pub(crate) use frames::nothing;
+
+/// The functions that replace those of the same names.
+pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {
+    let of_frames = [nth::Nth::first(), nth::Nth::last(), nth::Nth::counted()].map(WindowUDF::from);
+    let shifts = [shift::Shift::lead(), shift::Shift::lag()].map(WindowUDF::from);
+    of_frames.into_iter().chain(shifts).map(Arc::new).collect()
+}
+
+/// Has window functions evaluated by us. Applied before rules that look at orders.
+#[derive(Debug)]
+pub(crate) struct WindowFrames;
+
+impl PhysicalOptimizerRule for WindowFrames {
+    fn name(&self) -> &str {
+        "WindowFrames"
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let changed = plan.transform_up(|node| match in_our_form(&node)? {
+            Some(changed) => Ok(Transformed::yes(changed)),
+            None => Ok(Transformed::no(node)),
+        })?;
+        Ok(changed.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The node with functions evaluated by us; nothing where it stays as it is.
+fn in_our_form(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let (functions, keys, input) = if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
+        (window.window_expr(), window.partition_keys(), window.input())
+    } else if let Some(window) = node.downcast_ref::<WindowAggExec>() {
+        (window.window_expr(), window.partition_keys(), window.input())
+    } else {
+        return Ok(None);
+    };
+    let changed = functions.iter().map(framed).collect::<Result<Vec<_>>>()?;
+    if changed.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let all = functions.iter().zip(changed).map(|(plain, changed)| changed.unwrap_or_else(|| plain.clone()));
+    Ok(Some(Arc::new(WindowAggExec::try_new(all.collect(), input.clone(), !keys.is_empty())?)))
+}
+
+/// The function evaluated by us; nothing where it stays as it is.
+fn framed(plain: &Arc<dyn WindowExpr>) -> Result<Option<Arc<dyn WindowExpr>>> {
+    let any = plain.as_any();
+    let aggregate = if let Some(growing) = any.downcast_ref::<PlainAggregateWindowExpr>() {
+        Some(growing.get_aggregate_expr())
+    } else {
+        any.downcast_ref::<SlidingAggregateWindowExpr>().map(SlidingAggregateWindowExpr::get_aggregate_expr)
+    };
+    let function = if let Some(aggregate) = aggregate {
+        if stays(aggregate, plain.get_window_frame()) {
+            return Ok(None);
+        }
+        Function::Aggregate(Arc::new(aggregate.clone()))
+    } else if let Some(standard) = any.downcast_ref::<StandardWindowExpr>() {
+        let function = standard.get_standard_func_expr();
+        if !function.create_evaluator()?.uses_window_frame() {
+            return Ok(None);
+        }
+        Function::Standard(function.clone())
+    } else {
+        return Ok(None);
+    };
+    Framed::in_place_of(plain.as_ref(), function).map(Some)
+}
+
+/// Whether an aggregate over a frame is right as DataFusion has it: rows are only added, up to the current one or to the end.
+fn stays(aggregate: &AggregateFunctionExpr, frame: &WindowFrame) -> bool {
+    let ends_here = frame.end_bound == WindowFrameBound::CurrentRow && frame.units != WindowFrameUnits::Groups;
+    let begins = frame.start_bound.is_unbounded();
+    begins && (ends_here || frame.end_bound.is_unbounded()) && is_moving(aggregate)
+}
