@@ -4,7 +4,7 @@
 //! cargo run --release -p freestone --example script -- DB -f FILE
 //! ```
 
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use freestone::display::ValueTexts;
 use freestone::{Database, Error, Options, Outcome};
 use futures::StreamExt;
 
@@ -35,14 +35,20 @@ async fn run(folder: &str, file: &str) -> Result<(), Error> {
         let Outcome::Rows { mut stream, .. } = session.execute(&statement).await? else { continue };
         let names: Vec<String> = stream.schema().fields().iter().map(|field| quoted(field.name())).collect();
         println!("{}", names.join(","));
-        let options = FormatOptions::default().with_null("");
         while let Some(batch) = stream.next().await {
             let batch = batch?;
             let columns: Result<Vec<_>, _> =
-                batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options)).collect();
+                batch.columns().iter().map(|column| ValueTexts::new(column.as_ref())).collect();
             let columns = columns.expect("columns of a result can be printed");
             for row in 0..batch.num_rows() {
-                let cells: Vec<String> = columns.iter().map(|column| quoted(&column.value(row).to_string())).collect();
+                let cell = |column: &ValueTexts<'_>| {
+                    let mut text = String::new();
+                    if !column.is_null(row) {
+                        column.append(row, &mut text);
+                    }
+                    quoted(&text)
+                };
+                let cells: Vec<String> = columns.iter().map(cell).collect();
                 println!("{}", cells.join(","));
             }
         }

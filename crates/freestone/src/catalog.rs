@@ -29,9 +29,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::ArrowTable;
 use crate::parameters::{self, Described, Filled, Parameters};
 use crate::provider::FreestoneTable;
-use crate::statement::CopyTo;
+use crate::provider::files::{FilesFunction, OpenFiles};
 use crate::workload::WorkloadLog;
-use crate::{copy, ddl, files, functions, names, statement, supported};
+use crate::{ddl, files, functions, names, provider, statement, supported};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
@@ -67,11 +67,13 @@ pub(crate) struct Scope {
     views: Vec<String>,
     /// What the statement's caller gave it.
     tables: Arc<HashMap<String, ArrowTable>>,
+    /// The files that it has opened.
+    files: OpenFiles,
 }
 
 impl Scope {
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        Scope { snapshot, target: None, views: vec![], tables: Arc::default() }
+        Scope { snapshot, target: None, views: vec![], tables: Arc::default(), files: OpenFiles::default() }
     }
 
     /// [`TARGET`] is a table with its row ids.
@@ -141,6 +143,10 @@ impl Planner {
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
         functions::register(&mut state, &scope.snapshot, &self.log);
+        for (name, format) in provider::files::FUNCTIONS {
+            let function = FilesFunction::new((name, format), self.access, self.base.clone(), scope.files.clone());
+            state.register_udtf(name, Arc::new(function));
+        }
         let schema = StatementSchema { planner: self.clone(), scope: scope.clone(), lists_broken_views: false };
         let functions = Arc::new(state.table_functions().clone());
         state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema), functions }));
@@ -166,31 +172,6 @@ impl Planner {
             return Box::pin(self.plan_statement(state, scope, statement)).await;
         }
         let plan = Box::pin(self.plan_typed(state, scope, statement, types)).await?;
-        Ok(plan.with_param_values(ParamValues::from(values))?)
-    }
-
-    /// Plans `COPY (query) TO`, parameters filled in.
-    pub async fn plan_copy(
-        &self,
-        state: &SessionState,
-        scope: &Scope,
-        request: &CopyTo,
-        parameters: &Parameters,
-    ) -> Result<LogicalPlan> {
-        let mut statement = ast::Statement::Query(request.query.clone());
-        Box::pin(self.resolve_names(state, scope, &mut statement)).await?;
-        let Filled { values, .. } = parameters::fill(&mut statement, parameters)?;
-        let ast::Statement::Query(query) = statement else { return Err(Error::syntax("COPY takes a query")) };
-        let copied = CopyTo { query, ..request.clone() };
-        let plan = state.statement_to_plan(copy::copy_to(&copied)?).await;
-        let plan = plan.map_err(|error| explain(error, scope, self.access))?;
-        if let LogicalPlan::Copy(copy) = &plan
-            && copy.input.schema().fields().iter().any(|field| field.name().contains(names::MARK))
-        {
-            // The file would have the names that columns were told apart by.
-            let shown = names::shown(Arc::new(copy.input.schema().as_arrow().clone()));
-            names::check_distinct(shown.fields().iter().map(|field| field.name().as_str()))?;
-        }
         Ok(plan.with_param_values(ParamValues::from(values))?)
     }
 
@@ -420,7 +401,7 @@ impl SchemaProvider for StatementSchema {
             return Ok(None);
         }
         if files::is_file_name(name) {
-            return Ok(Some(files::table(self.planner.settings(), name).await?));
+            return Ok(Some(files::table(self.planner.settings(), &self.scope.files, name)?));
         }
         Ok(None)
     }

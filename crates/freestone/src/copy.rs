@@ -1,28 +1,20 @@
-//! `COPY … FROM` files and `COPY … TO` a file.
+//! `COPY … FROM` files. `COPY … TO` a file is [`crate::export`]'s.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, new_null_array};
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::DFSchema;
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
-use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::Value;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringViewArray, UInt32Array, new_null_array};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use freestone_store::WriteTransaction;
-use freestone_store::plain::Strings;
 use freestone_store::schema::TableSchema;
 
 use crate::dml;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{self, FileFormat, FileReader, IngestOptions};
+use crate::ingest::{self, FileFormat, FileReader, IngestError, IngestOptions, Location, Spooled};
+use crate::provider::files::FileOptions;
 use crate::session::{Outcome, Progress, WriteContext};
-use crate::statement::{CopyFrom, CopyTo, OptionList};
-
-const FROM_OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SAMPLE_ROWS, MAX_RECORD_BYTES";
-const TO_OPTIONS: &str =
-    "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE";
+use crate::statement::{CopyFrom, OptionList};
 
 /// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern; files are read in the order
 /// of their names, and of a file's columns those that the table has, by name.
@@ -36,11 +28,13 @@ pub(crate) fn copy_from(
     context.prepare_append(transaction, None)?;
     let memory_bytes = context.prepare_parse()?;
     let options = IngestOptions { memory_bytes, ..from_options(&request.options, context.threads())? };
-    let paths = ingest::expand_paths(&request.path)?;
+    let files = ingest::expand_paths(&request.path)?.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
     let loading = Loading {
         read: read_schema(&table.schema, &request.columns)?,
         table: table.schema.to_arrow(),
-        paths: paths.into_iter(),
+        files: files.into_iter(),
+        current: None,
+        named: None,
         reader: None,
         bytes_before: 0,
         options,
@@ -64,11 +58,38 @@ fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
     Ok(Arc::new(schema.project(&indices)?))
 }
 
+/// A file to read: what comes from a pipe is one of its own.
+struct Input {
+    path: PathBuf,
+    spooled: Option<Spooled>,
+}
+
+impl Input {
+    fn new(path: PathBuf) -> Result<Input> {
+        Ok(Input { spooled: ingest::spooled(&path)?, path })
+    }
+
+    fn read_path(&self) -> &Path {
+        self.spooled.as_ref().map_or(&self.path, Spooled::path)
+    }
+
+    /// An error under the name that the user gave.
+    fn renamed(&self, error: IngestError) -> IngestError {
+        match &self.spooled {
+            Some(_) => error.in_source(self.path.display().to_string()),
+            None => error,
+        }
+    }
+}
+
 /// The batches of all files, one file after the other.
 struct Loading {
     read: SchemaRef,
     table: SchemaRef,
-    paths: std::vec::IntoIter<PathBuf>,
+    files: std::vec::IntoIter<Input>,
+    current: Option<Input>,
+    /// Columns whose values the current file's folders name: one row of them.
+    named: Option<RecordBatch>,
     reader: Option<FileReader>,
     /// Bytes of the files before the one that is read.
     bytes_before: u64,
@@ -83,14 +104,39 @@ impl Loading {
 
     /// A batch with the table's columns: those not read are NULL.
     fn completed(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        if self.read.fields().len() == self.table.fields().len() && self.read == self.table {
+        if self.named.is_none() && self.read == self.table {
             return Ok(batch);
         }
-        let columns = self.table.fields().iter().map(|field| match batch.column_by_name(field.name()) {
-            Some(column) => column.clone(),
-            None => new_null_array(field.data_type(), batch.num_rows()),
-        });
-        Ok(RecordBatch::try_new(self.table.clone(), columns.collect())?)
+        let rows = batch.num_rows();
+        let named = |name: &str| self.named.as_ref().and_then(|named| named.column_by_name(name));
+        let column = |field: &FieldRef| match (named(field.name()), batch.column_by_name(field.name())) {
+            (Some(value), _) => Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?),
+            (None, Some(column)) => Ok(column.clone()),
+            (None, None) => Ok(new_null_array(field.data_type(), rows)),
+        };
+        let columns = self.table.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
+        Ok(RecordBatch::try_new(self.table.clone(), columns)?)
+    }
+
+    /// Takes the values that a file's folders name for columns that are read; the others are to be read of the file.
+    fn take_named(&mut self, file: &Input) -> Result<SchemaRef> {
+        let partitions = ingest::partitions(&file.path);
+        let named = |field: &FieldRef| partitions.iter().rev().find(|(name, _)| name == field.name());
+        let (of_folders, of_file): (Vec<FieldRef>, Vec<FieldRef>) =
+            self.read.fields().iter().cloned().partition(|field| named(field).is_some());
+        self.named = None;
+        if of_folders.is_empty() {
+            return Ok(self.read.clone());
+        }
+        let text = |field: &FieldRef| -> ArrayRef {
+            let value = named(field).and_then(|(_, value)| value.as_deref());
+            Arc::new(StringViewArray::from(vec![value]))
+        };
+        let texts: Vec<ArrayRef> = of_folders.iter().map(text).collect();
+        let at = Location { source: file.path.display().to_string(), first_row: 1 };
+        let row = ingest::conform_columns(&texts, 1, &Arc::new(Schema::new(of_folders)), &at);
+        self.named = Some(row.map_err(IngestError::without_row)?);
+        Ok(Arc::new(Schema::new(of_file)))
     }
 }
 
@@ -100,14 +146,22 @@ impl Iterator for Loading {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(batch) = self.reader.as_mut().and_then(Iterator::next) {
-                return Some(batch.map_err(Error::from).and_then(|batch| self.completed(batch)));
+                let renamed = |error| self.current.iter().fold(error, |error, file| file.renamed(error));
+                return Some(batch.map_err(|error| renamed(error).into()).and_then(|batch| self.completed(batch)));
             }
-            let path = self.paths.next()?;
+            let file = self.files.next()?;
             self.bytes_before = self.bytes_done();
-            match ingest::read_file(&path, self.read.clone(), &self.options) {
+            // What the file says of itself is asked under its own name, which tells its format.
+            let format = self.options.format.or_else(|| FileFormat::of_path(&file.path));
+            let options = IngestOptions { format, ..self.options.clone() };
+            let opened = self.take_named(&file).and_then(|schema| {
+                ingest::read_file(file.read_path(), schema, &options).map_err(|error| file.renamed(error).into())
+            });
+            match opened {
                 Ok(reader) => self.reader = Some(reader),
-                Err(error) => return Some(Err(error.into())),
+                Err(error) => return Some(Err(error)),
             }
+            self.current = Some(file);
         }
     }
 }
@@ -121,7 +175,8 @@ struct Watched<'a> {
 impl<'a> Watched<'a> {
     fn new(progress: Option<&'a dyn Progress>, table: &str, loading: Loading) -> Self {
         if let Some(progress) = progress {
-            let sizes = loading.paths.as_slice().iter().map(|path| std::fs::metadata(path).map(|data| data.len()));
+            let sizes =
+                loading.files.as_slice().iter().map(|file| std::fs::metadata(file.read_path()).map(|data| data.len()));
             progress.begin(&format!("COPY {table}"), sizes.sum::<Result<u64, _>>().ok());
         }
         Watched { progress, loading }
@@ -149,186 +204,13 @@ impl Drop for Watched<'_> {
 }
 
 fn from_options(given: &OptionList, threads: usize) -> Result<IngestOptions> {
-    let mut options = IngestOptions { threads, ..IngestOptions::default() };
+    let mut options = FileOptions::new(threads);
     for (name, value) in given {
-        match name.to_ascii_lowercase().as_str() {
-            "format" => options.format = Some(file_format(value)?),
-            "header" => options.header = Some(boolean(name, value)?),
-            "delimiter" | "delim" | "sep" => options.delimiter = Some(byte(name, value)?),
-            "quote" => options.quote = byte(name, value)?,
-            "escape" => options.escape = Some(byte(name, value)?),
-            "null" | "nullstr" => options.null = value.clone(),
-            "sample_rows" => options.sample_rows = number(name, value)?,
-            "max_record_bytes" => options.max_record_bytes = number(name, value)?,
-            _ => {
-                return Err(Error::invalid(format!("unknown option {name} for COPY FROM"))
-                    .with_hint(format!("the options are {FROM_OPTIONS}")));
-            }
+        if matches!(name.to_ascii_lowercase().as_str(), "types" | "dtypes" | "columns" | "all_varchar" | "sample_size")
+        {
+            return Err(Error::invalid(format!("COPY FROM has no option {name}: columns have the types of the table")));
         }
+        options.set(name, value, &|_| Err(Error::invalid("COPY FROM reads the types of the table")))?;
     }
-    Ok(options)
-}
-
-fn file_format(name: &str) -> Result<FileFormat> {
-    FileFormat::of_path(format!("x.{name}").as_ref()).ok_or_else(|| unknown_format(name))
-}
-
-fn unknown_format(name: &str) -> Error {
-    Error::invalid(format!("unknown format {name}")).with_hint("the formats are csv, json, parquet, arrow")
-}
-
-fn boolean(name: &str, value: &str) -> Result<bool> {
-    match value.to_ascii_lowercase().as_str() {
-        "true" | "on" | "1" | "yes" => Ok(true),
-        "false" | "off" | "0" | "no" => Ok(false),
-        _ => Err(Error::invalid(format!("{name} {value} is neither true nor false"))),
-    }
-}
-
-fn byte(name: &str, value: &str) -> Result<u8> {
-    match value.as_bytes() {
-        [byte] if byte.is_ascii() => Ok(*byte),
-        b"\\t" => Ok(b'\t'),
-        _ => Err(Error::invalid(format!("{name} '{value}' is not one ASCII character"))),
-    }
-}
-
-fn number(name: &str, value: &str) -> Result<usize> {
-    value.parse().map_err(|_| Error::invalid(format!("{name} {value} is not a whole number")))
-}
-
-/// `COPY table | (query) TO 'file' (options)` as DataFusion writes it, in parallel, the file complete or absent.
-pub(crate) fn copy_to(request: &CopyTo) -> Result<DfStatement> {
-    let mut format = None;
-    let mut options = Vec::new();
-    let (mut codec, mut level) = (None, None);
-    for (name, value) in &request.options {
-        match name.to_ascii_lowercase().as_str() {
-            "format" => format = Some(value.to_ascii_lowercase()),
-            "compression" | "codec" => codec = Some(value.to_ascii_lowercase()),
-            "compression_level" => level = Some(number(name, value)?),
-            name => options.push((name.to_owned(), value.clone())),
-        }
-    }
-    let format = match format {
-        Some(format) => format,
-        None => extension_of(&request.path)?,
-    };
-    let stored_as = match format.as_str() {
-        "csv" | "tsv" | "tbl" => "csv",
-        "json" | "ndjson" | "jsonl" => "json",
-        "parquet" => "parquet",
-        "arrow" | "feather" | "ipc" => "arrow",
-        other => return Err(unknown_format(other)),
-    };
-    let mut written =
-        options.iter().map(|(name, value)| to_option(stored_as, name, value)).collect::<Result<Vec<_>>>()?;
-    if codec.is_some() || level.is_some() {
-        written.push(("format.compression".into(), text(&compression(stored_as, codec.as_deref(), level)?)));
-    }
-    let delimiter = match format.as_str() {
-        "tsv" => Some("\t"),
-        "tbl" => Some("|"),
-        _ => None,
-    };
-    if let Some(delimiter) = delimiter.filter(|_| !options.iter().any(|(name, _)| name == "delimiter")) {
-        written.push(("format.delimiter".into(), text(delimiter)));
-    }
-    Ok(DfStatement::CopyTo(CopyToStatement {
-        source: CopyToSource::Query(request.query.clone()),
-        target: request.path.clone(),
-        partitioned_by: vec![],
-        stored_as: Some(stored_as.to_owned()),
-        options: written,
-    }))
-}
-
-/// A copy whose strings are such as every reader of its file knows: a file of Arrow has types of its own, and so has one of
-/// Parquet for readers that are Arrow's.
-pub(crate) fn with_plain_strings(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Copy(mut copy) = plan else { return Ok(plan) };
-    if ["parquet", "arrow"].contains(&copy.file_type.get_ext().as_str()) {
-        let schema = copy.input.schema();
-        let plain = schema.iter().map(|(table, field)| {
-            let data_type = Strings::Plain.data_type(field.data_type());
-            (table.cloned(), Arc::new(field.as_ref().clone().with_data_type(data_type)))
-        });
-        let plain = DFSchema::new_with_metadata(plain.collect(), schema.metadata().clone())?;
-        copy.input = Arc::new(coerce_plan_expr_for_schema(Arc::unwrap_or_clone(copy.input), &plain)?);
-    }
-    Ok(LogicalPlan::Copy(copy))
-}
-
-/// Codecs of Parquet: their name as users write it and as the writer has it, their least, default and greatest level.
-type ParquetCodec = (&'static str, &'static str, Option<(usize, usize, usize)>);
-const PARQUET_CODECS: [ParquetCodec; 9] = [
-    ("zstd", "zstd", Some((1, 3, 22))),
-    ("gzip", "gzip", Some((0, 6, 9))),
-    ("brotli", "brotli", Some((0, 4, 11))),
-    ("snappy", "snappy", None),
-    // What Parquet calls LZ4 is deprecated, and other readers refuse it.
-    ("lz4", "lz4_raw", None),
-    ("lz4_raw", "lz4_raw", None),
-    ("none", "uncompressed", None),
-    ("uncompressed", "uncompressed", None),
-    ("false", "uncompressed", None),
-];
-
-/// COMPRESSION and COMPRESSION_LEVEL as DataFusion's writer takes them. `zstd(3)` says both at once.
-fn compression(format: &str, codec: Option<&str>, level: Option<usize>) -> Result<String> {
-    let codec = codec.unwrap_or("zstd");
-    let (name, inside) = match codec.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
-        Some((name, inside)) => (name.trim(), Some(number("COMPRESSION_LEVEL", inside.trim())?)),
-        None => (codec, None),
-    };
-    let known = PARQUET_CODECS.iter().find(|(known, ..)| *known == name).ok_or_else(|| {
-        Error::invalid(format!("unknown compression {name}"))
-            .with_hint("the compressions are zstd, gzip, brotli, snappy, lz4, none")
-    })?;
-    let (_, written, levels) = *known;
-    if format != "parquet" {
-        return match written {
-            "uncompressed" => Ok(written.to_owned()),
-            _ => Err(Error::unsupported(format!("{format} files are not compressed by this version"))
-                .with_hint("write parquet, or compress the file afterwards")),
-        };
-    }
-    match (levels, level.or(inside)) {
-        (None, None) => Ok(written.to_owned()),
-        (None, Some(_)) => Err(Error::invalid(format!("compression {name} has no levels"))),
-        (Some((least, default, greatest)), level) => match level.unwrap_or(default) {
-            level if (least..=greatest).contains(&level) => Ok(format!("{written}({level})")),
-            level => Err(Error::invalid(format!("compression {name} has levels {least} to {greatest}, not {level}"))),
-        },
-    }
-}
-
-fn text(value: &str) -> Value {
-    Value::SingleQuotedString(value.to_owned())
-}
-
-fn extension_of(path: &str) -> Result<String> {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    file.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).ok_or_else(|| {
-        Error::invalid(format!("cannot tell the format of {path} from its name"))
-            .with_hint("say it: (FORMAT csv | json | parquet | arrow)")
-    })
-}
-
-/// An option of COPY … TO under the name that DataFusion's writer has for it.
-fn to_option(format: &str, name: &str, value: &str) -> Result<(String, Value)> {
-    let known = match (format, name) {
-        ("csv", "header") => Some("format.has_header"),
-        ("csv", "delimiter") => Some("format.delimiter"),
-        ("csv", "quote") => Some("format.quote"),
-        ("csv", "escape") => Some("format.escape"),
-        ("csv", "null") => Some("format.null_value"),
-        ("parquet", "row_group_size") => Some("format.max_row_group_size"),
-        _ => None,
-    };
-    match known {
-        Some(known) => Ok((known.to_owned(), text(value))),
-        None => Err(Error::invalid(format!("unknown option {name} for COPY TO {format}"))
-            .with_hint(format!("the options are {TO_OPTIONS}, each where its format has it"))),
-    }
+    Ok(options.ingest)
 }

@@ -166,7 +166,7 @@ impl From<ParserError> for Error {
 impl From<IngestError> for Error {
     fn from(error: IngestError) -> Self {
         let kind = match &error.details().reason {
-            Reason::NoFile => ErrorKind::NotFound,
+            Reason::NoFile | Reason::NoneFound(_) => ErrorKind::NotFound,
             Reason::Io(_) => ErrorKind::Io,
             Reason::Internal(_) => ErrorKind::Internal,
             Reason::UnknownFormat | Reason::Unsupported(_) => ErrorKind::Unsupported,

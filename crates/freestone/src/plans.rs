@@ -20,6 +20,7 @@ use freestone_store::Snapshot;
 
 use crate::once_per_text::OncePerText;
 use crate::optimizer::corrected;
+use crate::provider::files::KeepFileOrder;
 use crate::provider::{AggregateInScan, ChooseCopies, FreestoneSource, PathPredicates, with_sources};
 use crate::session::Cancellation;
 use crate::stoppable::Stoppable;
@@ -140,6 +141,7 @@ pub(crate) fn physical_rules(memory_limit: Option<usize>) -> Vec<Rule> {
     // A copy may be in the order that a query asks for.
     let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");
     rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
+    rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(OncePerText));
     rules
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
@@ -37,6 +37,7 @@ use crate::database::Database;
 use crate::depth::OnStack;
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::PlansRun;
+use crate::export::Export;
 use crate::inputs::Inputs;
 use crate::memory::{self, Division};
 use crate::optimizer::GuardedScans;
@@ -191,10 +192,15 @@ impl Session {
                 self.access.check_files()?;
                 let scope = self.scope()?.with_tables(&parameters.tables);
                 let state = self.state(&scope);
-                let plan = self.planner().plan_copy(&state, &scope, &request, &parameters).await?;
-                let plan = copy::with_plain_strings(plan)?;
-                let rows = self.count(&state, &plan).await?;
-                Ok(Outcome::Affected { verb: "COPY", rows })
+                let options = &state.config_options().execution;
+                let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
+                let export = Export::new(&request.path, &request.options, threads, group_rows)?;
+                let query = ast::Statement::Query(request.query);
+                let plan = self.planner().plan(&state, &scope, query, &parameters).await?;
+                read_only_plan(&plan)?;
+                let rows = names::shown_rows(self.stream(&state, &plan).await?);
+                names::check_distinct(rows.schema().fields().iter().map(|field| field.name().as_str()))?;
+                Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
             }
             Command::SetDesign { table, options } => {
                 self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
@@ -519,22 +525,6 @@ impl Session {
             () = cancellation.cancelled() => return Err(Error::cancelled()),
         };
         Ok(Box::pin(CancellableStream::of_query(execute_stream(physical, state.task_ctx())?, cancellation)))
-    }
-
-    /// Runs a plan whose only result is how many rows it wrote.
-    async fn count(&self, state: &SessionState, plan: &LogicalPlan) -> Result<u64> {
-        if self.database.options().read_only && matches!(plan, LogicalPlan::Dml(_)) {
-            return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only"));
-        }
-        let mut stream = self.stream(state, plan).await?;
-        let mut rows = 0;
-        while let Some(batch) = stream.next().await {
-            let batch = batch?;
-            if let Some(counts) = batch.columns().first().and_then(|c| c.as_any().downcast_ref::<UInt64Array>()) {
-                rows += counts.iter().flatten().sum::<u64>();
-            }
-        }
-        Ok(rows)
     }
 
     async fn prepare(&self, name: ast::Ident, types: Vec<ast::DataType>, statement: ast::Statement) -> Result<Outcome> {

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 
 use crate::error::{Error, Result};
 use crate::session::guarded_now;
-use crate::{depth, dml, fetch, from_first, like_escape, names, sql_forms, sql_windows, supported, using};
+use crate::{depth, dml, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, using};
 
 const DIALECT: GenericDialect = GenericDialect {};
 
@@ -425,12 +425,12 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     Ok(())
 }
 
-/// A parser of tokens in which `FROM t` alone is a query, and `1e300` a DOUBLE, as SQL has it: DataFusion would make a
+/// A parser of tokens in which `FROM t` alone is a query, files with options are calls, and `1e300` a DOUBLE, as SQL has it: DataFusion would make a
 /// decimal of it, whose scale has an end.
 fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
-    for token in from_first::completed(tokens) {
+    for token in file_calls::written(from_first::completed(tokens)) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {
                 let literal = Token::SingleQuotedString(digits.clone());

@@ -42,10 +42,10 @@ impl ResultWriter for CsvWriter<'_> {
                 }
                 if self.is_text[index] {
                     self.field.clear();
-                    column.append(row, &mut self.field)?;
+                    column.append(row, &mut self.field);
                     append_field(&self.field, &mut self.lines);
                 } else {
-                    column.append(row, &mut self.lines)?;
+                    column.append(row, &mut self.lines);
                 }
             }
             self.lines.push('\n');

@@ -40,7 +40,7 @@ impl ResultWriter for MarkdownWriter<'_> {
                 if column.is_null(row) {
                     self.text.push_str("NULL");
                 } else {
-                    column.append(row, &mut self.text)?;
+                    column.append(row, &mut self.text);
                 }
                 append_cell(&self.text, &mut self.lines);
             }

@@ -176,7 +176,7 @@ fn append_rows(batch: &RecordBatch, rows: &mut Vec<Vec<String>>) -> io::Result<(
             if column.is_null(row) {
                 text.push_str("NULL");
             } else {
-                column.append(row, &mut text)?;
+                column.append(row, &mut text);
             }
             cells.push(visible_lines(&text));
         }

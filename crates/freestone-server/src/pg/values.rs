@@ -223,9 +223,13 @@ fn text(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
     if let Ok(cast) = cast(array, &DataType::Utf8View) {
         return Ok(cast.as_string_view().clone());
     }
-    let options = arrow::util::display::FormatOptions::default();
-    let shown = arrow::util::display::ArrayFormatter::try_new(array, &options)?;
-    Ok((0..array.len()).map(|row| (!array.is_null(row)).then(|| shown.value(row).to_string())).collect())
+    let shown = freestone::display::ValueTexts::new(array.as_ref())?;
+    let value = |row| {
+        let mut text = String::new();
+        shown.append(row, &mut text);
+        text
+    };
+    Ok((0..array.len()).map(|row| (!shown.is_null(row)).then(|| value(row))).collect())
 }
 
 /// Microseconds, rounded down. Seconds that have no microseconds in 64 bits go to the end of time.

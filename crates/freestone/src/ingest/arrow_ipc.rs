@@ -17,6 +17,9 @@ use super::convert::{ColumnMatch, Location, conform, table_fields};
 use super::error::{IngestError, Reason, arrow_text};
 use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker, guarded};
 
+/// What a file that is not the one it was is refused with.
+const CHANGED: &str = "the file changed while it was read";
+
 const STREAM_READ_BYTES: usize = 4 << 20;
 
 /// The columns that the file declares, in the types that tables hold.
@@ -34,36 +37,136 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
+/// An Arrow file, of which it is known what it holds.
+#[derive(Debug)]
+pub(crate) struct ArrowFile {
+    path: PathBuf,
+    schema: SchemaRef,
+    /// Batches that can be read in any order; `None` in a stream.
+    batches: Option<usize>,
+}
+
+impl ArrowFile {
+    pub fn open(path: &Path) -> Result<Self, IngestError> {
+        let (schema, batches) = match opened(path, None)? {
+            Opened::File(reader) => (reader.schema(), Some(reader.num_batches())),
+            Opened::Stream(schema, _) => (schema, None),
+        };
+        Ok(Self { path: path.to_path_buf(), schema, batches })
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub fn batches(&self) -> Option<usize> {
+        self.batches
+    }
+
+    /// A reader of some of the columns, in this order.
+    pub fn reader(&self, columns: &[usize]) -> Result<ArrowReader, IngestError> {
+        let opened = opened(&self.path, Some(columns))?;
+        let columns = columns.to_vec();
+        let found = match &opened {
+            Opened::File(reader) => reader.schema(),
+            Opened::Stream(schema, _) => Arc::clone(schema),
+        };
+        if found.fields() != self.schema.fields() {
+            return Err(IngestError::new(self.path.display().to_string(), Reason::Io(CHANGED.into())));
+        }
+        Ok(ArrowReader { path: self.path.clone(), opened, columns })
+    }
+}
+
+/// A reader of an Arrow file's batches.
+pub(crate) struct ArrowReader {
+    path: PathBuf,
+    opened: Opened,
+    columns: Vec<usize>,
+}
+
+impl ArrowReader {
+    /// Goes to a batch of a file that is no stream.
+    pub fn seek(&mut self, batch: usize) -> Result<(), IngestError> {
+        match &mut self.opened {
+            Opened::File(reader) => reader.set_index(batch).map_err(|error| malformed(&self.path, &arrow_text(&error))),
+            Opened::Stream(..) => Ok(()),
+        }
+    }
+
+    /// The next batch, with the columns that were asked for.
+    pub fn next(&mut self) -> Result<Option<RecordBatch>, IngestError> {
+        let (path, opened, columns) = (&self.path, &mut self.opened, &self.columns);
+        guarded(&path.display().to_string(), || {
+            let next = match opened {
+                Opened::File(reader) => reader.next(),
+                Opened::Stream(_, batches) => batches.next().map(|batch| batch?.project(columns)),
+            };
+            next.transpose().map_err(|error| malformed(path, &arrow_text(&error)))
+        })
+    }
+}
+
+fn malformed(path: &Path, text: &str) -> IngestError {
+    IngestError::new(path.display().to_string(), Reason::Malformed(format!("not a readable Arrow file: {text}")))
+}
+
+type FileBatches = Box<FileReader<BufReader<File>>>;
+
+enum Opened {
+    File(FileBatches),
+    Stream(SchemaRef, Batches),
+}
+
 fn open(path: &Path) -> Result<(SchemaRef, Batches), IngestError> {
-    let name = path.display().to_string();
-    let malformed =
-        |text: String| IngestError::new(&name, Reason::Malformed(format!("not a readable Arrow file: {text}")));
+    Ok(match opened(path, None)? {
+        Opened::File(reader) => (reader.schema(), reader as Batches),
+        Opened::Stream(schema, batches) => (schema, batches),
+    })
+}
+
+/// Opens a file or a stream; a file's reader gives these columns only.
+fn opened(path: &Path, columns: Option<&[usize]>) -> Result<Opened, IngestError> {
     let failed = |error: std::io::Error| IngestError::io(path, &error);
     let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(IngestError::new(path.display().to_string(), Reason::Io("it is a folder".into())));
+    }
+    let length = metadata.len();
     let mut head = Vec::new();
     file.by_ref().take(8).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
     let is_file = head.starts_with(b"ARROW1");
     if !is_file && !starts_a_stream(&head, length) {
-        return Err(malformed("it starts with neither an IPC file's mark nor a message".into()));
+        return Err(malformed(path, "it starts with neither an IPC file's mark nor a message"));
     }
-    guarded(&name, || {
-        let opened = if is_file { open_file(file, length) } else { StreamBatches::open(file) };
-        opened.map_err(|error| malformed(arrow_text(&error)))
+    guarded(&path.display().to_string(), || {
+        let opened = if is_file {
+            open_file(file, length, columns).map(|reader| Opened::File(Box::new(reader)))
+        } else {
+            StreamBatches::open(file).map(|(schema, batches)| Opened::Stream(schema, batches))
+        };
+        opened.map_err(|error| malformed(path, &arrow_text(&error)))
     })
 }
 
-fn open_file(mut file: File, length: u64) -> Result<(SchemaRef, Batches), ArrowError> {
+fn open_file(
+    mut file: File,
+    length: u64,
+    columns: Option<&[usize]>,
+) -> Result<FileReader<BufReader<File>>, ArrowError> {
     check_footer(&mut file, length)?;
-    let reader = FileReader::try_new(BufReader::with_capacity(1 << 20, file), None)?;
-    Ok((reader.schema(), Box::new(reader)))
+    FileReader::try_new(BufReader::with_capacity(1 << 20, file), columns.map(<[usize]>::to_vec))
 }
 
 /// Refuses a footer whose blocks leave the file. The reader allocates what a block claims to be long before it reads
 /// it, and a failed allocation ends the process.
 fn check_footer(file: &mut File, length: u64) -> Result<(), ArrowError> {
     let damaged = |text: &str| ArrowError::ParseError(text.to_string());
+    if length < 10 {
+        return Err(damaged("it ends before its footer"));
+    }
     let mut end = [0u8; 10];
     file.seek(SeekFrom::End(-10))?;
     file.read_exact(&mut end)?;

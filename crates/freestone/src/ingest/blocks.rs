@@ -1,7 +1,7 @@
 //! Text files → blocks of whole records, read by one thread at a time; what CSV and JSON have in common.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use super::parallel::Source;
 
 /// Buffers on their way back from the workers: fresh pages cost several times as much to fill as warm ones.
 #[derive(Clone, Default)]
-pub(super) struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
+pub(crate) struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl BufferPool {
     pub fn take(&self) -> Vec<u8> {
@@ -27,11 +27,14 @@ impl BufferPool {
 }
 
 /// Where the last complete record of some bytes ends, that start with a record (or, if the flag is set, the file).
-pub(super) type CutRecords = Box<dyn Fn(&[u8], bool) -> Option<usize> + Send>;
+pub(crate) type CutRecords = Box<dyn Fn(&[u8], bool) -> Option<usize> + Send>;
 
 /// A run of whole records.
-pub(super) struct Block {
+pub(crate) struct Block {
     pub bytes: Vec<u8>,
+    /// Line ends and bytes of the file before the block.
+    pub first_line: u64,
+    pub first_byte: u64,
     /// The file starts here.
     pub first: bool,
     /// The file ends here. There is always a last block in which it does, unless the file cannot be read.
@@ -61,9 +64,11 @@ impl Block {
 }
 
 /// Reads a text file block by block, each ending where a record does.
-pub(super) struct BlockSource {
+pub(crate) struct BlockSource {
     path: PathBuf,
-    file: File,
+    text: Box<dyn Read + Send>,
+    /// Makes line feeds of the carriage returns that end the lines of an old file.
+    returns: Option<Returns>,
     cut: CutRecords,
     pool: BufferPool,
     /// The start of a record whose end has not been read.
@@ -72,13 +77,17 @@ pub(super) struct BlockSource {
     record_bytes_max: usize,
     first: bool,
     done: bool,
+    lines: u64,
+    bytes: u64,
 }
 
 impl BlockSource {
-    pub fn new(path: &Path, file: File, options: &IngestOptions, pool: BufferPool, cut: CutRecords) -> Self {
-        Self {
+    /// Opens a text file, unpacking it where it is compressed.
+    pub fn open(path: &Path, options: &IngestOptions, pool: BufferPool, cut: CutRecords) -> Result<Self, IngestError> {
+        Ok(Self {
             path: path.to_path_buf(),
-            file,
+            text: open_text(path)?,
+            returns: None,
             cut,
             pool,
             carry: Vec::new(),
@@ -86,7 +95,33 @@ impl BlockSource {
             record_bytes_max: options.record_bytes_max(),
             first: true,
             done: false,
+            lines: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Lines end with carriage returns, outside of these quotes.
+    pub fn with_returns(mut self, quote: u8) -> Self {
+        self.returns = Some(Returns { quote, quoted: false });
+        self
+    }
+
+    fn block(&mut self, bytes: Vec<u8>, first: bool) -> Block {
+        let (first_line, first_byte) = (self.lines, self.bytes);
+        self.lines += count_lines(&bytes);
+        self.bytes += bytes.len() as u64;
+        Block { bytes, first_line, first_byte, first, last: false, too_long: None, failed: None }
+    }
+
+    /// Reads until `bytes` are `wanted` long; true at the file's end.
+    fn fill(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> std::io::Result<bool> {
+        let (had, missing) = (bytes.len(), wanted.saturating_sub(bytes.len()));
+        bytes.reserve(missing);
+        let read = self.text.by_ref().take(missing as u64).read_to_end(bytes)?;
+        if let Some(returns) = &mut self.returns {
+            returns.replace(&mut bytes[had..]);
         }
+        Ok(read < missing)
     }
 }
 
@@ -102,54 +137,119 @@ impl Source for BlockSource {
         let first = std::mem::take(&mut self.first);
         let mut wanted = self.block_bytes.max(bytes.len() + 1);
         loop {
-            match fill(&mut self.file, &mut bytes, wanted) {
+            match self.fill(&mut bytes, wanted) {
                 Err(error) => {
                     self.done = true;
-                    let failed = Some(IngestError::io(&self.path, &error));
-                    return Some(Block { bytes: Vec::new(), first, last: false, too_long: None, failed });
+                    let failed = Some(read_error(&self.path, &error));
+                    return Some(Block { failed, ..self.block(Vec::new(), first) });
                 }
                 Ok(true) => {
                     self.done = true;
-                    return Some(Block { bytes, first, last: true, too_long: None, failed: None });
+                    return Some(Block { last: true, ..self.block(bytes, first) });
                 }
                 Ok(false) => {}
             }
             if let Some(end) = (self.cut)(&bytes, first) {
                 self.carry.extend_from_slice(&bytes[end..]);
                 bytes.truncate(end);
-                return Some(Block { bytes, first, last: false, too_long: None, failed: None });
+                return Some(self.block(bytes, first));
             }
             if bytes.len() >= self.record_bytes_max {
                 self.done = true;
                 let too_long = Some(self.record_bytes_max);
-                return Some(Block { bytes, first, last: false, too_long, failed: None });
+                return Some(Block { too_long, ..self.block(bytes, first) });
             }
             wanted = (wanted * 2).min(self.record_bytes_max);
         }
     }
 }
 
-/// Reads until `bytes` are `wanted` long; true at the file's end.
-fn fill(file: &mut File, bytes: &mut Vec<u8>, wanted: usize) -> std::io::Result<bool> {
-    let missing = wanted.saturating_sub(bytes.len());
-    bytes.reserve(missing);
-    let read = file.take(missing as u64).read_to_end(bytes)?;
-    Ok(read < missing)
+/// Files whose lines end with carriage returns alone, as on systems of long ago.
+struct Returns {
+    quote: u8,
+    quoted: bool,
+}
+
+impl Returns {
+    /// Makes line feeds of the carriage returns outside of quotes.
+    fn replace(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            self.quoted ^= *byte == self.quote;
+            if *byte == b'\r' && !self.quoted {
+                *byte = b'\n';
+            }
+        }
+    }
+}
+
+/// Makes line feeds of the carriage returns at a file's start that end its lines; true if they do.
+pub(super) fn replace_returns(head: &mut [u8], quote: u8) -> bool {
+    let ends_lines = !head.contains(&b'\n') && has_return_outside_quotes(head, quote);
+    if ends_lines {
+        Returns { quote, quoted: false }.replace(head);
+    }
+    ends_lines
+}
+
+/// How a text file is packed, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+fn packing(file: &mut File) -> std::io::Result<Packing> {
+    let mut head = Vec::new();
+    file.by_ref().take(4).read_to_end(&mut head)?;
+    file.rewind()?;
+    Ok(match head.as_slice() {
+        [0x1f, 0x8b, ..] => Packing::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd] => Packing::Zstd,
+        _ => Packing::None,
+    })
+}
+
+/// Whether any place of a file can be read without what comes before it.
+pub(super) fn is_plain(path: &Path) -> bool {
+    File::open(path).and_then(|mut file| packing(&mut file)).is_ok_and(|packing| packing == Packing::None)
+}
+
+/// A text file's text, unpacked where it is compressed.
+fn open_text(path: &Path) -> Result<Box<dyn Read + Send>, IngestError> {
+    let opened = || -> std::io::Result<Box<dyn Read + Send>> {
+        let mut file = File::open(path)?;
+        Ok(match packing(&mut file)? {
+            Packing::None => Box::new(file),
+            Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(std::io::BufReader::new(file))),
+            Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(file)?),
+        })
+    };
+    opened().map_err(|error| read_error(path, &error))
+}
+
+/// A file that cannot be read, or not be unpacked.
+fn read_error(path: &Path, error: &std::io::Error) -> IngestError {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    let is_damage = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) || !is_plain(path);
+    if is_damage && path.is_file() {
+        let text = format!("the compressed file cannot be unpacked: {error}");
+        return IngestError::new(path.display().to_string(), Reason::Malformed(text));
+    }
+    IngestError::io(path, error)
 }
 
 /// The first `bytes_wanted` bytes of a file, or all of it.
 pub(super) fn read_head(path: &Path, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
     let mut head = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(bytes_wanted as u64).read_to_end(&mut head))
-        .map_err(|error| IngestError::io(path, &error))?;
-    Ok(head)
+    let read = open_text(path)?.take(bytes_wanted as u64).read_to_end(&mut head);
+    read.map(|_| head).map_err(|error| read_error(path, &error))
 }
 
-fn has_return_outside_quotes(text: &[u8]) -> bool {
+fn has_return_outside_quotes(text: &[u8], quote: u8) -> bool {
     let mut quoted = false;
     text.iter().any(|byte| {
-        quoted ^= *byte == b'"';
+        quoted ^= *byte == quote;
         *byte == b'\r' && !quoted
     })
 }
@@ -160,14 +260,12 @@ pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError>
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
             "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16 -t UTF-8"
         }
-        [0x1f, 0x8b, ..] => "the file is compressed by gzip: unpack it first",
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => "the file is compressed by zstd: unpack it first",
         [b'P', b'K', 3, 4, ..] => "the file is a zip archive: unpack it first",
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, ..] => {
+            "the file is compressed by bzip2: unpack it first, or compress it by gzip or zstd"
+        }
         [b'P', b'A', b'R', b'1', ..] => "the file is a Parquet file: say FORMAT parquet",
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => "the file is an Arrow file: say FORMAT arrow",
-        _ if !head.contains(&b'\n') && !head.ends_with(b"\r") && has_return_outside_quotes(head) => {
-            "the file ends its lines with carriage returns only: convert it with tr '\\r' '\\n'"
-        }
         _ => return Ok(mark_bytes(head)),
     };
     Err(IngestError::new(path.display().to_string(), Reason::Malformed(refused.into())))

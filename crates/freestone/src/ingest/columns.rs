@@ -56,53 +56,121 @@ pub(crate) trait ColumnBuilder: Send {
     fn finish(&mut self) -> ArrayRef;
 }
 
-/// A builder for a column. With `empty_is_text`, NULL in a NOT NULL text column is the empty string: an unquoted empty
-/// CSV field means both.
-pub(crate) fn column_builder(field: &ColumnField, empty_is_text: bool) -> Result<Box<dyn ColumnBuilder>, Reason> {
+/// What texts mean besides values.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CellRules {
+    /// NULL in a NOT NULL text column is the empty string: an unquoted empty CSV field means both.
+    pub empty_is_text: bool,
+    /// An empty text in a column of another type than text and bytes is NULL: programs that quote all fields write it so.
+    pub empty_is_null: bool,
+    /// The column's type was inferred: a text that the inference would not have taken for the type is an error, though it
+    /// could be converted.
+    pub strict: bool,
+}
+
+impl CellRules {
+    /// Those of CSV files for the columns of a table.
+    pub const CSV: CellRules = CellRules { empty_is_text: false, empty_is_null: true, strict: false };
+}
+
+/// The largest integers of which a double holds each.
+const EXACT_INTEGER_MAX: u64 = 1 << 53;
+
+/// A double as it is inferred: no code with leading zeros, no integer that it does not hold.
+fn strict_float64(bytes: &[u8]) -> Result<f64, ValueProblem> {
+    let value = values::float64(bytes)?;
+    if values::has_leading_zero(bytes) {
+        return Err(ValueProblem::Syntax);
+    }
+    if value.abs() >= EXACT_INTEGER_MAX as f64 && values::is_digits(bytes) {
+        return match values::signed(bytes) {
+            Ok(integer) if integer.unsigned_abs() <= EXACT_INTEGER_MAX => Ok(value),
+            _ => Err(ValueProblem::Precision),
+        };
+    }
+    Ok(value)
+}
+
+fn strict_boolean(bytes: &[u8]) -> Result<bool, ValueProblem> {
+    let is_plain = bytes.eq_ignore_ascii_case(b"true") || bytes.eq_ignore_ascii_case(b"false");
+    if is_plain { values::boolean(bytes) } else { Err(ValueProblem::Syntax) }
+}
+
+/// A builder for a column.
+pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Box<dyn ColumnBuilder>, Reason> {
+    let CellRules { empty_is_text, empty_is_null, strict } = rules;
     let nullable = field.is_nullable();
     let data_type = field.data_type();
     let integer = |bytes: &[u8]| values::signed(bytes);
+    if strict {
+        match data_type {
+            DataType::Boolean => {
+                let parse = strict_boolean;
+                let values = BooleanBufferBuilder::new(0);
+                return Ok(Box::new(Booleans { values, nulls: nulls(), nullable, empty_is_null, parse }));
+            }
+            DataType::Int64 => {
+                let parse = |bytes: &[u8]| match values::has_leading_zero(bytes) {
+                    true => Err(ValueProblem::Syntax),
+                    false => values::signed(bytes),
+                };
+                return Ok(numbers::<Int64Type>(field, empty_is_null, parse));
+            }
+            DataType::Float64 => return Ok(numbers::<Float64Type>(field, empty_is_null, strict_float64)),
+            DataType::Date32 => {
+                let parse = |bytes: &[u8]| match bytes.len() {
+                    10 => values::date(bytes),
+                    _ => Err(ValueProblem::Precision),
+                };
+                return Ok(numbers::<Date32Type>(field, empty_is_null, parse));
+            }
+            _ => {}
+        }
+    }
     Ok(match data_type {
-        DataType::Boolean => Box::new(Booleans { values: BooleanBufferBuilder::new(0), nulls: nulls(), nullable }),
-        DataType::Int8 => narrow::<Int8Type, _>(field, integer),
-        DataType::Int16 => narrow::<Int16Type, _>(field, integer),
-        DataType::Int32 => narrow::<Int32Type, _>(field, integer),
-        DataType::Int64 => numbers::<Int64Type>(field, integer),
-        DataType::UInt8 => narrow::<UInt8Type, _>(field, values::unsigned),
-        DataType::UInt16 => narrow::<UInt16Type, _>(field, values::unsigned),
-        DataType::UInt32 => narrow::<UInt32Type, _>(field, values::unsigned),
-        DataType::UInt64 => numbers::<UInt64Type>(field, values::unsigned),
-        DataType::Float32 => numbers::<Float32Type>(field, values::float32),
-        DataType::Float64 => numbers::<Float64Type>(field, values::float64),
+        DataType::Boolean => {
+            let values = BooleanBufferBuilder::new(0);
+            Box::new(Booleans { values, nulls: nulls(), nullable, empty_is_null, parse: values::boolean })
+        }
+        DataType::Int8 => narrow::<Int8Type, _>(field, empty_is_null, integer),
+        DataType::Int16 => narrow::<Int16Type, _>(field, empty_is_null, integer),
+        DataType::Int32 => narrow::<Int32Type, _>(field, empty_is_null, integer),
+        DataType::Int64 => numbers::<Int64Type>(field, empty_is_null, integer),
+        DataType::UInt8 => narrow::<UInt8Type, _>(field, empty_is_null, values::unsigned),
+        DataType::UInt16 => narrow::<UInt16Type, _>(field, empty_is_null, values::unsigned),
+        DataType::UInt32 => narrow::<UInt32Type, _>(field, empty_is_null, values::unsigned),
+        DataType::UInt64 => numbers::<UInt64Type>(field, empty_is_null, values::unsigned),
+        DataType::Float32 => numbers::<Float32Type>(field, empty_is_null, values::float32),
+        DataType::Float64 => numbers::<Float64Type>(field, empty_is_null, values::float64),
         DataType::Decimal128(precision, scale @ 0..) => {
             let (scale, limit) = (scale.unsigned_abs().into(), 10i128.pow((*precision).min(38).into()));
-            numbers::<Decimal128Type>(field, move |bytes| values::decimal(bytes, scale, limit))
+            numbers::<Decimal128Type>(field, empty_is_null, move |bytes| values::decimal(bytes, scale, limit))
         }
-        DataType::Date32 => numbers::<Date32Type>(field, values::date),
+        DataType::Date32 => numbers::<Date32Type>(field, empty_is_null, values::date),
         DataType::Time32(unit @ TimeUnit::Second) => {
             let unit = *unit;
-            narrow::<Time32SecondType, _>(field, move |bytes| values::time(bytes, unit))
+            narrow::<Time32SecondType, _>(field, empty_is_null, move |bytes| values::time(bytes, unit))
         }
         DataType::Time32(unit @ TimeUnit::Millisecond) => {
             let unit = *unit;
-            narrow::<Time32MillisecondType, _>(field, move |bytes| values::time(bytes, unit))
+            narrow::<Time32MillisecondType, _>(field, empty_is_null, move |bytes| values::time(bytes, unit))
         }
         DataType::Time64(unit @ TimeUnit::Microsecond) => {
             let unit = *unit;
-            numbers::<Time64MicrosecondType>(field, move |bytes| values::time(bytes, unit))
+            numbers::<Time64MicrosecondType>(field, empty_is_null, move |bytes| values::time(bytes, unit))
         }
         DataType::Time64(unit @ TimeUnit::Nanosecond) => {
             let unit = *unit;
-            numbers::<Time64NanosecondType>(field, move |bytes| values::time(bytes, unit))
+            numbers::<Time64NanosecondType>(field, empty_is_null, move |bytes| values::time(bytes, unit))
         }
         DataType::Timestamp(unit, zone) => {
             let (unit, rule) = (*unit, ZoneRule::of(zone.as_deref()));
             let parse = move |bytes: &[u8]| values::timestamp(bytes, unit, rule);
             match unit {
-                TimeUnit::Second => numbers::<TimestampSecondType>(field, parse),
-                TimeUnit::Millisecond => numbers::<TimestampMillisecondType>(field, parse),
-                TimeUnit::Microsecond => numbers::<TimestampMicrosecondType>(field, parse),
-                TimeUnit::Nanosecond => numbers::<TimestampNanosecondType>(field, parse),
+                TimeUnit::Second => numbers::<TimestampSecondType>(field, empty_is_null, parse),
+                TimeUnit::Millisecond => numbers::<TimestampMillisecondType>(field, empty_is_null, parse),
+                TimeUnit::Microsecond => numbers::<TimestampMicrosecondType>(field, empty_is_null, parse),
+                TimeUnit::Nanosecond => numbers::<TimestampNanosecondType>(field, empty_is_null, parse),
             }
         }
         DataType::Utf8View => Box::new(Texts { values: StringViewBuilder::new(), nullable, empty_is_text }),
@@ -132,14 +200,22 @@ pub(crate) struct BadCell {
 }
 
 impl BatchBuilder {
-    pub fn new(schema: &SchemaRef, sources: Vec<Option<usize>>, empty_is_text: bool) -> Result<Self, Reason> {
-        let builders =
-            schema.fields().iter().map(|field| column_builder(field, empty_is_text)).collect::<Result<_, _>>()?;
+    pub fn new(
+        schema: &SchemaRef,
+        sources: Vec<Option<usize>>,
+        rules: impl Fn(usize) -> CellRules,
+    ) -> Result<Self, Reason> {
+        let fields = schema.fields().iter().enumerate();
+        let builders = fields.map(|(at, field)| column_builder(field, rules(at))).collect::<Result<_, _>>()?;
         Ok(Self { schema: Arc::clone(schema), builders, sources, rows: 0 })
     }
 
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     /// Appends records of `columns` fields each.
@@ -188,26 +264,29 @@ struct Numbers<T: ArrowPrimitiveType, P> {
     nulls: NullBufferBuilder,
     data_type: DataType,
     nullable: bool,
+    empty_is_null: bool,
     parse: P,
 }
 
 fn numbers<T: ArrowPrimitiveType>(
     field: &ColumnField,
+    empty_is_null: bool,
     parse: impl Fn(&[u8]) -> Result<T::Native, ValueProblem> + Send + 'static,
 ) -> Box<dyn ColumnBuilder> {
     let (nullable, data_type) = (field.is_nullable(), field.data_type().clone());
-    Box::new(Numbers::<T, _> { values: Vec::new(), nulls: nulls(), data_type, nullable, parse })
+    Box::new(Numbers::<T, _> { values: Vec::new(), nulls: nulls(), data_type, nullable, empty_is_null, parse })
 }
 
 /// Numbers that are parsed at a wider type and then must fit.
 fn narrow<T: ArrowPrimitiveType, W>(
     field: &ColumnField,
+    empty_is_null: bool,
     parse: impl Fn(&[u8]) -> Result<W, ValueProblem> + Send + 'static,
 ) -> Box<dyn ColumnBuilder>
 where
     T::Native: TryFrom<W>,
 {
-    numbers::<T>(field, move |bytes| parse(bytes)?.try_into().map_err(|_| ValueProblem::Range))
+    numbers::<T>(field, empty_is_null, move |bytes| parse(bytes)?.try_into().map_err(|_| ValueProblem::Range))
 }
 
 impl<T, P> ColumnBuilder for Numbers<T, P>
@@ -217,7 +296,7 @@ where
 {
     #[inline]
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
-        match text {
+        match text.filter(|text| !self.empty_is_null || !text.is_empty()) {
             Some(text) => {
                 self.values.push((self.parse)(text.as_bytes()).map_err(CellProblem::Value)?);
                 self.nulls.append_non_null();
@@ -243,13 +322,15 @@ struct Booleans {
     values: BooleanBufferBuilder,
     nulls: NullBufferBuilder,
     nullable: bool,
+    empty_is_null: bool,
+    parse: fn(&[u8]) -> Result<bool, ValueProblem>,
 }
 
 impl ColumnBuilder for Booleans {
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
-        match text {
+        match text.filter(|text| !self.empty_is_null || !text.is_empty()) {
             Some(text) => {
-                self.values.append(values::boolean(text.as_bytes()).map_err(CellProblem::Value)?);
+                self.values.append((self.parse)(text.as_bytes()).map_err(CellProblem::Value)?);
                 self.nulls.append_non_null();
             }
             None if self.nullable => {

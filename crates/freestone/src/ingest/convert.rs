@@ -12,7 +12,7 @@ use arrow::compute::{CastOptions, can_cast_types, cast_with_options};
 use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type, SchemaRef};
 use arrow::util::display::array_value_to_string;
 
-use super::columns::{CellProblem, column_builder};
+use super::columns::{CellProblem, CellRules, column_builder};
 use super::error::{IngestError, Reason, ValueProblem, arrow_text, sql_type_name};
 use super::infer::column_index;
 
@@ -46,15 +46,27 @@ pub fn conform(
     at: &Location,
 ) -> Result<RecordBatch, IngestError> {
     let failed = |reason| IngestError::new(&at.source, reason);
+    let sources = sources(batch, schema, matching).map_err(failed)?;
+    let columns: Vec<ArrayRef> = sources.into_iter().map(|index| Arc::clone(batch.column(index))).collect();
+    conform_columns(&columns, batch.num_rows(), schema, at)
+}
+
+/// Converts columns to the fields of `schema`, one by one: as [`conform`], where it is known which becomes which.
+pub(crate) fn conform_columns(
+    columns: &[ArrayRef],
+    rows: usize,
+    schema: &SchemaRef,
+    at: &Location,
+) -> Result<RecordBatch, IngestError> {
+    let failed = |reason| IngestError::new(&at.source, reason);
     let mut first_bad: Option<(usize, IngestError)> = None;
-    let mut columns = Vec::with_capacity(schema.fields().len());
-    for (field, index) in schema.fields().iter().zip(sources(batch, schema, matching).map_err(failed)?) {
-        let column = batch.column(index);
+    let mut conformed = Vec::with_capacity(schema.fields().len());
+    for (field, column) in schema.fields().iter().zip(columns) {
         let converted = convert_column(column, field)
             .map_err(|reason| failed(reason).in_column(field.name()))?
             .and_then(|converted| if field.is_nullable() { Ok(converted) } else { refuse_null(converted) });
         match converted {
-            Ok(converted) => columns.push(converted),
+            Ok(converted) => conformed.push(converted),
             Err(bad) => {
                 if first_bad.as_ref().is_none_or(|(row, _)| bad.row < *row) {
                     let value = array_value_to_string(column, bad.row).ok();
@@ -68,13 +80,13 @@ pub fn conform(
     if let Some((_, error)) = first_bad {
         return Err(error);
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), conformed, &options)
         .map_err(|error| failed(Reason::Internal(error.to_string())))
 }
 
 /// The type in which tables hold a type of a file; `None` for those they do not hold.
-pub(super) fn table_type(data_type: &DataType) -> Option<DataType> {
+pub(crate) fn table_type(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
@@ -104,6 +116,18 @@ pub(super) fn table_type(data_type: &DataType) -> Option<DataType> {
         | DataType::Timestamp(_, _) => data_type.clone(),
         _ => return None,
     })
+}
+
+/// A nested type without notes on its fields, all of which may be NULL: what two files have to agree in.
+pub(crate) fn bare(data_type: &DataType) -> DataType {
+    let field = |field: &Arc<ColumnField>| Arc::new(ColumnField::new(field.name(), bare(field.data_type()), true));
+    match data_type {
+        DataType::List(item) => DataType::List(field(item)),
+        DataType::LargeList(item) => DataType::LargeList(field(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(field(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+        other => other.clone(),
+    }
 }
 
 /// A file's declared fields in the types that tables hold.
@@ -156,6 +180,8 @@ fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, R
         DataType::Null => return Ok(Ok(new_null_array(to, array.len()))),
         DataType::Dictionary(_, values) => return convert_column(&plain_cast(array, values)?, target),
         DataType::RunEndEncoded(_, values) => return convert_column(&plain_cast(array, values.data_type())?, target),
+        // Lists and structs that differ in what their fields say besides their types.
+        nested if nested.is_nested() && bare(nested) == bare(to) => return Ok(Ok(plain_cast(array, to)?)),
         _ => {}
     }
     match (class(from), class(to)) {
@@ -219,7 +245,7 @@ fn plain_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Reason> {
 }
 
 fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
-    let mut builder = column_builder(&target.clone().with_nullable(true), false)?;
+    let mut builder = column_builder(&target.clone().with_nullable(true), CellRules::default())?;
     for (row, text) in array.as_string_view().iter().enumerate() {
         if let Err(problem) = builder.append(text) {
             return Ok(Err(BadValue { row, problem }));

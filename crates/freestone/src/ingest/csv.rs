@@ -4,64 +4,213 @@
 //! everything else, from fields to typed columns, is done by all threads at once. What a block says about its place in
 //! the file (lines, rows, bytes) counts from its own start; the consumer knows what came before.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use super::IngestOptions;
-use super::blocks::{Block, BlockSource, BufferPool, check_head, mark_bytes, read_head, utf8_prefix};
-use super::columns::BatchBuilder;
-use super::csv_tokens::{BadRecord, Dialect, Found, Tokenizer, count_lines, last_record_end};
+use super::blocks::{Block, BlockSource, BufferPool, check_head, read_head, replace_returns, utf8_prefix};
+use super::columns::{BatchBuilder, CellRules};
+use super::csv_tokens::{BadRecord, Dialect, Found, Tokenizer, count_lines, has_lone_return, last_record_end};
 use super::error::{IngestError, Reason};
-use super::fields::{Cells, Fields};
+use super::fields::{Cells, Field, Fields};
 use super::infer;
 use super::parallel::{Ordered, UnitEnd, UnitError, Worker};
+use super::{FileFormat, IngestOptions};
 
 /// Records tokenized before their columns are parsed: few enough that text and fields stay in the second-level cache.
 const RECORDS_A_STEP: usize = 1024;
 
+/// How a CSV file is laid out: found out once, for all that read it.
+#[derive(Debug, Clone)]
+pub(crate) struct CsvLayout {
+    pub dialect: Dialect,
+    /// The first record holds names.
+    pub header: bool,
+    /// Fields of each record.
+    pub columns: usize,
+    /// Where the first record starts: behind a byte order mark, lines to skip, and a line that names the delimiter.
+    pub start: usize,
+    /// Lines end with carriage returns alone.
+    pub returns: bool,
+}
+
+impl CsvLayout {
+    /// The file's blocks.
+    pub fn blocks(&self, path: &Path, options: &IngestOptions, pool: BufferPool) -> Result<BlockSource, IngestError> {
+        let (dialect, start) = (self.dialect.clone(), self.start);
+        let cut = move |bytes: &[u8], first: bool| {
+            let start = if first { start } else { 0 };
+            last_record_end(bytes.get(start..)?, &dialect).map(|end| start + end)
+        };
+        let source = BlockSource::open(path, options, pool, Box::new(cut))?;
+        Ok(if self.returns { source.with_returns(self.dialect.quote) } else { source })
+    }
+}
+
 /// Starts the threads that read a CSV file as batches of `schema`.
 pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> Result<Ordered, IngestError> {
     let name = path.display().to_string();
-    let dialect = dialect(path, options)?;
-    let layout = layout(path, schema, options, &dialect)?;
-    let file = File::open(path).map_err(|error| IngestError::io(path, &error))?;
+    let (layout, sources) = layout_for(path, schema, options)?;
     let pool = BufferPool::default();
-    let cut_dialect = dialect.clone();
-    let cut = move |bytes: &[u8], first: bool| {
-        let start = if first { mark_bytes(bytes) } else { 0 };
-        last_record_end(&bytes[start..], &cut_dialect).map(|end| start + end)
-    };
-    let source = BlockSource::new(path, file, options, pool.clone(), Box::new(cut));
+    let source = layout.blocks(path, options, pool.clone())?;
     let workers = (0..options.threads.max(1))
         .map(|_| {
-            let sources = layout.sources.clone();
-            Ok(CsvWorker {
-                dialect: dialect.clone(),
-                header: layout.header,
-                columns: layout.columns,
-                batch_rows: options.batch_rows.max(1),
-                builder: BatchBuilder::new(schema, sources, dialect.null.is_empty())?,
-                schema: Arc::clone(schema),
-                fields: Fields::default(),
-                pool: pool.clone(),
-            })
+            let rules = CellRules { empty_is_text: layout.dialect.null.is_empty(), ..CellRules::CSV };
+            let builder = BatchBuilder::new(schema, sources.clone(), |_| rules)?;
+            Ok(CsvParser::new(&layout, schema, builder, options, pool.clone()))
         })
         .collect::<Result<Vec<_>, Reason>>()
         .map_err(|reason| IngestError::new(&name, reason))?;
     Ordered::start(name, source, workers)
 }
 
-/// The file's structure bytes: as asked, or by extension.
-pub(super) fn dialect(path: &Path, options: &IngestOptions) -> Result<Dialect, IngestError> {
-    let delimiter = options.delimiter.unwrap_or(match extension(path).as_str() {
-        "tbl" => b'|',
-        "tsv" => b'\t',
-        _ => b',',
-    });
+/// The layout of a file whose columns are a table's, and the field that each column is read from.
+fn layout_for(
+    path: &Path,
+    schema: &SchemaRef,
+    options: &IngestOptions,
+) -> Result<(CsvLayout, Vec<Option<usize>>), IngestError> {
+    let width = schema.fields().len();
+    let opened = Opening::of(path, options, Some(width))?;
+    let layout = |header, columns| CsvLayout { header, columns, ..opened.layout.clone() };
+    let by_position = |header, columns: usize| (layout(header, columns), (0..width).map(Some).collect());
+    let Some(first) = opened.first else { return Ok(by_position(false, width)) };
+    let header = options.header.unwrap_or_else(|| infer::is_header_for(&first, schema) && extension(path) != "tbl");
+    if !header {
+        return Ok(by_position(false, width));
+    }
+    let mut names: Vec<String> = first.into_iter().map(Option::unwrap_or_default).collect();
+    // dbgen's trailing delimiter, if the header has it too.
+    if opened.layout.dialect.delimiter == b'|' && names.len() == width + 1 && names.last().is_some_and(String::is_empty)
+    {
+        names.pop();
+    }
+    let mismatch = |text| IngestError::new(path.display().to_string(), Reason::ColumnMismatch(text)).at_line(1);
+    match infer::match_names(&names, schema).map_err(mismatch)? {
+        Some(sources) => Ok((layout(true, names.len()), sources)),
+        // Not one name is known: these are other names for the same columns.
+        None => Ok(by_position(true, width)),
+    }
+}
+
+/// A file's start, as far as it can be told without its types.
+pub(super) struct Opening {
+    pub layout: CsvLayout,
+    /// The fields of the first record, `None` being NULL; `None` for a file without records.
+    pub first: Option<Vec<Option<String>>>,
+}
+
+impl Opening {
+    /// Reads a file's start. Where neither an option nor the extension says what the delimiter is, it is found out;
+    /// `expected` is how many fields a record should have.
+    pub fn of(path: &Path, options: &IngestOptions, expected: Option<usize>) -> Result<Self, IngestError> {
+        let mut bytes_wanted = 64 << 10;
+        loop {
+            let mut head = read_head(path, bytes_wanted)?;
+            let complete = head.len() < bytes_wanted;
+            let mark = check_head(path, &head)?;
+            let returns = replace_returns(&mut head, options.quote);
+            let text = utf8_prefix(&head);
+            let (start, named) = preamble(text, mark.min(text.len()), options.skip);
+            let delimiter = match options.delimiter.or(named).or_else(|| by_extension(path)) {
+                Some(delimiter) => delimiter,
+                None => found_delimiter(&text[start..], options, expected, complete),
+            };
+            let dialect = dialect(path, options, delimiter)?;
+            let mut fields = Fields::default();
+            let found = Tokenizer::new(text, start, &dialect).record(None, &mut fields);
+            let is_last = complete || head.len() >= options.record_bytes_max();
+            if is_last || matches!(found, Ok(Found::Record { closed: true })) {
+                // A record that is not well formed is reported when it is read, with its place.
+                let first = matches!(found, Ok(Found::Record { .. })).then(|| {
+                    let cells = Cells { text, fields: &fields, column: 0, columns: 1, rows: usize::MAX };
+                    cells.iter().map(|text| text.map(str::to_string)).collect()
+                });
+                let layout = CsvLayout { dialect, header: false, columns: 0, start, returns };
+                return Ok(Opening { layout, first });
+            }
+            bytes_wanted *= 4;
+        }
+    }
+}
+
+/// Where the records start, and the delimiter that a line `sep=;` before them names, as spreadsheets write it.
+fn preamble(text: &str, mark: usize, skip: usize) -> (usize, Option<u8>) {
+    let line_end = |from: usize| text[from..].find('\n').map(|at| from + at + 1);
+    let mut start = mark;
+    for _ in 0..skip {
+        start = line_end(start).unwrap_or(text.len());
+    }
+    let line = text[start..].lines().next().unwrap_or_default().trim_end_matches('\r');
+    match line.as_bytes() {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', delimiter] if delimiter.is_ascii() => {
+            (line_end(start).unwrap_or(text.len()), Some(*delimiter))
+        }
+        _ => (start, None),
+    }
+}
+
+fn by_extension(path: &Path) -> Option<u8> {
+    match extension(path).as_str() {
+        "tbl" => Some(b'|'),
+        "tsv" => Some(b'\t'),
+        _ => None,
+    }
+}
+
+/// Delimiters that are found out, the likeliest first.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+/// Records that are looked at to find it out.
+const DELIMITED_RECORDS: usize = 64;
+
+/// The delimiter that cuts all of the first records into one number of fields: the number that is expected, else the
+/// greatest. A comma if none does.
+fn found_delimiter(text: &str, options: &IngestOptions, expected: Option<usize>, complete: bool) -> u8 {
+    let fields_of = |delimiter: u8| {
+        let dialect = Dialect {
+            delimiter,
+            quote: options.quote,
+            escape: options.escape.unwrap_or(options.quote),
+            null: String::new(),
+        };
+        let mut tokenizer = Tokenizer::new(text, 0, &dialect);
+        let mut width = None;
+        for _ in 0..DELIMITED_RECORDS {
+            let mut fields = Fields::default();
+            match tokenizer.record(None, &mut fields) {
+                Ok(Found::Record { closed }) if closed || complete => {
+                    let found = fields.fields.len();
+                    if width.is_some_and(|width| width != found) {
+                        return None;
+                    }
+                    width = Some(found);
+                }
+                Ok(_) => break,
+                Err(bad) if bad.at_end && !complete => break,
+                Err(_) => return None,
+            }
+        }
+        width
+    };
+    let usable = |delimiter: &u8| *delimiter != options.quote && Some(*delimiter) != options.escape;
+    let widths: Vec<(u8, usize)> = DELIMITERS
+        .into_iter()
+        .filter(usable)
+        .filter_map(|delimiter| Some((delimiter, fields_of(delimiter)?)))
+        .collect();
+    if let Some(expected) = expected {
+        let fits = widths.iter().find(|(_, width)| *width == expected);
+        return fits.map_or(b',', |(delimiter, _)| *delimiter);
+    }
+    // The first of those with most fields.
+    let best = widths.iter().rev().max_by_key(|(_, width)| *width);
+    best.filter(|(_, width)| *width > 1).map_or(b',', |(delimiter, _)| *delimiter)
+}
+
+/// The file's structure bytes.
+fn dialect(path: &Path, options: &IngestOptions, delimiter: u8) -> Result<Dialect, IngestError> {
     let dialect = Dialect {
         delimiter,
         quote: options.quote,
@@ -79,70 +228,14 @@ pub(super) fn dialect(path: &Path, options: &IngestOptions) -> Result<Dialect, I
     Err(IngestError::new(path.display().to_string(), Reason::BadOption(problem.into())))
 }
 
+/// The extension of a file, below that of its compression.
 fn extension(path: &Path) -> String {
-    path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
+    FileFormat::extension_of(path).unwrap_or_default()
 }
 
-/// How the file's fields become the table's columns.
-struct Layout {
-    header: bool,
-    /// Fields of each record.
-    columns: usize,
-    sources: Vec<Option<usize>>,
-}
-
-fn layout(path: &Path, schema: &SchemaRef, options: &IngestOptions, dialect: &Dialect) -> Result<Layout, IngestError> {
-    let by_position = |header, columns: usize| Layout { header, columns, sources: (0..columns).map(Some).collect() };
-    let width = schema.fields().len();
-    let Some(first) = first_record(path, options, dialect)? else {
-        return Ok(by_position(false, width));
-    };
-    let header = options.header.unwrap_or_else(|| infer::is_header_for(&first, schema) && extension(path) != "tbl");
-    if !header {
-        return Ok(by_position(false, width));
-    }
-    let mut names: Vec<String> = first.into_iter().map(Option::unwrap_or_default).collect();
-    // dbgen's trailing delimiter, if the header has it too.
-    if dialect.delimiter == b'|' && names.len() == width + 1 && names.last().is_some_and(String::is_empty) {
-        names.pop();
-    }
-    let mismatch = |text| IngestError::new(path.display().to_string(), Reason::ColumnMismatch(text)).at_line(1);
-    match infer::match_names(&names, schema).map_err(mismatch)? {
-        Some(sources) => Ok(Layout { header, columns: names.len(), sources }),
-        // Not one name is known: these are other names for the same columns.
-        None => Ok(by_position(header, width)),
-    }
-}
-
-/// The fields of the first record, `None` being NULL; `None` for a file without records.
-fn first_record(
-    path: &Path,
-    options: &IngestOptions,
-    dialect: &Dialect,
-) -> Result<Option<Vec<Option<String>>>, IngestError> {
-    let mut bytes_wanted = 64 << 10;
-    loop {
-        let head = read_head(path, bytes_wanted)?;
-        let complete = head.len() < bytes_wanted;
-        let start = check_head(path, &head)?;
-        let text = utf8_prefix(&head);
-        let mut fields = Fields::default();
-        let found = Tokenizer::new(text, start.min(text.len()), dialect).record(None, &mut fields);
-        if complete || matches!(found, Ok(Found::Record { closed: true })) || head.len() >= options.record_bytes_max() {
-            // A record that is not well formed is reported when it is read, with its place.
-            return Ok(matches!(found, Ok(Found::Record { .. })).then(|| {
-                let cells = Cells { text, fields: &fields, column: 0, columns: 1, rows: usize::MAX };
-                cells.iter().map(|text| text.map(str::to_string)).collect()
-            }));
-        }
-        bytes_wanted *= 4;
-    }
-}
-
-struct CsvWorker {
-    dialect: Dialect,
-    header: bool,
-    columns: usize,
+/// Parses blocks of one file.
+pub(crate) struct CsvParser {
+    layout: CsvLayout,
     batch_rows: usize,
     schema: SchemaRef,
     builder: BatchBuilder,
@@ -150,7 +243,7 @@ struct CsvWorker {
     pool: BufferPool,
 }
 
-impl Worker<Block> for CsvWorker {
+impl Worker<Block> for CsvParser {
     fn run(&mut self, block: Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError> {
         if let Some(error) = block.failed {
             return Err(UnitError { error, line: None, row: None });
@@ -162,14 +255,27 @@ impl Worker<Block> for CsvWorker {
     }
 }
 
-impl CsvWorker {
+impl CsvParser {
+    pub fn new(
+        layout: &CsvLayout,
+        schema: &SchemaRef,
+        builder: BatchBuilder,
+        options: &IngestOptions,
+        pool: BufferPool,
+    ) -> Self {
+        let (layout, schema, batch_rows) = (layout.clone(), Arc::clone(schema), options.batch_rows.max(1));
+        Self { layout, batch_rows, schema, builder, fields: Fields::default(), pool }
+    }
+
     /// Parses a block's records; the number of rows.
     fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, UnitError> {
         let (text, ends_early) = block.valid_text();
-        let start = if block.first { mark_bytes(text.as_bytes()) } else { 0 };
-        let mut tokenizer = Tokenizer::new(text, start, &self.dialect);
+        let columns = self.layout.columns;
+        let start = if block.first { self.layout.start.min(text.len()) } else { 0 };
+        let mixes_ends = has_lone_return(text.as_bytes());
+        let mut tokenizer = Tokenizer::new(text, start, &self.layout.dialect);
         let mut rows = 0;
-        if block.first && self.header {
+        if block.first && self.layout.header {
             self.fields.clear();
             let header = tokenizer.record(None, &mut self.fields);
             let header = check_record(&header, start, &ends_early).and(header);
@@ -177,8 +283,13 @@ impl CsvWorker {
         }
         loop {
             let step = RECORDS_A_STEP.min(self.batch_rows - self.builder.rows());
-            let (ended, bad) = tokenize(&mut tokenizer, self.columns, step, &ends_early, &mut self.fields);
-            if let Err(cell) = self.builder.append(text, &self.fields, self.columns) {
+            let (mut ended, mut bad) = tokenize(&mut tokenizer, columns, step, &ends_early, &mut self.fields);
+            if let Some(mixed) =
+                Some(&mut self.fields).filter(|_| mixes_ends).and_then(|f| cut_at_return(text, f, columns))
+            {
+                (ended, bad) = (true, Some(mixed));
+            }
+            if let Err(cell) = self.builder.append(text, &self.fields, columns) {
                 let line = block.lines_before(self.fields.starts[cell.row] as usize);
                 let column = self.schema.field(cell.column).name().clone();
                 let error = IngestError::new("", cell.reason).in_column(column);
@@ -199,6 +310,17 @@ impl CsvWorker {
             }
         }
     }
+}
+
+/// Ends the records before one with a carriage return in a value that is not quoted: most likely it ended a line.
+fn cut_at_return(text: &str, fields: &mut Fields, columns: usize) -> Option<BadRecord> {
+    let cells = Cells { text, fields, column: 0, columns: 1, rows: usize::MAX };
+    let is_cut = |field: Field| !field.is_quoted() && cells.text_of(field).is_some_and(|text| text.contains('\r'));
+    let row = cells.raw().position(is_cut)? / columns.max(1);
+    let offset = *fields.starts.get(row)? as usize;
+    fields.truncate(row, columns);
+    let text = "a carriage return in a value that is not quoted: the file's line ends are mixed";
+    Some(BadRecord { offset, reason: Reason::Malformed(text.into()), at_end: false })
 }
 
 /// Tokenizes up to `step` records; true at the end of the text, and the record that could not be.

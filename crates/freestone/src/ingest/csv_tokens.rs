@@ -7,7 +7,7 @@ use super::error::Reason;
 use super::fields::{Field, Fields};
 
 /// The bytes that give a CSV file its structure. All ASCII.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub delimiter: u8,
     pub quote: u8,
@@ -54,10 +54,13 @@ impl<'a> Tokenizer<'a> {
     }
 
     /// Appends the next record's fields to `fields`. With `expected`, another number of fields is an error, except for
-    /// one empty field more after a last `|`, as dbgen writes it. Empty lines are skipped.
+    /// one empty field more after a last `|`, as dbgen writes it. Empty lines are skipped, but where a record has one field:
+    /// there they are records, whose field is empty.
     pub fn record(&mut self, expected: Option<usize>, fields: &mut Fields) -> Result<Found, BadRecord> {
         let bytes = self.text.as_bytes();
-        self.skip_empty_lines();
+        if expected != Some(1) {
+            self.skip_empty_lines();
+        }
         let start = self.position;
         if start >= bytes.len() {
             return Ok(Found::End);
@@ -97,6 +100,7 @@ impl<'a> Tokenizer<'a> {
             match bytes[self.position..] {
                 [b'\n', ..] => self.position += 1,
                 [b'\r', b'\n', ..] => self.position += 2,
+                [b'\r', b'\r', b'\n', ..] => self.position += 3,
                 _ => break,
             }
         }
@@ -112,8 +116,11 @@ impl<'a> Tokenizer<'a> {
         let start = self.position;
         let end = self.scan.next(bytes);
         let mut value_end = end;
-        if bytes.get(end) != Some(&self.dialect.delimiter) && end > start && bytes[end - 1] == b'\r' {
-            value_end -= 1;
+        if bytes.get(end) != Some(&self.dialect.delimiter) {
+            // Programs that write the line end of a line that has one give two carriage returns.
+            while value_end > start && bytes[value_end - 1] == b'\r' {
+                value_end -= 1;
+            }
         }
         let null = self.dialect.null.as_bytes();
         let is_null = value_end - start == null.len() && bytes[start..value_end] == *null;
@@ -157,6 +164,7 @@ impl<'a> Tokenizer<'a> {
         }
         let end = match bytes[close + 1..] {
             [b'\r', b'\n', ..] | [b'\r'] => close + 2,
+            [b'\r', b'\r', b'\n', ..] | [b'\r', b'\r'] => close + 3,
             _ => close + 1,
         };
         match bytes.get(end) {
@@ -219,6 +227,17 @@ fn closing_quote(bytes: &[u8], mut from: usize, dialect: &Dialect) -> Option<usi
             from = found + 2;
         }
     }
+}
+
+/// Whether there is a carriage return before anything but a line feed or another.
+pub(crate) fn has_lone_return(bytes: &[u8]) -> bool {
+    const RUN: usize = 1 << 10;
+    let Some((_, next)) = bytes.split_first() else { return false };
+    // Without branches in it, a run of pairs is compared many at a time.
+    bytes.chunks(RUN).zip(next.chunks(RUN)).any(|(bytes, next)| {
+        let is_lone = |(byte, next): (&u8, &u8)| (*byte == b'\r') & (*next != b'\n') & (*next != b'\r');
+        bytes.iter().zip(next).fold(false, |found, pair| found | is_lone(pair))
+    })
 }
 
 /// The number of line ends in the bytes.

@@ -32,8 +32,10 @@ pub struct Details {
 pub enum Reason {
     /// The file cannot be opened or read.
     Io(String),
-    /// No file matches, or the pattern is wrong.
+    /// There is no file of the name.
     NoFile,
+    /// No file matches a pattern, or is in a folder.
+    NoneFound(String),
     /// The extension says nothing about the format.
     UnknownFormat,
     /// An option that cannot be used, with the valid ones.
@@ -98,6 +100,11 @@ impl IngestError {
         self
     }
 
+    pub(crate) fn without_row(mut self) -> Self {
+        self.0.row = None;
+        self
+    }
+
     pub(crate) fn in_column(mut self, column: impl Into<String>) -> Self {
         self.0.column = Some(column.into());
         self
@@ -122,7 +129,9 @@ impl IngestError {
     pub fn hint(&self) -> String {
         match &self.0.reason {
             Reason::Io(_) => "check that the file exists and may be read".into(),
-            Reason::NoFile => "give a file, a folder with data files in it, or a pattern such as 'dir/*.csv'".into(),
+            Reason::NoFile | Reason::NoneFound(_) => {
+                "give a file, a folder with data files in it, or a pattern such as 'dir/*.csv'".into()
+            }
             Reason::UnknownFormat => {
                 "name the format: FORMAT csv, json, parquet or arrow (known extensions: .csv .tsv .tbl .json .ndjson \
                  .jsonl .parquet .pq .arrow .arrows .ipc .feather)"
@@ -178,6 +187,7 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Reason::Io(text)
+            | Reason::NoneFound(text)
             | Reason::BadOption(text)
             | Reason::Malformed(text)
             | Reason::ColumnMismatch(text)

@@ -61,6 +61,12 @@ impl Fields {
         self.starts.len()
     }
 
+    /// Leaves the first records only.
+    pub fn truncate(&mut self, rows: usize, columns: usize) {
+        self.starts.truncate(rows);
+        self.fields.truncate(rows * columns);
+    }
+
     /// Ends a value that the caller has appended to `side` since it was `start` bytes long.
     pub fn side_field(&self, start: usize) -> Field {
         Field { start: start as u32, end: self.side.len() as u32 | QUOTED | SIDE }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
 
-use super::IngestOptions;
-use super::blocks::{check_head, read_head, utf8_prefix};
-use super::csv::dialect;
+use super::blocks::{is_plain, read_head, replace_returns, utf8_prefix};
+use super::csv::{CsvLayout, Opening};
 use super::csv_tokens::{Dialect, Found, Tokenizer, count_lines, find_byte, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Fields};
-use super::values::{self, ZoneRule};
+use super::values::{self, ZoneRule, has_leading_zero, is_digits};
+use super::{FileFormat, IngestOptions};
 
 /// The types that every value seen so far reads as. A column starts with all of them and loses what a value refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,18 @@ const TIMESTAMP_ZONE: u8 = 64;
 const UNSEEN: u8 = 128;
 
 impl Kinds {
+    /// Nothing but text.
+    pub const TEXT: Kinds = Kinds(0);
     pub const ANY: Kinds = Kinds(0xff);
+
+    /// What both read as: the kinds of a column that two files share.
+    pub fn and(self, other: Kinds) -> Kinds {
+        Kinds(self.0 & other.0)
+    }
+
+    fn is_seen(self) -> bool {
+        self.0 & UNSEEN == 0
+    }
 
     /// Narrows by an unquoted CSV value, or any text that may be of any type.
     pub fn see_text(&mut self, text: &str) {
@@ -94,12 +105,6 @@ fn reads_as(bytes: &[u8], kind: u8) -> bool {
     }
 }
 
-fn has_leading_zero(bytes: &[u8]) -> bool {
-    let digits = bytes.trim_ascii();
-    let digits = digits.strip_prefix(b"-").or(digits.strip_prefix(b"+")).unwrap_or(digits);
-    matches!(digits, [b'0', b'0'..=b'9', ..])
-}
-
 /// A number that a double holds as written, as far as integers go: long identifiers stay text.
 fn is_double(bytes: &[u8]) -> bool {
     const EXACT_MAX: u64 = 1 << 53;
@@ -108,7 +113,7 @@ fn is_double(bytes: &[u8]) -> bool {
     }
     match values::signed(bytes) {
         Ok(integer) => integer.unsigned_abs() <= EXACT_MAX,
-        Err(_) => !bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b' ')),
+        Err(_) => !is_digits(bytes),
     }
 }
 
@@ -117,19 +122,38 @@ pub(super) fn is_header(first: &[Option<String>]) -> bool {
     let names: Option<Vec<&str>> = first.iter().map(Option::as_deref).collect();
     let Some(names) = names else { return false };
     let is_name = |(index, name): (usize, &&str)| {
-        let mut kinds = Kinds::ANY;
-        kinds.see_text(name);
-        !name.trim().is_empty()
-            && kinds.data_type() == DataType::Utf8View
-            && !has_leading_zero(name.as_bytes())
-            && !names[..index].contains(name)
+        !name.trim().is_empty() && is_plain_text(name) && !names[..index].contains(name)
     };
     !names.is_empty() && names.iter().enumerate().all(is_name)
 }
 
-/// As [`is_header`], knowing the table: a record of texts for a table of texts is data unless it holds a column's name.
+/// Whether a text reads as no number, date, time or boolean.
+fn is_plain_text(text: &str) -> bool {
+    let mut kinds = Kinds::ANY;
+    kinds.see_text(text);
+    kinds.data_type() == DataType::Utf8View && !has_leading_zero(text.as_bytes())
+}
+
+/// Whether a CSV file's first record is a header, by what the records behind it hold: a text above numbers is a name,
+/// whatever stands beside it. Where all columns are texts, names must look like names.
+fn is_header_above(first: &[Option<String>], kinds: &[Kinds]) -> bool {
+    let differs = |(name, kinds): (&Option<String>, &Kinds)| match name.as_deref().map(str::trim) {
+        Some(name) if !name.is_empty() && kinds.is_seen() => {
+            kinds.data_type() != DataType::Utf8View && is_plain_text(name)
+        }
+        _ => false,
+    };
+    first.iter().zip(kinds).any(differs) || is_header(first)
+}
+
+/// As [`is_header`], knowing the table: a record of texts for a table of texts is data unless it holds a column's name; and
+/// one that holds nothing but names of columns is a header, whatever they look like.
 pub(super) fn is_header_for(first: &[Option<String>], schema: &Schema) -> bool {
     let named = first.iter().flatten().any(|name| column_index(schema, name).is_some());
+    let all_named = named && first.iter().flatten().all(|name| column_index(schema, name).is_some());
+    if all_named && schema.fields().iter().any(|field| !field.data_type().is_string()) {
+        return true;
+    }
     let typed = schema.fields().iter().any(|field| field.data_type() != &DataType::Utf8View);
     is_header(first) && (named || typed)
 }
@@ -172,21 +196,45 @@ const HEAD_BYTES: usize = 4 << 20;
 const PROBES: u64 = 16;
 const PROBE_BYTES: usize = 64 << 10;
 
+/// What a CSV file tells of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct CsvFile {
+    pub layout: CsvLayout,
+    /// The columns' names, all different: from the header, else `column1`, ….
+    pub names: Vec<String>,
+    /// What the values of each column read as.
+    pub kinds: Vec<Kinds>,
+    /// Bytes of a row, about.
+    pub row_bytes: usize,
+}
+
 /// The schema of a CSV file: names from its header (else `column1`, …), types from its first rows and from probes
 /// through the rest of it. All columns may be NULL.
 pub(super) fn csv_schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, IngestError> {
-    let dialect = dialect(path, options)?;
-    let mut head = read_head(path, HEAD_BYTES)?;
-    let mut whole = head.len() < HEAD_BYTES;
+    let file = csv_file(path, options, HEAD_BYTES)?;
+    let fields = file.names.into_iter().zip(&file.kinds);
+    let fields: Vec<_> = fields.map(|(name, kinds)| ColumnField::new(name, kinds.data_type(), true)).collect();
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Looks at a CSV file's first bytes, and at some through the rest of it.
+pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) -> Result<CsvFile, IngestError> {
+    let Opening { layout, .. } = Opening::of(path, options, None)?;
+    let dialect = &layout.dialect;
+    let mut head = read_head(path, head_bytes)?;
+    let mut whole = head.len() < head_bytes;
     // A record longer than the sample: take all that a record may have.
-    if !whole && last_record_end(&head, &dialect).is_none() {
+    let first_end = |head: &[u8]| head.get(layout.start..).and_then(|records| last_record_end(records, dialect));
+    if !whole && first_end(&head).is_none() {
         head = read_head(path, options.record_bytes_max())?;
         whole = head.len() < options.record_bytes_max();
     }
-    let start = check_head(path, &head)?;
+    if layout.returns {
+        replace_returns(&mut head, dialect.quote);
+    }
     let text = utf8_prefix(&head);
-    let mut sample = Sample { dialect: &dialect, columns: 0, kinds: Vec::new(), fields: Fields::default() };
-    let mut tokenizer = Tokenizer::new(text, start.min(text.len()), &dialect);
+    let mut sample = Sample { dialect, columns: 0, kinds: Vec::new(), fields: Fields::default(), rows: 0 };
+    let mut tokenizer = Tokenizer::new(text, layout.start.min(text.len()), dialect);
     let located = |offset: usize, reason| {
         IngestError::new(path.display().to_string(), reason).at_line(count_lines(&head[..offset]) + 1)
     };
@@ -202,36 +250,56 @@ pub(super) fn csv_schema(path: &Path, options: &IngestOptions) -> Result<SchemaR
         Ok(Found::Record { .. }) => {}
     }
     let first = sample.first_record(text, &head, tokenizer.position());
-    let is_tbl = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tbl"));
-    let header = options.header.unwrap_or_else(|| !is_tbl && is_header(&first));
     sample.columns = first.len();
     sample.kinds = vec![Kinds::ANY; first.len()];
+    let first_fields = std::mem::take(&mut sample.fields);
+    let seen_to = sample.see_records(text, tokenizer.position(), whole, options.sample_rows);
+    if !whole && is_plain(path) {
+        probe(path, &mut sample)?;
+    } else if whole {
+        probe_text(&text.as_bytes()[seen_to..], &mut sample);
+    }
+    let is_tbl = FileFormat::extension_of(path).is_some_and(|extension| extension == "tbl");
+    let header = options.header.unwrap_or_else(|| !is_tbl && is_header_above(&first, &sample.kinds));
     if !header {
+        sample.fields = first_fields;
         sample.see_fields(text);
     }
-    sample.see_records(text, tokenizer.position(), whole, options.sample_rows);
-    if !whole {
-        probe(path, &mut sample)?;
-    }
     let names = column_names(&first, header);
-    let fields = names.into_iter().zip(&sample.kinds);
-    let fields: Vec<_> = fields.map(|(name, kinds)| ColumnField::new(name, kinds.data_type(), true)).collect();
-    Ok(Arc::new(Schema::new(fields)))
+    let kinds = match options.all_varchar {
+        true => vec![Kinds::TEXT; first.len()],
+        false => sample.kinds,
+    };
+    let seen = if whole { text.len() } else { text.len().min(head_bytes) };
+    let layout = CsvLayout { header, columns: first.len(), ..layout.clone() };
+    Ok(CsvFile { layout, names, kinds, row_bytes: (seen / sample.rows.max(1)).max(1) })
 }
 
+/// Names for columns, all different.
 fn column_names(first: &[Option<String>], header: bool) -> Vec<String> {
-    let mut names: Vec<String> = Vec::with_capacity(first.len());
-    for (index, name) in first.iter().enumerate() {
+    let given = |(index, name): (usize, &Option<String>)| {
         let given = name.as_deref().map(str::trim).filter(|name| header && !name.is_empty());
-        let mut name = given.map_or_else(|| format!("column{}", index + 1), str::to_string);
-        // Equal names get a number, as a table cannot hold them.
-        let base = name.clone();
-        let mut number = 1;
-        while names.iter().any(|other| other.eq_ignore_ascii_case(&name)) {
-            name = format!("{base}_{number}");
-            number += 1;
+        given.map_or_else(|| format!("column{}", index + 1), str::to_string)
+    };
+    different_names(first.iter().enumerate().map(given))
+}
+
+/// Names with a number behind those that were there before: a table has no two columns of one name.
+pub(crate) fn different_names(given: impl Iterator<Item = String>) -> Vec<String> {
+    let given: Vec<String> = given.collect();
+    let mut taken: std::collections::HashSet<String> = given.iter().cloned().collect();
+    let mut seen = std::collections::HashSet::new();
+    let mut names = Vec::with_capacity(given.len());
+    for name in given {
+        if seen.insert(name.clone()) {
+            names.push(name);
+            continue;
         }
-        names.push(name);
+        let numbered = (1..).map(|number| format!("{name}_{number}")).find(|name| !taken.contains(name));
+        let numbered = numbered.unwrap_or(name);
+        taken.insert(numbered.clone());
+        seen.insert(numbered.clone());
+        names.push(numbered);
     }
     names
 }
@@ -241,20 +309,24 @@ struct Sample<'a> {
     columns: usize,
     kinds: Vec<Kinds>,
     fields: Fields,
+    rows: usize,
 }
 
 impl Sample<'_> {
     /// The first record's fields, without dbgen's empty one after the last `|`: that is, when it is empty in the
-    /// second record as well, or there is none.
+    /// second record as well, or there is none. Of a header that ends in a delimiter, and has a field more than the
+    /// records behind it, the empty name is left out.
     fn first_record(&mut self, text: &str, head: &[u8], next: usize) -> Vec<Option<String>> {
         let cells = Cells { text, fields: &self.fields, column: 0, columns: 1, rows: usize::MAX };
         let mut first: Vec<Option<String>> = cells.iter().map(|text| text.map(str::to_string)).collect();
         let trailing =
             |fields: &Fields| fields.fields.last().is_some_and(|field| field.is_empty() && !field.is_quoted());
-        if self.dialect.delimiter == b'|' && first.len() > 1 && trailing(&self.fields) && next <= head.len() {
+        if first.len() > 1 && trailing(&self.fields) && next <= head.len() {
             let mut second = Fields::default();
             let found = Tokenizer::new(text, next, self.dialect).record(None, &mut second);
-            if !matches!(found, Ok(Found::Record { .. })) || trailing(&second) {
+            let is_record = matches!(found, Ok(Found::Record { .. }));
+            let is_narrower = is_record && second.fields.len() + 1 == first.len();
+            if is_narrower || self.dialect.delimiter == b'|' && (!is_record || trailing(&second)) {
                 first.pop();
                 self.fields.fields.pop();
             }
@@ -265,15 +337,17 @@ impl Sample<'_> {
     fn see_fields(&mut self, text: &str) {
         let cells = Cells { text, fields: &self.fields, column: 0, columns: 1, rows: self.columns };
         for (kinds, value) in self.kinds.iter_mut().zip(cells.iter()) {
-            if let Some(value) = value {
+            // Programs that quote all fields write NULL as an empty text: it says nothing of the others.
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
                 kinds.see_text(value);
             }
         }
+        self.rows += 1;
     }
 
     /// Sees up to `rows` records from `position` on, those only that have the right number of fields and end in the
-    /// sample: a bad record has its error when it is read.
-    fn see_records(&mut self, text: &str, position: usize, whole: bool, rows: usize) {
+    /// sample: a bad record has its error when it is read. Returns where it ended, the text's end where it could not go on.
+    fn see_records(&mut self, text: &str, position: usize, whole: bool, rows: usize) -> usize {
         let mut tokenizer = Tokenizer::new(text, position, self.dialect);
         for _ in 0..rows {
             self.fields.clear();
@@ -282,12 +356,13 @@ impl Sample<'_> {
                 Err(bad) if !bad.at_end => {
                     // A record with text after a quote has not been passed: there is no telling where it ends.
                     if bad.reason == Reason::AfterQuote {
-                        return;
+                        return text.len();
                     }
                 }
-                _ => return,
+                _ => return text.len(),
             }
         }
+        tokenizer.position()
     }
 }
 
@@ -307,4 +382,20 @@ fn probe(path: &Path, sample: &mut Sample<'_>) -> Result<(), IngestError> {
         sample.see_records(text, 0, false, usize::MAX);
     }
     Ok(())
+}
+
+/// As [`probe`], where all of the file is there, of which the first records have been seen.
+fn probe_text(rest: &[u8], sample: &mut Sample<'_>) {
+    if rest.len() <= PROBES as usize * PROBE_BYTES {
+        sample.see_records(utf8_prefix(rest), 0, true, usize::MAX);
+        return;
+    }
+    let mut seen_to = 0;
+    for index in 1..=PROBES as usize {
+        let at = (rest.len() / PROBES as usize * index).min(rest.len() - PROBE_BYTES).max(seen_to);
+        let part = &rest[at..rest.len().min(at + PROBE_BYTES)];
+        seen_to = at + part.len();
+        let Some(newline) = find_byte(part, 0, b'\n') else { continue };
+        sample.see_records(utf8_prefix(&part[newline + 1..]), 0, seen_to == rest.len(), usize::MAX);
+    }
 }

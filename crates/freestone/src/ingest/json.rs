@@ -4,7 +4,6 @@
 //! keep their text until the column's type reads it, so that no digit passes through a double.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use arrow::datatypes::{Field as ColumnField, Schema, SchemaRef};
 
 use super::IngestOptions;
 use super::blocks::{Block, BlockSource, BufferPool, check_head, mark_bytes, read_head, utf8_prefix};
-use super::columns::BatchBuilder;
+use super::columns::{BatchBuilder, CellRules};
 use super::csv_tokens::count_lines;
 use super::error::{IngestError, Reason, ValueProblem, sql_type_name};
 use super::fields::{Field, Fields};
@@ -27,24 +26,33 @@ const OBJECTS_A_STEP: usize = 1024;
 /// Bytes at the file's start that tell its columns.
 const SAMPLE_BYTES: usize = 16 << 20;
 
+/// What a JSON file tells of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct JsonFile {
+    /// The objects are in one array.
+    pub array: bool,
+    /// The members of its first objects, and what their values read as.
+    pub columns: Vec<(String, Kinds)>,
+    /// Bytes of a row, about.
+    pub row_bytes: usize,
+}
+
+/// The blocks of a JSON file.
+pub(crate) fn blocks(path: &Path, options: &IngestOptions, pool: BufferPool) -> Result<BlockSource, IngestError> {
+    BlockSource::open(path, options, pool, Box::new(last_object_end))
+}
+
 /// Starts the threads that read a JSON file as batches of `schema`.
 pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> Result<Ordered, IngestError> {
     let name = path.display().to_string();
     let array = is_array(&checked_head(path, 64 << 10)?);
-    let file = File::open(path).map_err(|error| IngestError::io(path, &error))?;
     let pool = BufferPool::default();
-    let source = BlockSource::new(path, file, options, pool.clone(), Box::new(last_object_end));
+    let source = blocks(path, options, pool.clone())?;
     let workers = (0..options.threads.max(1))
         .map(|_| {
             let sources = (0..schema.fields().len()).map(Some).collect();
-            Ok(JsonWorker {
-                array,
-                batch_rows: options.batch_rows.max(1),
-                schema: Arc::clone(schema),
-                builder: BatchBuilder::new(schema, sources, false)?,
-                fields: Fields::default(),
-                pool: pool.clone(),
-            })
+            let builder = BatchBuilder::new(schema, sources, |_| CellRules::default())?;
+            Ok(JsonParser::new(array, schema, vec![false; schema.fields().len()], builder, options, pool.clone()))
         })
         .collect::<Result<Vec<_>, Reason>>()
         .map_err(|reason| IngestError::new(&name, reason))?;
@@ -53,6 +61,13 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
 
 /// The columns of a JSON file, in the order in which its first objects name them. All may be NULL.
 pub(super) fn schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, IngestError> {
+    let columns = json_file(path, options)?.columns.into_iter();
+    let fields: Vec<_> = columns.map(|(name, kinds)| ColumnField::new(name, kinds.data_type(), true)).collect();
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Looks at a JSON file's first objects.
+pub(crate) fn json_file(path: &Path, options: &IngestOptions) -> Result<JsonFile, IngestError> {
     let name = path.display().to_string();
     let mut wanted = SAMPLE_BYTES;
     let head = loop {
@@ -68,6 +83,7 @@ pub(super) fn schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, 
     let mut columns: Vec<(String, Kinds)> = Vec::new();
     let mut objects = Objects::new(text, is_array(&head), true, whole);
     let located = |offset: usize, reason| IngestError::new(&name, reason).at_line(count_lines(&head[..offset]) + 1);
+    let mut rows = 0;
     for _ in 0..options.sample_rows.max(1) {
         let mut nested = None;
         let found = objects.next(|text, key, value| {
@@ -90,7 +106,7 @@ pub(super) fn schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, 
             return Err(located(*start, reason).in_column(column));
         }
         match found {
-            Ok(Some(_)) => {}
+            Ok(Some(_)) => rows += 1,
             Ok(None) => break,
             // The sample ends where the text stops being UTF-8: that is the error, not what it cuts.
             Err(bad) if text.len() < complete && bad.at_end => {
@@ -103,9 +119,11 @@ pub(super) fn schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, 
         let reason = Reason::Malformed("the file has no members to make columns of".into());
         return Err(IngestError::new(name, reason));
     }
-    let fields: Vec<_> =
-        columns.into_iter().map(|(name, kinds)| ColumnField::new(name, kinds.data_type(), true)).collect();
-    Ok(Arc::new(Schema::new(fields)))
+    if options.all_varchar {
+        columns.iter_mut().for_each(|(_, kinds)| *kinds = Kinds::TEXT);
+    }
+    let row_bytes = (objects.position / rows.max(1)).max(1);
+    Ok(JsonFile { array: is_array(&head), columns, row_bytes })
 }
 
 fn checked_head(path: &Path, bytes_wanted: usize) -> Result<Vec<u8>, IngestError> {
@@ -160,16 +178,20 @@ fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-struct JsonWorker {
+/// Parses blocks of one file.
+pub(crate) struct JsonParser {
     array: bool,
     batch_rows: usize,
-    schema: SchemaRef,
+    /// All members that objects may have.
+    members: SchemaRef,
+    /// Members that are numbers or booleans, by inference: a string in them is an error, though it could be converted.
+    unquoted: Vec<bool>,
     builder: BatchBuilder,
     fields: Fields,
     pool: BufferPool,
 }
 
-impl Worker<Block> for JsonWorker {
+impl Worker<Block> for JsonParser {
     fn run(&mut self, block: Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError> {
         if let Some(error) = block.failed {
             return Err(UnitError { error, line: None, row: None });
@@ -181,7 +203,19 @@ impl Worker<Block> for JsonWorker {
     }
 }
 
-impl JsonWorker {
+impl JsonParser {
+    pub fn new(
+        array: bool,
+        members: &SchemaRef,
+        unquoted: Vec<bool>,
+        builder: BatchBuilder,
+        options: &IngestOptions,
+        pool: BufferPool,
+    ) -> Self {
+        let (members, batch_rows) = (Arc::clone(members), options.batch_rows.max(1));
+        Self { array, batch_rows, members, unquoted, builder, fields: Fields::default(), pool }
+    }
+
     /// Parses a block's objects; the number of rows.
     fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, UnitError> {
         let (text, ends_early) = block.valid_text();
@@ -189,10 +223,10 @@ impl JsonWorker {
         let mut rows = 0;
         loop {
             let step = OBJECTS_A_STEP.min(self.batch_rows - self.builder.rows());
-            let (ended, bad) = take_objects(&mut objects, &self.schema, step, &mut self.fields);
-            if let Err(cell) = self.builder.append(text, &self.fields, self.schema.fields().len()) {
+            let (ended, bad) = take_objects(&mut objects, &self.members, &self.unquoted, step, &mut self.fields);
+            if let Err(cell) = self.builder.append(text, &self.fields, self.members.fields().len()) {
                 let line = block.lines_before(self.fields.starts[cell.row] as usize);
-                let column = self.schema.field(cell.column).name().clone();
+                let column = self.builder.schema().field(cell.column).name().clone();
                 let error = IngestError::new("", cell.reason).in_column(column);
                 return Err(UnitError { error, line: Some(line), row: Some(rows + cell.row as u64) });
             }
@@ -224,6 +258,7 @@ impl JsonWorker {
 fn take_objects(
     objects: &mut Objects<'_>,
     schema: &Schema,
+    unquoted: &[bool],
     step: usize,
     fields: &mut Fields,
 ) -> (bool, Option<BadObject>) {
@@ -246,6 +281,11 @@ fn take_objects(
             fields.fields[row_start + column] = match value {
                 Value::Null => Field::NULL,
                 Value::Literal { start, end } => Field::plain(start, end, false),
+                Value::Text { start, end, .. } if unquoted[column] => {
+                    let expected = sql_type_name(schema.field(column).data_type());
+                    let value = format!("\"{}\" in column {}", &text[start..end], schema.field(column).name());
+                    return Err(Reason::Value { value, expected, problem: ValueProblem::Syntax });
+                }
                 Value::Text { start, end, escaped: false } => Field::quoted(start, end),
                 Value::Text { start, end, escaped: true } => {
                     let side_start = fields.side.len();
@@ -456,7 +496,7 @@ impl<'a> Objects<'a> {
                 let end = start + length;
                 match &self.text.as_bytes()[start..end] {
                     b"null" => self.position = end,
-                    literal if literal == b"true" || literal == b"false" || is_number(literal) => {
+                    literal if matches!(literal, b"true" | b"false") || is_number(literal) || is_special(literal) => {
                         self.position = end;
                         return Ok(Value::Literal { start, end });
                     }
@@ -512,6 +552,11 @@ impl<'a> Objects<'a> {
             self.position += 1;
         }
     }
+}
+
+/// Numbers that JSON does not have and programs write none the less.
+fn is_special(text: &[u8]) -> bool {
+    matches!(text, b"NaN" | b"Infinity" | b"-Infinity")
 }
 
 /// A number as JSON writes it: no leading `+`, zeros or point.

@@ -20,6 +20,8 @@ mod json;
 mod parallel;
 mod parquet;
 mod paths;
+mod spool;
+mod text;
 mod values;
 
 #[cfg(test)]
@@ -30,9 +32,18 @@ use std::path::{Path, PathBuf};
 use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
 
+pub(crate) use arrow_ipc::{ArrowFile, ArrowReader};
+pub(crate) use blocks::{Block, BlockSource, BufferPool};
 pub use convert::{ColumnMatch, Location, conform};
+pub(crate) use convert::{bare, conform_columns, table_type};
 pub use error::{Details, IngestError, Reason, ValueProblem, sql_type_name};
+pub(crate) use infer::{Kinds, different_names};
+pub(crate) use parallel::{Ordered, Source, UnitEnd, UnitError, Worker};
+pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, uuid_texts};
 pub use paths::expand_paths;
+pub(crate) use paths::partitions;
+pub(crate) use spool::{Spooled, spooled};
+pub(crate) use text::{TextFile, TextParser};
 
 /// The formats that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,17 +57,35 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// The format that a file's extension stands for.
+    /// The format that a file's extension stands for. That of a compressed file of text is the one below: `x.csv.gz`.
     pub fn of_path(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        Some(match extension.as_str() {
+        let extension = Self::extension_of(path)?;
+        let format = match extension.as_str() {
             "csv" | "tsv" | "tbl" => Self::Csv,
             "json" | "ndjson" | "jsonl" => Self::Json,
             "parquet" | "pq" | "parq" => Self::Parquet,
             "arrow" | "arrows" | "ipc" | "feather" => Self::Arrow,
             _ => return None,
-        })
+        };
+        (format.is_text() || !is_packed(path)).then_some(format)
     }
+
+    /// The extension that tells the format, in lower case.
+    pub(crate) fn extension_of(path: &Path) -> Option<String> {
+        let stem = if is_packed(path) { Path::new(path.file_stem()?) } else { path };
+        Some(stem.extension()?.to_str()?.to_ascii_lowercase())
+    }
+
+    /// Whether files of the format are text, which may be compressed.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Json)
+    }
+}
+
+/// Whether a file's name says that it is compressed.
+fn is_packed(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| ["gz", "zst", "bz2"].iter().any(|packed| extension.eq_ignore_ascii_case(packed)))
 }
 
 /// How to read a file. The defaults suit a comma-separated file, and the others by their extension.
@@ -66,13 +95,18 @@ pub struct IngestOptions {
     pub format: Option<FileFormat>,
     /// CSV: whether the first record holds names. `None`: as it looks; never in a `.tbl` file.
     pub header: Option<bool>,
-    /// CSV: `None` is `|` in a `.tbl` file, a tab in a `.tsv` file, else a comma.
+    /// CSV: `None` is `|` in a `.tbl` file, a tab in a `.tsv` file, else the one of `,`, `;`, tab and `|` that cuts all of
+    /// the first records alike.
     pub delimiter: Option<u8>,
     pub quote: u8,
     /// CSV: `None` means that quotes are doubled.
     pub escape: Option<u8>,
     /// CSV: the unquoted text that is NULL.
     pub null: String,
+    /// CSV: lines before the first record that are left out.
+    pub skip: usize,
+    /// CSV and JSON: all columns without a declared type are VARCHAR.
+    pub all_varchar: bool,
     /// Parsing threads; 0 counts as 1.
     pub threads: usize,
     /// Most rows of a batch. Batches may be smaller: they end with their block of the file.
@@ -96,6 +130,8 @@ impl Default for IngestOptions {
             quote: b'"',
             escape: None,
             null: String::new(),
+            skip: 0,
+            all_varchar: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             batch_rows: 65_536,
             sample_rows: 20_480,
@@ -107,7 +143,7 @@ impl Default for IngestOptions {
 }
 
 impl IngestOptions {
-    fn format_of(&self, path: &Path) -> Result<FileFormat, IngestError> {
+    pub(crate) fn format_of(&self, path: &Path) -> Result<FileFormat, IngestError> {
         self.format
             .or_else(|| FileFormat::of_path(path))
             .ok_or_else(|| IngestError::new(path.display().to_string(), Reason::UnknownFormat))

@@ -7,7 +7,8 @@ use super::FileFormat;
 use super::error::{IngestError, Reason};
 
 /// The files that a name stands for, sorted: itself, the data files in a folder (by extension, without those whose name
-/// starts with `.` or `_`), or those that match a pattern of `*` (within a name), `?`, `[a-z]` and `**` (any folders).
+/// starts with `.` or `_`) and in its folders named `key=value`, or those that match a pattern of `*` (within a name), `?`,
+/// `[a-z]` and `**` (any folders).
 ///
 /// # Errors
 /// If there is none, or a folder cannot be read.
@@ -18,8 +19,8 @@ pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
         return Ok(vec![path.to_path_buf()]);
     }
     let mut found = if path.is_dir() {
-        let mut files = list(path)?;
-        files.retain(|file| file.is_file() && FileFormat::of_path(file).is_some());
+        let mut files = Vec::new();
+        in_folder(path, &mut files)?;
         files
     } else if pattern.contains(['*', '?', '[']) {
         matching_files(pattern)?
@@ -28,9 +29,9 @@ pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
     };
     if found.is_empty() {
         let reason = if path.is_dir() {
-            Reason::Malformed("the folder holds no data file".into())
+            Reason::NoneFound("the folder holds no data file".into())
         } else if pattern.contains(['*', '?', '[']) {
-            Reason::Malformed("no file matches".into())
+            Reason::NoneFound("no file matches".into())
         } else {
             Reason::NoFile
         };
@@ -39,6 +40,54 @@ pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
     found.sort();
     found.dedup();
     Ok(found)
+}
+
+/// The data files in a folder, and in its folders that are parts of a table by the value of a column.
+fn in_folder(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), IngestError> {
+    for entry in list(folder)? {
+        if entry.is_dir() {
+            if entry.file_name().and_then(|name| partition(&name.to_string_lossy())).is_some() {
+                in_folder(&entry, found)?;
+            }
+        } else if entry.is_file() && FileFormat::of_path(&entry).is_some() {
+            found.push(entry);
+        }
+    }
+    Ok(())
+}
+
+/// The columns whose values a file's folders name as `key=value`, from the outermost in; `None` is NULL.
+pub(crate) fn partitions(path: &Path) -> Vec<(String, Option<String>)> {
+    let folders = path.parent().into_iter().flat_map(Path::components);
+    folders.filter_map(|folder| partition(&folder.as_os_str().to_string_lossy())).collect()
+}
+
+/// A folder's name as a column and its value.
+fn partition(folder: &str) -> Option<(String, Option<String>)> {
+    const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+    let (key, value) = folder.split_once('=')?;
+    let key = unescaped(key);
+    (!key.is_empty()).then(|| (key, Some(unescaped(value)).filter(|value| value != NULL)))
+}
+
+/// A text with the characters that names of folders write as `%2F`.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (byte, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_string())
 }
 
 /// Pipes and devices exist without being files.
@@ -155,6 +204,18 @@ mod tests {
         check("[]]", "]", true);
         check("[", "[", false);
         check("**", "", true);
+    }
+
+    #[test]
+    fn folders_name_columns() {
+        let of = |path: &str| partitions(Path::new(path));
+        let column = |key: &str, value: Option<&str>| (key.to_string(), value.map(str::to_string));
+        assert_eq!(
+            of("data/year=2024/city=S%C3%A3o%20Paulo/a=b.csv"),
+            [column("year", Some("2024")), column("city", Some("São Paulo")),]
+        );
+        assert_eq!(of("x=__HIVE_DEFAULT_PARTITION__/y=/f.csv"), [column("x", None), column("y", Some(""))]);
+        assert_eq!(of("plain/=1/100%/f.csv"), []);
     }
 
     #[test]

@@ -80,6 +80,18 @@ pub(crate) fn float32(bytes: &[u8]) -> Parsed<f32> {
     if value.is_infinite() && !names_infinity(text) { Err(Range) } else { Ok(value) }
 }
 
+/// Whether a number begins with a zero before other digits, as codes do.
+pub(crate) fn has_leading_zero(bytes: &[u8]) -> bool {
+    let digits = bytes.trim_ascii();
+    let digits = digits.strip_prefix(b"-").or(digits.strip_prefix(b"+")).unwrap_or(digits);
+    matches!(digits, [b'0', b'0'..=b'9', ..])
+}
+
+/// Whether a text is digits, signs and blanks only.
+pub(crate) fn is_digits(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b' '))
+}
+
 /// `true false t f 1 0 yes no y n on off` in any case.
 pub(crate) fn boolean(bytes: &[u8]) -> Parsed<bool> {
     const TRUE: [&[u8]; 6] = [b"true", b"t", b"1", b"yes", b"y", b"on"];

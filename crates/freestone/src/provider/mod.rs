@@ -4,6 +4,7 @@
 mod aggregate;
 mod copies;
 mod date_steps;
+pub(crate) mod files;
 mod filter;
 mod in_keys;
 mod keys;

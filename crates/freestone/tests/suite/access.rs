@@ -52,6 +52,9 @@ async fn files_are_for_those_who_may() {
     let guest = database.session_with(Access { files: false, ..Access::default() });
     for sql in [
         format!("SELECT * FROM '{file}'"),
+        format!("SELECT * FROM '{file}' (HEADER true)"),
+        format!("SELECT * FROM read_csv('{file}')"),
+        format!("SELECT * FROM read_parquet(['{file}', '/dev/stdin'])"),
         format!("FROM '{file}'"),
         format!("DESCRIBE '{file}'"),
         format!("EXPLAIN SELECT * FROM '{file}'"),

@@ -80,6 +80,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("Stoppable", Ours, ""),
     ("FilterPushdown(Post)", Replaced, "by position instead of name"),
     ("SanityCheckPlan", Kept, "checks only"),
+    ("KeepFileOrder", Ours, "rows of files in their order"),
     ("OncePerText", Ours, ""),
 ];
 

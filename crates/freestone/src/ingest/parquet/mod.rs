@@ -4,21 +4,25 @@
 //! the table are converted by [`conform`]. Each thread opens the file itself, because duplicated handles share their
 //! position.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+mod chunks;
+mod file;
+
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
-use parquet::errors::ParquetError;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+
+pub(crate) use chunks::FileChunks;
+pub(crate) use file::{ParquetFile, SECONDS_KEY, uuid_texts};
 
 use super::IngestOptions;
-use super::convert::{ColumnMatch, Location, conform, table_fields, table_type};
+use super::convert::{ColumnMatch, Location, conform};
 use super::error::{IngestError, Reason};
 use super::infer::column_index;
-use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker, guarded};
+use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker};
 
 /// The columns of the file, with types that tables support.
 ///
@@ -26,8 +30,19 @@ use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker, guarded};
 ///
 /// The file cannot be read, or a type is not supported.
 pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
-    let metadata = metadata(path)?;
-    Ok(Arc::new(Schema::new(table_fields(&path.display().to_string(), metadata.schema().fields())?)))
+    let file = ParquetFile::open(path)?;
+    let field = |(at, field): (usize, &Arc<ColumnField>)| match file.table_type(at) {
+        Some(data_type) => Ok(ColumnField::new(field.name(), data_type, field.is_nullable())),
+        None => Err(unsupported(&file, at)),
+    };
+    let fields = file.schema().fields().iter().enumerate().map(field).collect::<Result<Vec<_>, _>>()?;
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn unsupported(file: &ParquetFile, column: usize) -> IngestError {
+    let field = file.schema().field(column);
+    let reason = Reason::Unsupported(format!("type {} is not supported", field.data_type()));
+    IngestError::new(file.name(), reason).in_column(field.name())
 }
 
 /// Starts the threads that read a Parquet file as batches of `schema`.
@@ -36,24 +51,21 @@ pub(super) fn schema(path: &Path) -> Result<SchemaRef, IngestError> {
 ///
 /// The file cannot be read, or a column is missing.
 pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> Result<Ordered, IngestError> {
-    let name = path.display().to_string();
-    let metadata = metadata(path)?;
-    let roots = projected_roots(&name, &metadata, schema)?;
-    let metadata = with_views(metadata);
-    let row_groups: Vec<RowGroup> = row_groups(&metadata);
-    let (threads, batch_rows) = within_memory(&metadata, roots.len(), options);
+    let file = Arc::new(ParquetFile::open(path)?);
+    let roots = projected_roots(&file, schema)?;
+    let row_groups: Vec<RowGroup> = row_groups(file.metadata());
+    let (threads, batch_rows) = within_memory(file.metadata(), roots.len(), options);
     let threads = threads.clamp(1, row_groups.len().max(1));
-    let projection = ProjectionMask::roots(metadata.parquet_schema(), roots);
+    let projection = file.mask(roots);
     let workers = (0..threads)
         .map(|_| RowGroupWorker {
-            path: path.to_path_buf(),
-            metadata: metadata.clone(),
+            file: Arc::clone(&file),
             projection: projection.clone(),
             schema: Arc::clone(schema),
             batch_rows,
         })
         .collect();
-    Ordered::start(name, RowGroups(row_groups.into_iter()), workers)
+    Ordered::start(file.name(), RowGroups(row_groups.into_iter()), workers)
 }
 
 /// The number of threads and the rows per batch that fit in the memory limit. A thread needs a page and a dictionary of
@@ -64,7 +76,7 @@ fn within_memory(metadata: &ArrowReaderMetadata, columns: usize, options: &Inges
     let Some(memory_bytes) = options.memory_bytes else { return (threads, batch_rows) };
     let threads = threads.min(memory_bytes / 2 / (columns.max(1) * COLUMN_BYTES)).max(1);
     let groups = metadata.metadata().row_groups();
-    let bytes: i64 = groups.iter().map(|group| group.total_byte_size()).sum();
+    let bytes: i64 = groups.iter().map(|group| group.total_byte_size()).fold(0, i64::saturating_add);
     let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
     // In memory, a value has eight or sixteen bytes, however small it is in the file.
     let row_bytes = (usize::try_from(bytes / rows.max(1)).unwrap_or(0) * 2).max(columns * 16);
@@ -72,56 +84,21 @@ fn within_memory(metadata: &ArrowReaderMetadata, columns: usize, options: &Inges
     (threads, batch_rows.min(rows.max(1024)))
 }
 
-fn metadata(path: &Path) -> Result<ArrowReaderMetadata, IngestError> {
-    let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| IngestError::io(path, &error))?;
-    guarded(&name, || {
-        ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-            .map_err(|error| IngestError::new(&name, Reason::Malformed(parquet_text(&error))))
-    })
-}
-
-fn parquet_text(error: &ParquetError) -> String {
-    let text = error.to_string();
-    format!("not a readable Parquet file: {}", text.split_once(": ").map_or(text.as_str(), |(_, text)| text))
-}
-
-/// The columns of the file that the table has.
-fn projected_roots(name: &str, metadata: &ArrowReaderMetadata, schema: &Schema) -> Result<Vec<usize>, IngestError> {
-    let file_schema = metadata.schema();
+/// The file's columns that the table has.
+fn projected_roots(file: &ParquetFile, schema: &Schema) -> Result<Vec<usize>, IngestError> {
+    let file_schema = file.schema();
     let find = |field: &Arc<ColumnField>| {
         let index = column_index(file_schema, field.name()).ok_or_else(|| {
             let names: Vec<&str> = file_schema.fields().iter().map(|field| field.name().as_str()).collect();
             let text = format!("the file has no column '{}', it has: {}", field.name(), names.join(", "));
-            IngestError::new(name, Reason::ColumnMismatch(text))
+            IngestError::new(file.name(), Reason::ColumnMismatch(text))
         })?;
-        let data_type = file_schema.field(index).data_type();
-        if table_type(data_type).is_none() {
-            let reason = Reason::Unsupported(format!("type {data_type} is not supported"));
-            return Err(IngestError::new(name, reason).in_column(field.name()));
+        if file.table_type(index).is_none() {
+            return Err(unsupported(file, index).in_column(field.name()));
         }
         Ok(index)
     };
     schema.fields().iter().map(find).collect()
-}
-
-/// Requests views for strings and binary, and no dictionaries. If the reader does not support that, the types of the
-/// file remain.
-fn with_views(metadata: ArrowReaderMetadata) -> ArrowReaderMetadata {
-    let as_view = |field: &Arc<ColumnField>| match field.data_type() {
-        DataType::FixedSizeBinary(_) => Arc::clone(field),
-        data_type => match table_type(data_type) {
-            Some(view @ (DataType::Utf8View | DataType::BinaryView)) if data_type != &DataType::Null => {
-                Arc::new(field.as_ref().clone().with_data_type(view))
-            }
-            _ => Arc::clone(field),
-        },
-    };
-    let schema = metadata.schema();
-    let fields: Vec<_> = schema.fields().iter().map(as_view).collect();
-    let hinted = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    let options = ArrowReaderOptions::new().with_schema(hinted);
-    ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options).unwrap_or(metadata)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -155,8 +132,7 @@ impl Source for RowGroups {
 }
 
 struct RowGroupWorker {
-    path: PathBuf,
-    metadata: ArrowReaderMetadata,
+    file: Arc<ParquetFile>,
     projection: ProjectionMask,
     schema: SchemaRef,
     batch_rows: usize,
@@ -170,28 +146,54 @@ impl Worker<RowGroup> for RowGroupWorker {
 
 impl RowGroupWorker {
     fn decode(&self, group: RowGroup, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, IngestError> {
-        let malformed = |text| IngestError::new("", Reason::Malformed(format!("{text} (row group {})", group.index)));
-        let file = File::open(&self.path).map_err(|error| IngestError::io(&self.path, &error))?;
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+        let metadata = self.file.metadata();
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.chunks()?, metadata.clone())
             .with_row_groups(vec![group.index])
             .with_projection(self.projection.clone())
             .with_batch_size(self.batch_rows)
             .build()
-            .map_err(|error| malformed(parquet_text(&error)))?;
-        let mut location = Location { source: String::new(), first_row: group.first_row };
-        let declared = self.metadata.metadata().row_group(group.index).num_rows();
+            .map_err(|error| self.file.malformed(&error, group.index))?;
+        let mut location = Location { source: self.file.name(), first_row: group.first_row };
+        let declared = metadata.metadata().row_group(group.index).num_rows();
         for batch in reader {
-            let batch = batch.map_err(|error| malformed(format!("not a readable Parquet file: {error}")))?;
-            let converted = conform(&batch, &self.schema, ColumnMatch::Name, &location)?;
-            location.first_row += batch.num_rows() as u64;
+            let batch = batch.map_err(|error| self.file.malformed(&error.into(), group.index))?;
+            let converted = conform(&self.with_uuids(batch), &self.schema, ColumnMatch::Name, &location)?;
+            location.first_row += batch_rows(&converted);
             if !emit(converted) {
                 return Ok(UnitEnd::default());
             }
         }
         let rows = location.first_row - group.first_row;
         if i64::try_from(rows) != Ok(declared) {
-            return Err(malformed(format!("damaged: {rows} rows of {declared}")));
+            let text = format!("damaged: {rows} rows of {declared} (row group {})", group.index);
+            return Err(IngestError::new(self.file.name(), Reason::Malformed(text)));
         }
         Ok(UnitEnd { lines: 0, rows, bytes: group.bytes })
     }
+
+    /// The batch with UUIDs as texts, but where the table has a column of bytes for them.
+    fn with_uuids(&self, batch: RecordBatch) -> RecordBatch {
+        let file_schema = self.file.schema();
+        let is_uuid = |name: &str| file_schema.index_of(name).is_ok_and(|at| self.file.is_uuid(at));
+        if !batch.schema_ref().fields().iter().any(|field| is_uuid(field.name())) {
+            return batch;
+        }
+        let (schema, mut columns, rows) = batch.into_parts();
+        let mut fields = schema.fields().to_vec();
+        for (field, column) in fields.iter_mut().zip(&mut columns) {
+            let kept = column_index(&self.schema, field.name())
+                .is_some_and(|at| self.schema.field(at).data_type() == &DataType::BinaryView);
+            if is_uuid(field.name()) && !kept {
+                *column = uuid_texts(column);
+                *field = Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()));
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+            .expect("columns keep their lengths and have the types of their fields")
+    }
+}
+
+fn batch_rows(batch: &RecordBatch) -> u64 {
+    batch.num_rows() as u64
 }

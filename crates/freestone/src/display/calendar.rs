@@ -1,0 +1,142 @@
+//! Dates and times beyond the years that calendars of libraries know, and the infinite ones that PostgreSQL and DuckDB have.
+
+use std::fmt::Write as _;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
+
+const DAY_SECONDS: i128 = 86_400;
+
+/// Appends a date, a time or a timestamp; false for values of other types.
+pub(super) fn append(array: &dyn Array, row: usize, text: &mut String) -> bool {
+    use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+    match array.data_type() {
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>().value(row);
+            let is_end = [i32::MAX, -i32::MAX, i32::MIN].contains(&days);
+            if is_end { append_infinity(days > 0, text) } else { append_date(days.into(), text) }
+        }
+        DataType::Date64 => append_timestamp(array.as_primitive::<Date64Type>().value(row), 1000, 3, false, text),
+        DataType::Timestamp(unit, zone) => {
+            let (value, per_second, digits) = match unit {
+                Second => (array.as_primitive::<TimestampSecondType>().value(row), 1, 0),
+                Millisecond => (array.as_primitive::<TimestampMillisecondType>().value(row), 1000, 3),
+                Microsecond => (array.as_primitive::<TimestampMicrosecondType>().value(row), 1_000_000, 6),
+                Nanosecond => (array.as_primitive::<TimestampNanosecondType>().value(row), 1_000_000_000, 9),
+            };
+            append_timestamp(value, per_second, digits, zone.is_some(), text);
+        }
+        DataType::Time32(Second) => {
+            append_clock(array.as_primitive::<Time32SecondType>().value(row).into(), 1, 0, text)
+        }
+        DataType::Time32(_) => {
+            append_clock(array.as_primitive::<Time32MillisecondType>().value(row).into(), 1000, 3, text);
+        }
+        DataType::Time64(Nanosecond) => {
+            append_clock(array.as_primitive::<Time64NanosecondType>().value(row).into(), 1_000_000_000, 9, text);
+        }
+        DataType::Time64(_) => {
+            append_clock(array.as_primitive::<Time64MicrosecondType>().value(row).into(), 1_000_000, 6, text);
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn append_infinity(positive: bool, text: &mut String) {
+    text.push_str(if positive { "infinity" } else { "-infinity" });
+}
+
+/// A timestamp of so many parts of a second; one with a zone is written in UTC.
+fn append_timestamp(value: i64, per_second: i128, digits: usize, has_zone: bool, text: &mut String) {
+    if [i64::MAX, -i64::MAX, i64::MIN].contains(&value) {
+        return append_infinity(value > 0, text);
+    }
+    let day = DAY_SECONDS * per_second;
+    append_date(i128::from(value).div_euclid(day), text);
+    text.push('T');
+    append_clock(i128::from(value).rem_euclid(day), per_second, digits, text);
+    if has_zone {
+        text.push('Z');
+    }
+}
+
+/// A time of day, 24:00:00 and beyond too.
+fn append_clock(value: i128, per_second: i128, digits: usize, text: &mut String) {
+    let (value, sign) = (value.unsigned_abs(), if value < 0 { "-" } else { "" });
+    let (seconds, fraction) = (value / per_second.unsigned_abs(), value % per_second.unsigned_abs());
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let _ = write!(text, "{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60);
+    if fraction > 0 {
+        let fraction = format!("{fraction:0digits$}");
+        let _ = write!(text, ".{}", fraction.trim_end_matches('0'));
+    }
+}
+
+/// A day of the Gregorian calendar; the year 0 is the one before the year 1. (H. Hinnant, `civil_from_days`.)
+fn append_date(days: i128, text: &mut String) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i128::from(month <= 2);
+    let _ = match year {
+        0..=9999 => write!(text, "{year:04}"),
+        10_000.. => write!(text, "+{year}"),
+        _ => write!(text, "-{:04}", -year),
+    };
+    let _ = write!(text, "-{month:02}-{day:02}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{
+        ArrayRef, Date32Array, Time64MicrosecondArray, TimestampMicrosecondArray, TimestampSecondArray,
+    };
+
+    use super::super::ValueTexts;
+
+    fn check(array: ArrayRef, expected: &[&str]) {
+        let texts = ValueTexts::new(array.as_ref()).expect("a type that can be written");
+        for (row, expected) in expected.iter().enumerate() {
+            let mut text = String::new();
+            texts.append(row, &mut text);
+            assert_eq!(text, *expected);
+        }
+    }
+
+    #[test]
+    fn ends_of_calendars() {
+        let days = vec![i32::MAX, -i32::MAX, i32::MIN, 0, 3_789_742, i32::MAX - 1, -735_535, i32::MIN + 2];
+        let texts = [
+            "infinity",
+            "-infinity",
+            "-infinity",
+            "1970-01-01",
+            "+12345-12-18",
+            "+5881580-07-10",
+            "-0044-03-05",
+            "-5877641-06-25",
+        ];
+        check(Arc::new(Date32Array::from(days)), &texts);
+        let micros = vec![i64::MAX, i64::MIN, i64::MAX - 1, 0];
+        let texts = ["infinity", "-infinity", "+294247-01-10T04:00:54.775806", "1970-01-01T00:00:00"];
+        check(Arc::new(TimestampMicrosecondArray::from(micros)), &texts);
+        let far = TimestampSecondArray::from(vec![i64::MAX - 1]).with_timezone("+00:00");
+        check(Arc::new(far), &["+292277026596-12-04T15:30:06Z"]);
+        check(
+            Arc::new(Time64MicrosecondArray::from(vec![86_400_000_000, 86_400_500_000])),
+            &["24:00:00", "24:00:00.5"],
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! Values as JSON. Numbers keep every digit: integers and decimals are written as they are, not by way of a float. Lists are
+//! arrays, structs and maps are objects; what is neither number nor truth value nor nested is a string.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use arrow::array::{Array, AsArray, OffsetSizeTrait};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+
+use super::{ValueTexts, value_type};
+
+/// How NaN and infinities are written, for which JSON has no form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NonFinite {
+    /// As `null`: every reader takes it, and the value is lost.
+    Null,
+    /// As `NaN`, `Infinity` and `-Infinity`, which Python, JavaScript's literals and we read.
+    Named,
+}
+
+/// One array and how its values are written.
+pub struct JsonValues<'a> {
+    texts: ValueTexts<'a>,
+    form: Form<'a>,
+    non_finite: NonFinite,
+}
+
+enum Form<'a> {
+    /// The text is valid JSON as it is.
+    Literal,
+    Float,
+    Text,
+    Binary,
+    List(Vec<Range<usize>>, Box<JsonValues<'a>>),
+    Struct(Vec<String>, Vec<JsonValues<'a>>),
+    Map(Vec<Range<usize>>, Box<(ValueTexts<'a>, JsonValues<'a>)>),
+}
+
+impl<'a> JsonValues<'a> {
+    /// # Errors
+    /// Types of which nothing knows how to write them.
+    pub fn new(array: &'a dyn Array, non_finite: NonFinite) -> Result<Self, ArrowError> {
+        let boxed = |array: &'a dyn Array| JsonValues::new(array, non_finite).map(Box::new);
+        let form = match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                Form::List(ranges(list.offsets()), boxed(list.values().as_ref())?)
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                Form::List(ranges(list.offsets()), boxed(list.values().as_ref())?)
+            }
+            DataType::FixedSizeList(_, length) => {
+                let length = usize::try_from(*length).map_err(|error| ArrowError::CastError(error.to_string()))?;
+                let ranges = (0..array.len()).map(|row| row * length..(row + 1) * length).collect();
+                Form::List(ranges, boxed(array.as_fixed_size_list().values().as_ref())?)
+            }
+            DataType::Struct(fields) => {
+                let keys = fields.iter().map(|field| json_key(field.name())).collect();
+                let columns = array.as_struct().columns().iter();
+                let columns = columns.map(|child| JsonValues::new(child.as_ref(), non_finite));
+                Form::Struct(keys, columns.collect::<Result<_, _>>()?)
+            }
+            DataType::Map(_, _) => {
+                let map = array.as_map();
+                let keys = ValueTexts::new(map.keys().as_ref())?;
+                let values = JsonValues::new(map.values().as_ref(), non_finite)?;
+                Form::Map(ranges(map.offsets()), Box::new((keys, values)))
+            }
+            data_type => match value_type(data_type) {
+                data_type if data_type.is_floating() => Form::Float,
+                data_type if data_type.is_numeric() || *data_type == DataType::Boolean => Form::Literal,
+                data_type if data_type.is_binary() || matches!(data_type, DataType::FixedSizeBinary(_)) => Form::Binary,
+                _ => Form::Text,
+            },
+        };
+        Ok(JsonValues { texts: ValueTexts::new(array)?, form, non_finite })
+    }
+
+    /// Appends a value; `null` for NULL.
+    pub fn append(&self, row: usize, line: &mut String) {
+        if self.texts.is_null(row) {
+            return line.push_str("null");
+        }
+        match &self.form {
+            Form::Literal => self.texts.append(row, line),
+            Form::Float => self.append_float(row, line),
+            Form::Text => self.append_text(row, "", line),
+            Form::Binary => self.append_text(row, if self.non_finite == NonFinite::Named { "\\x" } else { "" }, line),
+            Form::List(ranges, items) => {
+                line.push('[');
+                for (index, item) in ranges[row].clone().enumerate() {
+                    if index > 0 {
+                        line.push(',');
+                    }
+                    items.append(item, line);
+                }
+                line.push(']');
+            }
+            Form::Struct(keys, columns) => JsonValues::append_object(keys, columns, row, line),
+            Form::Map(ranges, entries) => {
+                let (keys, values) = entries.as_ref();
+                line.push('{');
+                for (index, entry) in ranges[row].clone().enumerate() {
+                    if index > 0 {
+                        line.push(',');
+                    }
+                    let mut key = String::new();
+                    keys.append(entry, &mut key);
+                    line.push_str(&json_key(&key));
+                    values.append(entry, line);
+                }
+                line.push('}');
+            }
+        }
+    }
+
+    /// Appends one object of a row's columns, whose keys end in their colons.
+    pub fn append_object(keys: &[String], columns: &[JsonValues<'_>], row: usize, line: &mut String) {
+        line.push('{');
+        for (index, (key, column)) in keys.iter().zip(columns).enumerate() {
+            if index > 0 {
+                line.push(',');
+            }
+            line.push_str(key);
+            column.append(row, line);
+        }
+        line.push('}');
+    }
+
+    fn append_text(&self, row: usize, prefix: &str, line: &mut String) {
+        let mut text = prefix.to_owned();
+        self.texts.append(row, &mut text);
+        append_json_string(&text, line);
+    }
+
+    fn append_float(&self, row: usize, line: &mut String) {
+        let start = line.len();
+        self.texts.append(row, line);
+        // "NaN", "inf" and "-inf": no finite number ends in a letter.
+        if line.ends_with(|last: char| last.is_ascii_alphabetic()) {
+            let written = match (&line[start..], self.non_finite) {
+                (_, NonFinite::Null) => "null",
+                ("inf", _) => "Infinity",
+                ("-inf", _) => "-Infinity",
+                _ => "NaN",
+            };
+            line.truncate(start);
+            line.push_str(written);
+        }
+    }
+}
+
+/// `"name":`, as it stands in every object.
+pub fn json_key(name: &str) -> String {
+    let mut key = String::new();
+    append_json_string(name, &mut key);
+    key.push(':');
+    key
+}
+
+/// Appends a text as a JSON string.
+pub fn append_json_string(text: &str, line: &mut String) {
+    line.push('"');
+    if text.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+        append_escaped(text, line);
+    } else {
+        line.push_str(text);
+    }
+    line.push('"');
+}
+
+fn append_escaped(text: &str, line: &mut String) {
+    for character in text.chars() {
+        match character {
+            '"' => line.push_str("\\\""),
+            '\\' => line.push_str("\\\\"),
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            character if character < ' ' => {
+                let _ = write!(line, "\\u{:04x}", character as u32);
+            }
+            character => line.push(character),
+        }
+    }
+}
+
+fn ranges<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>) -> Vec<Range<usize>> {
+    offsets.windows(2).map(|pair| pair[0].as_usize()..pair[1].as_usize()).collect()
+}

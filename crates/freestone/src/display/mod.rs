@@ -1,0 +1,65 @@
+//! Values as text, the same wherever text is written: dates and timestamps in ISO 8601, decimals digit by digit, bytes in
+//! hexadecimal. Every value has a text: also those for which calendars end, as other systems store them.
+
+mod calendar;
+mod json;
+
+use std::fmt::Write as _;
+
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+pub use json::{JsonValues, NonFinite, append_json_string, json_key};
+
+/// The values of one array, ready to be written.
+pub struct ValueTexts<'a> {
+    array: &'a dyn Array,
+    formatter: ArrayFormatter<'a>,
+}
+
+impl<'a> ValueTexts<'a> {
+    /// # Errors
+    /// Types of which nothing knows how to write them.
+    pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
+        Ok(Self { array, formatter: ArrayFormatter::try_new(array, &FormatOptions::new())? })
+    }
+
+    pub fn array(&self) -> &'a dyn Array {
+        self.array
+    }
+
+    /// Logical nulls: a dictionary's null value counts.
+    pub fn is_null(&self, row: usize) -> bool {
+        match self.array.data_type() {
+            DataType::Null => true,
+            DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) | DataType::Union(_, _) => {
+                self.array.logical_nulls().is_some_and(|nulls| nulls.is_null(row))
+            }
+            _ => self.array.is_null(row),
+        }
+    }
+
+    /// Appends the value's text; nothing for NULL.
+    pub fn append(&self, row: usize, text: &mut String) {
+        let start = text.len();
+        if self.formatter.value(row).write(text).is_ok() {
+            return;
+        }
+        // No calendar has the value.
+        text.truncate(start);
+        if !calendar::append(self.array, row, text) {
+            let _ = write!(text, "{}", self.formatter.value(row));
+        }
+    }
+}
+
+/// The type of the values, whatever they are wrapped in.
+pub fn value_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => value_type(values),
+        DataType::RunEndEncoded(_, values) => value_type(values.data_type()),
+        other => other,
+    }
+}

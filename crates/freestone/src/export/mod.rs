@@ -1,0 +1,469 @@
+//! Batches → files: `COPY … TO`. The opposite of [`crate::ingest`], and read back by it as it was.
+//!
+//! Text is made by several threads and written in the order of the rows; the columns of Parquet are encoded by several threads.
+//! A file is in its place when it is whole ([`target`]).
+
+mod csv;
+mod parquet;
+mod target;
+
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+use ::parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use ::parquet::errors::ParquetError;
+use arrow::error::ArrowError;
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
+use arrow::record_batch::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use freestone_store::plain::Strings;
+use futures::StreamExt;
+
+use crate::display::{JsonValues, NonFinite, json_key};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ingest::FileFormat;
+use crate::provider::files::{boolean, byte, number, unknown_format};
+use crate::statement::OptionList;
+use csv::CsvForm;
+use parquet::{ParquetForm, ParquetOut};
+use target::Target;
+
+const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE";
+
+/// Rows that are encoded at a time.
+const SLAB_ROWS: usize = 64 << 10;
+
+/// How a file is written.
+#[derive(Debug, Clone)]
+pub(crate) struct Export {
+    path: String,
+    form: Form,
+    packing: Packing,
+    threads: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    Csv(CsvForm),
+    /// One object a line.
+    Json,
+    Parquet(ParquetForm),
+    Arrow(Option<CompressionType>),
+}
+
+/// How a text file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip(u32),
+    Zstd(i32),
+}
+
+impl Export {
+    /// A file at `path`, by the options of COPY and the ending of its name; row groups have at most so many rows.
+    pub fn new(path: &str, options: &OptionList, threads: usize, row_group_rows: usize) -> Result<Export> {
+        let given =
+            |name: &str| options.iter().rev().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, v)| v);
+        let extension = FileFormat::extension_of(path.as_ref());
+        let named = given("format").map(|format| format.to_ascii_lowercase());
+        let Some(kind) = named.or(extension) else {
+            return Err(Error::invalid(format!("cannot tell the format of {path} from its name"))
+                .with_hint("say it: (FORMAT csv | json | parquet | arrow)"));
+        };
+        let format = FileFormat::of_path(format!("x.{kind}").as_ref()).ok_or_else(|| unknown_format(&kind))?;
+        let mut csv = CsvForm { header: true, delimiter: b',', quote: b'"', escape: b'"', null: String::new() };
+        match kind.as_str() {
+            "tsv" => csv.delimiter = b'\t',
+            "tbl" => csv.delimiter = b'|',
+            _ => {}
+        }
+        let mut rows = row_group_rows;
+        let mut escape = None;
+        for (name, value) in options {
+            match (format, name.to_ascii_lowercase().as_str()) {
+                (_, "format" | "compression" | "codec" | "compression_level") => {}
+                (FileFormat::Csv, "header") => csv.header = boolean(name, value)?,
+                (FileFormat::Csv, "delimiter" | "delim" | "sep") => csv.delimiter = byte(name, value)?,
+                (FileFormat::Csv, "quote") => csv.quote = byte(name, value)?,
+                (FileFormat::Csv, "escape") => escape = Some(byte(name, value)?),
+                (FileFormat::Csv, "null" | "nullstr") => csv.null = value.clone(),
+                (FileFormat::Parquet, "row_group_size") => rows = number(name, value)?.max(1),
+                _ => {
+                    return Err(Error::invalid(format!("unknown option {name} for COPY TO {kind}"))
+                        .with_hint(format!("the options are {OPTIONS}, each where its format has it")));
+                }
+            }
+        }
+        csv.escape = escape.unwrap_or(csv.quote);
+        check(&csv)?;
+        let codec = Codec::read(given("compression").or_else(|| given("codec")), given("compression_level"))?;
+        let (form, packing) = match format {
+            FileFormat::Csv => (Form::Csv(csv), codec.packing(path)?),
+            FileFormat::Json => (Form::Json, codec.packing(path)?),
+            FileFormat::Parquet => {
+                let compression = codec.parquet()?;
+                (Form::Parquet(ParquetForm { compression, row_group_rows: rows, threads }), Packing::None)
+            }
+            FileFormat::Arrow => (Form::Arrow(codec.arrow()?), Packing::None),
+        };
+        Ok(Export { path: path.to_owned(), form, packing, threads: threads.max(1) })
+    }
+
+    /// Writes all rows of a query; how many there were.
+    pub async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
+        let target = Target::create(&self.path)?;
+        match self.form.clone() {
+            Form::Csv(form) => {
+                let schema = rows.schema();
+                let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+                let head = form.head(&names);
+                self.write_text(target, rows, head, move |batch| form.lines(batch)).await
+            }
+            Form::Json => {
+                let keys: Vec<String> = rows.schema().fields().iter().map(|field| json_key(field.name())).collect();
+                self.write_text(target, rows, String::new(), move |batch| json_lines(&keys, batch)).await
+            }
+            Form::Parquet(form) => {
+                let failed = |error: ParquetError| parquet_error(&self.path, &error);
+                let out = ParquetOut::new(target, &Strings::Plain.schema(&rows.schema()), form).map_err(failed)?;
+                let (out, count) = in_slabs(rows, out, move |mut out, slab| {
+                    let slab =
+                        slab.into_iter().map(|batch| Strings::Plain.batch(batch)).collect::<Result<Vec<_>, _>>()?;
+                    out.write(&slab)?;
+                    Ok(out)
+                })
+                .await
+                .map_err(|error| error.into_error(&self.path))?;
+                let path = self.path.clone();
+                let target = blocking(move || out.finish().map_err(|error| parquet_error(&path, &error))).await?;
+                blocking(move || target.finish()).await?;
+                Ok(count)
+            }
+            Form::Arrow(compression) => {
+                let schema = Strings::Plain.schema(&rows.schema());
+                let failed = |error: ArrowError| write_error(&self.path, error);
+                let options = IpcWriteOptions::default().try_with_compression(compression).map_err(failed)?;
+                let out = FileWriter::try_new_with_options(BufWriter::new(target), &schema, options).map_err(failed)?;
+                let (out, count) = in_slabs(rows, out, move |mut out, slab| {
+                    for batch in slab {
+                        out.write(&Strings::Plain.batch(batch)?)?;
+                    }
+                    Ok(out)
+                })
+                .await
+                .map_err(|error| error.into_error(&self.path))?;
+                let path = self.path.clone();
+                blocking(move || {
+                    let mut out = out;
+                    out.finish().map_err(|error| write_error(&path, error))?;
+                    let written = out.into_inner().map_err(|error| write_error(&path, error))?;
+                    into_target(written)?.finish()
+                })
+                .await?;
+                Ok(count)
+            }
+        }
+    }
+
+    /// Writes text that threads make of batches.
+    async fn write_text(
+        &self,
+        target: Target,
+        rows: SendableRecordBatchStream,
+        head: String,
+        text: impl Fn(&RecordBatch) -> Result<String, ArrowError> + Send + Sync + 'static,
+    ) -> Result<u64> {
+        let text = Arc::new(text);
+        let made = rows.map(move |batch| {
+            let text = text.clone();
+            async move {
+                let batch = batch?;
+                let rows = batch.num_rows() as u64;
+                Ok::<_, Error>((blocking(move || Ok(text(&batch)?)).await?, rows))
+            }
+        });
+        let mut made = made.buffered(self.threads);
+        let mut out = TextOut::new(target, self.packing)?;
+        out.write(head.as_bytes())?;
+        let mut count = 0;
+        while let Some(lines) = made.next().await {
+            let (lines, rows) = lines?;
+            count += rows;
+            out = blocking(move || out.write(lines.as_bytes()).map(|()| out)).await?;
+        }
+        blocking(move || out.finish()).await?;
+        Ok(count)
+    }
+}
+
+fn check(csv: &CsvForm) -> Result<()> {
+    let usable = |byte: u8| byte.is_ascii() && !matches!(byte, 0 | b'\n' | b'\r');
+    if !usable(csv.delimiter) || !usable(csv.quote) || !usable(csv.escape) {
+        return Err(Error::invalid("DELIMITER, QUOTE and ESCAPE must be single ASCII characters and no line ends"));
+    }
+    if csv.delimiter == csv.quote || csv.delimiter == csv.escape {
+        return Err(Error::invalid("DELIMITER must differ from QUOTE and ESCAPE"));
+    }
+    let structure = |byte: u8| byte == csv.delimiter || byte == csv.quote || matches!(byte, b'\n' | b'\r');
+    if csv.null.bytes().any(structure) {
+        return Err(Error::invalid("NULL must hold no DELIMITER, QUOTE or line end"));
+    }
+    Ok(())
+}
+
+fn json_lines(keys: &[String], batch: &RecordBatch) -> Result<String, ArrowError> {
+    let columns = batch.columns().iter().map(|array| JsonValues::new(array.as_ref(), NonFinite::Named));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let mut lines = String::with_capacity(batch.num_rows() * keys.len() * 16);
+    for row in 0..batch.num_rows() {
+        JsonValues::append_object(keys, &columns, row, &mut lines);
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
+/// A text file, compressed or not.
+enum TextOut {
+    Plain(BufWriter<Target>),
+    Gzip(flate2::write::GzEncoder<BufWriter<Target>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<Target>>),
+}
+
+impl TextOut {
+    fn new(target: Target, packing: Packing) -> Result<Self> {
+        let out = BufWriter::with_capacity(1 << 20, target);
+        Ok(match packing {
+            Packing::None => TextOut::Plain(out),
+            Packing::Gzip(level) => TextOut::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::new(level))),
+            Packing::Zstd(level) => match zstd::stream::write::Encoder::new(out, level) {
+                Ok(out) => TextOut::Zstd(out),
+                Err(error) => return Err(Error::new(ErrorKind::Io, error.to_string())),
+            },
+        })
+    }
+
+    fn target(&self) -> &Target {
+        match self {
+            TextOut::Plain(out) => out.get_ref(),
+            TextOut::Gzip(out) => out.get_ref().get_ref(),
+            TextOut::Zstd(out) => out.get_ref().get_ref(),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match self {
+            TextOut::Plain(out) => out.write_all(bytes),
+            TextOut::Gzip(out) => out.write_all(bytes),
+            TextOut::Zstd(out) => out.write_all(bytes),
+        };
+        written.map_err(|error| self.target().failed(&error))
+    }
+
+    fn finish(self) -> Result<()> {
+        let failed = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot write: {error}"));
+        let out = match self {
+            TextOut::Plain(out) => out,
+            TextOut::Gzip(out) => out.finish().map_err(failed)?,
+            TextOut::Zstd(out) => out.finish().map_err(failed)?,
+        };
+        into_target(out)?.finish()
+    }
+}
+
+fn into_target(out: BufWriter<Target>) -> Result<Target> {
+    out.into_inner().map_err(|error| {
+        let (error, out) = error.into_parts();
+        out.get_ref().failed(&error)
+    })
+}
+
+/// What goes wrong while slabs are written: the query, or the file.
+enum SlabError {
+    Query(Error),
+    Parquet(ParquetError),
+    Arrow(ArrowError),
+}
+
+impl From<ParquetError> for SlabError {
+    fn from(error: ParquetError) -> Self {
+        SlabError::Parquet(error)
+    }
+}
+
+impl From<ArrowError> for SlabError {
+    fn from(error: ArrowError) -> Self {
+        SlabError::Arrow(error)
+    }
+}
+
+impl SlabError {
+    fn into_error(self, path: &str) -> Error {
+        match self {
+            SlabError::Query(error) => error,
+            SlabError::Parquet(error) => parquet_error(path, &error),
+            SlabError::Arrow(error) => write_error(path, error),
+        }
+    }
+}
+
+/// Collects rows and writes them slab by slab, on a thread that may block, while the next are collected.
+async fn in_slabs<O: Send + 'static>(
+    mut rows: SendableRecordBatchStream,
+    out: O,
+    write: impl Fn(O, Vec<RecordBatch>) -> std::result::Result<O, SlabError> + Clone + Send + 'static,
+) -> std::result::Result<(O, u64), SlabError> {
+    let mut count = 0;
+    let mut writing = tokio::task::spawn_blocking(move || Ok::<O, SlabError>(out));
+    let joined = |error: tokio::task::JoinError| {
+        SlabError::Query(Error::new(ErrorKind::Internal, format!("internal error: {error}")))
+    };
+    let mut is_done = false;
+    while !is_done {
+        let (mut slab, mut slab_rows) = (vec![], 0);
+        while slab_rows < SLAB_ROWS {
+            match rows.next().await {
+                Some(Ok(batch)) => {
+                    slab_rows += batch.num_rows();
+                    slab.push(batch);
+                }
+                Some(Err(error)) => {
+                    // What is being written is gone before the statement fails.
+                    drop(writing.await);
+                    return Err(SlabError::Query(error.into()));
+                }
+                None => {
+                    is_done = true;
+                    break;
+                }
+            }
+        }
+        count += slab_rows as u64;
+        let out = writing.await.map_err(joined)??;
+        let write = write.clone();
+        writing = tokio::task::spawn_blocking(move || write(out, slab));
+    }
+    let out = writing.await.map_err(joined)??;
+    Ok((out, count))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_cancelled() => Err(Error::cancelled()),
+        Err(error) => Err(Error::new(ErrorKind::Internal, format!("internal error: {error}"))),
+    }
+}
+
+fn parquet_error(path: &str, error: &ParquetError) -> Error {
+    let text = error.to_string();
+    let kind = if matches!(error, ParquetError::NYI(_)) { ErrorKind::Unsupported } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot write {path}: {text}"))
+}
+
+fn write_error(path: &str, error: ArrowError) -> Error {
+    let error = Error::from(error);
+    Error::new(error.kind(), format!("cannot write {path}: {error}"))
+}
+
+/// COMPRESSION and COMPRESSION_LEVEL. `zstd(3)` says both at once.
+#[derive(Debug)]
+struct Codec {
+    name: Option<String>,
+    level: Option<usize>,
+}
+
+/// A codec's name, and its least, default and greatest level.
+type KnownCodec = (&'static str, Option<(usize, usize, usize)>);
+const CODECS: [KnownCodec; 9] = [
+    ("zstd", Some((1, 3, 22))),
+    ("gzip", Some((0, 6, 9))),
+    ("brotli", Some((0, 4, 11))),
+    ("snappy", None),
+    ("lz4", None),
+    ("lz4_raw", None),
+    ("none", None),
+    ("uncompressed", None),
+    ("false", None),
+];
+
+impl Codec {
+    fn read(name: Option<&String>, level: Option<&String>) -> Result<Codec> {
+        let level = level.map(|level| number("COMPRESSION_LEVEL", level)).transpose()?;
+        let Some(name) = name else { return Ok(Codec { name: None, level }) };
+        let name = name.to_ascii_lowercase();
+        let (name, inside) = match name.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
+            Some((name, inside)) => (name.trim().to_owned(), Some(number("COMPRESSION_LEVEL", inside.trim())?)),
+            None => (name, None),
+        };
+        if !CODECS.iter().any(|(known, _)| *known == name) {
+            return Err(Error::invalid(format!("unknown compression {name}"))
+                .with_hint("the compressions are zstd, gzip, brotli, snappy, lz4, none"));
+        }
+        Ok(Codec { name: Some(name), level: level.or(inside) })
+    }
+
+    /// The level that is asked for, or the default, of a codec that has levels.
+    fn level(&self, name: &str) -> Result<usize> {
+        let levels = CODECS.iter().find(|(known, _)| *known == name).and_then(|(_, levels)| *levels);
+        match (levels, self.level) {
+            (None, None) => Ok(0),
+            (None, Some(_)) => Err(Error::invalid(format!("compression {name} has no levels"))),
+            (Some((_, default, _)), None) => Ok(default),
+            (Some((least, _, greatest)), Some(level)) if (least..=greatest).contains(&level) => Ok(level),
+            (Some((least, _, greatest)), Some(level)) => {
+                Err(Error::invalid(format!("compression {name} has levels {least} to {greatest}, not {level}")))
+            }
+        }
+    }
+
+    fn parquet(&self) -> Result<Compression> {
+        let name = self.name.as_deref().unwrap_or("zstd");
+        let level = self.level(name)?;
+        let bad = |error: ParquetError| Error::invalid(error.to_string());
+        Ok(match name {
+            "zstd" => Compression::ZSTD(ZstdLevel::try_new(level as i32).map_err(bad)?),
+            "gzip" => Compression::GZIP(GzipLevel::try_new(level as u32).map_err(bad)?),
+            "brotli" => Compression::BROTLI(BrotliLevel::try_new(level as u32).map_err(bad)?),
+            "snappy" => Compression::SNAPPY,
+            // What Parquet calls LZ4 is deprecated, and other readers refuse it.
+            "lz4" | "lz4_raw" => Compression::LZ4_RAW,
+            _ => Compression::UNCOMPRESSED,
+        })
+    }
+
+    fn arrow(&self) -> Result<Option<CompressionType>> {
+        let name = self.name.as_deref().unwrap_or("none");
+        let is_default = self.level.is_none();
+        Ok(match name {
+            "none" | "uncompressed" | "false" => None,
+            "zstd" if is_default => Some(CompressionType::ZSTD),
+            "lz4" if is_default => Some(CompressionType::LZ4_FRAME),
+            _ => {
+                return Err(Error::unsupported(format!("Arrow files are not compressed by {name} at a level"))
+                    .with_hint("the compressions of Arrow files are zstd, lz4 and none, without levels"));
+            }
+        })
+    }
+
+    /// How text is compressed: as is asked, or as the name's ending says.
+    fn packing(&self, path: &str) -> Result<Packing> {
+        let ending = |ending: &str| path.to_ascii_lowercase().ends_with(ending);
+        let name = match self.name.as_deref() {
+            Some(name) => name,
+            None if ending(".gz") => "gzip",
+            None if ending(".zst") => "zstd",
+            None => "none",
+        };
+        let level = self.level(name)?;
+        Ok(match name {
+            "gzip" => Packing::Gzip(level as u32),
+            "zstd" => Packing::Zstd(level as i32),
+            "none" | "uncompressed" | "false" => Packing::None,
+            _ => {
+                return Err(Error::unsupported(format!("text files are not compressed by {name}"))
+                    .with_hint("the compressions of text files are gzip, zstd and none"));
+            }
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! Parquet files, whose columns are encoded by several threads at once.
+//!
+//! Parquet has no timestamps of whole seconds: they are written in milliseconds, and the file says that they were seconds, so
+//! that they come back as what they were.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use parking_lot::Mutex;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::Compression;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+
+use super::target::Target;
+use crate::ingest::SECONDS_KEY;
+
+/// Bytes of a row group in memory, encoded, from which it is ended whatever its rows.
+const GROUP_BYTES: usize = 256 << 20;
+
+/// How a file is written.
+#[derive(Debug, Clone)]
+pub(super) struct ParquetForm {
+    pub compression: Compression,
+    pub row_group_rows: usize,
+    pub threads: usize,
+}
+
+/// A file that is being written.
+pub(super) struct ParquetOut {
+    writer: SerializedFileWriter<Target>,
+    factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    /// A writer for each column that is stored, of the row group that is under way.
+    columns: Vec<ColumnOut>,
+    rows: usize,
+    form: ParquetForm,
+}
+
+/// The writers of one column: several, where it is nested.
+type ColumnOut = Vec<ArrowColumnWriter>;
+
+impl ParquetOut {
+    pub fn new(target: Target, schema: &SchemaRef, form: ParquetForm) -> Result<Self> {
+        let written = stored_schema(schema);
+        let seconds: Vec<String> = schema.fields().iter().enumerate().filter_map(seconds_at).collect();
+        let metadata = (!seconds.is_empty()).then(|| vec![KeyValue::new(SECONDS_KEY.to_owned(), seconds.join(","))]);
+        let properties = WriterProperties::builder()
+            .set_compression(form.compression)
+            .set_created_by(concat!("freestone ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_key_value_metadata(metadata)
+            .build();
+        let writer = ArrowWriter::try_new(target, written.clone(), Some(properties))?;
+        let (writer, factory) = writer.into_serialized_writer()?;
+        Ok(Self { writer, factory, schema: written, columns: vec![], rows: 0, form })
+    }
+
+    /// Writes rows, ending row groups as they are full.
+    pub fn write(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        for batch in batches {
+            let mut from = 0;
+            while from < batch.num_rows() {
+                let taken = (batch.num_rows() - from).min(self.form.row_group_rows.max(1) - self.rows);
+                self.encode(&batch.slice(from, taken))?;
+                from += taken;
+                self.rows += taken;
+                let bytes: usize =
+                    self.columns.iter().flatten().map(ArrowColumnWriter::get_estimated_total_bytes).sum();
+                if self.rows >= self.form.row_group_rows.max(1) || bytes >= GROUP_BYTES {
+                    self.end_group()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.columns.is_empty() {
+            let mut writers = self.factory.create_column_writers(self.writer.flushed_row_groups().len())?.into_iter();
+            let leaves = |field: &Arc<Field>| leaves(field.data_type());
+            self.columns = self.schema.fields().iter().map(|f| writers.by_ref().take(leaves(f)).collect()).collect();
+        }
+        let work: Vec<Mutex<&mut ColumnOut>> = self.columns.iter_mut().map(Mutex::new).collect();
+        let next = AtomicUsize::new(0);
+        let failed: Mutex<Option<ParquetError>> = Mutex::default();
+        let fields = self.schema.fields();
+        let encode_columns = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let (Some(column), None) = (work.get(at), failed.lock().as_ref()) else { return };
+                let written = stored(batch.column(at), &fields[at]).and_then(|array| {
+                    let leaves = compute_leaves(&fields[at], &array)?;
+                    column.lock().iter_mut().zip(&leaves).try_for_each(|(writer, leaf)| writer.write(leaf))
+                });
+                if let Err(error) = written {
+                    *failed.lock() = Some(error);
+                }
+            }
+        };
+        let threads = self.form.threads.min(fields.len());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(encode_columns);
+            }
+            encode_columns();
+        });
+        match failed.into_inner() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn end_group(&mut self) -> Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let mut group = self.writer.next_row_group()?;
+        for column in self.columns.drain(..).flatten() {
+            column.close()?.append_to_row_group(&mut group)?;
+        }
+        group.close().map(drop)
+    }
+
+    /// Ends the file.
+    pub fn finish(mut self) -> Result<Target> {
+        self.end_group()?;
+        self.writer.into_inner()
+    }
+}
+
+/// Columns that are stored for one of a type.
+fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => leaves(item.data_type()),
+        _ => 1,
+    }
+}
+
+fn seconds_at((at, field): (usize, &Arc<Field>)) -> Option<String> {
+    matches!(field.data_type(), DataType::Timestamp(TimeUnit::Second, _)).then(|| at.to_string())
+}
+
+/// The columns in types that Parquet has.
+fn stored_schema(schema: &SchemaRef) -> SchemaRef {
+    let field = |field: &Arc<Field>| {
+        let data_type = match field.data_type() {
+            DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
+            DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+            other => other.clone(),
+        };
+        field.as_ref().clone().with_data_type(data_type)
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+fn stored(array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    if array.data_type() == field.data_type() {
+        return Ok(array.clone());
+    }
+    Ok(cast_with_options(array, field.data_type(), &CastOptions { safe: false, ..CastOptions::default() })?)
+}

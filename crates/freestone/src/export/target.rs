@@ -1,0 +1,156 @@
+//! Where a file is written: beside its place until it is whole, then in it, so that whoever reads sees the old file or the new
+//! one, and a statement that fails leaves the old one. Pipes and devices are written as they are.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(super) struct Target {
+    path: PathBuf,
+    /// Where the bytes are until the file is whole; `None` for pipes and devices.
+    beside: Option<Beside>,
+    file: File,
+}
+
+/// A file with a name for the time being, removed unless it gets its own.
+#[derive(Debug)]
+struct Beside {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Target {
+    /// Begins a file. The name is a name, whatever characters are in it; folders that are not there are made.
+    pub fn create(name: &str) -> Result<Target> {
+        let path = PathBuf::from(name);
+        if name.is_empty() || name.ends_with('/') || path.is_dir() {
+            return Err(
+                Error::invalid(format!("{name} is a folder: COPY … TO writes one file")).with_hint("name a file in it")
+            );
+        }
+        let failed = |error: io::Error| io_error(&path, &error);
+        // What stands for a stream of this process is one, also where it leads to a file.
+        let is_stream =
+            ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|stream| path.starts_with(stream));
+        if is_stream || fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            let file = File::options().append(true).open(&path).map_err(failed)?;
+            return Ok(Target { path, beside: None, file });
+        }
+        // A link stays one: what it leads to is written anew.
+        let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(failed)?;
+        let (file, beside) = unnamed_beside(folder).map_err(failed)?;
+        let beside = Beside { path: beside, is_kept: false };
+        if let Ok(old) = fs::metadata(&place) {
+            // Who may read and write the old file may do so with the new one.
+            if old.permissions().readonly() {
+                return Err(io_error(&path, &io::ErrorKind::PermissionDenied.into()));
+            }
+            fs::set_permissions(&beside.path, old.permissions()).map_err(failed)?;
+        }
+        Ok(Target { path: place, beside: Some(beside), file })
+    }
+
+    /// Puts the file, which is whole, in its place.
+    pub fn finish(mut self) -> Result<()> {
+        let failed = |error: io::Error| io_error(&self.path, &error);
+        self.file.flush().map_err(failed)?;
+        let Some(beside) = &mut self.beside else { return Ok(()) };
+        self.file.sync_all().map_err(failed)?;
+        fs::rename(&beside.path, &self.path).map_err(failed)?;
+        beside.is_kept = true;
+        // The folder's entry, too, outlasts a loss of power; not all file systems let a folder be synced.
+        if let Some(folder) = beside.path.parent()
+            && let Ok(folder) = File::open(folder)
+        {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+
+    /// The error of writing to it.
+    pub fn failed(&self, error: &io::Error) -> Error {
+        io_error(&self.path, error)
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn io_error(path: &Path, error: &io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display()))
+        .with_hint("check that the folder may be written to and that the disk has room")
+}
+
+/// A new file in a folder, under a name that readers of the folder pass over.
+fn unnamed_beside(folder: &Path) -> io::Result<(File, PathBuf)> {
+    let mut number = 0;
+    loop {
+        let path = folder.join(format!(".freestone-{}-{number}.tmp", std::process::id()));
+        match File::options().write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_whole() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["a b.csv", "100%.csv", "x[1]?*:.csv", "noext", "new/folder/x"] {
+            let path = folder.path().join(name);
+            let mut target = Target::create(&path.to_string_lossy()).expect("a target");
+            target.write_all(b"new").expect("bytes");
+            assert!(!path.exists());
+            target.finish().expect("a file");
+            assert_eq!(fs::read(&path).expect("the file"), b"new");
+        }
+        assert_eq!(names(folder.path()), ["100%.csv", "a b.csv", "new", "noext", "x[1]?*:.csv"]);
+    }
+
+    #[test]
+    fn what_fails_leaves_the_old_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("f");
+        fs::write(&path, "old").expect("a file");
+        let mut target = Target::create(&path.to_string_lossy()).expect("a target");
+        target.write_all(b"half").expect("bytes");
+        drop(target);
+        assert_eq!(fs::read(&path).expect("the file"), b"old");
+        assert_eq!(names(folder.path()), ["f"]);
+        assert!(Target::create(&folder.path().to_string_lossy()).is_err());
+    }
+}

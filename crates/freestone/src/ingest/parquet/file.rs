@@ -1,0 +1,294 @@
+//! A Parquet file that is open: its metadata, and the types in which its columns are read.
+//!
+//! Text and bytes are read as views, whatever Arrow schema the writer left in the file. INT96, which writers of old use for
+//! timestamps, is read in microseconds: nanoseconds end in 2262. A UUID becomes its text.
+
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arrow::array::{ArrayRef, AsArray, StringViewBuilder};
+use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
+use parquet::basic::{LogicalType, Type as PhysicalType};
+use parquet::errors::ParquetError;
+
+use super::chunks::FileChunks;
+use crate::ingest::convert::table_type;
+use crate::ingest::error::{IngestError, Reason};
+use crate::ingest::parallel::guarded;
+
+/// What tells that a file is still the one whose metadata was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        Identity { length: metadata.len(), modified: metadata.modified().ok() }
+    }
+}
+
+/// A file's metadata, read once for all threads.
+#[derive(Debug)]
+pub(crate) struct ParquetFile {
+    path: PathBuf,
+    identity: Identity,
+    metadata: ArrowReaderMetadata,
+    columns: Vec<FileColumn>,
+}
+
+/// The key under which a file of ours names the columns, by their places, whose timestamps are whole seconds.
+pub(crate) const SECONDS_KEY: &str = "freestone:seconds";
+
+/// A column of a file, at the top of its schema.
+#[derive(Debug, Clone)]
+struct FileColumn {
+    /// Its place among the columns that are stored, unless it is nested.
+    leaf: Option<usize>,
+    is_uuid: bool,
+    /// Timestamps are whole seconds, written in milliseconds.
+    is_seconds: bool,
+    /// Bounds of the file mean what they say in the type that the column is read in.
+    has_bounds: bool,
+}
+
+impl ParquetFile {
+    pub fn open(path: &Path) -> Result<Self, IngestError> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| IngestError::io(path, &error))?;
+        let found = file.metadata().map_err(|error| IngestError::io(path, &error))?;
+        if found.is_dir() {
+            return Err(IngestError::new(name, Reason::Io("it is a folder".into())));
+        }
+        let identity = Identity::of(&found);
+        let chunks = FileChunks::new(file, identity.length);
+        guarded(&name, || {
+            let malformed = |error: ParquetError| IngestError::new(&name, Reason::Malformed(parquet_text(&error)));
+            let metadata = ArrowReaderMetadata::load(&chunks, ArrowReaderOptions::new()).map_err(malformed)?;
+            let columns = columns(&metadata);
+            let metadata = in_our_types(metadata, &columns);
+            check_counts(&metadata).map_err(|text| IngestError::new(&name, Reason::Malformed(text)))?;
+            let columns = with_bounds(columns, &metadata);
+            Ok(Self { path: path.to_path_buf(), identity, metadata, columns })
+        })
+    }
+
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    pub fn metadata(&self) -> &ArrowReaderMetadata {
+        &self.metadata
+    }
+
+    /// The columns in the types in which they are read.
+    pub fn schema(&self) -> &SchemaRef {
+        self.metadata.schema()
+    }
+
+    /// The column's type in a table; `None` where no table holds it.
+    pub fn table_type(&self, column: usize) -> Option<DataType> {
+        match (&self.columns[column], self.schema().field(column).data_type()) {
+            (FileColumn { is_uuid: true, .. }, _) => Some(DataType::Utf8View),
+            (FileColumn { is_seconds: true, .. }, DataType::Timestamp(TimeUnit::Millisecond, zone)) => {
+                Some(DataType::Timestamp(TimeUnit::Second, zone.clone()))
+            }
+            (_, data_type) => table_type(data_type),
+        }
+    }
+
+    /// The place of a column among those that are stored; `None` for a nested one.
+    pub fn leaf(&self, column: usize) -> Option<usize> {
+        self.columns[column].leaf
+    }
+
+    /// The place among the stored columns of one whose bounds are those of the values that are read.
+    pub fn bounded_leaf(&self, column: usize) -> Option<usize> {
+        let column = &self.columns[column];
+        column.leaf.filter(|_| column.has_bounds)
+    }
+
+    pub fn is_uuid(&self, column: usize) -> bool {
+        self.columns[column].is_uuid
+    }
+
+    /// What reads these columns.
+    pub fn mask(&self, columns: impl IntoIterator<Item = usize>) -> ProjectionMask {
+        ProjectionMask::roots(self.metadata.parquet_schema(), columns)
+    }
+
+    /// Opens the file to read its rows; a file that has changed since its metadata was read is an error.
+    pub fn chunks(&self) -> Result<FileChunks, IngestError> {
+        let failed = |error: std::io::Error| IngestError::io(&self.path, &error);
+        let file = File::open(&self.path).map_err(failed)?;
+        if Identity::of(&file.metadata().map_err(failed)?) != self.identity {
+            return Err(IngestError::new(self.name(), Reason::Io("the file changed while it was read".into())));
+        }
+        Ok(FileChunks::new(file, self.identity.length))
+    }
+
+    /// The error of bytes that do not decode.
+    pub fn malformed(&self, error: &ParquetError, row_group: usize) -> IngestError {
+        let reason = Reason::Malformed(format!("{} (row group {row_group})", parquet_text(error)));
+        IngestError::new(self.name(), reason)
+    }
+}
+
+pub(super) fn parquet_text(error: &ParquetError) -> String {
+    let text = error.to_string();
+    format!("not a readable Parquet file: {}", text.split_once(": ").map_or(text.as_str(), |(_, text)| text))
+}
+
+fn columns(metadata: &ArrowReaderMetadata) -> Vec<FileColumn> {
+    let descriptor = metadata.parquet_schema();
+    let roots = descriptor.root_schema().get_fields();
+    let pairs = metadata.metadata().file_metadata().key_value_metadata();
+    let seconds =
+        pairs.into_iter().flatten().find(|pair| pair.key == SECONDS_KEY).and_then(|pair| pair.value.as_deref());
+    let in_seconds = |at: usize| seconds.is_some_and(|list| list.split(',').any(|place| place.parse() == Ok(at)));
+    let mut leaves = vec![None; roots.len()];
+    for leaf in 0..descriptor.num_columns() {
+        leaves[descriptor.get_column_root_idx(leaf)].get_or_insert(leaf);
+    }
+    let column = |(at, root): (usize, &Arc<parquet::schema::types::Type>)| {
+        let leaf = leaves[at].filter(|_| root.is_primitive());
+        let is_uuid = root.is_primitive() && root.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid);
+        FileColumn { leaf, is_uuid, is_seconds: in_seconds(at), has_bounds: false }
+    };
+    roots.iter().enumerate().map(column).collect()
+}
+
+/// Asks the reader for text and binary as views, for no dictionaries, and for INT96 in microseconds; where it refuses, the
+/// file's own types stay.
+fn in_our_types(metadata: ArrowReaderMetadata, columns: &[FileColumn]) -> ArrowReaderMetadata {
+    let descriptor = metadata.parquet_schema();
+    let is_int96 = |at: usize| {
+        let leaf = columns.get(at).and_then(|column| column.leaf);
+        leaf.is_some_and(|leaf| descriptor.column(leaf).physical_type() == PhysicalType::INT96)
+    };
+    let schema = metadata.schema();
+    let hinted = |(at, field): (usize, &Arc<ColumnField>)| {
+        let data_type = match field.data_type() {
+            DataType::Timestamp(TimeUnit::Nanosecond, zone) if is_int96(at) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            DataType::FixedSizeBinary(_) | DataType::Null => return Arc::clone(field),
+            data_type => match table_type(data_type) {
+                Some(view @ (DataType::Utf8View | DataType::BinaryView)) => view,
+                _ => return Arc::clone(field),
+            },
+        };
+        Arc::new(field.as_ref().clone().with_data_type(data_type))
+    };
+    let fields: Vec<_> = schema.fields().iter().enumerate().map(hinted).collect();
+    if fields.iter().zip(schema.fields()).all(|(hinted, field)| hinted == field) {
+        return metadata;
+    }
+    let hinted = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let options = ArrowReaderOptions::new().with_schema(hinted);
+    ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options).unwrap_or(metadata)
+}
+
+/// Bounds are of values as they are stored. Where the writer's Arrow schema changes the type (seconds that are stored as
+/// milliseconds), they are not those of the values that are read.
+fn with_bounds(columns: Vec<FileColumn>, metadata: &ArrowReaderMetadata) -> Vec<FileColumn> {
+    let descriptor = metadata.parquet_schema();
+    let plain = parquet_to_arrow_schema(descriptor, None);
+    let mut columns = columns;
+    for (at, column) in columns.iter_mut().enumerate() {
+        let Some(leaf) = column.leaf else { continue };
+        let (Ok(plain), Some(read)) = (&plain, metadata.schema().fields().get(at)) else { continue };
+        let Some(plain) = plain.fields().get(at) else { continue };
+        let is_same = plain.data_type() == read.data_type() || same_bytes(plain.data_type(), read.data_type());
+        column.has_bounds =
+            is_same && !column.is_uuid && descriptor.column(leaf).physical_type() != PhysicalType::INT96;
+    }
+    columns
+}
+
+fn same_bytes(stored: &DataType, read: &DataType) -> bool {
+    let is_text = |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_binary = |kind: &DataType| matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    let is_timestamp = |kind: &DataType| match kind {
+        DataType::Timestamp(unit, _) => Some(*unit),
+        _ => None,
+    };
+    is_text(stored) && is_text(read)
+        || is_binary(stored) && is_binary(read)
+        || is_timestamp(stored).is_some() && is_timestamp(stored) == is_timestamp(read)
+}
+
+/// Refuses numbers of rows that cannot be.
+fn check_counts(metadata: &ArrowReaderMetadata) -> Result<(), String> {
+    let metadata = metadata.metadata();
+    let mut rows = 0i64;
+    for (at, group) in metadata.row_groups().iter().enumerate() {
+        if group.num_rows() < 0 {
+            return Err(format!("damaged: row group {at} claims {} rows", group.num_rows()));
+        }
+        rows = rows.checked_add(group.num_rows()).ok_or("damaged: it claims more rows than can be counted")?;
+        let narrow = group.columns().iter().find(|column| column.num_values() < 0 || column.compressed_size() < 0);
+        if let Some(column) = narrow {
+            return Err(format!("damaged: column {} of row group {at} claims less than nothing", column.column_path()));
+        }
+    }
+    match metadata.file_metadata().num_rows() {
+        claimed if claimed == rows => Ok(()),
+        claimed => Err(format!("damaged: it claims {claimed} rows, its row groups {rows}")),
+    }
+}
+
+/// UUIDs as they are written: 32 digits in five groups.
+pub(crate) fn uuid_texts(column: &ArrayRef) -> ArrayRef {
+    let Some(bytes) = column.as_fixed_size_binary_opt() else { return Arc::clone(column) };
+    let mut texts = StringViewBuilder::with_capacity(column.len());
+    for uuid in bytes.iter() {
+        texts.append_option(uuid.map(uuid_text));
+    }
+    Arc::new(texts.finish())
+}
+
+fn uuid_text(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_written_in_groups() {
+        assert_eq!(
+            uuid_text(&[
+                0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff
+            ]),
+            "00112233-4455-6677-8899-aabbccddeeff"
+        );
+    }
+
+    #[test]
+    fn stored_and_read_types_agree_or_do_not() {
+        use TimeUnit::{Millisecond, Second};
+        assert!(same_bytes(&DataType::Utf8, &DataType::Utf8View));
+        assert!(!same_bytes(&DataType::Utf8, &DataType::BinaryView));
+        assert!(same_bytes(
+            &DataType::Timestamp(Second, Some("UTC".into())),
+            &DataType::Timestamp(Second, Some("Asia/Tokyo".into()))
+        ));
+        assert!(!same_bytes(&DataType::Timestamp(Millisecond, None), &DataType::Timestamp(Second, None)));
+    }
+}

@@ -1,0 +1,158 @@
+//! Text files for readers that take blocks in any order: what a file is like, its blocks, and parsers of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef};
+
+use super::blocks::{Block, BlockSource, BufferPool};
+use super::columns::{BatchBuilder, CellRules};
+use super::csv::CsvParser;
+use super::error::{IngestError, Reason};
+use super::infer::{CsvFile, Kinds, csv_file};
+use super::json::{self, JsonFile, JsonParser, json_file};
+use super::parallel::Worker;
+use super::{FileFormat, IngestOptions};
+
+/// Bytes at a file's start that tell its columns where there is one file, and where there are many.
+const HEAD_BYTES: usize = 4 << 20;
+const HEAD_BYTES_OF_MANY: usize = 256 << 10;
+const MANY: usize = 16;
+
+/// What a text file tells of itself.
+#[derive(Debug, Clone)]
+pub(crate) enum TextFile {
+    Csv(CsvFile),
+    Json(JsonFile),
+}
+
+impl TextFile {
+    /// Looks at a file, which is one of so many.
+    pub fn look(path: &Path, format: FileFormat, options: &IngestOptions, files: usize) -> Result<Self, IngestError> {
+        match format {
+            FileFormat::Json => Ok(TextFile::Json(json_file(path, options)?)),
+            _ => {
+                let head_bytes = if files > MANY { HEAD_BYTES_OF_MANY } else { HEAD_BYTES };
+                Ok(TextFile::Csv(csv_file(path, options, head_bytes)?))
+            }
+        }
+    }
+
+    /// The columns' names, all different, and what their values read as.
+    pub fn columns(&self) -> Vec<(String, Kinds)> {
+        match self {
+            TextFile::Csv(file) => file.names.iter().cloned().zip(file.kinds.iter().copied()).collect(),
+            TextFile::Json(file) => file.columns.clone(),
+        }
+    }
+
+    /// Whether the columns' names are the file's own.
+    pub fn has_names(&self) -> bool {
+        match self {
+            TextFile::Csv(file) => file.layout.header,
+            TextFile::Json(_) => true,
+        }
+    }
+
+    /// Bytes of a row, about.
+    pub fn row_bytes(&self) -> usize {
+        match self {
+            TextFile::Csv(file) => file.row_bytes,
+            TextFile::Json(file) => file.row_bytes,
+        }
+    }
+
+    /// The file's text in blocks of whole records.
+    pub fn blocks(&self, path: &Path, options: &IngestOptions, pool: BufferPool) -> Result<BlockSource, IngestError> {
+        match self {
+            TextFile::Csv(file) => file.layout.blocks(path, options, pool),
+            TextFile::Json(_) => json::blocks(path, options, pool),
+        }
+    }
+
+    /// A parser of the file's blocks. Each column of `schema` is read from the file's column at its place in `sources`;
+    /// `strict` tells which types were inferred. `members` are all columns that objects of a JSON file may have.
+    pub fn parser(
+        &self,
+        path: &Path,
+        schema: &SchemaRef,
+        sources: Vec<Option<usize>>,
+        strict: &[bool],
+        options: &IngestOptions,
+        pool: BufferPool,
+    ) -> Result<TextParser, IngestError> {
+        let name = path.display().to_string();
+        let failed = |reason: Reason| IngestError::new(&name, reason);
+        let parser: Box<dyn Worker<Block>> = match self {
+            TextFile::Csv(file) => {
+                let rules = |at: usize| CellRules { strict: strict[at], ..CellRules::CSV };
+                let builder = BatchBuilder::new(schema, sources, rules).map_err(failed)?;
+                Box::new(CsvParser::new(&file.layout, schema, builder, options, pool))
+            }
+            TextFile::Json(file) => {
+                let members = file.members(schema, &sources);
+                let unquoted = file.unquoted(schema, &sources, strict);
+                let rules = |at: usize| CellRules { strict: strict[at], ..CellRules::default() };
+                let builder = BatchBuilder::new(schema, sources, rules).map_err(failed)?;
+                Box::new(JsonParser::new(file.array, &members, unquoted, builder, options, pool))
+            }
+        };
+        Ok(TextParser { name, parser })
+    }
+}
+
+impl JsonFile {
+    /// The members of the file's objects, those that are read in the types in which they are.
+    fn members(&self, schema: &SchemaRef, sources: &[Option<usize>]) -> SchemaRef {
+        let field = |(at, (name, kinds)): (usize, &(String, Kinds))| {
+            let read = sources.iter().position(|source| *source == Some(at));
+            let data_type = read.map_or_else(|| kinds.data_type(), |read| schema.field(read).data_type().clone());
+            ColumnField::new(name, data_type, true)
+        };
+        Arc::new(Schema::new(self.columns.iter().enumerate().map(field).collect::<Vec<_>>()))
+    }
+
+    fn unquoted(&self, schema: &SchemaRef, sources: &[Option<usize>], strict: &[bool]) -> Vec<bool> {
+        let is_unquoted = |at: usize| {
+            let read = sources.iter().position(|source| *source == Some(at));
+            let takes_none = |kind: &DataType| kind.is_numeric() || *kind == DataType::Boolean;
+            read.is_some_and(|read| strict[read] && takes_none(schema.field(read).data_type()))
+        };
+        (0..self.columns.len()).map(is_unquoted).collect()
+    }
+}
+
+/// Parses blocks of one text file, in any order.
+pub(crate) struct TextParser {
+    name: String,
+    parser: Box<dyn Worker<Block>>,
+}
+
+impl TextParser {
+    /// The rows of a block.
+    pub fn parse(&mut self, block: Block) -> Result<Vec<RecordBatch>, IngestError> {
+        let (first_line, first_byte) = (block.first_line, block.first_byte);
+        let mut batches = Vec::new();
+        let parsed = self.parser.run(block, &mut |batch| {
+            batches.push(batch);
+            true
+        });
+        match parsed {
+            Ok(_) => Ok(batches),
+            Err(failed) => {
+                let mut error = failed.error;
+                if error.details().source.is_empty() {
+                    error = error.in_source(&self.name);
+                }
+                if let Reason::InvalidUtf8 { byte } = error.details().reason {
+                    error = error.with_reason(Reason::InvalidUtf8 { byte: byte + first_byte });
+                }
+                Err(match failed.line {
+                    Some(line) => error.at_line(first_line + line + 1),
+                    None => error,
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Filters of a scan: the query's, which every row passes, and those that joins and sorts above make while it runs, which
+//! only spare work.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::compute::{and, filter_record_batch, prep_null_mask_filter};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
+use datafusion::scalar::ScalarValue;
+
+use crate::provider::filter::remap;
+
+/// Filters on the table's columns, taken apart.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filters {
+    /// The query's own.
+    pub own: Vec<Arc<dyn PhysicalExpr>>,
+    /// Those that change while the scan runs.
+    pub dynamic: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Filters {
+    pub fn add(&mut self, filter: &Arc<dyn PhysicalExpr>) {
+        for conjunct in split_conjunction(filter) {
+            let is_dynamic = conjunct.exists(|e| Ok(e.is::<DynamicFilterPhysicalExpr>())).unwrap_or(false);
+            if is_dynamic { &mut self.dynamic } else { &mut self.own }.push(conjunct.clone());
+        }
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.own.iter().chain(&self.dynamic)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.dynamic.is_empty()
+    }
+
+    /// The table's columns that are tested, in their order.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns: Vec<usize> = self.all().flat_map(collect_columns).map(|column| column.index()).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+}
+
+/// Rows that were tested and that passed, of all partitions of a scan.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    tested: AtomicU64,
+    passed: AtomicU64,
+}
+
+impl Measured {
+    fn add(&self, tested: usize, passed: usize) {
+        self.tested.fetch_add(tested as u64, Ordering::Relaxed);
+        self.passed.fetch_add(passed as u64, Ordering::Relaxed);
+    }
+
+    /// The share of rows that pass, once enough were tested.
+    pub fn share(&self) -> Option<f64> {
+        const ENOUGH: u64 = 8 << 10;
+        let tested = self.tested.load(Ordering::Relaxed);
+        (tested >= ENOUGH).then(|| self.passed.load(Ordering::Relaxed) as f64 / tested as f64)
+    }
+}
+
+/// The tests of one partition, on batches of the tested columns.
+#[derive(Debug, Clone)]
+pub(super) struct Tests {
+    own: Option<Arc<dyn PhysicalExpr>>,
+    dynamic: Vec<DynamicTest>,
+    measured: Arc<Measured>,
+}
+
+/// A dynamic filter, which is left out for a while where it lets nearly all rows pass.
+#[derive(Debug, Clone)]
+struct DynamicTest {
+    filter: Arc<dyn PhysicalExpr>,
+    tested: usize,
+    passed: usize,
+    /// Batches to go without the test.
+    rest: usize,
+}
+
+/// Rows after which a dynamic filter is judged, the share of rows from which it is of no use, and the batches until it is
+/// tried again.
+const JUDGED_ROWS: usize = 32 << 10;
+const USELESS_SHARE: f64 = 0.8;
+const REST_BATCHES: usize = 32;
+
+impl Tests {
+    /// Tests of batches that have the columns `tested` of the table.
+    pub fn new(filters: &Filters, tested: &[usize], measured: Arc<Measured>) -> Result<Tests> {
+        let place = |column: usize| tested.iter().position(|tested| *tested == column).unwrap_or(usize::MAX);
+        let own: Vec<_> = filters.own.iter().map(|filter| remap(filter, place)).collect::<Result<_>>()?;
+        let dynamic = filters
+            .dynamic
+            .iter()
+            .map(|filter| Ok(DynamicTest { filter: remap(filter, place)?, tested: 0, passed: 0, rest: 0 }));
+        let own = (!own.is_empty()).then(|| conjunction(own));
+        Ok(Tests { own, dynamic: dynamic.collect::<Result<_>>()?, measured })
+    }
+
+    /// The rows that pass; `None` where all do.
+    pub fn passing(&mut self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
+        let rows = batch.num_rows();
+        let mut mask = match &self.own {
+            Some(filter) => mask_of(filter, batch)?,
+            None => None,
+        };
+        for test in &mut self.dynamic {
+            if mask.as_ref().is_some_and(|mask| mask.true_count() == 0) {
+                break;
+            }
+            if let Some(own) = test.passing(batch, mask.as_ref())? {
+                mask = Some(match &mask {
+                    Some(before) => and(before, &own)?,
+                    None => own,
+                });
+            }
+        }
+        let passed = mask.as_ref().map_or(rows, BooleanArray::true_count);
+        self.measured.add(rows, passed);
+        Ok(mask.filter(|_| passed < rows))
+    }
+}
+
+impl DynamicTest {
+    fn passing(&mut self, batch: &RecordBatch, before: Option<&BooleanArray>) -> Result<Option<BooleanArray>> {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return Ok(None);
+        }
+        // Where few rows are left, only those are tested.
+        let few = before.filter(|mask| mask.true_count() * 4 < batch.num_rows());
+        let own = match few {
+            Some(before) => {
+                let left = filter_record_batch(batch, before)?;
+                mask_of(&self.filter, &left)?.map(|mask| spread(before, &mask))
+            }
+            None => mask_of(&self.filter, batch)?,
+        };
+        let Some(own) = own else { return Ok(None) };
+        let rows = few.map_or(batch.num_rows(), BooleanArray::true_count);
+        self.tested += rows;
+        self.passed += own.true_count();
+        if self.tested >= JUDGED_ROWS {
+            if self.passed as f64 >= USELESS_SHARE * self.tested as f64 {
+                self.rest = REST_BATCHES;
+            }
+            (self.tested, self.passed) = (0, 0);
+        }
+        Ok(Some(own))
+    }
+}
+
+/// Where a filter is true; `None` where it is for all rows. NULL is not true.
+fn mask_of(filter: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
+    Ok(match filter.evaluate(batch)? {
+        ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => None,
+        ColumnarValue::Scalar(_) => Some(BooleanArray::from(vec![false; batch.num_rows()])),
+        ColumnarValue::Array(array) => {
+            let mask = array.as_boolean();
+            Some(match mask.nulls() {
+                Some(_) => prep_null_mask_filter(mask),
+                None => mask.clone(),
+            })
+        }
+    })
+}
+
+/// A mask of the rows that another one leaves, as one of all rows.
+fn spread(all: &BooleanArray, of_left: &BooleanArray) -> BooleanArray {
+    let mut values = vec![false; all.len()];
+    for (left, at) in all.values().set_indices().enumerate() {
+        values[at] = of_left.value(left);
+    }
+    BooleanArray::from(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_of_left_rows_are_spread() {
+        let all = BooleanArray::from(vec![true, false, true, true, false]);
+        let left = BooleanArray::from(vec![false, true, true]);
+        assert_eq!(spread(&all, &left), BooleanArray::from(vec![false, false, true, true, false]));
+    }
+
+    #[test]
+    fn shares_are_known_after_enough_rows() {
+        let measured = Measured::default();
+        measured.add(100, 1);
+        assert_eq!(measured.share(), None);
+        measured.add(9_900, 99);
+        assert_eq!(measured.share(), Some(0.01));
+    }
+}

@@ -1,0 +1,114 @@
+//! `read_csv('f.csv', header => true)` and its kind: files by a function, with options.
+//!
+//! The arguments of a call that are named come as pairs of texts: the statement's reader writes them so.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::DFSchema;
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::scalar::ScalarValue;
+
+use super::OpenFiles;
+use super::options::FileOptions;
+use crate::access::Access;
+use crate::error::{Error, Result};
+use crate::ingest::FileFormat;
+
+/// The functions, with the format that their names say; `read_files` goes by the files' endings.
+pub(crate) const FUNCTIONS: [(&str, Option<FileFormat>); 10] = [
+    ("read_files", None),
+    ("read_csv", Some(FileFormat::Csv)),
+    ("read_csv_auto", Some(FileFormat::Csv)),
+    ("read_json", Some(FileFormat::Json)),
+    ("read_json_auto", Some(FileFormat::Json)),
+    ("read_ndjson", Some(FileFormat::Json)),
+    ("read_parquet", Some(FileFormat::Parquet)),
+    ("parquet_scan", Some(FileFormat::Parquet)),
+    ("read_arrow", Some(FileFormat::Arrow)),
+    ("scan_arrow", Some(FileFormat::Arrow)),
+];
+
+/// A function that reads files.
+#[derive(Debug)]
+pub(crate) struct FilesFunction {
+    name: &'static str,
+    format: Option<FileFormat>,
+    access: Access,
+    state: Arc<SessionState>,
+    open: OpenFiles,
+}
+
+impl FilesFunction {
+    pub fn new(
+        (name, format): (&'static str, Option<FileFormat>),
+        access: Access,
+        state: Arc<SessionState>,
+        open: OpenFiles,
+    ) -> Self {
+        Self { name, format, access, state, open }
+    }
+
+    fn table(&self, arguments: &[Expr]) -> Result<Arc<dyn TableProvider>> {
+        self.access.check_files()?;
+        let form = || {
+            Error::invalid(format!(
+                "{0} takes the names of files, and options: {0}('file', option => value)",
+                self.name
+            ))
+        };
+        let (files, options) = arguments.split_first().ok_or_else(form)?;
+        let files = texts(files).filter(|files| !files.is_empty()).ok_or_else(form)?;
+        let mut read = FileOptions::new(self.state.config().target_partitions());
+        read.ingest.format = self.format;
+        let options: Vec<String> = options.iter().map(text).collect::<Option<_>>().ok_or_else(form)?;
+        let (pairs, []) = options.as_chunks::<2>() else { return Err(form()) };
+        for [name, value] in pairs {
+            read.set(name, value, &|name| self.data_type(name))?;
+        }
+        self.open.table(&files, &read)
+    }
+
+    /// The type of a name in SQL.
+    fn data_type(&self, name: &str) -> Result<DataType> {
+        let schema = DFSchema::empty();
+        let unknown = |error: DataFusionError| {
+            let reason = Error::from(error);
+            Error::invalid(format!("unknown type {name}: {reason}"))
+        };
+        let cast = self.state.create_logical_expr(&format!("CAST(NULL AS {name})"), &schema).map_err(unknown)?;
+        Ok(cast.get_type(&schema)?)
+    }
+}
+
+impl TableFunctionImpl for FilesFunction {
+    fn call_with_args(&self, arguments: TableFunctionArgs) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        Ok(self.table(arguments.exprs())?)
+    }
+}
+
+/// A text, or a list of them.
+fn texts(expression: &Expr) -> Option<Vec<String>> {
+    match expression {
+        Expr::ScalarFunction(list) if list.func.name() == "make_array" => list.args.iter().map(text).collect(),
+        Expr::Literal(ScalarValue::List(list), _) if list.len() == 1 => {
+            let texts = cast(&list.value(0), &DataType::Utf8View).ok()?;
+            texts.as_string_view().iter().map(|text| text.map(str::to_owned)).collect()
+        }
+        other => Some(vec![text(other)?]),
+    }
+}
+
+fn text(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Literal(ScalarValue::Utf8(text) | ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text), _) => {
+            text.clone()
+        }
+        _ => None,
+    }
+}

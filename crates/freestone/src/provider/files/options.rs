@@ -1,0 +1,156 @@
+//! Options of files, as `COPY … FROM` and queries give them: `FROM 'f.csv' (HEADER true)`, `read_csv('f.csv', header => true)`.
+
+use datafusion::arrow::datatypes::DataType;
+
+use crate::error::{Error, Result};
+use crate::ingest::{FileFormat, IngestOptions};
+
+const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SKIP, TYPES, ALL_VARCHAR, HIVE_PARTITIONING, \
+                       SAMPLE_ROWS, MAX_RECORD_BYTES";
+
+/// How files are read, beyond what they say themselves.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FileOptions {
+    pub ingest: IngestOptions,
+    /// Types of columns, by name.
+    pub types: Vec<(String, DataType)>,
+    /// Whether folders named `key=value` give columns; they do, where nothing is said.
+    pub hive: Option<bool>,
+}
+
+impl FileOptions {
+    pub fn new(threads: usize) -> Self {
+        Self { ingest: IngestOptions { threads, ..IngestOptions::default() }, ..Self::default() }
+    }
+
+    /// Sets one option; `data_type` reads the name of a type.
+    pub fn set(&mut self, name: &str, value: &str, data_type: &dyn Fn(&str) -> Result<DataType>) -> Result<()> {
+        let options = &mut self.ingest;
+        match name.to_ascii_lowercase().as_str() {
+            "format" => options.format = Some(file_format(value)?),
+            "header" => options.header = Some(boolean(name, value)?),
+            "delimiter" | "delim" | "sep" => options.delimiter = Some(byte(name, value)?),
+            "quote" => options.quote = byte(name, value)?,
+            "escape" => options.escape = Some(byte(name, value)?),
+            "null" | "nullstr" => options.null = value.to_owned(),
+            "skip" => options.skip = number(name, value)?,
+            "all_varchar" => options.all_varchar = boolean(name, value)?,
+            "sample_rows" | "sample_size" => {
+                options.sample_rows = if value == "-1" { usize::MAX } else { number(name, value)? };
+            }
+            "max_record_bytes" | "max_line_size" => options.max_record_bytes = number(name, value)?,
+            "types" | "dtypes" | "columns" => self.types = types(value, data_type)?,
+            "hive_partitioning" => self.hive = Some(boolean(name, value)?),
+            // Columns are united by name in any case, and what a file is like is found out where nothing is said.
+            "union_by_name" | "auto_detect" if boolean(name, value)? => {}
+            _ => {
+                return Err(Error::invalid(format!("unknown option {name} for files"))
+                    .with_hint(format!("the options are {OPTIONS}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `a INT, "b c" VARCHAR`, also with colons, quotes and braces around it.
+fn types(text: &str, data_type: &dyn Fn(&str) -> Result<DataType>) -> Result<Vec<(String, DataType)>> {
+    let text = text.trim();
+    let inner =
+        [('{', '}'), ('(', ')')].iter().find_map(|(open, close)| text.strip_prefix(*open)?.strip_suffix(*close));
+    let mut types = vec![];
+    for part in parts(inner.unwrap_or(text)) {
+        let bad = || {
+            Error::invalid(format!("TYPES: '{part}' is not a column and its type"))
+                .with_hint("the form is TYPES 'column TYPE, …'")
+        };
+        let (name, rest) = name(part.trim()).ok_or_else(bad)?;
+        let named = rest.trim_start().trim_start_matches([':', '=']).trim();
+        let named = named.trim_matches('\'');
+        if named.is_empty() {
+            return Err(bad());
+        }
+        types.push((name, data_type(named)?));
+    }
+    Ok(types)
+}
+
+/// What commas separate that are in no parentheses or quotes.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut depth, mut quote, mut start) = (0i32, None, 0);
+    let mut parts = vec![];
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}
+
+/// A name at the start of a text, quoted or not, and what is behind it.
+fn name(text: &str) -> Option<(String, &str)> {
+    if let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) {
+        let (name, rest) = text[1..].split_once(quote)?;
+        return Some((name.to_owned(), rest));
+    }
+    let end = text.find([' ', ':', '='])?;
+    (end > 0).then(|| (text[..end].to_owned(), &text[end..]))
+}
+
+pub(crate) fn file_format(name: &str) -> Result<FileFormat> {
+    FileFormat::of_path(format!("x.{name}").as_ref()).ok_or_else(|| unknown_format(name))
+}
+
+pub(crate) fn unknown_format(name: &str) -> Error {
+    Error::invalid(format!("unknown format {name}")).with_hint("the formats are csv, json, parquet, arrow")
+}
+
+pub(crate) fn boolean(name: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "on" | "1" | "yes" => Ok(true),
+        "false" | "off" | "0" | "no" => Ok(false),
+        _ => Err(Error::invalid(format!("{name} {value} is neither true nor false"))),
+    }
+}
+
+pub(crate) fn byte(name: &str, value: &str) -> Result<u8> {
+    match value.as_bytes() {
+        [byte] if byte.is_ascii() => Ok(*byte),
+        b"\\t" => Ok(b'\t'),
+        _ => Err(Error::invalid(format!("{name} '{value}' is not one ASCII character"))),
+    }
+}
+
+pub(crate) fn number(name: &str, value: &str) -> Result<usize> {
+    value.parse().map_err(|_| Error::invalid(format!("{name} {value} is not a whole number")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_lists_of_columns() {
+        let data_type = |name: &str| match name {
+            "INT" => Ok(DataType::Int32),
+            "DECIMAL(10, 2)" => Ok(DataType::Decimal128(10, 2)),
+            other => Err(Error::invalid(other.to_owned())),
+        };
+        let read = |text: &str| types(text, &data_type).map_err(|error| error.to_string());
+        let both = vec![("a".to_owned(), DataType::Int32), ("b c".to_owned(), DataType::Decimal128(10, 2))];
+        assert_eq!(read("a INT, \"b c\" DECIMAL(10, 2)"), Ok(both.clone()));
+        assert_eq!(read("{'a': 'INT', 'b c': 'DECIMAL(10, 2)'}"), Ok(both));
+        assert_eq!(read(""), Ok(vec![]));
+        assert!(read("a").is_err() && read("a =").is_err() && read("a TREE").is_err());
+    }
+}

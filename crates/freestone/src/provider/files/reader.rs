@@ -1,0 +1,368 @@
+//! One partition's way through units: what a file stores becomes the table's columns, and rows that do not pass are left out.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::physical_plan::metrics::Count;
+use datafusion::scalar::ScalarValue;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+
+use super::filters::{Filters, Measured, Tests};
+use super::parquet::GroupReader;
+use super::pruning::{DynamicPruning, Pruning};
+use super::set::{ColumnSource, Contents, FileSet, SetFile};
+use super::units::Unit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ingest::{BufferPool, IngestError, Location, TextParser, conform_columns, uuid_texts};
+
+/// What one run of a scan reads: shared by its partitions.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub set: Arc<FileSet>,
+    pub filters: Filters,
+    pub pruning: Pruning,
+    /// The table's columns that are put out, as the plan has them.
+    pub projection: Vec<usize>,
+    pub schema: SchemaRef,
+    /// The table's columns that filters test.
+    pub tested: Vec<usize>,
+    pub batch_rows: usize,
+    pub measured: Arc<Measured>,
+    pub counters: Counters,
+    /// Metadata with the page index, of each file where it is there.
+    pub indexed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
+}
+
+/// What a scan leaves out, for EXPLAIN ANALYZE.
+#[derive(Debug, Clone)]
+pub(super) struct Counters {
+    pub pruned_groups: Count,
+    pub pruned_rows: Count,
+    pub late_groups: Count,
+}
+
+impl Scan {
+    /// The table's columns that have to be read where rows are tested when all of them are there.
+    pub fn needed(&self) -> Vec<usize> {
+        let mut needed: Vec<usize> = self.projection.iter().chain(&self.tested).copied().collect();
+        needed.sort_unstable();
+        needed.dedup();
+        needed
+    }
+
+    pub fn tests(&self) -> Result<Option<Tests>> {
+        let is_none = self.filters.is_empty();
+        Ok((!is_none).then(|| Tests::new(&self.filters, &self.tested, self.measured.clone())).transpose()?)
+    }
+}
+
+/// How a file's columns become some of the table's.
+#[derive(Debug, Clone)]
+pub(super) struct Assembly {
+    pub schema: SchemaRef,
+    /// The file's columns that are read, in their order.
+    pub stored: Vec<usize>,
+    pieces: Vec<Piece>,
+    name: String,
+}
+
+#[derive(Debug, Clone)]
+enum Piece {
+    /// The column at this place among those that are read.
+    Read(usize),
+    Value(ScalarValue),
+    Missing(DataType),
+}
+
+impl Assembly {
+    pub fn new(set: &FileSet, file: &SetFile, columns: &[usize]) -> Self {
+        let stored = columns.iter().filter_map(|column| match file.columns[*column] {
+            ColumnSource::Stored(place) => Some(place),
+            _ => None,
+        });
+        let mut stored: Vec<usize> = stored.collect();
+        stored.sort_unstable();
+        stored.dedup();
+        let piece = |column: &usize| match &file.columns[*column] {
+            ColumnSource::Stored(place) => Piece::Read(stored.partition_point(|other| other < place)),
+            ColumnSource::Value(value) => Piece::Value(value.clone()),
+            ColumnSource::Missing => Piece::Missing(set.schema.field(*column).data_type().clone()),
+        };
+        let pieces = columns.iter().map(piece).collect();
+        let fields: Vec<Arc<Field>> = columns.iter().map(|column| set.schema.fields()[*column].clone()).collect();
+        Self { schema: Arc::new(Schema::new(fields)), stored, pieces, name: file.name.clone() }
+    }
+
+    /// The table's columns of rows that were read; `first_row` is the number of the first in the file, from 1, where that is
+    /// known.
+    pub fn assemble(&self, read: &RecordBatch, first_row: Option<u64>) -> Result<RecordBatch> {
+        let rows = read.num_rows();
+        let column = |(piece, field): (&Piece, &Arc<Field>)| -> Result<ArrayRef> {
+            Ok(match piece {
+                Piece::Read(place) if read.column(*place).data_type() == &DataType::FixedSizeBinary(16) => {
+                    let stored = read.column(*place);
+                    if field.data_type() == &DataType::Utf8View { uuid_texts(stored) } else { stored.clone() }
+                }
+                Piece::Read(place) => read.column(*place).clone(),
+                Piece::Value(value) => value.to_array_of_size(rows)?,
+                Piece::Missing(data_type) => new_null_array(data_type, rows),
+            })
+        };
+        let columns = self.pieces.iter().zip(self.schema.fields()).map(column).collect::<Result<Vec<_>>>()?;
+        let is_conform = columns.iter().zip(self.schema.fields()).all(|(c, f)| c.data_type() == f.data_type());
+        if is_conform {
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            return Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?);
+        }
+        let at = Location { source: self.name.clone(), first_row: first_row.unwrap_or(0) };
+        let conformed = conform_columns(&columns, rows, &self.schema, &at);
+        Ok(conformed.map_err(|error| if first_row.is_some() { error } else { error.without_row() })?)
+    }
+}
+
+/// Reads units.
+pub(super) struct Reader {
+    scan: Arc<Scan>,
+    tests: Option<Tests>,
+    dynamic: DynamicPruning,
+    needed: Vec<usize>,
+    /// The places among the needed columns of those that are tested, and of those that are put out.
+    tested_at: Vec<usize>,
+    output_at: Vec<usize>,
+    pool: BufferPool,
+    open: Open,
+}
+
+/// What is being read.
+enum Open {
+    Nothing,
+    Group(Box<GroupReader>),
+    Arrow(ArrowBatches),
+    Text(TextBatches),
+}
+
+struct ArrowBatches {
+    file: usize,
+    assembly: Assembly,
+    reader: crate::ingest::ArrowReader,
+    /// All batches are read, one after the other.
+    is_stream: bool,
+    current: Option<RecordBatch>,
+    next_row: Option<u64>,
+    done: bool,
+}
+
+struct TextBatches {
+    file: usize,
+    assembly: Assembly,
+    parser: TextParser,
+    ready: VecDeque<RecordBatch>,
+}
+
+impl Reader {
+    pub fn new(scan: Arc<Scan>, pool: BufferPool) -> Result<Self> {
+        let needed = scan.needed();
+        let places = |columns: &[usize]| -> Vec<usize> {
+            columns.iter().map(|column| needed.partition_point(|other| other < column)).collect()
+        };
+        let (tested_at, output_at) = (places(&scan.tested), places(&scan.projection));
+        let dynamic = DynamicPruning::new(&scan.filters.dynamic);
+        Ok(Self { tests: scan.tests()?, dynamic, needed, tested_at, output_at, pool, open: Open::Nothing, scan })
+    }
+
+    /// Goes to a unit.
+    pub fn begin(&mut self, unit: Unit) -> Result<()> {
+        let scan = self.scan.clone();
+        let at = match &unit {
+            Unit::Group { file, .. } | Unit::Batch { file, .. } | Unit::Block { file, .. } => *file,
+        };
+        let file = &scan.set.files[at];
+        self.begin_unit(unit, file).map_err(|error| file.renamed(error))
+    }
+
+    fn begin_unit(&mut self, unit: Unit, file: &SetFile) -> Result<()> {
+        let scan = &self.scan;
+        match (unit, &file.contents) {
+            (Unit::Group { file: at, group }, Contents::Parquet(parquet)) => {
+                let now = self.dynamic.current(&scan.set.schema)?;
+                let tests = self.tests.clone();
+                let chunks = match std::mem::replace(&mut self.open, Open::Nothing) {
+                    Open::Group(open) if open.file() == at => open.into_chunks(),
+                    _ => parquet.chunks()?,
+                };
+                if !now.keeps(file, parquet, &scan.set.schema, group, None) {
+                    scan.counters.pruned_groups.add(1);
+                    return Ok(());
+                }
+                match GroupReader::open(scan, at, group, chunks, &self.needed, tests)? {
+                    Some(reader) => self.open = Open::Group(Box::new(reader)),
+                    None => scan.counters.pruned_groups.add(1),
+                }
+                Ok(())
+            }
+            (Unit::Batch { file: at, batch }, Contents::Arrow(arrow)) => {
+                let same = matches!(&self.open, Open::Arrow(open) if open.file == at && !open.is_stream);
+                if !same {
+                    let assembly = Assembly::new(&scan.set, file, &self.needed);
+                    let reader = arrow.reader(&assembly.stored)?;
+                    let (is_stream, next_row) = (batch.is_none(), batch.is_none().then_some(1));
+                    let open =
+                        ArrowBatches { file: at, assembly, reader, is_stream, current: None, next_row, done: false };
+                    self.open = Open::Arrow(open);
+                }
+                let Open::Arrow(open) = &mut self.open else { return Ok(()) };
+                (open.current, open.done) = (None, false);
+                if let Some(batch) = batch {
+                    open.reader.seek(batch)?;
+                }
+                Ok(())
+            }
+            (Unit::Block { file: at, block }, Contents::Text(text)) => {
+                if !matches!(&self.open, Open::Text(open) if open.file == at) {
+                    let (set, pool) = (&scan.set, self.pool.clone());
+                    let stored = |column: &usize| matches!(file.columns[*column], ColumnSource::Stored(_));
+                    // Parsers put columns in the order in which they are asked for.
+                    let parsed: Vec<usize> = self.needed.iter().copied().filter(stored).collect();
+                    let fields: Vec<_> = parsed.iter().map(|column| set.schema.fields()[*column].clone()).collect();
+                    let sources = parsed.iter().map(|column| match file.columns[*column] {
+                        ColumnSource::Stored(place) => Some(place),
+                        _ => None,
+                    });
+                    let strict: Vec<bool> = parsed.iter().map(|column| set.inferred[*column]).collect();
+                    let schema = Arc::new(Schema::new(fields));
+                    let mut options = set.options.clone();
+                    options.batch_rows = scan.batch_rows;
+                    let parser = text.parser(&file.path, &schema, sources.collect(), &strict, &options, pool)?;
+                    let assembly = Assembly::of_parsed(set, file, &self.needed, &parsed);
+                    self.open = Open::Text(TextBatches { file: at, assembly, parser, ready: VecDeque::new() });
+                }
+                let Open::Text(open) = &mut self.open else { return Ok(()) };
+                let parsed =
+                    guarded(file, || open.parser.parse(*block).map_err(|error| with_way_out(error, &scan.set)))?;
+                open.ready = parsed.into();
+                Ok(())
+            }
+            _ => Err(Error::new(ErrorKind::Internal, "a unit of another kind of file")),
+        }
+    }
+
+    /// The next rows of the unit; `None` at its end.
+    pub fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let scan = self.scan.clone();
+            let batch = match &mut self.open {
+                Open::Nothing => return Ok(None),
+                Open::Group(open) => {
+                    let file = &scan.set.files[open.file()];
+                    let next = guarded(file, || open.next(&scan)).map_err(|error| file.renamed(error))?;
+                    match next {
+                        // Rows were tested already.
+                        Some((batch, true)) => return Ok(Some(batch)),
+                        Some((batch, false)) => batch,
+                        None => return Ok(None),
+                    }
+                }
+                Open::Arrow(open) => {
+                    let file = &scan.set.files[open.file];
+                    let next = guarded(file, || open.next(scan.batch_rows)).map_err(|error| file.renamed(error))?;
+                    match next {
+                        Some(batch) => batch,
+                        None => return Ok(None),
+                    }
+                }
+                Open::Text(open) => match open.ready.pop_front() {
+                    Some(parsed) => {
+                        let file = &scan.set.files[open.file];
+                        open.assembly.assemble(&parsed, None).map_err(|error| file.renamed(error))?
+                    }
+                    None => return Ok(None),
+                },
+            };
+            if let Some(batch) = self.passing(batch)? {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// The rows of a batch of needed columns that pass, with the columns that are put out; `None` where none does.
+    fn passing(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
+        let mask = match &mut self.tests {
+            Some(tests) => tests.passing(&batch.project(&self.tested_at)?)?,
+            None => None,
+        };
+        let columns = self.output_at.iter().map(|at| batch.column(*at).clone()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let output = RecordBatch::try_new_with_options(self.scan.schema.clone(), columns, &options)?;
+        let output = match mask {
+            Some(mask) => filter_record_batch(&output, &mask)?,
+            None => output,
+        };
+        Ok((output.num_rows() > 0).then_some(output))
+    }
+}
+
+impl Assembly {
+    /// As [`Assembly::new`], for rows whose columns come in the order `parsed` of the table's columns.
+    fn of_parsed(set: &FileSet, file: &SetFile, columns: &[usize], parsed: &[usize]) -> Self {
+        let mut assembly = Self::new(set, file, columns);
+        for (piece, column) in assembly.pieces.iter_mut().zip(columns) {
+            if let (Piece::Read(place), Some(at)) = (&mut *piece, parsed.iter().position(|parsed| parsed == column)) {
+                *place = at;
+            }
+        }
+        assembly
+    }
+}
+
+impl ArrowBatches {
+    /// The next rows of the unit: a writer may have put all into one batch.
+    fn next(&mut self, batch_rows: usize) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(current) = self.current.take().filter(|current| current.num_rows() > 0) {
+                let taken = current.num_rows().min(batch_rows);
+                let rest = current.slice(taken, current.num_rows() - taken);
+                self.current = Some(rest);
+                let first_row = self.next_row;
+                self.next_row = first_row.map(|row| row + taken as u64);
+                return Ok(Some(self.assembly.assemble(&current.slice(0, taken), first_row)?));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            self.current = self.reader.next()?;
+            self.done = !self.is_stream || self.current.is_none();
+        }
+    }
+}
+
+/// Runs a decoder that may panic on damaged bytes and makes an error of the panic.
+fn guarded<T>(file: &SetFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::new(ErrorKind::Io, format!("{}: damaged data, the decoder stopped: {text}", file.name))
+            .with_hint("check the file's format and that it was written completely"))
+    })
+}
+
+/// The error of a value, with what to write in the query where the type was inferred.
+fn with_way_out(error: IngestError, set: &FileSet) -> Error {
+    let details = error.details();
+    let inferred = details.column.as_ref().and_then(|column| set.schema.index_of(column).ok());
+    let is_inferred = inferred.is_some_and(|at| set.inferred[at]);
+    let column = details.column.clone().unwrap_or_default();
+    let is_value = matches!(details.reason, crate::ingest::Reason::Value { .. });
+    let plain = Error::from(error);
+    if !is_inferred || !is_value {
+        return plain;
+    }
+    let kind = plain.kind();
+    Error::new(kind, plain.to_string()).with_hint(format!(
+        "the type was found in the file's first rows; declare it: FROM '{}' (TYPES '\"{column}\" VARCHAR')",
+        set.name
+    ))
+}

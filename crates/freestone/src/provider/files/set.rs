@@ -1,0 +1,352 @@
+//! The files that a name stands for, and the columns that they have together.
+//!
+//! Columns are united by name. Those of text files have the type that the values of all files read as; types that files
+//! declare are united to one that loses nothing, or else it is an error that names both files. Folders named `key=value`
+//! give a column each.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::common::ColumnStatistics;
+use datafusion::scalar::ScalarValue;
+
+use super::options::FileOptions;
+use super::types::common_type;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ingest::{
+    self, ArrowFile, FileFormat, IngestOptions, Kinds, ParquetFile, Spooled, TextFile, different_names, sql_type_name,
+    table_type,
+};
+
+/// Files that are one table.
+#[derive(Debug)]
+pub(super) struct FileSet {
+    /// What the files were asked for by.
+    pub name: String,
+    pub format: FileFormat,
+    pub options: IngestOptions,
+    pub schema: SchemaRef,
+    /// Columns whose type was inferred from some of their values.
+    pub inferred: Vec<bool>,
+    pub files: Vec<SetFile>,
+    /// What the planner may know of each column, found out once.
+    pub known: Vec<OnceLock<ColumnStatistics>>,
+}
+
+/// One of the files.
+#[derive(Debug)]
+pub(super) struct SetFile {
+    /// The name that users know it by.
+    pub name: String,
+    /// Where it is read.
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub contents: Contents,
+    /// Where each column of the table comes from.
+    pub columns: Vec<ColumnSource>,
+    _spooled: Option<Spooled>,
+}
+
+#[derive(Debug)]
+pub(super) enum Contents {
+    Parquet(ParquetFile),
+    Arrow(ArrowFile),
+    Text(TextFile),
+}
+
+/// Where a column of the table comes from in one file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ColumnSource {
+    /// The file's column at this place.
+    Stored(usize),
+    /// One value for all rows, which the file's folder names.
+    Value(ScalarValue),
+    /// The file does not have it: NULL.
+    Missing,
+}
+
+/// A column as one file has it.
+#[derive(Debug, Clone)]
+enum Typed {
+    Declared(DataType),
+    Read(Kinds),
+}
+
+/// A column of the table, as far as the files before have it.
+struct United {
+    name: String,
+    typed: Typed,
+    /// The file that gave it its type.
+    from: String,
+    places: Vec<Option<usize>>,
+}
+
+impl FileSet {
+    /// Finds the files and looks at each of them.
+    pub fn open(names: &[String], options: &FileOptions) -> Result<FileSet> {
+        let mut paths = vec![];
+        for name in names {
+            paths.extend(ingest::expand_paths(name)?);
+        }
+        let name = names.join(", ");
+        let format = format(&name, &paths, options)?;
+        let (mut files, mut partitions) = (vec![], vec![]);
+        let count = paths.len();
+        for path in paths {
+            partitions.push(ingest::partitions(&path));
+            files.push(SetFile::open(path, format, &options.ingest, count)?);
+        }
+        let mut columns = united(&files)?;
+        for (declared, data_type) in &options.types {
+            let found = columns.iter_mut().find(|column| column.name == *declared);
+            let Some(column) = found else {
+                let names = columns.iter().map(|column| column.name.as_str());
+                return Err(Error::not_found("column", declared, names));
+            };
+            if !format.is_text() {
+                return Err(Error::invalid(
+                    "TYPES is an option of CSV and JSON files, whose columns have no type of their own",
+                ));
+            }
+            column.typed = Typed::Declared(data_type.clone());
+        }
+        let partitions = if options.hive == Some(false) { vec![] } else { partition_columns(&partitions) };
+        columns.retain(|column| !partitions.iter().any(|(name, ..)| *name == column.name));
+        let inferred = columns.iter().map(|column| matches!(column.typed, Typed::Read(_)));
+        let inferred = inferred.chain(partitions.iter().map(|_| false)).collect();
+        for (at, file) in files.iter_mut().enumerate() {
+            let stored = columns.iter().map(|column| match column.places[at] {
+                Some(place) => ColumnSource::Stored(place),
+                None => ColumnSource::Missing,
+            });
+            let named = partitions.iter().map(|(.., values)| ColumnSource::Value(values[at].clone()));
+            file.columns = stored.chain(named).collect();
+        }
+        let stored = columns.iter().map(|column| Field::new(&column.name, column.data_type(), true));
+        let named = partitions.iter().map(|(name, data_type, _)| Field::new(name, data_type.clone(), true));
+        let schema = Arc::new(Schema::new(stored.chain(named).collect::<Vec<_>>()));
+        let known = schema.fields().iter().map(|_| OnceLock::new()).collect();
+        Ok(FileSet { name, format, options: options.ingest.clone(), schema, inferred, files, known })
+    }
+}
+
+impl United {
+    fn data_type(&self) -> DataType {
+        match &self.typed {
+            Typed::Declared(DataType::Null) => DataType::Utf8View,
+            Typed::Declared(data_type) => data_type.clone(),
+            Typed::Read(kinds) => kinds.data_type(),
+        }
+    }
+}
+
+/// The one format of all files.
+fn format(name: &str, paths: &[PathBuf], options: &FileOptions) -> Result<FileFormat> {
+    if let Some(format) = options.ingest.format {
+        return Ok(format);
+    }
+    let format = paths.first().and_then(|path| FileFormat::of_path(path));
+    let Some(format) = format else {
+        return Err(Error::unsupported(format!("cannot tell the format of {name} from its ending")).with_hint(
+            "files are read by their endings (.csv, .tsv, .tbl, .json, .ndjson, .parquet, .arrow), or name the format: \
+             FROM 'name' (FORMAT csv)",
+        ));
+    };
+    if paths.iter().any(|path| FileFormat::of_path(path) != Some(format)) {
+        return Err(Error::invalid(format!("{name} stands for files of several formats"))
+            .with_hint("say which, as in 'folder/*.parquet'"));
+    }
+    Ok(format)
+}
+
+impl SetFile {
+    fn open(path: PathBuf, format: FileFormat, options: &IngestOptions, files: usize) -> Result<SetFile> {
+        let name = path.display().to_string();
+        let spooled = ingest::spooled(&path)?;
+        let path = spooled.as_ref().map_or(path, |spooled| spooled.path().to_path_buf());
+        let opened = || -> Result<Contents> {
+            Ok(match format {
+                FileFormat::Parquet => Contents::Parquet(ParquetFile::open(&path)?),
+                FileFormat::Arrow => Contents::Arrow(ArrowFile::open(&path)?),
+                text => Contents::Text(TextFile::look(&path, text, options, files)?),
+            })
+        };
+        let contents = opened().map_err(|error| renamed(error, &path, &name))?;
+        let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        Ok(SetFile { name, path, bytes, contents, columns: vec![], _spooled: spooled })
+    }
+
+    /// The error of reading the file, under the name that users know it by.
+    pub fn renamed(&self, error: Error) -> Error {
+        renamed(error, &self.path, &self.name)
+    }
+
+    /// The file's columns: names that are all different, and types.
+    fn columns(&self) -> Vec<(String, Typed)> {
+        let declared = |schema: &SchemaRef, data_type: &dyn Fn(usize) -> DataType| {
+            let names = different_names(schema.fields().iter().map(|field| field.name().clone()));
+            names.into_iter().enumerate().map(|(at, name)| (name, Typed::Declared(data_type(at)))).collect()
+        };
+        // Types that no table holds, such as lists, can be read all the same.
+        let held = |data_type: &DataType| match data_type {
+            DataType::Null => DataType::Null,
+            other => table_type(other).unwrap_or_else(|| other.clone()),
+        };
+        match &self.contents {
+            Contents::Text(file) => {
+                file.columns().into_iter().map(|(name, kinds)| (name, Typed::Read(kinds))).collect()
+            }
+            Contents::Arrow(file) => declared(file.schema(), &|at| held(file.schema().field(at).data_type())),
+            Contents::Parquet(file) => declared(file.schema(), &|at| match file.schema().field(at).data_type() {
+                DataType::Null => DataType::Null,
+                own => file.table_type(at).unwrap_or_else(|| own.clone()),
+            }),
+        }
+    }
+}
+
+/// An error in which a pipe has the name that it was given.
+fn renamed(error: Error, path: &Path, name: &str) -> Error {
+    let shown = path.display().to_string();
+    if shown == name || !error.to_string().contains(&shown) {
+        return error;
+    }
+    let renamed = Error::new(error.kind(), error.to_string().replace(&shown, name));
+    match error.hint() {
+        Some(hint) => renamed.with_hint(hint),
+        None => renamed,
+    }
+}
+
+/// The columns of all files, in the order in which files name them.
+fn united(files: &[SetFile]) -> Result<Vec<United>> {
+    let mut columns: Vec<United> = vec![];
+    let mut by_name: HashMap<String, usize> = HashMap::new();
+    for (at, file) in files.iter().enumerate() {
+        let own = file.columns();
+        let mut shared = false;
+        for (place, (name, typed)) in own.iter().enumerate() {
+            let exact = by_name.get(name).copied().filter(|found| columns[*found].places[at].is_none());
+            let found = exact.or_else(|| (at > 0).then(|| like(&columns, name, &own, at)).flatten());
+            shared |= found.is_some();
+            match found {
+                Some(found) => columns[found].unite(typed, file)?,
+                None => {
+                    by_name.insert(name.clone(), columns.len());
+                    columns.push(United {
+                        name: name.clone(),
+                        typed: typed.clone(),
+                        from: file.name.clone(),
+                        places: vec![None; files.len()],
+                    });
+                }
+            }
+            let found = found.unwrap_or(columns.len() - 1);
+            columns[found].places[at] = Some(place);
+        }
+        if let (Contents::Text(TextFile::Csv(_)), false, Some(before)) = (&file.contents, shared, at.checked_sub(1)) {
+            return Err(no_shared_column(&files[before], file));
+        }
+    }
+    Ok(columns)
+}
+
+/// The only column of the files before whose name differs from this one in case alone. A file's own columns that differ in
+/// case stay apart.
+fn like(columns: &[United], name: &str, own: &[(String, Typed)], file: usize) -> Option<usize> {
+    let is_like = |column: &United| {
+        column.name.eq_ignore_ascii_case(name)
+            && column.places[file].is_none()
+            && !own.iter().any(|(own, _)| *own == column.name)
+    };
+    let mut like = columns.iter().enumerate().filter(|(_, column)| is_like(column));
+    let found = like.next()?.0;
+    like.next().is_none().then_some(found)
+}
+
+fn no_shared_column(before: &SetFile, file: &SetFile) -> Error {
+    let names = |file: &SetFile| {
+        let names: Vec<String> = file.columns().into_iter().map(|(name, _)| name).collect();
+        names.join(", ")
+    };
+    let text = format!(
+        "{} and {} have no column in common: the first has {}, the other {}",
+        before.name,
+        file.name,
+        names(before),
+        names(file)
+    );
+    let has_names = |file: &SetFile| matches!(&file.contents, Contents::Text(file) if file.has_names());
+    let hint = match has_names(before) && has_names(file) {
+        true => "read them one by one, or say that there is no header: FROM '…' (HEADER false)",
+        false => "say whether the files have a header: FROM '…' (HEADER true)",
+    };
+    Error::new(ErrorKind::Type, text).with_hint(hint)
+}
+
+impl United {
+    /// Widens the type so that it holds the values of one more file.
+    fn unite(&mut self, typed: &Typed, file: &SetFile) -> Result<()> {
+        match (&self.typed, typed) {
+            (Typed::Read(a), Typed::Read(b)) => self.typed = Typed::Read(a.and(*b)),
+            (Typed::Declared(a), Typed::Declared(b)) => match common_type(a, b) {
+                Some(common) => {
+                    if common != *a {
+                        self.typed = Typed::Declared(common);
+                        self.from = file.name.clone();
+                    }
+                }
+                None => {
+                    let (a, b) = (sql_type_name(a), sql_type_name(b));
+                    let text = format!(
+                        "column {} is {a} in {} and {b} in {}: no type holds the values of both",
+                        self.name, self.from, file.name
+                    );
+                    return Err(Error::new(ErrorKind::Type, text)
+                        .with_hint("read the files one by one, with a CAST, and put them together with UNION ALL"));
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Columns that the files' folders name, with the value of each file.
+fn partition_columns(files: &[Vec<(String, Option<String>)>]) -> Vec<(String, DataType, Vec<ScalarValue>)> {
+    let mut names: Vec<&String> = vec![];
+    for (name, _) in files.iter().flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let column = |name: &String| {
+        let of = |file: &Vec<(String, Option<String>)>| {
+            file.iter().rev().find(|(key, _)| key == name).and_then(|(_, value)| value.clone())
+        };
+        let values: Vec<Option<String>> = files.iter().map(of).collect();
+        let mut kinds = Kinds::ANY;
+        values.iter().flatten().for_each(|value| kinds.see_text(value));
+        let data_type = match kinds.data_type() {
+            exact @ (DataType::Int64 | DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, None)) => exact,
+            _ => DataType::Utf8View,
+        };
+        let typed = |data_type: &DataType| -> Option<Vec<ScalarValue>> {
+            let scalar = |value: &Option<String>| match value {
+                Some(text) => ScalarValue::try_from_string(text.clone(), data_type).ok(),
+                None => ScalarValue::try_from(data_type).ok(),
+            };
+            values.iter().map(scalar).collect()
+        };
+        match typed(&data_type) {
+            Some(scalars) => (name.clone(), data_type, scalars),
+            None => {
+                let texts = values.iter().map(|value| ScalarValue::Utf8View(value.clone())).collect();
+                (name.clone(), DataType::Utf8View, texts)
+            }
+        }
+    };
+    names.into_iter().map(column).collect()
+}

@@ -1,0 +1,253 @@
+//! The scan of files as a DataFusion `DataSource`.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::Statistics;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+
+use super::filters::Filters;
+use super::pruning::Pruning;
+use super::reader::{Counters, Reader, Scan};
+use super::set::FileSet;
+use super::statistics::statistics;
+use super::stream::{FilesStream, ordered};
+use super::units::{self, Cut, Queue};
+use crate::provider::filter::remap;
+
+/// Bytes of files that one thread reads alone, in the order of their rows.
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// A scan: files, projection, filters, limit, order.
+#[derive(Debug, Clone)]
+pub(super) struct FilesSource {
+    set: Arc<FileSet>,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    /// On the table's columns.
+    filters: Filters,
+    /// Threads that may read.
+    target: usize,
+    partitions: usize,
+    fetch: Option<usize>,
+    /// Rows come in the order of the files, from one partition.
+    ordered: bool,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl FilesSource {
+    pub fn new(set: Arc<FileSet>, projection: Vec<usize>, target: usize) -> Self {
+        let bytes: u64 = set.files.iter().map(|file| file.bytes).sum();
+        let partitions = if bytes <= SMALL_BYTES { 1 } else { units::count(&set).clamp(1, target.max(1)) };
+        let schema = projected(&set.schema, &projection);
+        let (filters, metrics) = (Filters::default(), ExecutionPlanMetricsSet::new());
+        Self { set, projection, schema, filters, target, partitions, fetch: None, ordered: false, metrics }
+    }
+
+    /// The scan that a plan's node is, if it is one of files.
+    pub fn of(node: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
+        node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
+    }
+
+    /// Adds a filter on the table's columns; those of the query are applied exactly.
+    pub fn add_filter(&mut self, filter: &Arc<dyn PhysicalExpr>) {
+        self.filters.add(filter);
+    }
+
+    pub fn set_fetch(&mut self, fetch: Option<usize>) {
+        self.fetch = fetch;
+    }
+
+    /// The same scan with its rows in the order of the files; `None` where they are already.
+    pub fn ordered(&self) -> Option<Self> {
+        (self.partitions > 1).then(|| Self { partitions: 1, ordered: true, ..self.clone() })
+    }
+
+    /// What one run reads.
+    fn run(&self, context: &TaskContext) -> Arc<Scan> {
+        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).global_counter(name);
+        let counters = Counters {
+            pruned_groups: counter("row_groups_pruned"),
+            pruned_rows: counter("page_rows_pruned"),
+            late_groups: counter("row_groups_read_late"),
+        };
+        Arc::new(Scan {
+            set: self.set.clone(),
+            filters: self.filters.clone(),
+            pruning: Pruning::new(&self.filters.own, &self.set.schema),
+            projection: self.projection.clone(),
+            schema: self.schema.clone(),
+            tested: self.filters.columns(),
+            batch_rows: context.session_config().batch_size(),
+            measured: Arc::default(),
+            counters,
+            indexed: self.set.files.iter().map(|_| OnceLock::new()).collect(),
+        })
+    }
+
+    fn stream(&self, partition: usize, shared: &Shared) -> Result<SendableRecordBatchStream> {
+        let queue = shared.queue.clone();
+        Ok(Box::pin(FilesStream {
+            reader: Reader::new(shared.scan.clone(), queue.pool())?,
+            queue,
+            schema: self.schema.clone(),
+            rows_left: self.fetch,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+            done: false,
+        }))
+    }
+}
+
+/// What the partitions of one run share.
+struct Shared {
+    scan: Arc<Scan>,
+    queue: Arc<Queue>,
+}
+
+impl Shared {
+    fn new(scan: Arc<Scan>, part: (usize, usize)) -> Self {
+        Self { queue: Arc::new(Queue::new(Cut::new(&scan, part))), scan }
+    }
+}
+
+fn projected(schema: &Schema, projection: &[usize]) -> SchemaRef {
+    Arc::new(Schema::new(projection.iter().map(|column| schema.fields()[*column].clone()).collect::<Vec<_>>()))
+}
+
+impl DataSource for FilesSource {
+    fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let scan = self.run(&context);
+        if self.ordered {
+            return ordered(&scan, self.target, self.fetch, BaselineMetrics::new(&self.metrics, partition));
+        }
+        self.stream(partition, &Shared::new(scan, (partition, self.partitions)))
+    }
+
+    fn create_sibling_state(&self, _: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        (!self.ordered && self.partitions > 1).then(|| Arc::new(OnceLock::<Shared>::new()) as _)
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        match args.sibling_state.and_then(|state| state.downcast::<OnceLock<Shared>>().ok()) {
+            Some(shared) => {
+                let shared = shared.get_or_init(|| Shared::new(self.run(&args.context), (0, 1)));
+                self.stream(args.partition, shared)
+            }
+            None => self.open(args.partition, args.context),
+        }
+    }
+
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let filters: Vec<_> = self.filters.all().map(|filter| filter.to_string()).collect();
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "files={}", self.set.name)?;
+            return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };
+        }
+        let format = match self.set.format {
+            crate::ingest::FileFormat::Csv => "csv",
+            crate::ingest::FileFormat::Json => "json",
+            crate::ingest::FileFormat::Parquet => "parquet",
+            crate::ingest::FileFormat::Arrow => "arrow",
+        };
+        write!(f, "{format} files={}, count={}", self.set.name, self.set.files.len())?;
+        write!(f, ", columns=[{}], partitions={}", columns.join(", "), self.partitions)?;
+        if !filters.is_empty() {
+            write!(f, ", filter={}", filters.join(" AND "))?;
+        }
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
+        if self.ordered { write!(f, ", ordered") } else { Ok(()) }
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        Partitioning::UnknownPartitioning(self.partitions)
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        EquivalenceProperties::new(self.schema.clone())
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let all = statistics(&self.set, &self.filters, &self.projection)?;
+        Ok(Arc::new(match partition {
+            // Which rows a partition gets is decided while it runs.
+            Some(_) => {
+                let mut one = all.to_inexact();
+                one.num_rows = one.num_rows.map(|rows| rows / self.partitions);
+                one
+            }
+            None => match self.fetch {
+                Some(fetch) => all.with_fetch(Some(fetch), 0, 1)?,
+                None => all,
+            },
+        }))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        Some(Arc::new(Self { fetch: limit, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
+        let mut columns = vec![];
+        for e in projection.iter() {
+            match e.expr.downcast_ref::<Column>() {
+                Some(column) if column.name() == e.alias => columns.push(self.projection[column.index()]),
+                _ => return Ok(None),
+            }
+        }
+        let schema = projected(&self.set.schema, &columns);
+        Ok(Some(Arc::new(Self { schema, projection: columns, ..self.clone() })))
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        // Behind a limit, a filter would see other rows.
+        if self.fetch.is_some() {
+            let refused = vec![PushedDown::No; filters.len()];
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused));
+        }
+        let mut source = self.clone();
+        for filter in &filters {
+            source.add_filter(&remap(filter, |column| self.projection[column])?);
+        }
+        let taken = vec![PushedDown::Yes; filters.len()];
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(taken).with_updated_node(Arc::new(source) as _))
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for filter in self.filters.all() {
+            if f(filter)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}

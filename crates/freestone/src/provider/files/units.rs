@@ -1,0 +1,137 @@
+//! What a scan is cut into, in the order of the files: row groups of Parquet, batches of Arrow, blocks of text. All partitions
+//! take their units from one queue.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::reader::Scan;
+use super::set::{Contents, FileSet};
+use crate::error::Result;
+use crate::ingest::{Block, BlockSource, BufferPool, Source};
+
+/// What one partition reads at a time.
+pub(super) enum Unit {
+    /// A row group of a Parquet file.
+    Group { file: usize, group: usize },
+    /// A batch of an Arrow file; all of them in a stream.
+    Batch { file: usize, batch: Option<usize> },
+    /// A run of records of a text file.
+    Block { file: usize, block: Box<Block> },
+}
+
+/// Units that are known without reading.
+#[derive(Debug, Clone, Copy)]
+enum Piece {
+    Group { file: usize, group: usize },
+    Batch { file: usize, batch: Option<usize> },
+    Text { file: usize },
+}
+
+/// Units that partitions share.
+pub(super) struct Queue(Mutex<Cut>);
+
+/// The units of a scan, one after the other.
+pub(super) struct Cut {
+    scan: Arc<Scan>,
+    pieces: VecDeque<Piece>,
+    /// The text file that is being cut into blocks.
+    open: Option<(usize, BlockSource)>,
+    /// Buffers of blocks on their way back.
+    pool: BufferPool,
+}
+
+impl Queue {
+    pub fn new(cut: Cut) -> Self {
+        Self(Mutex::new(cut))
+    }
+
+    pub fn next(&self) -> Option<Result<Unit>> {
+        self.0.lock().next_unit()
+    }
+
+    pub fn pool(&self) -> BufferPool {
+        self.0.lock().pool.clone()
+    }
+}
+
+impl Cut {
+    /// The units in which rows may pass the scan's filters; `part` of `parts` where partitions share no queue.
+    pub fn new(scan: &Arc<Scan>, (part, parts): (usize, usize)) -> Self {
+        let all = pieces(scan);
+        let (from, to) = (all.len() * part / parts.max(1), all.len() * (part + 1) / parts.max(1));
+        let pieces = all[from..to].iter().copied().collect();
+        Self { scan: Arc::clone(scan), pieces, open: None, pool: BufferPool::default() }
+    }
+
+    pub fn pool(&self) -> BufferPool {
+        self.pool.clone()
+    }
+
+    fn blocks(&self, file: usize) -> Result<Option<BlockSource>> {
+        let set = &self.scan.set;
+        let Contents::Text(text) = &set.files[file].contents else { return Ok(None) };
+        let blocks = text.blocks(&set.files[file].path, &set.options, self.pool.clone());
+        Ok(Some(blocks.map_err(|error| set.files[file].renamed(error.into()))?))
+    }
+}
+
+impl Source for Cut {
+    type Unit = Result<Unit>;
+
+    fn next_unit(&mut self) -> Option<Result<Unit>> {
+        loop {
+            if let Some((file, blocks)) = &mut self.open {
+                match blocks.next_unit() {
+                    Some(block) => return Some(Ok(Unit::Block { file: *file, block: Box::new(block) })),
+                    None => self.open = None,
+                }
+            }
+            match self.pieces.pop_front()? {
+                Piece::Group { file, group } => return Some(Ok(Unit::Group { file, group })),
+                Piece::Batch { file, batch } => return Some(Ok(Unit::Batch { file, batch })),
+                Piece::Text { file } => match self.blocks(file) {
+                    Ok(blocks) => self.open = blocks.map(|blocks| (file, blocks)),
+                    Err(error) => return Some(Err(error)),
+                },
+            }
+        }
+    }
+}
+
+/// The pieces of the files that the filters leave.
+fn pieces(scan: &Scan) -> Vec<Piece> {
+    let (set, pruning) = (&scan.set, &scan.pruning);
+    let mut pieces = vec![];
+    for (at, file) in set.files.iter().enumerate() {
+        match &file.contents {
+            Contents::Parquet(parquet) => {
+                let all: Vec<usize> = (0..parquet.metadata().metadata().num_row_groups()).collect();
+                let count = all.len();
+                let kept = pruning.groups(file, parquet, &set.schema, all);
+                scan.counters.pruned_groups.add(count - kept.len());
+                pieces.extend(kept.into_iter().map(|group| Piece::Group { file: at, group }));
+            }
+            _ if !pruning.keeps_file(file, &set.schema) => {}
+            Contents::Arrow(arrow) => match arrow.batches() {
+                Some(batches) => pieces.extend((0..batches).map(|batch| Piece::Batch { file: at, batch: Some(batch) })),
+                None => pieces.push(Piece::Batch { file: at, batch: None }),
+            },
+            Contents::Text(_) => pieces.push(Piece::Text { file: at }),
+        }
+    }
+    pieces
+}
+
+/// Units that a scan without filters has, about: as many partitions can be busy.
+pub(super) fn count(set: &FileSet) -> usize {
+    /// Bytes of a block of text.
+    const BLOCK_BYTES: u64 = 4 << 20;
+    let units = set.files.iter().map(|file| match &file.contents {
+        Contents::Parquet(parquet) => parquet.metadata().metadata().num_row_groups(),
+        Contents::Arrow(arrow) => arrow.batches().unwrap_or(1),
+        Contents::Text(_) => usize::try_from(file.bytes / BLOCK_BYTES).unwrap_or(usize::MAX).saturating_add(1),
+    });
+    units.fold(0, usize::saturating_add)
+}

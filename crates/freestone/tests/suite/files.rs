@@ -1,0 +1,521 @@
+//! Files as people bring them: bounds that say less than they seem to, damaged ones, several of one pattern, and what is
+//! written and read back.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, Decimal128Array, FixedSizeBinaryArray, Float32Array, Float64Array, Int32Array, Int64Array, StringArray,
+    TimestampMicrosecondArray, UInt32Array,
+};
+use arrow::record_batch::RecordBatch;
+use freestone::display::ValueTexts;
+use freestone::{Database, Options, Session};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::data_type::{Int96, Int96Type};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use tempfile::TempDir;
+
+/// A folder of files, and a session beside it.
+struct Place {
+    folder: TempDir,
+    session: Session,
+}
+
+impl Place {
+    fn new() -> Place {
+        let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("a database");
+        Place { folder: tempfile::tempdir().expect("a folder"), session: database.session() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        path
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).expect("a file");
+    }
+
+    /// A Parquet file with so many rows in a row group.
+    fn parquet(&self, name: &str, columns: Vec<(&str, ArrayRef)>, group_rows: usize) {
+        self.parquet_with(
+            name,
+            columns,
+            WriterProperties::builder().set_max_row_group_row_count(Some(group_rows)).build(),
+        );
+    }
+
+    fn parquet_with(&self, name: &str, columns: Vec<(&str, ArrayRef)>, properties: WriterProperties) {
+        let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+        let file = File::create(self.path(name)).expect("a file");
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).expect("a writer");
+        writer.write(&batch).expect("rows");
+        writer.close().expect("a file");
+    }
+
+    /// Runs a statement in which `@` is the folder: rows as `a|b`, NULL as `~`; an error without the folder's name.
+    async fn run(&self, sql: &str) -> Result<Vec<String>, String> {
+        let folder = self.folder.path().display().to_string();
+        let sql = sql.replace('@', &folder);
+        let shown = |error: freestone::Error| error.to_string().replace(&format!("{folder}/"), "");
+        let batches = self.session.sql(&sql).await.map_err(shown)?.collect().await.map_err(shown)?;
+        let mut rows = vec![];
+        for batch in &batches {
+            let columns: Vec<_> =
+                batch.columns().iter().map(|array| ValueTexts::new(array.as_ref()).expect("text")).collect();
+            for row in 0..batch.num_rows() {
+                let cell = |column: &ValueTexts<'_>| {
+                    let mut text = String::new();
+                    if column.is_null(row) {
+                        text.push('~')
+                    } else {
+                        column.append(row, &mut text)
+                    }
+                    text
+                };
+                rows.push(columns.iter().map(cell).collect::<Vec<_>>().join("|"));
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn check(&self, sql: &str, expected: &[&str]) {
+        let expected: Vec<String> = expected.iter().map(|row| (*row).to_owned()).collect();
+        assert_eq!(self.run(sql).await, Ok(expected), "{sql}");
+    }
+
+    async fn check_error(&self, sql: &str, part: &str) {
+        match self.run(sql).await {
+            Ok(rows) => panic!("{sql}: {rows:?} instead of an error with {part}"),
+            Err(error) => assert!(error.contains(part), "{sql}: {error}\nexpected {part}"),
+        }
+    }
+}
+
+fn doubles(values: &[f64]) -> ArrayRef {
+    Arc::new(Float64Array::from(values.to_vec()))
+}
+
+fn longs(values: &[i64]) -> ArrayRef {
+    Arc::new(Int64Array::from(values.to_vec()))
+}
+
+fn texts(values: &[Option<&str>]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+#[tokio::test]
+async fn bounds_say_nothing_of_nan() {
+    let place = Place::new();
+    let nan = f64::NAN;
+    place.parquet("n.parquet", vec![("id", longs(&[1, 2, 3, 4, 5])), ("x", doubles(&[2.0, nan, 2.0, nan, 7.0]))], 3);
+    place.check("SELECT id, x FROM '@/n.parquet'", &["1|2.0", "2|NaN", "3|2.0", "4|NaN", "5|7.0"]).await;
+    place.check("SELECT id FROM '@/n.parquet' WHERE x <> 2 ORDER BY id", &["2", "4", "5"]).await;
+    place.check("SELECT id FROM '@/n.parquet' WHERE NOT (x < 10) ORDER BY id", &["2", "4"]).await;
+    place.check("SELECT id FROM '@/n.parquet' WHERE x > 100 ORDER BY id", &["2", "4"]).await;
+    place.check("SELECT count(*) FROM '@/n.parquet' WHERE x = 'NaN'::DOUBLE", &["2"]).await;
+    place.check("SELECT id FROM '@/n.parquet' ORDER BY x DESC, id LIMIT 2", &["2", "4"]).await;
+    place.check("SELECT max(x), min(x) FROM '@/n.parquet'", &["NaN|2.0"]).await;
+    let singles: ArrayRef = Arc::new(Float32Array::from(vec![f32::NAN, 2.5]));
+    place.parquet("s.parquet", vec![("x", singles)], 2);
+    place.check("SELECT count(*) FROM '@/s.parquet' WHERE x > 2", &["2"]).await;
+}
+
+#[tokio::test]
+async fn zero_has_two_signs() {
+    let place = Place::new();
+    let bloom = WriterProperties::builder().set_bloom_filter_enabled(true).set_max_row_group_row_count(Some(2)).build();
+    place.parquet_with("z.parquet", vec![("id", longs(&[1, 2, 3, 4])), ("x", doubles(&[-0.0, 1.0, -0.0, 5.0]))], bloom);
+    place.check("SELECT id FROM '@/z.parquet' WHERE x = 0.0 ORDER BY id", &["1", "3"]).await;
+    place.check("SELECT count(*) FROM '@/z.parquet' WHERE x >= 0", &["4"]).await;
+    place.check("SELECT count(*) FROM '@/z.parquet' WHERE x < 0", &["0"]).await;
+    place.check("SELECT count(*) FROM '@/z.parquet' WHERE x IN (0.0, 9.0)", &["2"]).await;
+    place.check("SELECT id FROM '@/z.parquet' WHERE x = 5.0", &["4"]).await;
+}
+
+#[tokio::test]
+async fn missing_and_shortened_bounds_leave_nothing_out() {
+    let place = Place::new();
+    let long = "k".repeat(9000);
+    let values = [Some("m"), Some("m"), Some(long.as_str()), None];
+    let some = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(2))
+        .set_statistics_truncate_length(Some(2))
+        .build();
+    place.parquet_with("t.parquet", vec![("id", longs(&[1, 2, 3, 4])), ("s", texts(&values))], some);
+    let none = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(2))
+        .set_statistics_enabled(EnabledStatistics::None)
+        .build();
+    place.parquet_with("u.parquet", vec![("id", longs(&[1, 2, 3, 4])), ("s", texts(&values))], none);
+    for name in ["t", "u"] {
+        let from = format!("FROM '@/{name}.parquet'");
+        place.check(&format!("SELECT id, length(s) {from}"), &["1|1", "2|1", "3|9000", "4|~"]).await;
+        place.check(&format!("SELECT id {from} WHERE s > 'kk' ORDER BY id"), &["1", "2", "3"]).await;
+        place.check(&format!("SELECT id {from} WHERE s < 'kl'"), &["3"]).await;
+        place.check(&format!("SELECT id {from} WHERE s = repeat('k', 9000)"), &["3"]).await;
+        place.check(&format!("SELECT id {from} WHERE s IS NULL"), &["4"]).await;
+        place.check(&format!("SELECT count(s) {from}"), &["3"]).await;
+    }
+}
+
+#[tokio::test]
+async fn types_that_parquet_stores_otherwise() {
+    let place = Place::new();
+    let uuid = FixedSizeBinaryArray::try_from_iter([[7u8; 16]].into_iter()).expect("bytes");
+    place.parquet("plain.parquet", vec![("u", Arc::new(uuid) as ArrayRef)], 9);
+    place.check("SELECT u FROM '@/plain.parquet'", &["07070707070707070707070707070707"]).await;
+    let unsigned: ArrayRef = Arc::new(UInt32Array::from(vec![1, u32::MAX]));
+    place.parquet("unsigned.parquet", vec![("u", unsigned)], 1);
+    place.check("SELECT u FROM '@/unsigned.parquet' WHERE u > 3000000000", &["4294967295"]).await;
+    let decimals =
+        Decimal128Array::from(vec![-(10i128.pow(36)), 1, 0]).with_precision_and_scale(38, 3).expect("decimals");
+    place.parquet("decimal.parquet", vec![("d", Arc::new(decimals) as ArrayRef)], 1);
+    place.check("SELECT count(*) FROM '@/decimal.parquet' WHERE d > 0.0005", &["1"]).await;
+    place.check("SELECT count(*) FROM '@/decimal.parquet' WHERE d < 0", &["1"]).await;
+    int96(&place, "old.parquet", &[(5_373_484, 7_200_000_000_000), (1_721_426, 0)]);
+    place.check("SELECT t FROM '@/old.parquet'", &["9999-12-31T02:00:00", "0001-01-01T00:00:00"]).await;
+    place
+        .check(
+            "SELECT t FROM '@/old.parquet' WHERE t > arrow_cast('9000-01-01T00:00:00', 'Timestamp(Microsecond, None)')",
+            &["9999-12-31T02:00:00"],
+        )
+        .await;
+}
+
+/// A file of timestamps as days of Julius Scaliger and nanoseconds of the day.
+fn int96(place: &Place, name: &str, values: &[(u32, u64)]) {
+    let schema = Arc::new(parse_message_type("message m { required int96 t; }").expect("a schema"));
+    let file = File::create(place.path(name)).expect("a file");
+    let properties = Arc::new(WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).build());
+    let mut writer = SerializedFileWriter::new(file, schema, properties).expect("a writer");
+    let mut group = writer.next_row_group().expect("a row group");
+    let mut column = group.next_column().expect("a column").expect("a column");
+    let stored = values.iter().map(|(day, nanos)| {
+        let mut value = Int96::new();
+        value.set_data((*nanos & 0xffff_ffff) as u32, (*nanos >> 32) as u32, *day);
+        value
+    });
+    column.typed::<Int96Type>().write_batch(&stored.collect::<Vec<_>>(), None, None).expect("values");
+    column.close().expect("a column");
+    group.close().expect("a row group");
+    writer.close().expect("a file");
+}
+
+#[tokio::test]
+async fn columns_of_one_name_and_of_names_that_differ_in_case() {
+    let place = Place::new();
+    place.parquet("c.parquet", vec![("key", longs(&[1, 2])), ("KEY", longs(&[3, 4]))], 1);
+    place.check("SELECT * FROM '@/c.parquet'", &["1|3", "2|4"]).await;
+    place.check("SELECT key FROM '@/c.parquet' WHERE \"KEY\" = 4", &["2"]).await;
+    place.check("SELECT max(\"KEY\"), max(key) FROM '@/c.parquet'", &["4|2"]).await;
+    place.parquet("d.parquet", vec![("x", longs(&[1, 2])), ("x", longs(&[3, 4]))], 1);
+    place.check("SELECT * FROM '@/d.parquet'", &["1|3", "2|4"]).await;
+    place.check("SELECT x FROM '@/d.parquet' WHERE x_1 = 4", &["2"]).await;
+}
+
+#[tokio::test]
+async fn files_of_one_pattern() {
+    let place = Place::new();
+    let ints: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+    place.parquet("a/1.parquet", vec![("v", ints.clone())], 9);
+    place.parquet("a/2.parquet", vec![("v", longs(&[5_000_000_000])), ("w", texts(&[Some("more")]))], 9);
+    place.check("SELECT v, w FROM '@/a/*.parquet' ORDER BY v", &["1|~", "5000000000|more"]).await;
+    place.check("SELECT w FROM '@/a/*.parquet' WHERE v > 4000000000", &["more"]).await;
+    place.parquet("b/1.parquet", vec![("v", ints.clone())], 9);
+    place.parquet("b/2.parquet", vec![("v", doubles(&[2.5]))], 9);
+    place.check("SELECT v FROM '@/b' ORDER BY v", &["1.0", "2.5"]).await;
+    place.parquet("c/1.parquet", vec![("v", longs(&[(1 << 53) + 1]))], 9);
+    place.parquet("c/2.parquet", vec![("v", doubles(&[2.5]))], 9);
+    place.check_error("SELECT v FROM '@/c/*.parquet'", "c/1.parquet, row 1, column v: '9007199254740993'").await;
+    place.parquet("d/1.parquet", vec![("v", ints)], 9);
+    place.parquet("d/2.parquet", vec![("v", texts(&[Some("five")]))], 9);
+    place
+        .check_error("SELECT v FROM '@/d/*.parquet'", "column v is INTEGER in d/1.parquet and VARCHAR in d/2.parquet")
+        .await;
+    place.parquet("e/time:10.parquet", vec![("v", longs(&[1]))], 9);
+    place.parquet("e/a b?[1].parquet", vec![("v", longs(&[2]))], 9);
+    place.check("SELECT sum(v) FROM '@/e/*.parquet'", &["3"]).await;
+    place.check("SELECT v FROM '@/e/time:10.parquet'", &["1"]).await;
+    place.check("SELECT v FROM '@/e/a b?[1].parquet'", &["2"]).await;
+    place.write("e/empty.parquet", "");
+    place.check_error("SELECT v FROM '@/e/*.parquet'", "e/empty.parquet: not a readable Parquet file").await;
+}
+
+#[tokio::test]
+async fn folders_name_columns() {
+    let place = Place::new();
+    for (year, city, value) in [(2023, "Oslo", 1), (2024, "Rome", 2), (2024, "__HIVE_DEFAULT_PARTITION__", 3)] {
+        place.parquet(&format!("h/year={year}/city={city}/f.parquet"), vec![("v", longs(&[value]))], 9);
+    }
+    let from = "FROM '@/h/**/*.parquet'";
+    place.check(&format!("SELECT * {from} ORDER BY v"), &["1|2023|Oslo", "2|2024|Rome", "3|2024|~"]).await;
+    place.check(&format!("SELECT v {from} WHERE year = 2024 AND city = 'Rome'"), &["2"]).await;
+    place.check("SELECT sum(year) FROM '@/h'", &["6071"]).await;
+    place.check("SELECT v FROM '@/h' WHERE city IS NULL", &["3"]).await;
+    place.write("c/day=2024-02-29/x.csv", "v\n1\n");
+    place.write("c/day=2024-03-01/x.csv", "v\n2\n");
+    place.check("SELECT v, day FROM '@/c' WHERE day > DATE '2024-02-29'", &["2|2024-03-01"]).await;
+    place.check("SELECT * FROM read_csv('@/c', hive_partitioning => false) ORDER BY v", &["1", "2"]).await;
+    place.run("CREATE TABLE t (day DATE NOT NULL, v INT)").await.expect("made");
+    place.run("COPY t FROM '@/c'").await.expect("loaded");
+    place.check("SELECT day, v FROM t ORDER BY v", &["2024-02-29|1", "2024-03-01|2"]).await;
+}
+
+#[tokio::test]
+async fn csv_files_of_one_pattern() {
+    let place = Place::new();
+    place.write("r/a.csv", "name,age\nBo,31\n");
+    place.write("r/b.csv", "age,name\n54,Al\n");
+    place.check("SELECT name, age FROM '@/r/*.csv' ORDER BY age", &["Bo|31", "Al|54"]).await;
+    place.write("m/a.csv", "a,b\n1,2\n");
+    place.write("m/b.csv", "b,c\n7.5,x\n");
+    place.check("SELECT * FROM '@/m/*.csv'", &["1|2.0|~", "~|7.5|x"]).await;
+    place.write("o/a.csv", "x,y\n1,2\n");
+    place.write("o/b.csv", "p,q\n3,4\n");
+    place.check_error("SELECT * FROM '@/o/*.csv'", "o/a.csv and o/b.csv have no column in common").await;
+}
+
+#[tokio::test]
+async fn one_rule_for_a_value() {
+    let place = Place::new();
+    // The type is found in the first rows, and in places through the rest; what comes elsewhere is taken as these would have
+    // been, or not at all.
+    for (name, first, late, shown, error) in [
+        ("code", "12345", "00501", "00501", "'00501' is not a BIGINT"),
+        ("big", "1.5", "9007199254740993", "9007199254740993", "'9007199254740993' does not fit a DOUBLE without loss"),
+        ("truth", "true", "yes", "yes", "'yes' is not a BOOLEAN"),
+        ("day", "2024-01-01", "2024-01-02 00:00:00", "2024-01-02T00:00:00", "does not fit a DATE without loss"),
+        ("under", "1", "1_000", "1_000", "'1_000' is not a BIGINT"),
+    ] {
+        let first = format!("{first}\n");
+        place.write("short.csv", format!("{name}\n{}{late}\n", first.repeat(30_000)));
+        place.check("SELECT * FROM '@/short.csv' OFFSET 30000", &[shown]).await;
+        let rest = first.repeat((6 << 20) / first.len());
+        place.write("long.csv", format!("{name}\n{}{late}\n{rest}", first.repeat(30_000)));
+        let place_and_reason = format!("long.csv, line 30002, column {name}: ");
+        place.check_error(&format!("SELECT count({name}) FROM '@/long.csv'"), &place_and_reason).await;
+        place.check_error(&format!("SELECT {name} FROM '@/long.csv' OFFSET 30000"), error).await;
+        let declared = format!("SELECT * FROM '@/long.csv' (TYPES '{name} VARCHAR') OFFSET 30000 LIMIT 1");
+        place.check(&declared, &[late]).await;
+    }
+}
+
+#[tokio::test]
+async fn csv_as_programs_write_it() {
+    let place = Place::new();
+    place.write("index.csv", ",city,n\n0,Oslo,3\n1,Rome,5\n");
+    place.check("SELECT sum(n), max(column1) FROM '@/index.csv'", &["8|1"]).await;
+    place.write("twice.csv", "id,name,name\n1,a,b\n");
+    place.check("SELECT id, name, name_1 FROM '@/twice.csv'", &["1|a|b"]).await;
+    place.write("years.csv", "id,2023,2024\n1,5,6\n");
+    place.check("SELECT \"2023\" FROM '@/years.csv'", &["5"]).await;
+    place.write("trailing.csv", "id,name,\n1,a\n2,b\n");
+    place.check("SELECT * FROM '@/trailing.csv'", &["1|a", "2|b"]).await;
+    place.write("sep.csv", "sep=;\r\nid;name\r\n1;a,b\r\n");
+    place.check("SELECT id, name FROM '@/sep.csv'", &["1|a,b"]).await;
+    place.write("semicolon.csv", "id;price\n1;2,5\n2;3\n");
+    place.check("SELECT id, price FROM '@/semicolon.csv'", &["1|2,5", "2|3"]).await;
+    place.write("returns.csv", "id,v\r\r\n1,x\r\r\n2,\"y\"\r\r\n");
+    place.check("SELECT id, v, length(v) FROM '@/returns.csv'", &["1|x|1", "2|y|1"]).await;
+    place.write("old.csv", "id,v\r1,x\r2,\"a\rb\"\r");
+    place.check("SELECT id, length(v) FROM '@/old.csv'", &["1|1", "2|3"]).await;
+    place.write("mixed.csv", "id,v\n1,x\r2,y\n");
+    place.check_error("SELECT * FROM '@/mixed.csv'", "mixed.csv, line 2").await;
+    place.write("quoted.csv", "\"id\",\"v\",\"t\"\n\"1\",\"12\",\"a\"\n\"2\",\"\",\"\"\n");
+    place.check("SELECT sum(v), count(t) FROM '@/quoted.csv'", &["12|2"]).await;
+    place.check("SELECT * FROM '@/quoted.csv' (HEADER false) LIMIT 1", &["id|v|t"]).await;
+    place.check("SELECT * FROM '@/quoted.csv' (SKIP 1)", &["1|12|a", "2|~|"]).await;
+    place.check("SELECT v FROM '@/quoted.csv' (ALL_VARCHAR true)", &["12", ""]).await;
+    place.check_error("SELECT * FROM '@/quoted.csv' (COLOUR 'red')", "unknown option COLOUR").await;
+    place.check_error("SELECT * FROM '@/quoted.csv' (TYPES 'none INT')", "none").await;
+}
+
+#[tokio::test]
+async fn json_as_programs_write_it() {
+    let place = Place::new();
+    place.write("n.json", "{\"v\": NaN, \"w\": 1}\n{\"v\": 1.5}\n{\"v\": -Infinity, \"w\": null}\n");
+    place.check("SELECT v, w FROM '@/n.json'", &["NaN|1", "1.5|~", "-inf|~"]).await;
+    place.check("SELECT count(*) FROM '@/n.json'", &["3"]).await;
+    place.check("SELECT w FROM read_json(['@/n.json', '@/n.json']) WHERE v > 100 ORDER BY w", &["1", "1"]).await;
+}
+
+#[tokio::test]
+async fn text_is_unpacked() {
+    use std::io::Write;
+    let place = Place::new();
+    let file = File::create(place.path("z.csv.gz")).expect("a file");
+    let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    packed.write_all(b"a,b\n1,x\n2,y\n").expect("bytes");
+    packed.finish().expect("a file");
+    place.check("SELECT * FROM '@/z.csv.gz'", &["1|x", "2|y"]).await;
+    place.run("COPY (SELECT 1 AS a) TO '@/w.json.zst'").await.expect("written");
+    place.check("SELECT a FROM '@/w.json.zst'", &["1"]).await;
+    let whole = fs::read(place.path("z.csv.gz")).expect("a file");
+    place.write("cut.csv.gz", &whole[..whole.len() - 9]);
+    place.check_error("SELECT * FROM '@/cut.csv.gz'", "cut.csv.gz").await;
+}
+
+#[tokio::test]
+async fn copies_are_whole_or_not_there() {
+    let place = Place::new();
+    for name in ["k.parquet", "k.csv", "k.json", "k.arrow"] {
+        place.run(&format!("COPY (SELECT * FROM generate_series(1, 3) t(i)) TO '@/{name}'")).await.expect("written");
+        place
+            .check_error(
+                &format!("COPY (SELECT 10 / (i - 90000) AS i FROM generate_series(1, 100000) t(i)) TO '@/{name}'"),
+                "zero",
+            )
+            .await;
+        place.check(&format!("SELECT count(*), sum(i) FROM '@/{name}'"), &["3|6"]).await;
+        place
+            .check_error(
+                &format!("COPY (SELECT 1 / (i - 2) AS i FROM generate_series(1, 3) t(i)) TO '@/new-{name}'"),
+                "zero",
+            )
+            .await;
+        place.check_error(&format!("SELECT * FROM '@/new-{name}'"), "no such file").await;
+    }
+    let left = fs::read_dir(place.folder.path()).expect("a folder").count();
+    assert_eq!(left, 4, "nothing but the files is left");
+}
+
+#[tokio::test]
+async fn names_are_names() {
+    let place = Place::new();
+    for name in ["a b", "100%", "a%20b", "x#1", "q?z", "t:00", "x[1]", "naïve", "d''q", "*st"] {
+        for ending in ["csv", "parquet"] {
+            place.run(&format!("COPY (SELECT 1 AS i) TO '@/{name}.{ending}'")).await.expect("written");
+            assert!(place.path(&format!("{}.{ending}", name.replace("''", "'"))).is_file(), "{name}.{ending}");
+        }
+    }
+    place.run("COPY (SELECT 1 AS i) TO '@/noext' (FORMAT parquet)").await.expect("written");
+    assert!(place.path("noext").is_file());
+    place.check("SELECT i FROM '@/noext' (FORMAT parquet)", &["1"]).await;
+    place.check_error("COPY (SELECT 1 AS i) TO '@/' (FORMAT parquet)", "is a folder").await;
+    place.check_error("COPY (SELECT 1 AS i) TO '@/x'", "cannot tell the format").await;
+}
+
+#[tokio::test]
+async fn damaged_files_are_named() {
+    let place = Place::new();
+    place.parquet("ok.parquet", vec![("a", longs(&(0..3000).collect::<Vec<_>>()))], 1000);
+    let whole = fs::read(place.path("ok.parquet")).expect("a file");
+    for cut in (0..whole.len()).step_by(whole.len() / 40).chain([whole.len() - 1, whole.len() - 9]) {
+        place.write("cut.parquet", &whole[..cut]);
+        place.check_error("SELECT sum(a) FROM '@/cut.parquet'", "cut.parquet").await;
+    }
+    // A byte changed anywhere is an error, or changes a value: never a panic.
+    for at in (0..whole.len()).step_by(whole.len() / 300 + 1) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x5a;
+        place.write("flip.parquet", &bytes);
+        if let Err(error) = place.run("SELECT sum(a), count(*) FROM '@/flip.parquet' WHERE a > 5").await {
+            assert!(
+                error.contains("flip.parquet") || error.contains("column") || error.contains("type"),
+                "{at}: {error}"
+            );
+            assert!(!error.contains("internal error"), "{at}: {error}");
+        }
+    }
+    place.write("text.parquet", "a,b\n1,2\n");
+    place.check_error("SELECT * FROM '@/text.parquet'", "text.parquet: not a readable Parquet file").await;
+    place.write("short.arrow", b"ARROW1\0\0");
+    place.check_error("SELECT * FROM '@/short.arrow'", "short.arrow: not a readable Arrow file").await;
+    place.write("parquet.csv", &whole);
+    place.check_error("SELECT * FROM '@/parquet.csv'", "parquet.csv: the file is a Parquet file").await;
+    fs::create_dir(place.path("folder.parquet")).expect("a folder");
+    place.check_error("SELECT * FROM '@/folder.parquet'", "the folder holds no data file").await;
+}
+
+#[tokio::test]
+async fn filters_and_limits_reach_row_groups() {
+    let place = Place::new();
+    let ids: Vec<i64> = (0..50_000).collect();
+    let names: Vec<String> = ids.iter().map(|id| format!("name {id}")).collect();
+    let names: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    place.parquet("big.parquet", vec![("id", longs(&ids)), ("name", texts(&names))], 4_000);
+    place.check("SELECT name FROM '@/big.parquet' WHERE id = 31234", &["name 31234"]).await;
+    place.check("SELECT count(*), min(name) FROM '@/big.parquet' WHERE id % 1000 = 7", &["50|name 10007"]).await;
+    place.check("SELECT name FROM '@/big.parquet' LIMIT 2 OFFSET 7999", &["name 7999", "name 8000"]).await;
+    place.check("SELECT id FROM '@/big.parquet' ORDER BY id DESC LIMIT 2", &["49999", "49998"]).await;
+    place.run("CREATE TABLE few AS SELECT 31234::BIGINT AS k UNION ALL SELECT 17").await.expect("made");
+    let join = "SELECT name FROM '@/big.parquet' f JOIN few ON f.id = few.k ORDER BY k";
+    place.check(join, &["name 17", "name 31234"]).await;
+    place.check("SELECT count(*) FROM '@/big.parquet' WHERE 1 = 0", &["0"]).await;
+    let explained =
+        place.run("EXPLAIN ANALYZE SELECT name FROM '@/big.parquet' WHERE id = 31234").await.expect("a plan");
+    assert!(explained.join("").contains("row_groups_pruned=12"), "{explained:?}");
+}
+
+#[tokio::test]
+async fn odd_values_print_and_come_back() {
+    let place = Place::new();
+    let stamps = TimestampMicrosecondArray::from(vec![Some(i64::MAX), None, Some(0)]);
+    place.parquet("odd.parquet", vec![("t", Arc::new(stamps) as ArrayRef)], 9);
+    place.check("SELECT t FROM '@/odd.parquet'", &["infinity", "~", "1970-01-01T00:00:00"]).await;
+    place.run("CREATE TABLE s (a TIMESTAMP(0), b VARCHAR, c BINARY, d DOUBLE)").await.expect("made");
+    let rows = "(TIMESTAMP '9999-12-31 23:59:59', '', x'', 'NaN'::DOUBLE), (NULL, NULL, NULL, NULL), \
+                (TIMESTAMP '0001-01-01 00:00:00', 'a,\"b\"', x'5c7800', '-inf'::DOUBLE)";
+    place.run(&format!("INSERT INTO s VALUES {rows}")).await.expect("inserted");
+    for ending in ["parquet", "arrow", "csv", "json", "tsv", "csv.gz"] {
+        place.run(&format!("COPY s TO '@/s.{ending}'")).await.expect("written");
+        place.run("CREATE TABLE back (a TIMESTAMP(0), b VARCHAR, c BINARY, d DOUBLE)").await.expect("made");
+        place.run(&format!("COPY back FROM '@/s.{ending}'")).await.unwrap_or_else(|error| panic!("{ending}: {error}"));
+        let differ =
+            "(SELECT * FROM s EXCEPT SELECT * FROM back) UNION ALL (SELECT * FROM back EXCEPT SELECT * FROM s)";
+        place.check(differ, &[]).await;
+        place.check("SELECT count(*), count(b), count(c) FROM back", &["3|2|2"]).await;
+        place.run("DROP TABLE back").await.expect("dropped");
+    }
+    place.run("CREATE TABLE again AS SELECT * FROM '@/s.parquet'").await.expect("made");
+    place
+        .check(
+            "SELECT a FROM again WHERE a > arrow_cast('9000-01-01T00:00:00', 'Timestamp(Second, None)')",
+            &["9999-12-31T23:59:59"],
+        )
+        .await;
+    place
+        .check("DESCRIBE again", &["a|TIMESTAMP(0)|true|~", "b|VARCHAR|true|~", "c|BINARY|true|~", "d|DOUBLE|true|~"])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pipes_are_read_to_their_end() {
+    let place = Place::new();
+    let pipe = place.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+    assert!(made.success());
+    let fill = || {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || fs::write(pipe, format!("a\n{}", "7\n".repeat(100_000))).expect("written"))
+    };
+    let filled = fill();
+    place.check("SELECT sum(a), count(*) FROM '@/pipe' (FORMAT csv)", &["700000|100000"]).await;
+    filled.join().expect("filled");
+    place.run("CREATE TABLE t (a INT)").await.expect("made");
+    let filled = fill();
+    place.run("COPY t FROM '@/pipe' (FORMAT csv)").await.expect("loaded");
+    filled.join().expect("filled");
+    place.check("SELECT count(*) FROM t", &["100000"]).await;
+    let filled = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, "a\nx\n").expect("written")
+    });
+    place.check_error("COPY t FROM '@/pipe' (FORMAT csv)", "pipe, line 2, column a: 'x' is not an INTEGER").await;
+    filled.join().expect("filled");
+    place.run("COPY t TO '/dev/null' (FORMAT parquet)").await.expect("written");
+    assert!(std::path::Path::new("/dev/null").metadata().is_ok_and(|null| !null.is_file()));
+    let read = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).expect("read")
+    });
+    place.run("COPY (SELECT 1 AS a) TO '@/pipe' (FORMAT csv)").await.expect("written");
+    assert_eq!(read.join().expect("read"), "a\n1\n");
+}
