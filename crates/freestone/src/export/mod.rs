@@ -453,6 +453,7 @@ impl Codec {
             Some(name) => name,
             None if ending(".gz") => "gzip",
             None if ending(".zst") => "zstd",
+            None if ending(".bz2") => "bzip2",
             None => "none",
         };
         let level = self.level(name)?;

@@ -197,15 +197,17 @@ enum Packing {
     None,
     Gzip,
     Zstd,
+    Bzip2,
 }
 
 fn packing(file: &mut File) -> std::io::Result<Packing> {
     let mut head = Vec::new();
-    file.by_ref().take(4).read_to_end(&mut head)?;
+    file.by_ref().take(8).read_to_end(&mut head)?;
     file.rewind()?;
     Ok(match head.as_slice() {
         [0x1f, 0x8b, ..] => Packing::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd] => Packing::Zstd,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26] => Packing::Bzip2,
         _ => Packing::None,
     })
 }
@@ -223,6 +225,7 @@ fn open_text(path: &Path) -> Result<Box<dyn Read + Send>, IngestError> {
             Packing::None => Box::new(file),
             Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(std::io::BufReader::new(file))),
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(file)?),
+            Packing::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(std::io::BufReader::new(file))),
         })
     };
     opened().map_err(|error| read_error(path, &error))
@@ -261,9 +264,6 @@ pub(super) fn check_head(path: &Path, head: &[u8]) -> Result<usize, IngestError>
             "the file is UTF-16, not UTF-8: convert it with iconv -f UTF-16 -t UTF-8"
         }
         [b'P', b'K', 3, 4, ..] => "the file is a zip archive: unpack it first",
-        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, ..] => {
-            "the file is compressed by bzip2: unpack it first, or compress it by gzip or zstd"
-        }
         [b'P', b'A', b'R', b'1', ..] => "the file is a Parquet file: say FORMAT parquet",
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => "the file is an Arrow file: say FORMAT arrow",
         _ => return Ok(mark_bytes(head)),

@@ -357,6 +357,15 @@ async fn text_is_unpacked() {
     place.check("SELECT * FROM '@/z.csv.gz'", &["1|x", "2|y"]).await;
     place.run("COPY (SELECT 1 AS a) TO '@/w.json.zst'").await.expect("written");
     place.check("SELECT a FROM '@/w.json.zst'", &["1"]).await;
+    // `printf 'a,b\n3,z\n' | bzip2`
+    let bytes = [
+        0x42, 0x5a, 0x68, 0x39, 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, 0xc8, 0x93, 0x47, 0xb8, 0x00, 0x00, 0x02, 0xd9,
+        0x80, 0x00, 0x10, 0x00, 0x04, 0x08, 0x00, 0x30, 0x00, 0x00, 0x10, 0x20, 0x00, 0x21, 0xa6, 0x99, 0xa0, 0xc0,
+        0x28, 0x15, 0x0b, 0x0b, 0xb9, 0x22, 0x9c, 0x28, 0x48, 0x64, 0x49, 0xa3, 0xdc, 0x00,
+    ];
+    place.write("b.csv.bz2", bytes);
+    place.check("SELECT * FROM '@/b.csv.bz2'", &["3|z"]).await;
+    place.check_error("COPY (SELECT 1 AS a) TO '@/c.csv.bz2'", "text files are not compressed by bzip2").await;
     let whole = fs::read(place.path("z.csv.gz")).expect("a file");
     place.write("cut.csv.gz", &whole[..whole.len() - 9]);
     place.check_error("SELECT * FROM '@/cut.csv.gz'", "cut.csv.gz").await;
