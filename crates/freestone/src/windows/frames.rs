@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::{self, SortOptions};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::scalar::ScalarValue;
@@ -16,15 +17,20 @@ use datafusion::scalar::ScalarValue;
 use crate::error::{Error, ErrorKind};
 
 /// A frame for one that ends before it begins, which DataFusion refuses: in PostgreSQL and DuckDB it holds no row, and under RANGE
-/// NULLs and NaNs still see each other.
+/// NULLs, NaNs and infinities still see each other.
 pub(crate) fn nothing(units: WindowFrameUnits) -> WindowFrame {
     let far = || {
         WindowFrameBound::Following(match units {
-            WindowFrameUnits::Range => ScalarValue::from("nothing"),
+            WindowFrameUnits::Range => behind_all(),
             _ => ScalarValue::UInt64(Some(u64::MAX)),
         })
     };
     WindowFrame::new_bounds(units, far(), far())
+}
+
+/// The offset that stands for one behind all rows.
+fn behind_all() -> ScalarValue {
+    ScalarValue::from("behind all rows")
 }
 
 /// What the rows of a partition are sorted by.
@@ -132,14 +138,16 @@ fn by_group(peers: &Peers, order: &Order<'_>, bound: &WindowFrameBound, side: Si
     let (Some(column), Some(options)) = (order.columns.first(), order.options.first()) else {
         return Err(invalid("RANGE with an offset needs one ORDER BY column".to_owned()));
     };
-    let is_nothing = matches!(offset, ScalarValue::Utf8(_));
-    check_offset(offset)?;
+    let is_nothing = *offset == behind_all();
+    if !is_nothing {
+        check_offset(offset)?;
+    }
     let value = |group: &Range<usize>| ScalarValue::try_from_array(column, group.start);
     let values = peers.groups.iter().map(value).collect::<Result<Vec<_>>>()?;
     let mut edges = Vec::with_capacity(peers.groups.len());
     for (group, value) in peers.groups.iter().zip(&values) {
         // In descending order, what precedes is greater.
-        let target = match value.is_null() || is_nan(value) {
+        let target = match value.is_null() || is_nan(value) || is_nothing && is_infinite(value) {
             true => None,
             false if is_nothing => Some(Target::Above),
             false => Some(shifted(value, offset, is_preceding == options.descending)),
@@ -206,8 +214,19 @@ fn is_nan(value: &ScalarValue) -> bool {
     }
 }
 
-/// An offset must not be negative.
+fn is_infinite(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float32(Some(v)) => v.is_infinite(),
+        ScalarValue::Float64(Some(v)) => v.is_infinite(),
+        _ => false,
+    }
+}
+
+/// An offset is of what can be added, and not negative.
 fn check_offset(offset: &ScalarValue) -> Result<()> {
+    if !offset.data_type().is_numeric() && !matches!(offset.data_type(), DataType::Interval(_)) {
+        return Err(invalid("RANGE with an offset needs an ORDER BY of numbers or times".to_owned()));
+    }
     let is_negative = match offset {
         ScalarValue::IntervalMonthDayNano(Some(v)) => v.months < 0 || v.days < 0 || v.nanoseconds < 0,
         ScalarValue::IntervalDayTime(Some(v)) => v.days < 0 || v.milliseconds < 0,
