@@ -1,6 +1,6 @@
-//! Named windows and HAVING, written out before a query is planned. DataFusion replaces `OVER w` in the SELECT list only and
-//! drops the window's partition from `OVER (w ORDER BY x)`; and it refuses HAVING over a query that has neither groups nor
-//! aggregates, which SQL takes for a single group.
+//! Expands named windows and HAVING before a query is planned. DataFusion resolves `OVER w` only in the SELECT list,
+//! and ignores the PARTITION BY of `w` in `OVER (w ORDER BY x)`. It refuses HAVING in a query without groups and
+//! aggregates, for which SQL defines a single group.
 
 use std::ops::ControlFlow;
 
@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 use crate::names::folded;
 use crate::{statement, visitor};
 
-/// Writes out named windows and HAVING without groups, and refuses windows that make no sense.
+/// Expands named windows and HAVING without groups, and refuses invalid windows.
 pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
     let mut rewrite = Rewrite(Ok(()));
     let _ = visitor::visit_mut(sql, &mut rewrite);
     rewrite.0
 }
 
-/// Holds what is wrong, where something is.
+/// The first error.
 struct Rewrite(Result<()>);
 
 impl Rewrite {
@@ -36,7 +36,7 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
         let SetExpr::Select(select) = query.body.as_mut() else { return ControlFlow::Continue(()) };
-        // ORDER BY of a query sees the windows of its SELECT.
+        // The ORDER BY of a query can refer to the windows of its SELECT.
         let done = windows_of(select).and_then(|windows| use_windows(&mut query.order_by, &windows));
         self.go_on_if(done)
     }
@@ -68,7 +68,7 @@ fn in_select(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-/// The condition, and an aggregate beside it that is always true: so all rows are one group.
+/// The condition AND an aggregate that is always true, so that all rows are one group.
 fn of_one_group(condition: Expr) -> Expr {
     let Ok(query) = statement::parse_query("SELECT count(*) >= 0") else { return condition };
     let SetExpr::Select(mut select) = *query.body else { return condition };
@@ -80,7 +80,7 @@ fn of_one_group(condition: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(condition), op: BinaryOperator::And, right: Box::new(count) }
 }
 
-/// The windows of a SELECT by their names, each written out.
+/// The windows of a SELECT by name, each expanded.
 fn windows_of(select: &Select) -> Result<Vec<(String, WindowSpec)>> {
     let mut windows: Vec<(String, WindowSpec)> = vec![];
     for NamedWindowDefinition(name, window) in &select.named_window {
@@ -104,7 +104,7 @@ fn find<'a>(windows: &'a [(String, WindowSpec)], name: &Ident) -> Result<&'a Win
     window.map(|(_, window)| window).ok_or_else(|| Error::not_found("window", &name.value, names))
 }
 
-/// A window with what the one that it names has.
+/// A window with the clauses of the window that it refers to.
 fn extended(window: &WindowSpec, windows: &[(String, WindowSpec)]) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = find(windows, name)?;
@@ -127,7 +127,7 @@ fn extended(window: &WindowSpec, windows: &[(String, WindowSpec)]) -> Result<Win
     })
 }
 
-/// Writes windows out where a part of a query names them. Its subqueries have windows of their own.
+/// Replaces references to windows in a part of a query by the windows. Its subqueries have their own windows.
 fn use_windows(part: &mut impl VisitMut, windows: &[(String, WindowSpec)]) -> Result<()> {
     let mut using = Using { windows, depth: 0, done: Ok(()) };
     let _ = visitor::visit_mut(part, &mut using);
@@ -176,7 +176,7 @@ impl VisitorMut for Using<'_> {
     }
 }
 
-/// Refuses frames that no row can be in, whatever their offsets.
+/// Refuses frames that are always empty, whatever their offsets.
 fn check_frame(window: &WindowSpec) -> Result<()> {
     use WindowFrameBound::{CurrentRow, Following, Preceding};
     let Some(frame) = &window.window_frame else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! `avg`: of integers and reals DOUBLE, of decimals a decimal with more digits behind the point, rounded half away from zero; of
-//! exact numbers one division of their exact sum.
+//! `avg`: DOUBLE for integers and floats; for decimals a decimal of larger scale, rounded half away from zero. For
+//! exact numbers it is a single division of the exact sum.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ use super::queue::{Queue, RealSum};
 use super::sum::{number_argument, valid_rows};
 use super::totals::{self, DIGITS, Exact, Total, Totals, out_of_range, with_number_type};
 
-/// Digits behind the point of an average of decimals, at least.
+/// The minimum scale of an average of decimals.
 const MEAN_SCALE: i8 = 16;
 
 /// The function `avg`.
@@ -39,7 +39,7 @@ impl Average {
     }
 }
 
-/// The type of averages of decimals: as many digits before the point as their own has, as far as 38 allow.
+/// The type of averages of decimals: with as many integer digits as the argument, as far as 38 digits allow.
 fn decimal_mean(precision: u8, scale: i8) -> DataType {
     let before = precision as i8 - scale;
     let scale = scale.max(MEAN_SCALE);
@@ -145,7 +145,7 @@ impl AggregateUDFImpl for Average {
     }
 }
 
-/// How an exact sum becomes an average.
+/// Converts an exact sum to an average.
 #[derive(Debug, Clone)]
 struct Divided {
     scale: i8,
@@ -153,7 +153,7 @@ struct Divided {
 }
 
 impl Divided {
-    /// Averages of sums; of nothing, NULL.
+    /// Averages from sums; NULL for groups without values.
     fn means(&self, totals: &Totals, counts: &[u64]) -> Result<ArrayRef> {
         let nulls = NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
         let each = counts.iter().enumerate().map(|(group, count)| (totals.get(group), (*count).max(1)));
@@ -181,7 +181,7 @@ impl Divided {
     }
 }
 
-/// The average of numbers that 128 bits hold.
+/// The average of numbers that fit in 128 bits.
 #[derive(Debug)]
 struct OneMean<T> {
     exact: Exact,
@@ -237,7 +237,7 @@ where
     }
 }
 
-/// The average of reals in a window frame that moves on.
+/// The average of floats in a sliding window frame.
 #[derive(Debug, Default)]
 struct Means {
     queue: Queue<RealSum>,
@@ -276,7 +276,7 @@ impl Accumulator for Means {
     }
 }
 
-/// Averages by group of numbers that 128 bits hold.
+/// Averages per group of numbers that fit in 128 bits.
 struct GroupMeans<T> {
     exact: Exact,
     divided: Divided,

@@ -1,5 +1,5 @@
-//! DISTINCT for an aggregate of one argument: its different values, which the aggregate itself then takes. DataFusion's
-//! `bit_xor(DISTINCT x)` fails with GROUP BY, so it is done here as well.
+//! DISTINCT for an aggregate of one argument: collects the distinct values and passes them to the aggregate.
+//! DataFusion's `bit_xor(DISTINCT x)` fails with GROUP BY, so it is implemented here as well.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_na
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature};
 use datafusion::scalar::ScalarValue;
 
-/// What a partial aggregation hands on: its different values.
+/// The state of a partial aggregation: its distinct values.
 pub(super) fn state_field(name: &str, argument: &DataType) -> FieldRef {
     let values = Field::new_list_field(argument.clone(), true);
     Arc::new(Field::new_list(format_state_name(name, "distinct"), values, false))
 }
 
-/// An aggregate of DataFusion, its DISTINCT done by us.
+/// An aggregate of DataFusion with our DISTINCT.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct ByValue {
     plain: Arc<AggregateUDF>,
@@ -74,13 +74,13 @@ impl AggregateUDFImpl for ByValue {
     }
 }
 
-/// Gives each different value to an accumulator once.
+/// Passes each distinct value to an accumulator once.
 #[derive(Debug)]
 pub(super) struct Distinct {
     argument: DataType,
     values: HashSet<ScalarValue>,
     bytes: usize,
-    /// What has been given to the accumulator is in `values`.
+    /// The values that the accumulator has received are in `values`.
     plain: Box<dyn Accumulator>,
 }
 

@@ -1,5 +1,5 @@
-//! `min` and `max`: those of DataFusion, but for reals, of which NaN is the greatest whatever its bits, and -0.0 is 0.0. There,
-//! infinities and NaN are values as all others, grouped or not, in window frames or not.
+//! `min` and `max`. They are DataFusion's except for floats. All NaNs are equal and greater than any other value, and
+//! -0.0 equals 0.0. Infinities and NaN are ordinary values, with and without groups and window frames.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -39,20 +39,20 @@ impl Extreme {
     }
 }
 
-/// Reals, as far as they are compared.
+/// Floats, with the operations for comparing them.
 pub(super) trait Real: Copy + Debug + PartialOrd + Send + Sync + 'static {
     const NAN: Self;
     const LEAST: Self;
     fn is_nan(self) -> bool;
-    /// -0.0 as 0.0.
+    /// Converts -0.0 to 0.0.
     fn with_plus(self) -> Self;
 
-    /// The value that stands for all that are equal to it.
+    /// The representative of all values that are equal to this one.
     fn one(self) -> Self {
         if self.is_nan() { Self::NAN } else { self.with_plus() }
     }
 
-    /// The greater of two, or the lesser.
+    /// The maximum or minimum of two values.
     fn beyond(self, other: Self, is_max: bool) -> Self {
         match (self.is_nan(), other.is_nan()) {
             (true, _) if is_max => self,
@@ -105,7 +105,7 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        // Every REAL of 16 bits is one of 32.
+        // Every 16-bit float can be represented with 32 bits.
         if let [DataType::Float16] = arguments {
             return Ok(vec![DataType::Float32]);
         }
@@ -176,7 +176,7 @@ fn scalar<T: ArrowPrimitiveType>(value: Option<T::Native>) -> Result<ScalarValue
     ScalarValue::try_from_array(&PrimitiveArray::<T>::from_iter([value]), 0)
 }
 
-/// The extreme of reals.
+/// The extreme of floats.
 #[derive(Debug)]
 struct OneExtreme<T: ArrowPrimitiveType> {
     is_max: bool,
@@ -214,7 +214,7 @@ where
     }
 }
 
-/// A real among which the greatest or the least is sought.
+/// A float as a candidate for the extreme.
 #[derive(Debug, Clone, Copy)]
 struct Candidate<N> {
     value: N,
@@ -227,7 +227,7 @@ impl<N: Real> Part for Candidate<N> {
     }
 }
 
-/// The extreme of reals in a window frame that moves on.
+/// The extreme of floats in a sliding window frame.
 #[derive(Debug)]
 struct MovingExtreme<T: ArrowPrimitiveType> {
     is_max: bool,
@@ -273,7 +273,7 @@ where
     }
 }
 
-/// Extremes of reals by group.
+/// Extremes of floats per group.
 struct GroupExtremes<T: ArrowPrimitiveType> {
     is_max: bool,
     values: Vec<T::Native>,
@@ -285,7 +285,7 @@ where
     T: ArrowPrimitiveType,
     T::Native: Real,
 {
-    /// What any value is beyond.
+    /// The start value, which any value replaces.
     fn start(&self) -> T::Native {
         if self.is_max { T::Native::LEAST } else { T::Native::NAN }
     }

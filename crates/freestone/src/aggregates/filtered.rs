@@ -1,4 +1,4 @@
-//! FILTER of an aggregate over window frames, as a last argument: so that it is evaluated with the others.
+//! FILTER of an aggregate over window frames, as a last argument, so that it is evaluated with the other arguments.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
 
-/// An aggregate whose last argument tells which rows it takes.
+/// An aggregate whose last argument selects its rows.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Filtered {
     plain: Arc<AggregateUDF>,

@@ -1,5 +1,5 @@
-//! Aggregate functions of ours in the place of DataFusion's: `sum` and `avg`, exact or an error; `min` and `max` of reals;
-//! variances and their kind; and what collects and sorts rows for aggregates with an ORDER BY.
+//! Aggregate functions that replace those of DataFusion: `sum` and `avg`, which are exact or an error; `min` and `max`
+//! of floats; variances and related functions; and the collection and sorting of rows for aggregates with an ORDER BY.
 
 mod average;
 mod distinct;
@@ -19,7 +19,7 @@ pub(crate) use filtered::Filtered;
 pub(crate) use ordered::Ordered;
 pub(crate) use sum::settled;
 
-/// The functions that replace those of the same names.
+/// The functions, which replace those with the same names.
 pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
     let mut functions = vec![
         AggregateUDF::from(sum::Sum::new()),

@@ -1,6 +1,7 @@
-//! Variances, covariances, correlation and regression of reals: all from the number of values, their means, and their sums of
-//! squared and multiplied distances from those, which are put together without taking anything away (Chan, Golub and LeVeque,
-//! "Updating formulae and a pairwise algorithm for computing sample variances", 1979, equation 2.1). No variance is negative.
+//! Variances, covariances, correlation and regression of floats. All are computed from the number of values, the means,
+//! and the sums of squared deviations and of their products. Partial results are merged without subtraction of large
+//! sums (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979,
+//! equation 2.1). So no variance is negative.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use super::distinct::{self, Distinct};
 use super::queue::{Part, Queue};
 use super::sum::valid_rows;
 
-/// What is computed of moments. `x` is the only argument, or the second of two.
+/// The results that are computed from moments. `x` is the only argument, or the second of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Variance { sample: bool },
@@ -40,7 +41,7 @@ enum Kind {
 
 use Kind::*;
 
-/// Names, with other names, and what they are.
+/// Names, aliases, and kinds.
 const FUNCTIONS: [(&str, &[&str], Kind); 16] = [
     ("var", &["var_sample", "var_samp", "variance"], Variance { sample: true }),
     ("var_pop", &["var_population"], Variance { sample: false }),
@@ -65,7 +66,7 @@ impl Kind {
         if matches!(self, Variance { .. } | Deviation { .. }) { 1 } else { 2 }
     }
 
-    /// The result; nothing where it is NULL.
+    /// The result; `None` for NULL.
     fn of(self, moments: &Moments) -> Option<f64> {
         let Moments { count, x, y, xx, yy, xy } = *moments;
         let divisor = |sample: bool| (count > u64::from(sample)).then(|| (count - u64::from(sample)) as f64);
@@ -102,7 +103,7 @@ impl Kind {
     }
 }
 
-/// A correlation as rounding leaves it, within what it can be.
+/// A correlation, limited to its range, which rounding may exceed.
 fn bounded(value: f64) -> f64 {
     if value.is_nan() { value } else { value.clamp(-1.0, 1.0) }
 }
@@ -147,7 +148,7 @@ impl AggregateUDFImpl for Statistic {
         self.kind != Count
     }
 
-    /// Of no rows.
+    /// The result for no rows.
     fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
         if self.kind == Count { Ok(ScalarValue::UInt64(Some(0))) } else { ScalarValue::try_from(data_type) }
     }
@@ -198,14 +199,14 @@ impl AggregateUDFImpl for Statistic {
     }
 }
 
-/// Moments of pairs, or of values with 0 beside each.
+/// Moments of pairs. Single values are pairs with 0.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Moments {
     count: u64,
-    /// Means.
+    /// The means.
     x: f64,
     y: f64,
-    /// Sums of squared distances from the means, and of their products.
+    /// The sums of squared deviations from the means, and of their products.
     xx: f64,
     yy: f64,
     xy: f64,
@@ -237,7 +238,7 @@ impl Part for Moments {
     }
 }
 
-/// The rows in which all arguments have a value, with what they are: `y` comes before `x`.
+/// The rows in which no argument is NULL, with their moments. `y` is the first argument, and `x` the second.
 fn rows(values: &[ArrayRef]) -> impl Iterator<Item = (usize, Moments)> {
     let arrays: Vec<&Float64Array> = values.iter().map(|array| array.as_primitive::<Float64Type>()).collect();
     let row_count = values.first().map_or(0, |array| array.len());
@@ -302,7 +303,7 @@ impl Accumulator for OneStatistic {
     }
 }
 
-/// A statistic of a window frame that moves on.
+/// A statistic of a sliding window frame.
 #[derive(Debug)]
 struct MovingStatistic {
     kind: Kind,

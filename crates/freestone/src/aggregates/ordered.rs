@@ -1,6 +1,6 @@
-//! Aggregates with an ORDER BY of their own, such as `string_agg(a, ',' ORDER BY b)`: the rows of a group are collected, sorted
-//! and given to the aggregate. So each aggregate of a query has its order, whatever that of others, with GROUP BY, DISTINCT and
-//! FILTER or without.
+//! Aggregates with their own ORDER BY, such as `string_agg(a, ',' ORDER BY b)`. The rows of a group are collected,
+//! sorted and passed to the aggregate. So each aggregate of a query can have another order, with or without GROUP BY,
+//! DISTINCT and FILTER.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ use datafusion::scalar::ScalarValue;
 
 use super::sum::passing;
 
-/// An aggregate whose last arguments are what its rows are sorted by.
+/// An aggregate whose last arguments are its sort keys.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ordered {
     plain: Arc<AggregateUDF>,
-    /// How many arguments the aggregate itself has.
+    /// The number of arguments of the aggregate itself.
     arguments: usize,
     options: Vec<SortOptions>,
     /// Whether equal arguments count once.
@@ -115,13 +115,13 @@ impl AggregateUDFImpl for Ordered {
     }
 }
 
-/// The fields of a row as it is collected.
+/// The fields of a collected row.
 fn row_fields(arguments: &[FieldRef]) -> Fields {
     let field = |(at, argument): (usize, &FieldRef)| Field::new(format!("c{at}"), argument.data_type().clone(), true);
     arguments.iter().enumerate().map(field).collect()
 }
 
-/// What makes accumulators of the aggregate itself.
+/// Creates accumulators of the aggregate itself.
 #[derive(Debug, Clone)]
 struct Maker {
     plain: Arc<AggregateUDF>,
@@ -161,7 +161,7 @@ impl Maker {
     }
 }
 
-/// How rows are sorted.
+/// The order of rows.
 #[derive(Debug)]
 struct Order {
     arguments: usize,
@@ -170,8 +170,8 @@ struct Order {
 }
 
 impl Order {
-    /// The places of rows in their order, those of equal arguments once where they count once. Rows of one group follow each
-    /// other where groups are given.
+    /// The positions of rows in their order. With DISTINCT, rows with equal arguments occur once. With groups, the rows
+    /// of a group are adjacent.
     fn sorted(&self, columns: &[ArrayRef], groups: Option<&ArrayRef>) -> Result<UInt32Array> {
         let rows = columns.first().map_or(0, |column| column.len());
         let plain = |values: &ArrayRef| SortColumn { values: values.clone(), options: None };
@@ -181,7 +181,7 @@ impl Order {
         if self.distinct {
             by.extend(columns[..self.arguments].iter().map(plain));
         } else {
-            // Rows that are equal stay as they came.
+            // Equal rows remain in the order of arrival.
             let arrival: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..rows as u64));
             by.push(plain(&arrival));
         }
@@ -197,7 +197,7 @@ impl Order {
     }
 }
 
-/// Rows that are collected, batch by batch.
+/// Collected rows, in batches.
 #[derive(Debug)]
 struct Rows {
     fields: Fields,
@@ -232,7 +232,7 @@ impl Rows {
         std::mem::replace(self, empty)
     }
 
-    /// Lists of the rows at some places, one per run of `lengths`.
+    /// Lists of the rows at `places`, one list per length.
     fn lists(&self, columns: &[ArrayRef], places: &UInt32Array, lengths: Vec<usize>) -> Result<ListArray> {
         let columns =
             columns.iter().map(|column| compute::take(column, places, None)).collect::<Result<Vec<_>, _>>()?;
@@ -242,7 +242,7 @@ impl Rows {
     }
 }
 
-/// The rows of lists, with the list that each is of.
+/// The rows of lists, and the lengths of the lists.
 fn of_lists(states: &[ArrayRef]) -> Result<(Vec<ArrayRef>, Vec<usize>)> {
     let Some(lists) = states.first().and_then(|state| state.as_list_opt::<i32>()) else {
         return internal_err!("collected rows are not a list");
@@ -297,7 +297,7 @@ impl Accumulator for OrderedAccumulator {
     }
 }
 
-/// The same by group.
+/// The same, per group.
 struct OrderedGroups {
     maker: Maker,
     order: Order,
@@ -314,7 +314,7 @@ impl OrderedGroups {
         self.count = count;
     }
 
-    /// Takes the rows of the first groups, or of all: their columns and groups, and how many groups they are.
+    /// Removes the rows of the first groups, or of all. Returns their columns and groups, and the number of groups.
     fn emit(&mut self, emit_to: EmitTo) -> Result<(Rows, Vec<ArrayRef>, Vec<u32>, usize)> {
         let rows = self.rows.take();
         let (columns, groups) = (rows.columns()?, std::mem::take(&mut self.groups));
@@ -370,7 +370,7 @@ impl GroupsAccumulator for OrderedGroups {
             arguments.iter().map(|column| compute::take(column, &places, None)).collect::<Result<Vec<_>, _>>()?;
         let groups: Vec<usize> = places.values().iter().map(|row| groups[*row as usize] as usize).collect();
         let mut plain = self.maker.groups()?;
-        // Accumulators take every group for one with rows, unless there is a filter.
+        // Accumulators assume that every group has rows, unless there is a filter.
         let all = BooleanArray::from(vec![true; groups.len()]);
         plain.update_batch(&sorted, &groups, Some(&all), count)?;
         plain.evaluate(EmitTo::All)
@@ -380,7 +380,7 @@ impl GroupsAccumulator for OrderedGroups {
         let (rows, columns, groups, count) = self.emit(emit_to)?;
         let mut lengths = vec![0usize; count];
         groups.iter().for_each(|group| lengths[*group as usize] += 1);
-        // Rows by group, each group's as they came.
+        // The rows per group, in the order of arrival.
         let mut next: Vec<usize> =
             lengths.iter().scan(0, |end, length| Some(std::mem::replace(end, *end + length))).collect();
         let mut places = vec![0u32; groups.len()];

@@ -1,8 +1,9 @@
-//! Aggregates of a window frame that moves on, without taking anything out of a sum: what leaves a frame leaves nothing behind,
-//! be it infinite, not a number, or large beside the rest.
+//! Aggregates of a sliding window frame without subtraction. So values that leave the frame have no further effect,
+//! even if they are infinite, NaN, or much larger than the others.
 //!
-//! A queue of two stacks (Tangwongsan, Hirzel and Schneider, "Low-latency sliding-window aggregation in worst-case constant
-//! time", 2017, section 2): values come on one, each of the other holds the aggregate of all above it; each value is moved once.
+//! The structure is a queue of two stacks (Tangwongsan, Hirzel and Schneider, "Low-latency sliding-window aggregation
+//! in worst-case constant time", 2017, section 2). Values are pushed on one stack. Each element of the other stack has
+//! the aggregate of the elements up to the end of that stack. Each value is moved once.
 
 use std::fmt::Debug;
 
@@ -12,17 +13,17 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Accumulator;
 use datafusion::scalar::ScalarValue;
 
-/// What can be put together from parts, in order.
+/// A partial aggregate that can be merged with the next one, in order.
 pub(super) trait Part: Copy + Debug + Send + Sync + 'static {
     fn with(self, later: Self) -> Self;
 }
 
-/// A queue that knows the aggregate of what is in it.
+/// A queue with the aggregate of its values.
 #[derive(Debug)]
 pub(super) struct Queue<P> {
-    /// Aggregates from a value to the last of this stack; the first value is on top.
+    /// The aggregates from a value to the last one of this stack. The first value is on top.
     old: Vec<P>,
-    /// Values that came since.
+    /// The values that were added later.
     new: Vec<P>,
     total_of_new: Option<P>,
 }
@@ -39,7 +40,7 @@ impl<P: Part> Queue<P> {
         self.total_of_new = Some(self.total_of_new.map_or(value, |total| total.with(value)));
     }
 
-    /// Drops the first value.
+    /// Removes the first value.
     pub fn pop(&mut self) {
         if self.old.is_empty() {
             self.total_of_new = None;
@@ -51,7 +52,7 @@ impl<P: Part> Queue<P> {
         self.old.pop();
     }
 
-    /// The aggregate of all values; nothing where there are none.
+    /// The aggregate of all values; `None` without values.
     pub fn total(&self) -> Option<P> {
         match (self.old.last(), self.total_of_new) {
             (Some(old), Some(new)) => Some(old.with(new)),
@@ -64,7 +65,7 @@ impl<P: Part> Queue<P> {
     }
 }
 
-/// A sum of reals, and of how many.
+/// A sum of floats, and their number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RealSum {
     pub sum: f64,
@@ -77,7 +78,7 @@ impl Part for RealSum {
     }
 }
 
-/// The sum of reals: a running one until something is taken out.
+/// The sum of floats: a running sum until a value is removed.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     queue: Queue<RealSum>,

@@ -1,5 +1,5 @@
-//! `sum`: exact over integers, decimals and durations, or an error. Sums of integers of up to 32 bits are BIGINT, of 64 bits
-//! DECIMAL(38, 0), of decimals as wide as 38 digits allow, of reals DOUBLE.
+//! `sum`: exact for integers, decimals and durations, or an error. The result is BIGINT for integers of up to 32 bits,
+//! DECIMAL(38, 0) for those of 64 bits, a decimal with up to 38 digits for decimals, and DOUBLE for floats.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -33,7 +33,7 @@ use super::totals::{self, DIGITS, Exact, Total, Totals, out_of_range, with_numbe
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Sum {
     signature: Signature,
-    /// The type of its results, where that is settled: sums of sums keep it.
+    /// The type of the results, if it is fixed: sums of sums have the same type.
     result: Option<DataType>,
 }
 
@@ -43,7 +43,7 @@ impl Sum {
     }
 }
 
-/// The type that sums of a type have.
+/// The type of the sum of a type.
 fn sum_type(argument: &DataType) -> Result<DataType> {
     use DataType::*;
     Ok(match argument {
@@ -59,7 +59,7 @@ fn sum_type(argument: &DataType) -> Result<DataType> {
     })
 }
 
-/// The type in which an aggregate of numbers takes an argument.
+/// The type to which an aggregate of numbers converts its argument.
 pub(super) fn number_argument(function: &str, arguments: &[DataType]) -> Result<DataType> {
     let [argument] = arguments else {
         return plan_err!("{function} takes one argument, not {}", arguments.len());
@@ -145,7 +145,7 @@ impl AggregateUDFImpl for Sum {
         AggregateOrderSensitivity::Insensitive
     }
 
-    /// `sum(x + 1)` beside other sums of `x` is `sum(x) + 1 * count(x)`.
+    /// `sum(x + 1)` is replaced by `sum(x) + 1 * count(x)` if there are other sums of `x`.
     fn simplify_expr_op_literal(
         &self,
         call: &AggregateFunction,
@@ -167,7 +167,7 @@ impl AggregateUDFImpl for Sum {
     }
 }
 
-/// An accumulator of sums; what it takes can be taken out again.
+/// An accumulator of sums that can also remove values.
 fn accumulator(argument: &DataType, result: &DataType) -> Result<Box<dyn Accumulator>> {
     if let Some(exact) = Exact::of(argument) {
         let result = result.clone();
@@ -219,13 +219,13 @@ fn negate_month_day_nano(a: IntervalMonthDayNano) -> Option<IntervalMonthDayNano
     Some(IntervalMonthDayNano::new(a.months.checked_neg()?, a.days.checked_neg()?, a.nanoseconds.checked_neg()?))
 }
 
-/// The sum of numbers that 128 bits hold.
+/// The sum of numbers that fit in 128 bits.
 #[derive(Debug)]
 struct OneSum<T> {
     exact: Exact,
     result: DataType,
     total: Total,
-    /// Values that are not NULL.
+    /// The number of values that are not NULL.
     count: u64,
     of: PhantomData<fn() -> T>,
 }
@@ -275,7 +275,7 @@ where
     }
 }
 
-/// The sum of values that have an addition of their own.
+/// The sum of values of a type with its own checked addition.
 #[derive(Debug)]
 struct CheckedSum<T: ArrowPrimitiveType> {
     result: DataType,
@@ -333,7 +333,7 @@ impl<T: ArrowPrimitiveType + Debug> Accumulator for CheckedSum<T> {
     }
 }
 
-/// Sums by group of numbers that 128 bits hold.
+/// Sums per group of numbers that fit in 128 bits.
 struct GroupSums<T> {
     exact: Exact,
     result: DataType,
@@ -406,13 +406,13 @@ where
     }
 }
 
-/// Rows that are not NULL and pass a filter.
+/// The rows that are not NULL and satisfy a filter.
 pub(super) fn valid_rows(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
     let passed = filter.map(|filter| NullBuffer::new(passing(filter).values().clone()));
     NullBuffer::union(nulls, passed.as_ref())
 }
 
-/// A filter without NULLs, which pass nothing.
+/// A filter in which NULL is false.
 pub(super) fn passing(filter: &BooleanArray) -> BooleanArray {
     match filter.null_count() {
         0 => filter.clone(),
@@ -420,7 +420,7 @@ pub(super) fn passing(filter: &BooleanArray) -> BooleanArray {
     }
 }
 
-/// The function with results of the type that its argument gives them.
+/// The function with the result type for these arguments fixed.
 pub(crate) fn settled(function: &dyn AggregateUDFImpl, arguments: &[DataType]) -> Result<Option<Arc<Sum>>> {
     let Some(sum) = function.downcast_ref::<Sum>().filter(|sum| sum.result.is_none()) else { return Ok(None) };
     Ok(Some(Arc::new(Sum { result: Some(sum.return_type(arguments)?), ..sum.clone() })))

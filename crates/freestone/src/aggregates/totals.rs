@@ -1,5 +1,5 @@
-//! Exact sums of integers and decimals: 128 bits, and what was carried out of them. A sum that does not fit its type is known
-//! when it is asked for, whatever the order in which its parts came.
+//! Exact sums of integers and decimals: 128 bits and a carry. Whether a sum fits its type is checked when its value is
+//! read, so it does not depend on the order of the values.
 
 use std::sync::Arc;
 
@@ -19,25 +19,25 @@ use datafusion::scalar::ScalarValue;
 
 use crate::error::{Error, ErrorKind};
 
-/// Digits of the widest decimal of 128 bits.
+/// The digits of the widest decimal of 128 bits.
 pub(super) const DIGITS: u8 = 38;
 
-/// How sums of a type are kept.
+/// The representation of the sums of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact {
-    /// Digits behind the point.
+    /// The digits of the fraction.
     scale: i8,
-    /// Whether sums may need more than 128 bits on the way.
+    /// Whether intermediate sums may need more than 128 bits.
     carries: bool,
 }
 
 impl Exact {
-    /// For integers, decimals of up to 128 bits and durations; nothing for other types.
+    /// The representation for integers, decimals of up to 128 bits, and durations; `None` for other types.
     pub fn of(argument: &DataType) -> Option<Exact> {
         use DataType::{Decimal32, Decimal64, Decimal128, Duration};
         match argument {
             Decimal32(_, scale) | Decimal64(_, scale) => Some(Exact { scale: *scale, carries: false }),
-            // Of 18 digits, 2^64 values fit 128 bits.
+            // With 18 digits, the sum of 2^64 values fits in 128 bits.
             Decimal128(precision, scale) => Some(Exact { scale: *scale, carries: *precision > 18 }),
             Duration(_) => Some(Exact { scale: 0, carries: false }),
             other => other.is_integer().then_some(Exact { scale: 0, carries: false }),
@@ -55,7 +55,7 @@ impl Exact {
         std::iter::once(sum).chain(carry).map(Arc::new).collect()
     }
 
-    /// Partial sums as columns; NULL where nothing was added.
+    /// Partial sums as columns. NULL if no value was added.
     pub fn state_arrays(self, totals: Totals, nulls: Option<NullBuffer>) -> Result<Vec<ArrayRef>> {
         let Totals { low, mut carry } = totals;
         carry.resize(low.len(), 0);
@@ -97,7 +97,7 @@ impl Partial<'_> {
     }
 }
 
-/// One sum: `low`, and `carry` times 2^128.
+/// One sum: `low` + `carry` · 2^128.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Total {
     pub low: i128,
@@ -123,7 +123,7 @@ impl Total {
         }
     }
 
-    /// Adds the values of an array that are not NULL, and gives how many.
+    /// Adds the values of an array that are not NULL, and returns their number.
     pub fn add_all<T>(&mut self, values: &PrimitiveArray<T>) -> u64
     where
         T: ArrowPrimitiveType,
@@ -137,24 +137,24 @@ impl Total {
         (values.len() - values.null_count()) as u64
     }
 
-    /// The sum, where 128 bits hold it.
+    /// The sum, if it fits in 128 bits.
     fn narrow(self) -> Option<i128> {
         (self.carry == 0).then_some(self.low)
     }
 
-    /// The sum divided by a count, as a real number.
+    /// The sum divided by a count, as a float.
     pub fn mean(self, count: u64) -> f64 {
         let divisor = i128::from(count);
         match self.narrow().map(|sum| (sum, sum / divisor, sum % divisor)) {
-            // A whole and a part: the sum of the two is rounded, each of them hardly.
+            // The whole part and the fraction are almost exact, so there is essentially only the rounding of their sum.
             Some((_, whole, rest)) if whole != 0 => whole as f64 + rest as f64 / divisor as f64,
             Some((sum, ..)) => sum as f64 / divisor as f64,
             None => (self.low as f64 + self.carry as f64 * 2f64.powi(128)) / count as f64,
         }
     }
 
-    /// The sum divided by a count, with `digits` more digits, rounded half away from zero; nothing where 128 bits do not
-    /// hold that.
+    /// The sum divided by a count, with `digits` more digits, rounded half away from zero; `None` if the result does
+    /// not fit in 128 bits.
     pub fn rounded_mean(self, count: u64, digits: u32) -> Option<i128> {
         let divisor = i128::from(count);
         let factor = 10i128.checked_pow(digits)?;
@@ -167,7 +167,7 @@ impl Total {
 
     #[cold]
     fn wide_mean(self, divisor: i128, factor: i128) -> Option<i128> {
-        // `low` has a sign of its own.
+        // `low` is signed.
         let sum = i256::from_parts(self.low as u128, i128::from(self.carry) - i128::from(self.low < 0));
         let divisor = i256::from_i128(divisor);
         let scaled = sum.checked_mul(i256::from_i128(factor))?;
@@ -177,7 +177,7 @@ impl Total {
         whole.checked_add(i256::from_i128(step))?.to_i128()
     }
 
-    /// The sum as a value of a type, which must hold it.
+    /// The sum as a value of a type; `None` if it is outside its range.
     fn value(self, result: &DataType) -> Option<i128> {
         let sum = self.narrow()?;
         let fits = match result {
@@ -191,11 +191,11 @@ impl Total {
     }
 }
 
-/// Sums by group.
+/// Sums per group.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     low: Vec<i128>,
-    /// Empty until something is carried.
+    /// Empty until there is a carry.
     carry: Vec<i64>,
 }
 
@@ -226,7 +226,7 @@ impl Totals {
         }
     }
 
-    /// Takes the first groups, or all.
+    /// Removes and returns the first groups, or all.
     pub fn take(&mut self, emit_to: EmitTo) -> Totals {
         if !self.carry.is_empty() {
             self.carry.resize(self.low.len(), 0);
@@ -247,7 +247,7 @@ impl Totals {
         self.low.capacity() * size_of::<i128>() + self.carry.capacity() * size_of::<i64>()
     }
 
-    /// The sums as an array of a type, which must hold them.
+    /// The sums as an array of a type.
     pub fn values(self, nulls: Option<NullBuffer>, result: &DataType) -> Result<ArrayRef> {
         let fits = |group: usize| {
             let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(group));
@@ -260,7 +260,7 @@ impl Totals {
     }
 }
 
-/// An array of a type from values that fit it.
+/// An array of a type, from values within its range.
 pub(super) fn array(values: Vec<i128>, nulls: Option<NullBuffer>, result: &DataType) -> Result<ArrayRef> {
     fn of_64<T: ArrowPrimitiveType<Native = i64>>(values: &[i128], nulls: Option<NullBuffer>) -> ArrayRef {
         let values: Vec<i64> = values.iter().map(|value| *value as i64).collect();
@@ -283,7 +283,7 @@ pub(super) fn array(values: Vec<i128>, nulls: Option<NullBuffer>, result: &DataT
     })
 }
 
-/// A single sum as a value of a type, which must hold it.
+/// A single sum as a value of a type.
 pub(super) fn scalar(total: Total, is_empty: bool, result: &DataType) -> Result<ScalarValue> {
     let mut totals = Totals::default();
     totals.resize(1);
@@ -292,7 +292,7 @@ pub(super) fn scalar(total: Total, is_empty: bool, result: &DataType) -> Result<
     ScalarValue::try_from_array(&totals.values(nulls, result)?, 0)
 }
 
-/// The error of a result that its type cannot hold.
+/// The error of a result outside the range of its type.
 pub(super) fn out_of_range(function: &str, result: &DataType) -> DataFusionError {
     let of = freestone_store::schema::type_name(result);
     Error::new(ErrorKind::Type, format!("the result of {function} is out of range for {of}"))
@@ -300,7 +300,7 @@ pub(super) fn out_of_range(function: &str, result: &DataType) -> DataFusionError
         .into()
 }
 
-/// Runs a macro with the Arrow type of numbers that 128 bits hold.
+/// Runs a macro with the Arrow type of numbers that fit in 128 bits.
 macro_rules! with_number_type {
     ($data_type:expr, $make:ident, $otherwise:expr) => {{
         use datafusion::arrow::datatypes::*;

@@ -16,7 +16,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::frames::{Order, frames};
 
-/// Aggregates whose result can be asked for again and again while rows are added.
+/// Aggregates whose result can be read repeatedly while rows are added.
 const GROWING: [&str; 24] = [
     "approx_distinct",
     "avg",
@@ -44,7 +44,7 @@ const GROWING: [&str; 24] = [
     "var_pop",
 ];
 
-/// Aggregates from which rows can be taken out again, exactly.
+/// Aggregates from which rows can be removed exactly.
 const SHRINKING: [&str; 18] = [
     "avg",
     "corr",
@@ -66,31 +66,31 @@ const SHRINKING: [&str; 18] = [
     "var_pop",
 ];
 
-/// What is computed over frames.
+/// The function that is computed over frames.
 #[derive(Debug, Clone)]
 pub(super) enum Function {
     Aggregate(Arc<AggregateFunctionExpr>),
     Standard(Arc<dyn StandardWindowFunctionExpr>),
 }
 
-/// Whether rows can be added to an aggregate and taken out, so that DataFusion may turn its window round.
+/// Whether rows can be added to and removed from an aggregate, so that DataFusion may reverse its window.
 pub(super) fn is_moving(aggregate: &AggregateFunctionExpr) -> bool {
     SHRINKING.contains(&aggregate.fun().name()) && !aggregate.is_distinct()
 }
 
-/// Whether the result of an aggregate can be asked for while rows are added.
+/// Whether the result of an aggregate can be read while rows are added.
 fn is_growing(aggregate: &AggregateFunctionExpr) -> bool {
     GROWING.contains(&aggregate.fun().name()) && !aggregate.is_distinct()
 }
 
-/// A window function of a plan, evaluated by partitions, its frames found by us.
+/// A window function of a plan that is evaluated per partition, with our frames.
 #[derive(Debug, Clone)]
 pub(super) struct Framed {
     function: Function,
     name: String,
     field: FieldRef,
     frame: Arc<WindowFrame>,
-    /// The arguments of the function, and what its window is sorted by.
+    /// The arguments of the function, and the sort keys of its window.
     expressions: Vec<Arc<dyn PhysicalExpr>>,
     arguments: usize,
     options: Vec<SortOptions>,
@@ -167,7 +167,7 @@ fn array(values: Vec<ScalarValue>, data_type: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The rows of a partition as an aggregate takes them.
+/// The rows of a partition as arguments of an aggregate.
 struct Rows<'a> {
     aggregate: &'a AggregateFunctionExpr,
     arguments: &'a [ArrayRef],
@@ -188,7 +188,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Frames that begin at one row and take in more.
+    /// Frames with the same first row and increasing ends.
     fn growing(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
         let mut accumulator = self.aggregate.create_accumulator()?;
         let mut end = frames.iter().find(|frame| !frame.is_empty()).map_or(0, |frame| frame.start);
@@ -211,7 +211,7 @@ impl Rows<'_> {
         Ok(values)
     }
 
-    /// Frames whose ends both move on.
+    /// Frames of which both ends move forward.
     fn moving(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
         let mut accumulator = self.aggregate.create_sliding_accumulator()?;
         let mut held = 0..0;
@@ -233,7 +233,7 @@ impl Rows<'_> {
         Ok(values)
     }
 
-    /// Any frames, each by itself, unless it is that of the row before.
+    /// Any frames. Each is evaluated separately, unless it is equal to that of the previous row.
     fn anew(&self, frames: &[Range<usize>]) -> Result<Vec<ScalarValue>> {
         let mut values: Vec<ScalarValue> = Vec::with_capacity(frames.len());
         for (row, frame) in frames.iter().enumerate() {

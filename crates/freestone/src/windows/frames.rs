@@ -1,8 +1,8 @@
-//! The frame of each row of a partition: which rows a window function sees from it.
+//! The frame of each row of a partition: the rows that a window function uses for it.
 //!
-//! DataFusion's frames fail or go wrong where a frame ends before it begins, where a bound leaves the range of its type, and
-//! for NULL, NaN and infinities under RANGE. Here frames that hold nothing are empty; NULLs are within each other's range
-//! only, and so are NaNs, as in PostgreSQL.
+//! DataFusion's frames fail or are wrong if a frame ends before it begins, if a bound is outside the range of its type,
+//! and for NULL, NaN and infinities under RANGE. Here these frames are empty. NULLs are only in the range of NULLs, and
+//! NaNs only in that of NaNs, as in PostgreSQL.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use datafusion::scalar::ScalarValue;
 
 use crate::error::{Error, ErrorKind};
 
-/// A frame for one that ends before it begins, which DataFusion refuses: in PostgreSQL and DuckDB it holds no row, and under RANGE
-/// NULLs, NaNs and infinities still see each other.
+/// A frame in place of one that ends before it begins, which DataFusion refuses. In PostgreSQL and DuckDB it has no
+/// rows, but under RANGE, NULLs, NaNs and infinities are still in the range of their equals.
 pub(crate) fn nothing(units: WindowFrameUnits) -> WindowFrame {
     let far = || {
         WindowFrameBound::Following(match units {
@@ -28,12 +28,12 @@ pub(crate) fn nothing(units: WindowFrameUnits) -> WindowFrame {
     WindowFrame::new_bounds(units, far(), far())
 }
 
-/// The offset that stands for one behind all rows.
+/// The offset that stands for a position after all rows.
 fn behind_all() -> ScalarValue {
     ScalarValue::from("behind all rows")
 }
 
-/// What the rows of a partition are sorted by.
+/// The sort keys of the rows of a partition.
 pub(super) struct Order<'a> {
     pub columns: &'a [ArrayRef],
     pub options: &'a [SortOptions],
@@ -71,7 +71,7 @@ pub(super) fn frames(frame: &WindowFrame, order: &Order<'_>, rows: usize) -> Res
     Ok(starts.into_iter().zip::<Vec<usize>>(ends).map(|(start, end)| start..end.max(start)).collect())
 }
 
-/// A bound in rows or groups from the current one; nothing where there is none.
+/// The distance of a bound from the current row, in rows or groups; `None` if it is unbounded.
 fn offset_rows(bound: &WindowFrameBound) -> Result<Option<i128>> {
     let count = |value: &ScalarValue| match value {
         ScalarValue::UInt64(count) => Ok(count.map(i128::from)),
@@ -88,7 +88,7 @@ fn invalid(message: String) -> datafusion::error::DataFusionError {
     Error::new(ErrorKind::Invalid, message).into()
 }
 
-/// Runs of rows that are equal in what the partition is sorted by.
+/// Runs of rows with equal sort keys.
 struct Peers {
     groups: Vec<Range<usize>>,
     of_row: Vec<usize>,
@@ -105,7 +105,7 @@ impl Peers {
         Ok(Peers { groups, of_row, rows })
     }
 
-    /// The first row of a group, or of all, or behind the last.
+    /// The first row of a group, the first of all rows, or the end.
     fn start(&self, group: i128) -> usize {
         match usize::try_from(group) {
             Ok(group) => self.groups.get(group).map_or(self.rows, |group| group.start),
@@ -121,7 +121,7 @@ enum Side {
     End,
 }
 
-/// Where the frames of rows begin or end, for RANGE: the same for all rows of a group.
+/// The starts or ends of the frames for RANGE. They are the same for all rows of a group.
 fn by_group(peers: &Peers, order: &Order<'_>, bound: &WindowFrameBound, side: Side) -> Result<Vec<usize>> {
     let offset = match bound {
         WindowFrameBound::CurrentRow => None,
@@ -146,7 +146,7 @@ fn by_group(peers: &Peers, order: &Order<'_>, bound: &WindowFrameBound, side: Si
     let values = peers.groups.iter().map(value).collect::<Result<Vec<_>>>()?;
     let mut edges = Vec::with_capacity(peers.groups.len());
     for (group, value) in peers.groups.iter().zip(&values) {
-        // In descending order, what precedes is greater.
+        // In descending order, preceding values are greater.
         let target = match value.is_null() || is_nan(value) || is_nothing && is_infinite(value) {
             true => None,
             false if is_nothing => Some(Target::Above),
@@ -167,7 +167,7 @@ fn by_group(peers: &Peers, order: &Order<'_>, bound: &WindowFrameBound, side: Si
     Ok(peers.of_row.iter().map(|group| edges[*group]).collect())
 }
 
-/// A value that a bound lies at, or beyond all that its type has.
+/// The value of a bound, or a position outside the range of its type.
 enum Target {
     At(ScalarValue),
     Below,
@@ -184,14 +184,14 @@ fn shifted(value: &ScalarValue, offset: &ScalarValue, up: bool) -> Target {
     }
     let moved = if up { value.add_checked(offset) } else { value.sub_checked(offset) };
     match moved {
-        // Infinity from infinity.
+        // Infinity minus infinity.
         Ok(moved) if is_nan(&moved) => beyond(),
         Ok(moved) => Target::At(moved),
         Err(_) => beyond(),
     }
 }
 
-/// How a value lies to a target in the order of the partition: NULL and NaN are outside of every range.
+/// The position of a value relative to a target in the order of the partition. NULL and NaN are outside of every range.
 fn place(value: &ScalarValue, target: &Target, options: SortOptions) -> Ordering {
     if value.is_null() {
         return if options.nulls_first { Ordering::Less } else { Ordering::Greater };
@@ -222,7 +222,7 @@ fn is_infinite(value: &ScalarValue) -> bool {
     }
 }
 
-/// An offset is of what can be added, and not negative.
+/// Checks that an offset has a type that can be added, and is not negative.
 fn check_offset(offset: &ScalarValue) -> Result<()> {
     if !offset.data_type().is_numeric() && !matches!(offset.data_type(), DataType::Interval(_)) {
         return Err(invalid("RANGE with an offset needs an ORDER BY of numbers or times".to_owned()));

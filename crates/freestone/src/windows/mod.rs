@@ -1,9 +1,9 @@
-//! Window functions, where DataFusion's answer can be wrong: aggregates and first, last and n-th values over any frame, and
-//! LEAD and LAG with IGNORE NULLS or with offsets that are not constants.
+//! Window functions for which DataFusion's results can be wrong: aggregates and first, last and n-th values over any
+//! frame, and LEAD and LAG with IGNORE NULLS or with offsets that are not constants.
 //!
-//! A rule has them evaluated by partitions, each function over the frames that [`frames`] finds. Where a frame begins with the
-//! partition and ends with the current row or the partition, DataFusion's aggregates over rows that come one after the other
-//! are right, and need no whole partition in memory.
+//! A rule replaces them by functions that are evaluated per partition, over the frames that [`frames`] computes. If a
+//! frame begins with the partition and ends with the current row or the partition, DataFusion's aggregates are correct,
+//! and do not need a whole partition in memory.
 
 mod framed;
 mod frames;
@@ -27,14 +27,14 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use framed::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
 
-/// The functions that replace those of the same names.
+/// The functions, which replace those with the same names.
 pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {
     let of_frames = [nth::Nth::first(), nth::Nth::last(), nth::Nth::counted()].map(WindowUDF::from);
     let shifts = [shift::Shift::lead(), shift::Shift::lag()].map(WindowUDF::from);
     of_frames.into_iter().chain(shifts).map(Arc::new).collect()
 }
 
-/// Has window functions evaluated by us. Applied before rules that look at orders.
+/// The rule that replaces window functions. It runs before rules that use orders.
 #[derive(Debug)]
 pub(crate) struct WindowFrames;
 
@@ -56,7 +56,7 @@ impl PhysicalOptimizerRule for WindowFrames {
     }
 }
 
-/// The node with functions evaluated by us; nothing where it stays as it is.
+/// The node with our functions; `None` if it remains unchanged.
 fn in_our_form(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let (functions, keys, input) = if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
         (window.window_expr(), window.partition_keys(), window.input())
@@ -73,7 +73,7 @@ fn in_our_form(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execution
     Ok(Some(Arc::new(WindowAggExec::try_new(all.collect(), input.clone(), !keys.is_empty())?)))
 }
 
-/// The function evaluated by us; nothing where it stays as it is.
+/// Our function; `None` if the function remains unchanged.
 fn framed(plain: &Arc<dyn WindowExpr>) -> Result<Option<Arc<dyn WindowExpr>>> {
     let any = plain.as_any();
     let aggregate = if let Some(growing) = any.downcast_ref::<PlainAggregateWindowExpr>() {
@@ -98,7 +98,7 @@ fn framed(plain: &Arc<dyn WindowExpr>) -> Result<Option<Arc<dyn WindowExpr>>> {
     Framed::in_place_of(plain.as_ref(), function).map(Some)
 }
 
-/// Whether an aggregate over a frame is right as DataFusion has it: rows are only added, up to the current one or to the end.
+/// Whether DataFusion's aggregate over a frame is correct: rows are only added, up to the current one or to the end.
 fn stays(aggregate: &AggregateFunctionExpr, frame: &WindowFrame) -> bool {
     let ends_here = frame.end_bound == WindowFrameBound::CurrentRow && frame.units != WindowFrameUnits::Groups;
     let begins = frame.start_bound.is_unbounded();

@@ -1,4 +1,4 @@
-//! `first_value`, `last_value` and `nth_value` over window frames, with IGNORE NULLS or without.
+//! `first_value`, `last_value` and `nth_value` over window frames, with or without IGNORE NULLS.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,14 +74,14 @@ impl WindowUDFImpl for Nth {
     }
 }
 
-/// Evaluates one of the functions over the frames of one partition, in turn.
+/// Evaluates one of the functions over the frames of one partition, in order.
 #[derive(Debug)]
 struct Evaluator {
     kind: Kind,
     ignore_nulls: bool,
-    /// The rows of the partition that are not NULL, where only those count.
+    /// With IGNORE NULLS, the rows of the partition that are not NULL.
     valid: Option<Vec<usize>>,
-    /// The row that the next frame is of.
+    /// The row of the next frame.
     row: usize,
 }
 
@@ -130,7 +130,7 @@ fn place_at(places: &ArrayRef, row: usize) -> Option<i64> {
     (row < places.len() && places.is_valid(row)).then(|| places.value(row))
 }
 
-/// The n-th of so many, counted from 1, or from the last by -1.
+/// The position of the n-th of `count` rows, counted from 1, or from the end if it is negative.
 fn nth(count: usize, place: i64) -> Option<usize> {
     let distance = usize::try_from(place.unsigned_abs()).ok()?;
     let at = if place > 0 { distance - 1 } else { count.checked_sub(distance)? };

@@ -1,5 +1,6 @@
-//! LEAD and LAG: the value of a row some rows on or back, or a default. Offset and default may differ from row to row, and an
-//! offset may be negative; where it is NULL, so is the result. IGNORE NULLS counts only rows that have a value.
+//! LEAD and LAG: the value of a row at an offset after or before the current one, or a default. Offset and default may
+//! be different for each row, and an offset may be negative. If the offset is NULL, the result is NULL. With IGNORE
+//! NULLS, only rows with a value are counted.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl Shift {
         Shift { is_lead: false, ..Shift::lead() }
     }
 
-    /// The offset in rows back, where it is the same for all rows.
+    /// The offset in rows before the current one, if it is constant.
     fn constant_offset(&self, args: &[Arc<dyn PhysicalExpr>]) -> Option<i64> {
         let offset = match args.get(1).map(|offset| offset.downcast_ref::<Literal>().map(Literal::value)) {
             None => 1,
@@ -52,7 +53,7 @@ impl WindowUDFImpl for Shift {
         &self.signature
     }
 
-    /// A value and its default have one type, which holds both.
+    /// A value and its default are converted to a common type.
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
         let [value, others @ ..] = arguments else { return plan_err!("{} takes a value", self.name()) };
         if others.len() > 2 {
@@ -88,7 +89,7 @@ impl WindowUDFImpl for Shift {
     fn partition_evaluator(&self, args: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
         let exprs = args.input_exprs();
         let has_constant_default = exprs.get(2).is_none_or(|default| default.downcast_ref::<Literal>().is_some());
-        // DataFusion's is right here, and takes rows as they come.
+        // DataFusion's function is correct here, and streams its rows.
         if !args.ignore_nulls()
             && has_constant_default
             && self.constant_offset(exprs).is_some_and(|back| back.abs() > 0)
@@ -139,7 +140,7 @@ impl PartitionEvaluator for Evaluator {
 /// The rows that an offset counts.
 struct Counted {
     rows: usize,
-    /// Those that are not NULL, where only those count.
+    /// With IGNORE NULLS, the rows that are not NULL.
     valid: Option<Vec<usize>>,
 }
 
@@ -153,7 +154,7 @@ impl Counted {
         Ok(Counted { rows, valid: Some((0..rows).filter(|row| is_valid.value(*row)).collect()) })
     }
 
-    /// The row so many rows after another, or before.
+    /// The row at a distance after another, or before it.
     fn from(&self, row: usize, forward: i128) -> Option<usize> {
         let Some(valid) = &self.valid else {
             let place = usize::try_from(row as i128 + forward).ok()?;
@@ -162,7 +163,7 @@ impl Counted {
         if forward == 0 {
             return Some(row);
         }
-        // Behind a row, the first that counts is 1 away.
+        // After a row, the first counted row has distance 1.
         let place = if forward > 0 {
             valid.partition_point(|other| *other <= row) as i128 + forward - 1
         } else {
