@@ -1,14 +1,14 @@
-//! Files with options in queries, as calls that the planner knows: `FROM 'f.csv' (HEADER true)` and `read_csv('f.csv', header
-//! => true)` become `read_files('f.csv', 'HEADER', 'true')` and `read_csv('f.csv', 'header', 'true')`.
+//! Rewrites files with options in queries as calls: `FROM 'f.csv' (HEADER true)` and `read_csv('f.csv', header =>
+//! true)` become `read_files('f.csv', 'HEADER', 'true')` and `read_csv('f.csv', 'header', 'true')`.
 //!
-//! The parser takes no options behind a table's name, and the planner forgets the names of arguments. So the tokens are
-//! changed before the parser sees them.
+//! The parser does not support options after a table name, and the planner drops the names of arguments. So the tokens
+//! are changed before they are parsed.
 
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 use crate::provider::files::FUNCTIONS;
 
-/// The tokens of a statement, with files and their options as calls.
+/// The tokens of a statement, in which files with options are calls.
 pub(crate) fn written(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut at = 0;
@@ -42,7 +42,7 @@ fn word(token: Option<&TokenWithSpan>) -> String {
     }
 }
 
-/// A text where tables are named, with parentheses behind it.
+/// Whether the token is a text at the position of a table name, followed by parentheses.
 fn is_file(tokens: &[TokenWithSpan], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|at| tokens.get(at));
     matches!(tokens[at].token, Token::SingleQuotedString(_))
@@ -56,7 +56,7 @@ fn is_function(tokens: &[TokenWithSpan], at: usize) -> bool {
         && FUNCTIONS.iter().any(|(function, _)| function.eq_ignore_ascii_case(&name))
 }
 
-/// `'file' (name value, …)` as a call, and where it ends.
+/// Converts `'file' (name value, …)` to a call, and returns its end.
 fn named_file(tokens: &[TokenWithSpan], at: usize) -> Option<(Vec<TokenWithSpan>, usize)> {
     let span = tokens[at].span;
     let (parts, end) = parts(tokens, at + 1)?;
@@ -71,7 +71,7 @@ fn named_file(tokens: &[TokenWithSpan], at: usize) -> Option<(Vec<TokenWithSpan>
     Some((call, end))
 }
 
-/// A call with named arguments as one with pairs, and where it ends.
+/// Converts named arguments of a call to pairs, and returns its end.
 fn function(tokens: &[TokenWithSpan], at: usize) -> Option<(Vec<TokenWithSpan>, usize)> {
     let span = tokens[at].span;
     let (parts, end) = parts(tokens, at + 1)?;
@@ -95,7 +95,7 @@ fn function(tokens: &[TokenWithSpan], at: usize) -> Option<(Vec<TokenWithSpan>, 
     Some((call, end))
 }
 
-/// What commas separate in the parentheses that open at a token, and where these end.
+/// The comma-separated parts in the parentheses that open at a token, and the end of the parentheses.
 fn parts(tokens: &[TokenWithSpan], open: usize) -> Option<(Vec<&[TokenWithSpan]>, usize)> {
     let (mut depth, mut start) = (0usize, open + 1);
     let mut parts = vec![];
@@ -127,7 +127,7 @@ fn option_name(token: &TokenWithSpan) -> Option<String> {
 }
 
 trait Value {
-    /// The tokens behind `=`, `=>` or `:=`.
+    /// The tokens after `=`, `=>` or `:=`.
     fn strip_prefix_equals(&self) -> &[TokenWithSpan];
 }
 
@@ -148,7 +148,7 @@ fn push_pair(call: &mut Vec<TokenWithSpan>, name: &str, value: &[TokenWithSpan],
     call.push(text(value_text(value)));
 }
 
-/// A value as text: a string without its quotes, an option alone as `true`.
+/// The text of a value: a string without its quotes, and `true` for an option without a value.
 fn value_text(value: &[TokenWithSpan]) -> String {
     match value {
         [] => "true".to_owned(),

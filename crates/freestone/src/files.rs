@@ -1,5 +1,5 @@
-//! Files by name: `FROM 'x.parquet'`, `'x.csv'`, `'dir/*.json'`, `'x.arrow'`. Which names mean files; reading them is
-//! [`crate::provider::files`]'s.
+//! Files by name: `FROM 'x.parquet'`, `'x.csv'`, `'dir/*.json'`, `'x.arrow'`. This module decides which names are
+//! files; [`crate::provider::files`] reads them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use crate::error::Result;
 use crate::ingest::{self, FileFormat};
 use crate::provider::files::{FileOptions, OpenFiles};
 
-/// Whether a table name means a file: no table's name has a path's separator, a glob, or one of our extensions. A folder
-/// without any of these is meant if it holds data files.
+/// Whether a table name is that of a file: it has a path separator, a wildcard, or one of the known extensions. The
+/// name of a folder without any of these is accepted if the folder has data files.
 pub(crate) fn is_file_name(name: &str) -> bool {
     is_path(name) || is_folder(name) && ingest::expand_paths(name).is_ok()
 }
 
-/// Whether a name can mean nothing but files, whatever is there.
+/// Whether a name can only be that of files, whatever tables exist.
 pub(crate) fn is_path(name: &str) -> bool {
     name.contains(['/', '*', '?']) || format(name).is_some()
 }
 
-/// Whether there is a folder of this name.
+/// Whether a folder of this name exists.
 pub(crate) fn is_folder(name: &str) -> bool {
     Path::new(name).is_dir()
 }
 
-/// Whether files with this ending are read.
+/// Whether files with this extension can be read.
 pub(crate) fn is_format(extension: &str) -> bool {
     format(&format!("x.{extension}")).is_some()
 }
@@ -36,7 +36,10 @@ fn format(name: &str) -> Option<FileFormat> {
     FileFormat::of_path(name.as_ref())
 }
 
-/// A table over the files that a name, folder or pattern stands for now.
+/// A table over the files that match a name, folder or pattern now.
+///
+/// # Errors
+/// There is no such file, or a file cannot be read.
 pub(crate) fn table(state: &SessionState, open: &OpenFiles, name: &str) -> Result<Arc<dyn TableProvider>> {
     open.table(&[name.to_owned()], &FileOptions::new(state.config().target_partitions()))
 }

@@ -1,4 +1,5 @@
-//! CSV that `COPY … FROM` reads back as it was: NULL and the empty text are told apart, and bytes are `\x` and digits.
+//! CSV that `COPY … FROM` reads back unchanged: NULL and the empty text are distinguished, and binary values are `\x`
+//! and hexadecimal digits.
 
 use arrow::array::Array;
 use arrow::datatypes::DataType;
@@ -7,20 +8,20 @@ use arrow::record_batch::RecordBatch;
 
 use crate::display::{JsonValues, NonFinite, ValueTexts, value_type};
 
-/// The characters that give the file its structure.
+/// The special characters of the file.
 #[derive(Debug, Clone)]
 pub(super) struct CsvForm {
     pub header: bool,
     pub delimiter: u8,
     pub quote: u8,
-    /// What stands before a quote, or itself, within quotes.
+    /// The character that escapes a quote, or itself, within quotes.
     pub escape: u8,
-    /// The text that is NULL.
+    /// The text for NULL.
     pub null: String,
 }
 
 impl CsvForm {
-    /// The line of names.
+    /// The line with the names.
     pub fn head(&self, names: &[&str]) -> String {
         let mut line = String::new();
         if self.header {
@@ -60,10 +61,10 @@ impl CsvForm {
         }
     }
 
-    /// A field, in quotes where it would read as something else without.
+    /// Appends a field, which is quoted if it would be read as something else without quotes.
     fn append_field(&self, field: &str, line: &mut String) {
         let is_special = |byte: u8| byte == self.delimiter || byte == self.quote || byte == b'\n' || byte == b'\r';
-        // A first byte order mark would be taken for the file's.
+        // A byte order mark at the start would be read as that of the file.
         let is_plain = !field.bytes().any(is_special) && field != self.null && !field.is_empty();
         if is_plain && !field.starts_with('\u{feff}') {
             return line.push_str(field);

@@ -1,7 +1,7 @@
-//! Batches → files: `COPY … TO`. The opposite of [`crate::ingest`], and read back by it as it was.
+//! Batches → files: `COPY … TO`. This is the inverse of [`crate::ingest`], which reads the files back unchanged.
 //!
-//! Text is made by several threads and written in the order of the rows; the columns of Parquet are encoded by several threads.
-//! A file is in its place when it is whole ([`target`]).
+//! Several threads format text, which is written in the order of the rows. Columns of Parquet are encoded by several
+//! threads. A file is renamed to its name when it is complete ([`target`]).
 
 mod csv;
 mod parquet;
@@ -31,10 +31,10 @@ use target::Target;
 
 const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE";
 
-/// Rows that are encoded at a time.
+/// The number of rows that are encoded at once.
 const SLAB_ROWS: usize = 64 << 10;
 
-/// How a file is written.
+/// The format and options of a file to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct Export {
     path: String,
@@ -46,13 +46,13 @@ pub(crate) struct Export {
 #[derive(Debug, Clone)]
 enum Form {
     Csv(CsvForm),
-    /// One object a line.
+    /// One object per line.
     Json,
     Parquet(ParquetForm),
     Arrow(Option<CompressionType>),
 }
 
-/// How a text file is compressed.
+/// The compression of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
     None,
@@ -61,7 +61,11 @@ enum Packing {
 }
 
 impl Export {
-    /// A file at `path`, by the options of COPY and the ending of its name; row groups have at most so many rows.
+    /// A file at `path`, with the options of COPY and the format of its extension. Row groups have at most
+    /// `row_group_rows` rows.
+    ///
+    /// # Errors
+    /// An option is unknown or invalid, or the format is not known.
     pub fn new(path: &str, options: &OptionList, threads: usize, row_group_rows: usize) -> Result<Export> {
         let given =
             |name: &str| options.iter().rev().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, v)| v);
@@ -110,7 +114,10 @@ impl Export {
         Ok(Export { path: path.to_owned(), form, packing, threads: threads.max(1) })
     }
 
-    /// Writes all rows of a query; how many there were.
+    /// Writes all rows of a query, and returns their number.
+    ///
+    /// # Errors
+    /// The query fails, or the file cannot be written.
     pub async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
         let target = Target::create(&self.path)?;
         match self.form.clone() {
@@ -166,7 +173,7 @@ impl Export {
         }
     }
 
-    /// Writes text that threads make of batches.
+    /// Writes the text that threads make from batches.
     async fn write_text(
         &self,
         target: Target,
@@ -278,7 +285,7 @@ fn into_target(out: BufWriter<Target>) -> Result<Target> {
     })
 }
 
-/// What goes wrong while slabs are written: the query, or the file.
+/// The errors of writing slabs: of the query, or of the file.
 enum SlabError {
     Query(Error),
     Parquet(ParquetError),
@@ -307,7 +314,7 @@ impl SlabError {
     }
 }
 
-/// Collects rows and writes them slab by slab, on a thread that may block, while the next are collected.
+/// Collects rows and writes them slab by slab on a thread for blocking calls, while the next slab is collected.
 async fn in_slabs<O: Send + 'static>(
     mut rows: SendableRecordBatchStream,
     out: O,
@@ -328,7 +335,7 @@ async fn in_slabs<O: Send + 'static>(
                     slab.push(batch);
                 }
                 Some(Err(error)) => {
-                    // What is being written is gone before the statement fails.
+                    // The running write ends before the statement fails.
                     drop(writing.await);
                     return Err(SlabError::Query(error.into()));
                 }
@@ -366,14 +373,14 @@ fn write_error(path: &str, error: ArrowError) -> Error {
     Error::new(error.kind(), format!("cannot write {path}: {error}"))
 }
 
-/// COMPRESSION and COMPRESSION_LEVEL. `zstd(3)` says both at once.
+/// COMPRESSION and COMPRESSION_LEVEL. `zstd(3)` specifies both.
 #[derive(Debug)]
 struct Codec {
     name: Option<String>,
     level: Option<usize>,
 }
 
-/// A codec's name, and its least, default and greatest level.
+/// The name of a codec, and its minimum, default and maximum level.
 type KnownCodec = (&'static str, Option<(usize, usize, usize)>);
 const CODECS: [KnownCodec; 9] = [
     ("zstd", Some((1, 3, 22))),
@@ -403,7 +410,7 @@ impl Codec {
         Ok(Codec { name: Some(name), level: level.or(inside) })
     }
 
-    /// The level that is asked for, or the default, of a codec that has levels.
+    /// The requested level, or the default of a codec with levels.
     fn level(&self, name: &str) -> Result<usize> {
         let levels = CODECS.iter().find(|(known, _)| *known == name).and_then(|(_, levels)| *levels);
         match (levels, self.level) {
@@ -426,7 +433,7 @@ impl Codec {
             "gzip" => Compression::GZIP(GzipLevel::try_new(level as u32).map_err(bad)?),
             "brotli" => Compression::BROTLI(BrotliLevel::try_new(level as u32).map_err(bad)?),
             "snappy" => Compression::SNAPPY,
-            // What Parquet calls LZ4 is deprecated, and other readers refuse it.
+            // The LZ4 codec of Parquet is deprecated, and some readers refuse it.
             "lz4" | "lz4_raw" => Compression::LZ4_RAW,
             _ => Compression::UNCOMPRESSED,
         })
@@ -446,7 +453,7 @@ impl Codec {
         })
     }
 
-    /// How text is compressed: as is asked, or as the name's ending says.
+    /// The compression of text: as requested, or by the extension.
     fn packing(&self, path: &str) -> Result<Packing> {
         let ending = |ending: &str| path.to_ascii_lowercase().ends_with(ending);
         let name = match self.name.as_deref() {

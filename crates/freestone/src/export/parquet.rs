@@ -1,7 +1,7 @@
-//! Parquet files, whose columns are encoded by several threads at once.
+//! Parquet files. Several threads encode columns at the same time.
 //!
-//! Parquet has no timestamps of whole seconds: they are written in milliseconds, and the file says that they were seconds, so
-//! that they come back as what they were.
+//! Parquet has no timestamps in seconds. They are written in milliseconds, and the Arrow schema in the file says that
+//! they were seconds, so that they are read back as seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,10 +21,10 @@ use parquet::file::writer::SerializedFileWriter;
 use super::target::Target;
 use crate::ingest::SECONDS_KEY;
 
-/// Bytes of a row group in memory, encoded, from which it is ended whatever its rows.
+/// The encoded bytes in memory at which a row group ends, whatever its number of rows.
 const GROUP_BYTES: usize = 256 << 20;
 
-/// How a file is written.
+/// The options of a file.
 #[derive(Debug, Clone)]
 pub(super) struct ParquetForm {
     pub compression: Compression,
@@ -37,13 +37,13 @@ pub(super) struct ParquetOut {
     writer: SerializedFileWriter<Target>,
     factory: ArrowRowGroupWriterFactory,
     schema: SchemaRef,
-    /// A writer for each column that is stored, of the row group that is under way.
+    /// A writer per stored column of the current row group.
     columns: Vec<ColumnOut>,
     rows: usize,
     form: ParquetForm,
 }
 
-/// The writers of one column: several, where it is nested.
+/// The writers of one column. A nested column has several.
 type ColumnOut = Vec<ArrowColumnWriter>;
 
 impl ParquetOut {
@@ -61,7 +61,7 @@ impl ParquetOut {
         Ok(Self { writer, factory, schema: written, columns: vec![], rows: 0, form })
     }
 
-    /// Writes rows, ending row groups as they are full.
+    /// Writes rows, and ends row groups when they are full.
     pub fn write(&mut self, batches: &[RecordBatch]) -> Result<()> {
         for batch in batches {
             let mut from = 0;
@@ -128,14 +128,14 @@ impl ParquetOut {
         group.close().map(drop)
     }
 
-    /// Ends the file.
+    /// Completes the file.
     pub fn finish(mut self) -> Result<Target> {
         self.end_group()?;
         self.writer.into_inner()
     }
 }
 
-/// Columns that are stored for one of a type.
+/// The number of stored columns of a type.
 fn leaves(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
@@ -153,7 +153,7 @@ fn seconds_at((at, field): (usize, &Arc<Field>)) -> Option<String> {
     matches!(field.data_type(), DataType::Timestamp(TimeUnit::Second, _)).then(|| at.to_string())
 }
 
-/// The columns in types that Parquet has.
+/// The columns with types that Parquet supports.
 fn stored_schema(schema: &SchemaRef) -> SchemaRef {
     let field = |field: &Arc<Field>| {
         let data_type = match field.data_type() {

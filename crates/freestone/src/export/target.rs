@@ -1,5 +1,6 @@
-//! Where a file is written: beside its place until it is whole, then in it, so that whoever reads sees the old file or the new
-//! one, and a statement that fails leaves the old one. Pipes and devices are written as they are.
+//! The destination of a file. A temporary file in the same folder is written and then renamed, so that readers see
+//! either the old or the new file, and a statement that fails leaves the old one. Pipes and devices are written
+//! directly.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,12 +12,12 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub(super) struct Target {
     path: PathBuf,
-    /// Where the bytes are until the file is whole; `None` for pipes and devices.
+    /// The temporary file; `None` for pipes and devices.
     beside: Option<Beside>,
     file: File,
 }
 
-/// A file with a name for the time being, removed unless it gets its own.
+/// A file with a temporary name, which is removed unless it is renamed.
 #[derive(Debug)]
 struct Beside {
     path: PathBuf,
@@ -32,7 +33,10 @@ impl Drop for Beside {
 }
 
 impl Target {
-    /// Begins a file. The name is a name, whatever characters are in it; folders that are not there are made.
+    /// Starts a file. The name is taken literally, and missing folders are created.
+    ///
+    /// # Errors
+    /// The file cannot be created.
     pub fn create(name: &str) -> Result<Target> {
         let path = PathBuf::from(name);
         if name.is_empty() || name.ends_with('/') || path.is_dir() {
@@ -41,21 +45,21 @@ impl Target {
             );
         }
         let failed = |error: io::Error| io_error(&path, &error);
-        // What stands for a stream of this process is one, also where it leads to a file.
+        // Names of the streams of this process are streams, even if they are redirected to a file.
         let is_stream =
             ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|stream| path.starts_with(stream));
         if is_stream || fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
             let file = File::options().append(true).open(&path).map_err(failed)?;
             return Ok(Target { path, beside: None, file });
         }
-        // A link stays one: what it leads to is written anew.
+        // A symbolic link remains, and its target is replaced.
         let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(failed)?;
         let (file, beside) = unnamed_beside(folder).map_err(failed)?;
         let beside = Beside { path: beside, is_kept: false };
         if let Ok(old) = fs::metadata(&place) {
-            // Who may read and write the old file may do so with the new one.
+            // The new file gets the permissions of the old one.
             if old.permissions().readonly() {
                 return Err(io_error(&path, &io::ErrorKind::PermissionDenied.into()));
             }
@@ -64,7 +68,10 @@ impl Target {
         Ok(Target { path: place, beside: Some(beside), file })
     }
 
-    /// Puts the file, which is whole, in its place.
+    /// Renames the complete file.
+    ///
+    /// # Errors
+    /// The file cannot be synced or renamed.
     pub fn finish(mut self) -> Result<()> {
         let failed = |error: io::Error| io_error(&self.path, &error);
         self.file.flush().map_err(failed)?;
@@ -72,7 +79,7 @@ impl Target {
         self.file.sync_all().map_err(failed)?;
         fs::rename(&beside.path, &self.path).map_err(failed)?;
         beside.is_kept = true;
-        // The folder's entry, too, outlasts a loss of power; not all file systems let a folder be synced.
+        // The directory entry is synced as well, to survive a power failure. Not all file systems support this.
         if let Some(folder) = beside.path.parent()
             && let Ok(folder) = File::open(folder)
         {
@@ -81,7 +88,7 @@ impl Target {
         Ok(())
     }
 
-    /// The error of writing to it.
+    /// The error of writing to the file.
     pub fn failed(&self, error: &io::Error) -> Error {
         io_error(&self.path, error)
     }
@@ -102,7 +109,7 @@ fn io_error(path: &Path, error: &io::Error) -> Error {
         .with_hint("check that the folder may be written to and that the disk has room")
 }
 
-/// A new file in a folder, under a name that readers of the folder pass over.
+/// A new file in a folder, with a name that readers of the folder ignore.
 fn unnamed_beside(folder: &Path) -> io::Result<(File, PathBuf)> {
     let mut number = 0;
     loop {

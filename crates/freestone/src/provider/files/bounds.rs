@@ -1,8 +1,9 @@
-//! Bounds of the values of row groups and pages, where they can be believed.
+//! Bounds of the values of row groups and pages, as far as they are reliable.
 //!
-//! Writers leave out NaN, and take either zero for the other: the greatest of floats is unknown, and a least of zero is
-//! negative zero. Bounds from before Parquet had an order of its own for each type are in the order of signed bytes, which is
-//! right for signed numbers only. What is missing, or cannot be believed, is NULL, which leaves nothing out.
+//! Writers ignore NaN in bounds, and may write either zero for the other. So the maximum of floats is unknown, and a
+//! minimum of zero is taken as negative zero. Old Parquet files, from before each type had its own order, have bounds
+//! in the order of signed bytes, which is correct only for signed numbers. A missing or unreliable bound is NULL, which
+//! prunes nothing.
 
 use std::sync::Arc;
 
@@ -17,14 +18,14 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use crate::ingest::ParquetFile;
 
-/// One end of the values.
+/// The minimum or the maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Least,
     Greatest,
 }
 
-/// The bounds of a column of one file, in the type that the table has it in.
+/// The bounds of a column of one file, in the type of the table's column.
 pub(super) struct Bounds<'a> {
     file: &'a ParquetFile,
     leaf: usize,
@@ -33,7 +34,7 @@ pub(super) struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// Those of the file's column at this place; `None` where they say nothing of the table's values.
+    /// The bounds of the column at this position in the file; `None` if they are not valid for the table's values.
     pub fn of(file: &'a ParquetFile, column: usize, table_type: &'a DataType) -> Option<Self> {
         let field = file.schema().field(column);
         let widens = field.data_type() == table_type || keeps_order(field.data_type(), table_type);
@@ -68,13 +69,13 @@ impl<'a> Bounds<'a> {
         self.believed(found, end)
     }
 
-    /// NULLs of row groups.
+    /// The NULL counts of row groups.
     pub fn nulls_of_groups(&self, groups: &[usize]) -> Option<ArrayRef> {
         let counts = self.converter()?.row_group_null_counts(self.groups(groups)).ok()?;
         Some(Arc::new(counts))
     }
 
-    /// The bounds of the pages of a row group; `metadata` has the file's page index.
+    /// The bounds of the pages of a row group. `metadata` includes the file's page index.
     pub fn of_pages(&self, metadata: &ParquetMetaData, group: usize, end: End) -> Option<ArrayRef> {
         let (index, offsets) = (metadata.column_index()?, metadata.offset_index()?);
         let converter = self.converter()?;
@@ -85,14 +86,14 @@ impl<'a> Bounds<'a> {
         self.believed(found.ok()?, end)
     }
 
-    /// NULLs of the pages of a row group.
+    /// The NULL counts of the pages of a row group.
     pub fn nulls_of_pages(&self, metadata: &ParquetMetaData, group: usize) -> Option<ArrayRef> {
         let (index, offsets) = (metadata.column_index()?, metadata.offset_index()?);
         let counts = self.converter()?.data_page_null_counts(index, offsets, [&group]).ok()?;
         Some(Arc::new(counts))
     }
 
-    /// Whether a row group's bounds are in the order of the column's type.
+    /// Whether the bounds of a row group use the order of the column's type.
     fn is_ordered(&self, group: &RowGroupMetaData) -> bool {
         let column = group.column(self.leaf);
         let Some(statistics) = column.statistics() else { return true };
@@ -111,7 +112,7 @@ impl<'a> Bounds<'a> {
         is_signed || column.column_type() == PhysicalType::BOOLEAN || !statistics.is_min_max_deprecated() && has_order()
     }
 
-    /// What can be believed of bounds, in the table's type.
+    /// The reliable bounds, in the table's type.
     fn believed(&self, found: ArrayRef, end: End) -> Option<ArrayRef> {
         let found = match self.field.data_type() {
             DataType::Float16 => return None,
@@ -139,7 +140,7 @@ where
     Arc::new(least.collect::<PrimitiveArray<T>>())
 }
 
-/// Whether values that are cast keep their order, and each a value of its own.
+/// Whether the cast preserves the order and distinctness of values.
 fn keeps_order(from: &DataType, to: &DataType) -> bool {
     let is_text = |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let is_binary = |kind: &DataType| matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);

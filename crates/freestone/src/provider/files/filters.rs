@@ -1,5 +1,5 @@
-//! Filters of a scan: the query's, which every row passes, and those that joins and sorts above make while it runs, which
-//! only spare work.
+//! The filters of a scan: those of the query, which every returned row satisfies, and dynamic filters of joins and
+//! sorts above, which only save work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,12 +17,12 @@ use datafusion::scalar::ScalarValue;
 
 use crate::provider::filter::remap;
 
-/// Filters on the table's columns, taken apart.
+/// Filters on the table's columns, split into conjuncts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filters {
-    /// The query's own.
+    /// The filters of the query.
     pub own: Vec<Arc<dyn PhysicalExpr>>,
-    /// Those that change while the scan runs.
+    /// The filters that change while the scan runs.
     pub dynamic: Vec<Arc<dyn PhysicalExpr>>,
 }
 
@@ -42,7 +42,7 @@ impl Filters {
         self.own.is_empty() && self.dynamic.is_empty()
     }
 
-    /// The table's columns that are tested, in their order.
+    /// The columns of the table that are tested, in order.
     pub fn columns(&self) -> Vec<usize> {
         let mut columns: Vec<usize> = self.all().flat_map(collect_columns).map(|column| column.index()).collect();
         columns.sort_unstable();
@@ -51,7 +51,7 @@ impl Filters {
     }
 }
 
-/// Rows that were tested and that passed, of all partitions of a scan.
+/// The tested rows and the rows that passed, over all partitions of a scan.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     tested: AtomicU64,
@@ -64,7 +64,7 @@ impl Measured {
         self.passed.fetch_add(passed as u64, Ordering::Relaxed);
     }
 
-    /// The share of rows that pass, once enough were tested.
+    /// The share of rows that pass, after enough rows were tested.
     pub fn share(&self) -> Option<f64> {
         const ENOUGH: u64 = 8 << 10;
         let tested = self.tested.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Measured {
     }
 }
 
-/// The tests of one partition, on batches of the tested columns.
+/// The tests of one partition, for batches of the tested columns.
 #[derive(Debug, Clone)]
 pub(super) struct Tests {
     own: Option<Arc<dyn PhysicalExpr>>,
@@ -80,24 +80,24 @@ pub(super) struct Tests {
     measured: Arc<Measured>,
 }
 
-/// A dynamic filter, which is left out for a while where it lets nearly all rows pass.
+/// A dynamic filter. It is skipped for some batches if it accepts nearly all rows.
 #[derive(Debug, Clone)]
 struct DynamicTest {
     filter: Arc<dyn PhysicalExpr>,
     tested: usize,
     passed: usize,
-    /// Batches to go without the test.
+    /// The number of batches to skip.
     rest: usize,
 }
 
-/// Rows after which a dynamic filter is judged, the share of rows from which it is of no use, and the batches until it is
-/// tried again.
+/// The number of rows after which a dynamic filter is evaluated, the share of accepted rows above which it is useless,
+/// and the number of batches until it is tried again.
 const JUDGED_ROWS: usize = 32 << 10;
 const USELESS_SHARE: f64 = 0.8;
 const REST_BATCHES: usize = 32;
 
 impl Tests {
-    /// Tests of batches that have the columns `tested` of the table.
+    /// Tests for batches with the columns `tested` of the table.
     pub fn new(filters: &Filters, tested: &[usize], measured: Arc<Measured>) -> Result<Tests> {
         let place = |column: usize| tested.iter().position(|tested| *tested == column).unwrap_or(usize::MAX);
         let own: Vec<_> = filters.own.iter().map(|filter| remap(filter, place)).collect::<Result<_>>()?;
@@ -109,7 +109,10 @@ impl Tests {
         Ok(Tests { own, dynamic: dynamic.collect::<Result<_>>()?, measured })
     }
 
-    /// The rows that pass; `None` where all do.
+    /// The rows that pass; `None` if all pass.
+    ///
+    /// # Errors
+    /// A filter fails.
     pub fn passing(&mut self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
         let rows = batch.num_rows();
         let mut mask = match &self.own {
@@ -139,7 +142,7 @@ impl DynamicTest {
             self.rest -= 1;
             return Ok(None);
         }
-        // Where few rows are left, only those are tested.
+        // If few rows remain, only these are tested.
         let few = before.filter(|mask| mask.true_count() * 4 < batch.num_rows());
         let own = match few {
             Some(before) => {
@@ -162,7 +165,7 @@ impl DynamicTest {
     }
 }
 
-/// Where a filter is true; `None` where it is for all rows. NULL is not true.
+/// The rows for which a filter is true; `None` if it is true for all. NULL is not true.
 fn mask_of(filter: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
     Ok(match filter.evaluate(batch)? {
         ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => None,
@@ -177,7 +180,7 @@ fn mask_of(filter: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Option
     })
 }
 
-/// A mask of the rows that another one leaves, as one of all rows.
+/// Converts a mask over the rows selected by another mask to one over all rows.
 fn spread(all: &BooleanArray, of_left: &BooleanArray) -> BooleanArray {
     let mut values = vec![false; all.len()];
     for (left, at) in all.values().set_indices().enumerate() {

@@ -1,6 +1,6 @@
-//! `read_csv('f.csv', header => true)` and its kind: files by a function, with options.
+//! `read_csv('f.csv', header => true)` and the related functions: files with options.
 //!
-//! The arguments of a call that are named come as pairs of texts: the statement's reader writes them so.
+//! Named arguments of a call arrive as pairs of texts (see [`crate::file_calls`]).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::ingest::FileFormat;
 
-/// The functions, with the format that their names say; `read_files` goes by the files' endings.
+/// The functions with the format in their names. `read_files` determines formats by extensions.
 pub(crate) const FUNCTIONS: [(&str, Option<FileFormat>); 10] = [
     ("read_files", None),
     ("read_csv", Some(FileFormat::Csv)),
@@ -92,7 +92,7 @@ impl TableFunctionImpl for FilesFunction {
     }
 }
 
-/// A text, or a list of them.
+/// A text, or the texts of a list.
 fn texts(expression: &Expr) -> Option<Vec<String>> {
     match expression {
         Expr::ScalarFunction(list) if list.func.name() == "make_array" => list.args.iter().map(text).collect(),

@@ -1,9 +1,9 @@
-//! Files as tables: one reader for all formats, for SELECT and for all that is built of it.
+//! Files as tables: one reader for all formats, for SELECT and all statements that contain a query.
 //!
-//! [`set`] finds the files of a name, looks at each, and unites their columns. [`source`] is the scan as DataFusion sees it:
-//! it takes projections, filters, limits and dynamic filters. A scan is a queue of [`units`] (row groups, batches, blocks of
-//! text), which its partitions share; each partition takes units with a [`reader`] of its own. Bounds in Parquet files leave
-//! out row groups and pages ([`pruning`]): they are bounds, never values.
+//! [`set`] finds the files of a name, reads their schemas, and computes common columns. [`source`] is the scan as a
+//! DataFusion source: it supports projections, filters, limits and dynamic filters. A scan is a queue of [`units`] (row
+//! groups, batches, blocks of text), which its partitions share. Each partition reads units with its own [`reader`].
+//! Bounds in Parquet files prune row groups and pages ([`pruning`]); they are never used as values.
 
 mod bounds;
 mod filters;
@@ -35,12 +35,16 @@ use table::FilesTable;
 
 use crate::error::Result;
 
-/// The files that a statement has opened: it sees each once, however often it is planned, and a pipe can be read only once.
+/// The files that a statement has opened. Each is opened once, however often the statement is planned, because a pipe
+/// can be read only once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenFiles(Arc<Mutex<HashMap<String, Arc<FileSet>>>>);
 
 impl OpenFiles {
-    /// A table over the files that names, folders or patterns stand for.
+    /// A table over the files that match names, folders or patterns.
+    ///
+    /// # Errors
+    /// There is no such file, or a file cannot be read.
     pub fn table(&self, names: &[String], options: &FileOptions) -> Result<Arc<dyn TableProvider>> {
         let key = format!("{names:?} {options:?}");
         let known = self.0.lock().get(&key).cloned();

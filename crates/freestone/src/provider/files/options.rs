@@ -1,4 +1,5 @@
-//! Options of files, as `COPY … FROM` and queries give them: `FROM 'f.csv' (HEADER true)`, `read_csv('f.csv', header => true)`.
+//! The options of files in `COPY … FROM` and queries: `FROM 'f.csv' (HEADER true)`, `read_csv('f.csv', header =>
+//! true)`.
 
 use datafusion::arrow::datatypes::DataType;
 
@@ -8,13 +9,13 @@ use crate::ingest::{FileFormat, IngestOptions};
 const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SKIP, TYPES, ALL_VARCHAR, HIVE_PARTITIONING, \
                        SAMPLE_ROWS, MAX_RECORD_BYTES";
 
-/// How files are read, beyond what they say themselves.
+/// How files are read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FileOptions {
     pub ingest: IngestOptions,
-    /// Types of columns, by name.
+    /// The types of columns, by name.
     pub types: Vec<(String, DataType)>,
-    /// Whether folders named `key=value` give columns; they do, where nothing is said.
+    /// Whether folders with names `key=value` add columns. This is the default.
     pub hive: Option<bool>,
 }
 
@@ -23,7 +24,10 @@ impl FileOptions {
         Self { ingest: IngestOptions { threads, ..IngestOptions::default() }, ..Self::default() }
     }
 
-    /// Sets one option; `data_type` reads the name of a type.
+    /// Sets one option. `data_type` parses the name of a type.
+    ///
+    /// # Errors
+    /// The option is unknown, or its value is invalid.
     pub fn set(&mut self, name: &str, value: &str, data_type: &dyn Fn(&str) -> Result<DataType>) -> Result<()> {
         let options = &mut self.ingest;
         match name.to_ascii_lowercase().as_str() {
@@ -41,7 +45,7 @@ impl FileOptions {
             "max_record_bytes" | "max_line_size" => options.max_record_bytes = number(name, value)?,
             "types" | "dtypes" | "columns" => self.types = types(value, data_type)?,
             "hive_partitioning" => self.hive = Some(boolean(name, value)?),
-            // Columns are united by name in any case, and what a file is like is found out where nothing is said.
+            // These are always true: columns are matched by name, and properties without an option are detected.
             "union_by_name" | "auto_detect" if boolean(name, value)? => {}
             _ => {
                 return Err(Error::invalid(format!("unknown option {name} for files"))
@@ -52,7 +56,7 @@ impl FileOptions {
     }
 }
 
-/// `a INT, "b c" VARCHAR`, also with colons, quotes and braces around it.
+/// Parses `a INT, "b c" VARCHAR`, optionally with colons, quotes and braces around it.
 fn types(text: &str, data_type: &dyn Fn(&str) -> Result<DataType>) -> Result<Vec<(String, DataType)>> {
     let text = text.trim();
     let inner =
@@ -74,7 +78,7 @@ fn types(text: &str, data_type: &dyn Fn(&str) -> Result<DataType>) -> Result<Vec
     Ok(types)
 }
 
-/// What commas separate that are in no parentheses or quotes.
+/// The comma-separated parts, except for commas within parentheses or quotes.
 fn parts(text: &str) -> Vec<&str> {
     let (mut depth, mut quote, mut start) = (0i32, None, 0);
     let mut parts = vec![];
@@ -97,7 +101,7 @@ fn parts(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A name at the start of a text, quoted or not, and what is behind it.
+/// A name at the start of a text, quoted or not, and the rest of the text.
 fn name(text: &str) -> Option<(String, &str)> {
     if let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) {
         let (name, rest) = text[1..].split_once(quote)?;

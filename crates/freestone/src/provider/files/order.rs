@@ -1,5 +1,5 @@
-//! Rows of files in the order of the files, where nothing between the scan and the result puts them in another: as they are
-//! written, `SELECT * FROM 'f.csv'` and its `LIMIT` give them.
+//! Preserves the order of the rows of files if no operator between the scan and the result changes it. So `SELECT *
+//! FROM 'f.csv'` and its `LIMIT` return rows in the order of the file.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use datafusion::physical_plan::{ExecutionPlan, Partitioning, replace_children_if
 
 use super::source::FilesSource;
 
-/// Makes scans of files read in order where the result shows it.
+/// Makes scans of files ordered if the order is visible in the result.
 #[derive(Debug)]
 pub(crate) struct KeepFileOrder;
 
@@ -43,7 +43,7 @@ fn in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         });
     }
     if let Some(dealt) = plan.downcast_ref::<RepartitionExec>() {
-        // Rows that are dealt to threads, whichever comes next.
+        // Rows are distributed to threads in any order.
         let is_dealt = matches!(dealt.partitioning(), Partitioning::RoundRobinBatch(_));
         if !is_dealt || !leads_to_files(dealt.input()) {
             return Ok(plan);
@@ -57,7 +57,7 @@ fn in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     replace_children_if_necessary(plan, children)
 }
 
-/// Whether an operator gives the rows of one partition in their order.
+/// Whether an operator preserves the order of the rows of one partition.
 fn passes_in_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<ProjectionExec>()
         || plan.is::<FilterExec>()
@@ -67,7 +67,7 @@ fn passes_in_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<CooperativeExec>()
 }
 
-/// Whether nothing but such operators stands above a scan of files.
+/// Whether only such operators are above a scan of files.
 fn leads_to_files(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if FilesSource::of(plan).is_some() {
         return true;

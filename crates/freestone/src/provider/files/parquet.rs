@@ -1,5 +1,5 @@
-//! A row group of a Parquet file: all needed columns read and tested together, or first those that are tested, and the others
-//! where rows pass.
+//! Reads a row group of a Parquet file: either all needed columns together, or first the tested columns, and then the
+//! others for the rows that pass.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::set::Contents;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{FileChunks, ParquetFile};
 
-/// The share of rows that pass below which the tested columns are read first.
+/// The share of passing rows below which the tested columns are read first.
 const LATE_SHARE: f64 = 0.1;
 
 /// Reads one row group.
@@ -28,19 +28,22 @@ pub(super) struct GroupReader {
     chunks: FileChunks,
     reader: ParquetRecordBatchReader,
     assembly: Assembly,
-    /// Rows are those that pass: the tested columns were read first.
+    /// The rows have passed the tests, because the tested columns were read first.
     late: bool,
-    /// The number in the file of the next row, where all rows are read.
+    /// The number in the file of the next row, if all rows are read.
     next_row: Option<u64>,
     rows_left: Option<u64>,
     failed: Failure,
 }
 
-/// The error of a test, which the decoder above it knows as a text only.
+/// The error of a test. The decoder that calls the test knows only its text.
 type Failure = Arc<Mutex<Option<Error>>>;
 
 impl GroupReader {
-    /// Opens a row group; `None` where nothing in it can pass.
+    /// Opens a row group; `None` if it has no rows that can pass.
+    ///
+    /// # Errors
+    /// The row group cannot be read.
     pub fn open(
         scan: &Arc<Scan>,
         file: usize,
@@ -102,6 +105,9 @@ impl GroupReader {
     }
 
     /// The next rows, and whether they were tested.
+    ///
+    /// # Errors
+    /// A page is damaged, or a test fails.
     pub fn next(&mut self, scan: &Scan) -> Result<Option<(RecordBatch, bool)>> {
         let Contents::Parquet(parquet) = &scan.set.files[self.file].contents else { return Ok(None) };
         let Some(read) = self.reader.next() else {
@@ -124,14 +130,14 @@ impl GroupReader {
         if !self.late {
             return Ok(Some((batch, false)));
         }
-        // The plan's columns may have other names for the same fields.
+        // The columns of the plan may have other names for the same fields.
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = batch.columns().to_vec();
         Ok(Some((RecordBatch::try_new_with_options(scan.schema.clone(), columns, &options)?, true)))
     }
 }
 
-/// Whether to read the tested columns first: where few rows pass, and there are others to read of them.
+/// Whether to read the tested columns first: if few rows pass, and there are other columns.
 fn is_late(scan: &Scan) -> bool {
     let has_others = scan.projection.iter().any(|column| !scan.tested.contains(column));
     has_others && !scan.tested.is_empty() && scan.measured.share().is_some_and(|share| share < LATE_SHARE)
@@ -154,7 +160,7 @@ fn row_filter(parquet: &ParquetFile, tested: Assembly, mut tests: Tests, failed:
     RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, test))])
 }
 
-/// The file's metadata with its page index, read once for all partitions, where filters can use it.
+/// The file's metadata with its page index, which is read once for all partitions, if filters can use it.
 fn indexed<'a>(
     scan: &'a Scan,
     file: usize,

@@ -1,6 +1,6 @@
-//! Row groups and pages in which no row can pass the filters: by bounds, by Bloom filters, and by the values that folders name.
+//! Pruning of row groups and pages: by bounds, by Bloom filters, and by the values in folder names.
 //!
-//! DataFusion's pruning predicate turns filters into questions about bounds; what it is told of them is [`super::bounds`]'s.
+//! DataFusion's pruning predicate converts filters to predicates on bounds. It gets the bounds of [`super::bounds`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use super::bounds::{Bounds, End};
 use super::set::{ColumnSource, SetFile};
 use crate::ingest::{FileChunks, ParquetFile};
 
-/// Filters as questions about bounds. Those that cannot be asked so leave nothing out.
+/// Filters as predicates on bounds. Filters that cannot be converted prune nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pruning {
     predicates: Vec<Arc<PruningPredicate>>,
 }
 
 impl Pruning {
-    /// Of filters on the table's columns.
+    /// The pruning for filters on the table's columns.
     pub fn new<'a>(filters: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>, schema: &SchemaRef) -> Self {
         let build = |filter: &Arc<dyn PhysicalExpr>| {
             let predicate =
@@ -48,7 +48,7 @@ impl Pruning {
     fn kept(&self, statistics: &dyn PruningStatistics) -> Vec<bool> {
         let mut kept = vec![true; statistics.num_containers()];
         for predicate in &self.predicates {
-            // A filter that fails on bounds says nothing: it fails on rows, if it does.
+            // A filter that fails on bounds prunes nothing. If it fails on rows, the scan reports that.
             if let Ok(one) = predicate.prune(statistics) {
                 kept.iter_mut().zip(one).for_each(|(kept, one)| *kept &= one);
             }
@@ -56,7 +56,7 @@ impl Pruning {
         kept
     }
 
-    /// Of the row groups of a file, those that may have rows that pass, by their bounds.
+    /// The row groups of a file that may have rows that pass, by their bounds.
     pub fn groups(&self, file: &SetFile, parquet: &ParquetFile, schema: &SchemaRef, groups: Vec<usize>) -> Vec<usize> {
         if self.is_empty() || groups.is_empty() {
             return groups;
@@ -66,7 +66,7 @@ impl Pruning {
         groups.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(group, _)| group).collect()
     }
 
-    /// Whether a row group may have rows that pass, by its bounds and its Bloom filters.
+    /// Whether a row group may have rows that pass, by its bounds and Bloom filters.
     pub fn keeps(
         &self,
         file: &SetFile,
@@ -82,12 +82,12 @@ impl Pruning {
         self.kept(&statistics).first().copied().unwrap_or(true)
     }
 
-    /// Whether a file whose rows say nothing of their bounds may have rows that pass, by what its folders name.
+    /// Whether a file without bounds may have rows that pass, by the values in its folder names.
     pub fn keeps_file(&self, file: &SetFile, schema: &SchemaRef) -> bool {
         self.is_empty() || self.kept(&FolderStatistics { file, schema }).first().copied().unwrap_or(true)
     }
 
-    /// The rows of a row group in pages that may have rows that pass; `None` where that is all of them.
+    /// The rows of a row group in pages that may have rows that pass; `None` if these are all rows.
     pub fn pages(
         &self,
         file: &SetFile,
@@ -99,7 +99,7 @@ impl Pruning {
         let rows = usize::try_from(indexed.row_group(group).num_rows()).ok()?;
         let mut selected: Option<RowSelection> = None;
         for predicate in &self.predicates {
-            // Pages of different columns end at different rows: each predicate is asked about one column.
+            // Pages of different columns end at different rows, so each predicate must be on one column.
             let Some(column) = predicate.required_columns().single_column() else { continue };
             let Ok(at) = schema.index_of(column.name()) else { continue };
             let ColumnSource::Stored(place) = file.columns[at] else { continue };
@@ -139,7 +139,7 @@ fn page_rows(indexed: &ParquetMetaData, group: usize, leaf: usize, rows: usize) 
     Some(starts.iter().zip(ends).map(|(start, end)| end - start).collect())
 }
 
-/// A file's metadata with its page index; `None` where it has none that can be read.
+/// A file's metadata with its page index; `None` if it has none that can be read.
 pub(super) fn with_page_index(parquet: &ParquetFile, chunks: &FileChunks) -> Option<Arc<ParquetMetaData>> {
     let plain = parquet.metadata().metadata();
     let has_index = |group: &parquet::file::metadata::RowGroupMetaData| {
@@ -154,12 +154,12 @@ pub(super) fn with_page_index(parquet: &ParquetFile, chunks: &FileChunks) -> Opt
         reader.read_page_indexes(chunks).ok()?;
         reader.finish().ok()
     };
-    // An index is a help only: what is wrong with the file, reading its rows tells.
+    // The index is optional. If the file is damaged, reading its rows reports that.
     let indexed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).ok().flatten()?;
     Some(Arc::new(indexed))
 }
 
-/// What folders name, as bounds: one value for `parts` parts.
+/// The values in folder names, as bounds: one value for `parts` parts.
 fn named(value: &ScalarValue, parts: usize) -> Option<ArrayRef> {
     if value.is_null() { None } else { value.to_array_of_size(parts).ok() }
 }
@@ -174,7 +174,7 @@ struct GroupStatistics<'a> {
     parquet: &'a ParquetFile,
     schema: &'a SchemaRef,
     groups: &'a [usize],
-    /// To read Bloom filters from.
+    /// The chunks from which Bloom filters are read.
     bloom: Option<&'a FileChunks>,
 }
 
@@ -242,16 +242,16 @@ impl PruningStatistics for GroupStatistics<'_> {
             if filter.num_blocks() == 0 {
                 return None;
             }
-            // One value that cannot be looked up may be there.
+            // A value that cannot be looked up may be present.
             let held = values.iter().map(|value| holds(&filter, column.column_type(), table_type, value));
             held.collect::<Option<Vec<bool>>>().map(|held| held.contains(&true))
         };
-        // What may be there may not be: only its absence is known.
+        // A Bloom filter proves only the absence of a value.
         Some(self.groups.iter().map(|group| may_hold(group).filter(|may| !may)).collect())
     }
 }
 
-/// Whether a Bloom filter may hold a value; `None` where it cannot be asked.
+/// Whether a Bloom filter may contain a value; `None` if it cannot be tested.
 fn holds(filter: &Sbbf, stored: PhysicalType, table_type: &DataType, value: &ScalarValue) -> Option<bool> {
     if value.is_null() {
         return Some(false);
@@ -274,7 +274,7 @@ fn holds(filter: &Sbbf, stored: PhysicalType, table_type: &DataType, value: &Sca
         ScalarValue::TimestampMillisecond(Some(v), _)
         | ScalarValue::TimestampMicrosecond(Some(v), _)
         | ScalarValue::TimestampNanosecond(Some(v), _) => int64(*v),
-        // Zero has two signs, and NaN many bits.
+        // Zero has two signs, and NaN has many bit patterns.
         ScalarValue::Float32(Some(v)) if stored == PhysicalType::FLOAT && !v.is_nan() => {
             Some(filter.check(v) || *v == 0.0 && (filter.check(&0f32) || filter.check(&-0f32)))
         }
@@ -325,7 +325,7 @@ impl PruningStatistics for PageStatistics<'_> {
     }
 }
 
-/// A file of which nothing is known but what its folders name.
+/// A file of which only the values in its folder names are known.
 struct FolderStatistics<'a> {
     file: &'a SetFile,
     schema: &'a SchemaRef,
@@ -367,7 +367,7 @@ impl PruningStatistics for FolderStatistics<'_> {
     }
 }
 
-/// The pruning of filters that change while the scan runs, made anew when they have changed.
+/// The pruning of filters that change while the scan runs. It is recomputed after they have changed.
 #[derive(Debug, Clone)]
 pub(super) struct DynamicPruning {
     filters: Vec<Arc<dyn PhysicalExpr>>,
@@ -380,7 +380,7 @@ impl DynamicPruning {
         Self { filters: filters.to_vec(), generation: u64::MAX, current: Pruning::default() }
     }
 
-    /// The pruning as the filters are now.
+    /// The pruning for the current filters.
     pub fn current(&mut self, schema: &SchemaRef) -> Result<&Pruning> {
         let generation = self.filters.iter().fold(0u64, |sum, filter| sum.wrapping_add(snapshot_generation(filter)));
         if generation != self.generation {

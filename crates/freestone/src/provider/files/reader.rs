@@ -1,4 +1,5 @@
-//! One partition's way through units: what a file stores becomes the table's columns, and rows that do not pass are left out.
+//! Reads the units of one partition: converts stored columns to the columns of the table, and drops rows that do not
+//! pass.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,25 +20,25 @@ use super::units::Unit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{BufferPool, IngestError, Location, TextParser, conform_columns, uuid_texts};
 
-/// What one run of a scan reads: shared by its partitions.
+/// The parameters of one run of a scan, which its partitions share.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub set: Arc<FileSet>,
     pub filters: Filters,
     pub pruning: Pruning,
-    /// The table's columns that are put out, as the plan has them.
+    /// The output columns of the table, in the order of the plan.
     pub projection: Vec<usize>,
     pub schema: SchemaRef,
-    /// The table's columns that filters test.
+    /// The columns of the table that filters test.
     pub tested: Vec<usize>,
     pub batch_rows: usize,
     pub measured: Arc<Measured>,
     pub counters: Counters,
-    /// Metadata with the page index, of each file where it is there.
+    /// The metadata with the page index, per file, if there is one.
     pub indexed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
 }
 
-/// What a scan leaves out, for EXPLAIN ANALYZE.
+/// The counters of pruned parts, for EXPLAIN ANALYZE.
 #[derive(Debug, Clone)]
 pub(super) struct Counters {
     pub pruned_groups: Count,
@@ -46,7 +47,7 @@ pub(super) struct Counters {
 }
 
 impl Scan {
-    /// The table's columns that have to be read where rows are tested when all of them are there.
+    /// The columns of the table to read if rows are tested after all of them were read.
     pub fn needed(&self) -> Vec<usize> {
         let mut needed: Vec<usize> = self.projection.iter().chain(&self.tested).copied().collect();
         needed.sort_unstable();
@@ -60,11 +61,11 @@ impl Scan {
     }
 }
 
-/// How a file's columns become some of the table's.
+/// The mapping of a file's columns to some columns of the table.
 #[derive(Debug, Clone)]
 pub(super) struct Assembly {
     pub schema: SchemaRef,
-    /// The file's columns that are read, in their order.
+    /// The columns of the file to read, in order.
     pub stored: Vec<usize>,
     pieces: Vec<Piece>,
     name: String,
@@ -72,7 +73,7 @@ pub(super) struct Assembly {
 
 #[derive(Debug, Clone)]
 enum Piece {
-    /// The column at this place among those that are read.
+    /// The column at this position among the read ones.
     Read(usize),
     Value(ScalarValue),
     Missing(DataType),
@@ -97,8 +98,8 @@ impl Assembly {
         Self { schema: Arc::new(Schema::new(fields)), stored, pieces, name: file.name.clone() }
     }
 
-    /// The table's columns of rows that were read; `first_row` is the number of the first in the file, from 1, where that is
-    /// known.
+    /// The table's columns for rows that were read. `first_row` is the number of the first row in the file, counted
+    /// from 1, if known.
     pub fn assemble(&self, read: &RecordBatch, first_row: Option<u64>) -> Result<RecordBatch> {
         let rows = read.num_rows();
         let column = |(piece, field): (&Piece, &Arc<Field>)| -> Result<ArrayRef> {
@@ -130,14 +131,14 @@ pub(super) struct Reader {
     tests: Option<Tests>,
     dynamic: DynamicPruning,
     needed: Vec<usize>,
-    /// The places among the needed columns of those that are tested, and of those that are put out.
+    /// The positions of the tested columns and of the output columns among the needed columns.
     tested_at: Vec<usize>,
     output_at: Vec<usize>,
     pool: BufferPool,
     open: Open,
 }
 
-/// What is being read.
+/// The unit that is being read.
 enum Open {
     Nothing,
     Group(Box<GroupReader>),
@@ -149,7 +150,7 @@ struct ArrowBatches {
     file: usize,
     assembly: Assembly,
     reader: crate::ingest::ArrowReader,
-    /// All batches are read, one after the other.
+    /// All batches of a stream are read in order.
     is_stream: bool,
     current: Option<RecordBatch>,
     next_row: Option<u64>,
@@ -174,7 +175,7 @@ impl Reader {
         Ok(Self { tests: scan.tests()?, dynamic, needed, tested_at, output_at, pool, open: Open::Nothing, scan })
     }
 
-    /// Goes to a unit.
+    /// Starts a unit.
     pub fn begin(&mut self, unit: Unit) -> Result<()> {
         let scan = self.scan.clone();
         let at = match &unit {
@@ -225,7 +226,7 @@ impl Reader {
                 if !matches!(&self.open, Open::Text(open) if open.file == at) {
                     let (set, pool) = (&scan.set, self.pool.clone());
                     let stored = |column: &usize| matches!(file.columns[*column], ColumnSource::Stored(_));
-                    // Parsers put columns in the order in which they are asked for.
+                    // Parsers return columns in the requested order.
                     let parsed: Vec<usize> = self.needed.iter().copied().filter(stored).collect();
                     let fields: Vec<_> = parsed.iter().map(|column| set.schema.fields()[*column].clone()).collect();
                     let sources = parsed.iter().map(|column| match file.columns[*column] {
@@ -251,6 +252,9 @@ impl Reader {
     }
 
     /// The next rows of the unit; `None` at its end.
+    ///
+    /// # Errors
+    /// The file is damaged, a value cannot be converted, or a test fails.
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let scan = self.scan.clone();
@@ -260,7 +264,7 @@ impl Reader {
                     let file = &scan.set.files[open.file()];
                     let next = guarded(file, || open.next(&scan)).map_err(|error| file.renamed(error))?;
                     match next {
-                        // Rows were tested already.
+                        // These rows were already tested.
                         Some((batch, true)) => return Ok(Some(batch)),
                         Some((batch, false)) => batch,
                         None => return Ok(None),
@@ -288,7 +292,7 @@ impl Reader {
         }
     }
 
-    /// The rows of a batch of needed columns that pass, with the columns that are put out; `None` where none does.
+    /// The rows of a batch of needed columns that pass, with the output columns; `None` if none passes.
     fn passing(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let mask = match &mut self.tests {
             Some(tests) => tests.passing(&batch.project(&self.tested_at)?)?,
@@ -306,7 +310,7 @@ impl Reader {
 }
 
 impl Assembly {
-    /// As [`Assembly::new`], for rows whose columns come in the order `parsed` of the table's columns.
+    /// Like [`Assembly::new`], for rows whose columns are in the order `parsed` of the table's columns.
     fn of_parsed(set: &FileSet, file: &SetFile, columns: &[usize], parsed: &[usize]) -> Self {
         let mut assembly = Self::new(set, file, columns);
         for (piece, column) in assembly.pieces.iter_mut().zip(columns) {
@@ -319,7 +323,7 @@ impl Assembly {
 }
 
 impl ArrowBatches {
-    /// The next rows of the unit: a writer may have put all into one batch.
+    /// The next rows of the unit. They are split, because a writer may have put all rows in one batch.
     fn next(&mut self, batch_rows: usize) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(current) = self.current.take().filter(|current| current.num_rows() > 0) {
@@ -339,7 +343,7 @@ impl ArrowBatches {
     }
 }
 
-/// Runs a decoder that may panic on damaged bytes and makes an error of the panic.
+/// Runs a decoder that may panic on damaged bytes, and converts a panic to an error.
 fn guarded<T>(file: &SetFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -349,7 +353,7 @@ fn guarded<T>(file: &SetFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// The error of a value, with what to write in the query where the type was inferred.
+/// The error of a value. If the type was inferred, the hint says how to specify it in the query.
 fn with_way_out(error: IngestError, set: &FileSet) -> Error {
     let details = error.details();
     let inferred = details.column.as_ref().and_then(|column| set.schema.index_of(column).ok());

@@ -1,8 +1,8 @@
-//! The files that a name stands for, and the columns that they have together.
+//! The files that a name stands for, and their common columns.
 //!
-//! Columns are united by name. Those of text files have the type that the values of all files read as; types that files
-//! declare are united to one that loses nothing, or else it is an error that names both files. Folders named `key=value`
-//! give a column each.
+//! Columns are matched by name. A column of text files has a type of which the values of all files are. Declared types
+//! of several files are converted to a common type without loss; if there is none, that is an error that names both
+//! files. Folders with names `key=value` add one column each.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::ingest::{
     table_type,
 };
 
-/// Files that are one table.
+/// Files that form one table.
 #[derive(Debug)]
 pub(super) struct FileSet {
-    /// What the files were asked for by.
+    /// The name in the statement.
     pub name: String,
     pub format: FileFormat,
     pub options: IngestOptions,
@@ -31,20 +31,20 @@ pub(super) struct FileSet {
     /// Columns whose type was inferred from some of their values.
     pub inferred: Vec<bool>,
     pub files: Vec<SetFile>,
-    /// What the planner may know of each column, found out once.
+    /// The statistics of each column for the planner, which are computed once.
     pub known: Vec<OnceLock<ColumnStatistics>>,
 }
 
 /// One of the files.
 #[derive(Debug)]
 pub(super) struct SetFile {
-    /// The name that users know it by.
+    /// The name for users.
     pub name: String,
-    /// Where it is read.
+    /// The path from which it is read.
     pub path: PathBuf,
     pub bytes: u64,
     pub contents: Contents,
-    /// Where each column of the table comes from.
+    /// The source of each column of the table.
     pub columns: Vec<ColumnSource>,
     _spooled: Option<Spooled>,
 }
@@ -56,35 +56,38 @@ pub(super) enum Contents {
     Text(TextFile),
 }
 
-/// Where a column of the table comes from in one file.
+/// The source of a column of the table in one file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ColumnSource {
-    /// The file's column at this place.
+    /// The column of the file at this position.
     Stored(usize),
-    /// One value for all rows, which the file's folder names.
+    /// One value for all rows, from the folder name.
     Value(ScalarValue),
-    /// The file does not have it: NULL.
+    /// The file does not have the column: NULL.
     Missing,
 }
 
-/// A column as one file has it.
+/// A column of one file.
 #[derive(Debug, Clone)]
 enum Typed {
     Declared(DataType),
     Read(Kinds),
 }
 
-/// A column of the table, as far as the files before have it.
+/// A column of the table, from the files so far.
 struct United {
     name: String,
     typed: Typed,
-    /// The file that gave it its type.
+    /// The file from which its type is.
     from: String,
     places: Vec<Option<usize>>,
 }
 
 impl FileSet {
-    /// Finds the files and looks at each of them.
+    /// Finds the files and reads their schemas.
+    ///
+    /// # Errors
+    /// There is no such file, a file cannot be read, or types have no common type.
     pub fn open(names: &[String], options: &FileOptions) -> Result<FileSet> {
         let mut paths = vec![];
         for name in names {
@@ -142,7 +145,7 @@ impl United {
     }
 }
 
-/// The one format of all files.
+/// The common format of all files.
 fn format(name: &str, paths: &[PathBuf], options: &FileOptions) -> Result<FileFormat> {
     if let Some(format) = options.ingest.format {
         return Ok(format);
@@ -178,18 +181,18 @@ impl SetFile {
         Ok(SetFile { name, path, bytes, contents, columns: vec![], _spooled: spooled })
     }
 
-    /// The error of reading the file, under the name that users know it by.
+    /// The error of reading the file, with the name for users.
     pub fn renamed(&self, error: Error) -> Error {
         renamed(error, &self.path, &self.name)
     }
 
-    /// The file's columns: names that are all different, and types.
+    /// The columns of the file, with distinct names, and their types.
     fn columns(&self) -> Vec<(String, Typed)> {
         let declared = |schema: &SchemaRef, data_type: &dyn Fn(usize) -> DataType| {
             let names = different_names(schema.fields().iter().map(|field| field.name().clone()));
             names.into_iter().enumerate().map(|(at, name)| (name, Typed::Declared(data_type(at)))).collect()
         };
-        // Types that no table holds, such as lists, can be read all the same.
+        // Types that tables cannot store, such as lists, can be read nevertheless.
         let held = |data_type: &DataType| match data_type {
             DataType::Null => DataType::Null,
             other => table_type(other).unwrap_or_else(|| other.clone()),
@@ -207,7 +210,7 @@ impl SetFile {
     }
 }
 
-/// An error in which a pipe has the name that it was given.
+/// An error in which a pipe has its name in the statement.
 fn renamed(error: Error, path: &Path, name: &str) -> Error {
     let shown = path.display().to_string();
     if shown == name || !error.to_string().contains(&shown) {
@@ -220,7 +223,7 @@ fn renamed(error: Error, path: &Path, name: &str) -> Error {
     }
 }
 
-/// The columns of all files, in the order in which files name them.
+/// The columns of all files, in the order of their first occurrence.
 fn united(files: &[SetFile]) -> Result<Vec<United>> {
     let mut columns: Vec<United> = vec![];
     let mut by_name: HashMap<String, usize> = HashMap::new();
@@ -253,8 +256,8 @@ fn united(files: &[SetFile]) -> Result<Vec<United>> {
     Ok(columns)
 }
 
-/// The only column of the files before whose name differs from this one in case alone. A file's own columns that differ in
-/// case stay apart.
+/// The only column of the files so far whose name differs from this one only in case. Columns of one file that differ
+/// in case remain distinct.
 fn like(columns: &[United], name: &str, own: &[(String, Typed)], file: usize) -> Option<usize> {
     let is_like = |column: &United| {
         column.name.eq_ignore_ascii_case(name)
@@ -287,7 +290,7 @@ fn no_shared_column(before: &SetFile, file: &SetFile) -> Error {
 }
 
 impl United {
-    /// Widens the type so that it holds the values of one more file.
+    /// Widens the type to represent the values of one more file.
     fn unite(&mut self, typed: &Typed, file: &SetFile) -> Result<()> {
         match (&self.typed, typed) {
             (Typed::Read(a), Typed::Read(b)) => self.typed = Typed::Read(a.and(*b)),
@@ -314,7 +317,7 @@ impl United {
     }
 }
 
-/// Columns that the files' folders name, with the value of each file.
+/// The columns from folder names, with the value for each file.
 fn partition_columns(files: &[Vec<(String, Option<String>)>]) -> Vec<(String, DataType, Vec<ScalarValue>)> {
     let mut names: Vec<&String> = vec![];
     for (name, _) in files.iter().flatten() {

@@ -27,7 +27,7 @@ use super::stream::{FilesStream, ordered};
 use super::units::{self, Cut, Queue};
 use crate::provider::filter::remap;
 
-/// Bytes of files that one thread reads alone, in the order of their rows.
+/// The bytes of files that a single thread reads, in the order of their rows.
 const SMALL_BYTES: u64 = 1 << 20;
 
 /// A scan: files, projection, filters, limit, order.
@@ -36,13 +36,13 @@ pub(super) struct FilesSource {
     set: Arc<FileSet>,
     projection: Vec<usize>,
     schema: SchemaRef,
-    /// On the table's columns.
+    /// The filters on the table's columns.
     filters: Filters,
-    /// Threads that may read.
+    /// The maximum number of threads.
     target: usize,
     partitions: usize,
     fetch: Option<usize>,
-    /// Rows come in the order of the files, from one partition.
+    /// Whether rows are returned in the order of the files, in one partition.
     ordered: bool,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -56,12 +56,12 @@ impl FilesSource {
         Self { set, projection, schema, filters, target, partitions, fetch: None, ordered: false, metrics }
     }
 
-    /// The scan that a plan's node is, if it is one of files.
+    /// The scan of a plan's node, if it is a scan of files.
     pub fn of(node: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
         node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
     }
 
-    /// Adds a filter on the table's columns; those of the query are applied exactly.
+    /// Adds a filter on the table's columns. Filters of the query are applied exactly.
     pub fn add_filter(&mut self, filter: &Arc<dyn PhysicalExpr>) {
         self.filters.add(filter);
     }
@@ -70,12 +70,12 @@ impl FilesSource {
         self.fetch = fetch;
     }
 
-    /// The same scan with its rows in the order of the files; `None` where they are already.
+    /// The same scan in the order of the files; `None` if it is ordered already.
     pub fn ordered(&self) -> Option<Self> {
         (self.partitions > 1).then(|| Self { partitions: 1, ordered: true, ..self.clone() })
     }
 
-    /// What one run reads.
+    /// The parameters of one run.
     fn run(&self, context: &TaskContext) -> Arc<Scan> {
         let counter = |name: &'static str| MetricBuilder::new(&self.metrics).global_counter(name);
         let counters = Counters {
@@ -110,7 +110,7 @@ impl FilesSource {
     }
 }
 
-/// What the partitions of one run share.
+/// The state that the partitions of one run share.
 struct Shared {
     scan: Arc<Scan>,
     queue: Arc<Queue>,
@@ -184,7 +184,7 @@ impl DataSource for FilesSource {
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         let all = statistics(&self.set, &self.filters, &self.projection)?;
         Ok(Arc::new(match partition {
-            // Which rows a partition gets is decided while it runs.
+            // The rows of a partition are determined at run time.
             Some(_) => {
                 let mut one = all.to_inexact();
                 one.num_rows = one.num_rows.map(|rows| rows / self.partitions);
@@ -226,7 +226,7 @@ impl DataSource for FilesSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
-        // Behind a limit, a filter would see other rows.
+        // A filter cannot be pushed below a limit, because it would change the limited rows.
         if self.fetch.is_some() {
             let refused = vec![PushedDown::No; filters.len()];
             return Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused));

@@ -1,5 +1,5 @@
-//! What the planner may know of files: rows, sizes and bounds, and a guess for filters. Bounds are never exact here: no rule
-//! may take them for values.
+//! Statistics of files for the planner: rows, sizes, bounds, and an estimate for filters. Bounds are never exact here,
+//! so no rule may use them as values.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -14,10 +14,10 @@ use super::filters::Filters;
 use super::set::{ColumnSource, Contents, FileSet};
 use crate::ingest::ParquetFile;
 
-/// The share of rows that a filter keeps of which nothing is known.
+/// The assumed selectivity of a filter without statistics.
 const UNKNOWN_SHARE: f64 = 0.2;
 
-/// Statistics of the table's columns under filters; `projection` of them are put out.
+/// Statistics of the output columns `projection` under filters.
 pub(super) fn statistics(set: &FileSet, filters: &Filters, projection: &[usize]) -> Result<Statistics> {
     let rows = rows(set);
     let tested = filters.columns();
@@ -45,7 +45,7 @@ pub(super) fn statistics(set: &FileSet, filters: &Filters, projection: &[usize])
     Ok(Statistics { num_rows, total_byte_size, column_statistics })
 }
 
-/// The rows of all files: known where they say so, guessed from the first rows of text.
+/// The rows of all files: exact if the files have the number, and estimated from the first rows of text files.
 fn rows(set: &FileSet) -> Precision<usize> {
     let mut sum = Precision::Exact(0);
     for file in &set.files {
@@ -107,7 +107,7 @@ fn of_column(set: &FileSet, column: usize) -> ColumnStatistics {
     statistics
 }
 
-/// Bytes of a column's values in memory, about.
+/// The approximate bytes of a column's values in memory.
 fn stored_bytes(parquet: &ParquetFile, column: usize) -> u64 {
     let Some(leaf) = parquet.leaf(column) else { return 0 };
     let groups = parquet.metadata().metadata().row_groups();
@@ -130,7 +130,7 @@ fn merge(end: &mut Option<ScalarValue>, new: ScalarValue, is_beyond: impl Fn(&Sc
     }
 }
 
-/// Merges the ends of row groups; false where one is unknown.
+/// Merges the bounds of row groups; false if one is unknown.
 fn merge_all(
     end: &mut Option<ScalarValue>,
     found: Option<ArrayRef>,
@@ -146,7 +146,7 @@ fn merge_all(
     })
 }
 
-/// The share of rows that filters keep, by a guess.
+/// The estimated share of rows that satisfy the filters.
 fn share(schema: &SchemaRef, columns: &[ColumnStatistics], filters: &Filters) -> f64 {
     let (known, unknown): (Vec<_>, Vec<_>) =
         filters.own.iter().cloned().partition(|filter| check_support(filter, schema));

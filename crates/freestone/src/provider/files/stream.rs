@@ -1,5 +1,5 @@
-//! A partition of a scan as a stream: units from the queue that all partitions share, or, where the order of rows matters, all
-//! units in order, read ahead by several threads.
+//! A partition of a scan as a stream: units from the queue that all partitions share, or for an ordered scan all units
+//! in order, read ahead by several threads.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::units::{Cut, Queue, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::{IngestError, Ordered, Reason, UnitEnd, UnitError, Worker};
 
-/// Units in which no row passes, after which others get their turn.
+/// The number of units without passing rows after which the stream yields.
 const BARREN_UNITS: usize = 16;
 
-/// A partition that takes units as they come.
+/// A partition that takes units from the queue.
 pub(super) struct FilesStream {
     pub queue: Arc<Queue>,
     pub reader: Reader,
@@ -33,7 +33,7 @@ pub(super) struct FilesStream {
 }
 
 impl FilesStream {
-    /// The next rows; `None` after some units without any.
+    /// The next rows; `None` after several units without any.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         for _ in 0..BARREN_UNITS {
             if let Some(batch) = self.reader.next()? {
@@ -91,7 +91,7 @@ fn limited(batch: RecordBatch, rows_left: &mut Option<usize>) -> RecordBatch {
     batch.slice(0, taken)
 }
 
-/// All rows in the order of the files, read ahead by so many threads.
+/// All rows in the order of the files, read ahead by `threads` threads.
 pub(super) fn ordered(
     scan: &Arc<Scan>,
     threads: usize,
@@ -112,7 +112,7 @@ pub(super) fn ordered(
             let batch = batch.map_err(|error| failed.lock().take().unwrap_or_else(|| Error::from(error)))?;
             let batch = limited(batch, &mut rows_left);
             if sender.blocking_send(Ok(batch)).is_err() || rows_left == Some(0) {
-                // Nobody reads on: a LIMIT was reached, or the statement was cancelled.
+                // The receiver was dropped: a LIMIT was reached, or the statement was cancelled.
                 return Ok(());
             }
         }
@@ -127,7 +127,7 @@ pub(super) fn ordered(
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counted)))
 }
 
-/// The error of a worker, which the queue between knows as a text only.
+/// The error of a worker. The queue in between knows only its text.
 type Failure = Arc<Mutex<Option<Error>>>;
 
 struct OrderedWorker {
@@ -152,7 +152,7 @@ impl Worker<Result<Unit>> for OrderedWorker {
         };
         read().map(|()| UnitEnd::default()).map_err(|error| {
             let reason = Reason::Internal(error.to_string());
-            // The first in the order of the files is the one that is reported: it is taken when its unit is.
+            // The first error in the order of the files is reported, because it is taken with its unit.
             self.failed.lock().get_or_insert(error);
             UnitError { error: IngestError::new("", reason), line: None, row: None }
         })

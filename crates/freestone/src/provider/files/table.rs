@@ -58,7 +58,7 @@ impl TableProvider for FilesTable {
         for filter in filters {
             source.add_filter(&state.create_physical_expr(filter.clone(), &schema)?);
         }
-        // The limit counts rows behind the filters, which the scan applies itself.
+        // The limit counts rows after the filters, which the scan applies itself.
         source.set_fetch(limit);
         Ok(DataSourceExec::from_data_source(source))
     }

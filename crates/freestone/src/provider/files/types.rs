@@ -1,10 +1,11 @@
-//! The type of a column that several files have: one that holds the values of all of them, or none.
+//! The common type of a column of several files, which represents the values of all of them.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
 use crate::ingest::bare;
 
-/// The least type that holds all values of both; `None` where there is none, or where values would change their kind.
+/// The smallest type that represents all values of both; `None` if there is none, or if values would become another
+/// kind.
 pub(super) fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{Date32, Decimal128, Float32, Float64, Null, Time32, Time64, Timestamp};
     match (a, b) {
@@ -12,7 +13,7 @@ pub(super) fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         _ if a.is_nested() && bare(a) == bare(b) => Some(bare(a)),
         (Null, other) | (other, Null) => Some(other.clone()),
         (Float32 | Float64, Float32 | Float64) => Some(Float64),
-        // Integers and decimals that a double does not hold are errors when they are read.
+        // An integer or decimal that a double does not represent exactly is an error when it is read.
         (Float32 | Float64, other) | (other, Float32 | Float64) if digits(other).is_some() => Some(Float64),
         _ if a.is_integer() && b.is_integer() => Some(integer(a, b)),
         _ if digits(a).is_some() && digits(b).is_some() => {
@@ -34,7 +35,7 @@ pub(super) fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// Digits before and after the point of exact numbers.
+/// The integer digits and fraction digits of exact numbers.
 fn digits(kind: &DataType) -> Option<(u8, u8)> {
     Some(match kind {
         DataType::Int8 | DataType::UInt8 => (3, 0),
@@ -49,7 +50,7 @@ fn digits(kind: &DataType) -> Option<(u8, u8)> {
     })
 }
 
-/// The least integer that holds both, a decimal for those past 64 bits.
+/// The smallest integer type for both, or a decimal above 64 bits.
 fn integer(a: &DataType, b: &DataType) -> DataType {
     let bits = |kind: &DataType| kind.primitive_width().unwrap_or(8) * 8;
     if a.is_signed_integer() == b.is_signed_integer() {

@@ -1,5 +1,5 @@
-//! What a scan is cut into, in the order of the files: row groups of Parquet, batches of Arrow, blocks of text. All partitions
-//! take their units from one queue.
+//! The units of a scan, in the order of the files: row groups of Parquet, batches of Arrow, blocks of text. All
+//! partitions take units from one queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use super::set::{Contents, FileSet};
 use crate::error::Result;
 use crate::ingest::{Block, BlockSource, BufferPool, Source};
 
-/// What one partition reads at a time.
+/// The part of a file that one partition reads at once.
 pub(super) enum Unit {
     /// A row group of a Parquet file.
     Group { file: usize, group: usize },
-    /// A batch of an Arrow file; all of them in a stream.
+    /// A batch of an Arrow file, or all batches of a stream.
     Batch { file: usize, batch: Option<usize> },
-    /// A run of records of a text file.
+    /// Consecutive records of a text file.
     Block { file: usize, block: Box<Block> },
 }
 
-/// Units that are known without reading.
+/// Units that are known without reading the file.
 #[derive(Debug, Clone, Copy)]
 enum Piece {
     Group { file: usize, group: usize },
@@ -29,16 +29,16 @@ enum Piece {
     Text { file: usize },
 }
 
-/// Units that partitions share.
+/// The queue of units, which partitions share.
 pub(super) struct Queue(Mutex<Cut>);
 
-/// The units of a scan, one after the other.
+/// An iterator over the units of a scan.
 pub(super) struct Cut {
     scan: Arc<Scan>,
     pieces: VecDeque<Piece>,
-    /// The text file that is being cut into blocks.
+    /// The text file that is being split into blocks.
     open: Option<(usize, BlockSource)>,
-    /// Buffers of blocks on their way back.
+    /// The buffers of blocks that were released.
     pool: BufferPool,
 }
 
@@ -57,7 +57,7 @@ impl Queue {
 }
 
 impl Cut {
-    /// The units in which rows may pass the scan's filters; `part` of `parts` where partitions share no queue.
+    /// The units that may have rows that pass the filters. `part` of `parts` if partitions do not share a queue.
     pub fn new(scan: &Arc<Scan>, (part, parts): (usize, usize)) -> Self {
         let all = pieces(scan);
         let (from, to) = (all.len() * part / parts.max(1), all.len() * (part + 1) / parts.max(1));
@@ -100,7 +100,7 @@ impl Source for Cut {
     }
 }
 
-/// The pieces of the files that the filters leave.
+/// The pieces of the files that remain after pruning.
 fn pieces(scan: &Scan) -> Vec<Piece> {
     let (set, pruning) = (&scan.set, &scan.pruning);
     let mut pieces = vec![];
@@ -124,9 +124,9 @@ fn pieces(scan: &Scan) -> Vec<Piece> {
     pieces
 }
 
-/// Units that a scan without filters has, about: as many partitions can be busy.
+/// The approximate number of units without filters, which is the number of partitions that can work.
 pub(super) fn count(set: &FileSet) -> usize {
-    /// Bytes of a block of text.
+    /// The bytes of a block of text.
     const BLOCK_BYTES: u64 = 4 << 20;
     let units = set.files.iter().map(|file| match &file.contents {
         Contents::Parquet(parquet) => parquet.metadata().metadata().num_row_groups(),
