@@ -109,8 +109,15 @@ impl ColumnData {
         match (&mut self.values, array.data_type()) {
             (Physical::Int(out), data_type) => append_ints(out, array, data_type),
             (Physical::Wide(out), _) => out.extend_from_slice(array.as_primitive::<Decimal128Type>().values()),
-            (Physical::F64(out), _) => out.extend_from_slice(array.as_primitive::<Float64Type>().values()),
-            (Physical::F32(out), _) => out.extend_from_slice(array.as_primitive::<Float32Type>().values()),
+            // NaN is one value: whatever its bits were, it is stored with those that order it last.
+            (Physical::F64(out), _) => {
+                let one_nan = |v: &f64| if v.is_nan() { f64::NAN } else { *v };
+                out.extend(array.as_primitive::<Float64Type>().values().iter().map(one_nan));
+            }
+            (Physical::F32(out), _) => {
+                let one_nan = |v: &f32| if v.is_nan() { f32::NAN } else { *v };
+                out.extend(array.as_primitive::<Float32Type>().values().iter().map(one_nan));
+            }
             (Physical::Bytes { offsets, data }, DataType::BinaryView) => {
                 append_bytes(offsets, data, array.as_binary_view().iter())
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::DimensionPath;
 use crate::error::{Result, StoreError};
-use crate::schema::TableSchema;
+use crate::schema::{TableSchema, kind, type_name};
 
 /// The smallest, default and largest page size in bytes. Page sizes are powers of two.
 pub const PAGE_SIZE_MIN: u32 = 4 << 10;
@@ -195,6 +195,9 @@ impl Design {
         for column in self.sort.iter().chain(self.encode.keys()).chain(lists) {
             schema.index_of(column)?;
         }
+        for (column, encoding) in &self.encode {
+            self.check_encoding(column, encoding.0, schema)?;
+        }
         let sorted = self.sort_columns(schema).len();
         if self.levels as usize > sorted {
             return Err(StoreError::invalid(format!(
@@ -217,6 +220,39 @@ impl Design {
             return Err(StoreError::invalid("design = 'slotted' cannot take levels; use design = 'row'"));
         }
         Ok(self)
+    }
+
+    /// Refuses an encoding that cannot hold the values of a column: nobody wants to learn that from a later INSERT or VACUUM.
+    fn check_encoding(&self, column: &str, plan: ColumnPlan, schema: &TableSchema) -> Result<()> {
+        let at = schema.index_of(column)?;
+        let data_type = &schema.columns[at].data_type;
+        let plans = freestone_codec::plans(kind(data_type));
+        if !plans.contains(&plan) {
+            let fitting =
+                ENCODINGS.iter().filter(|(_, t, e)| plans.iter().any(|p| p.transform == *t && p.encoding == *e));
+            let fitting: Vec<_> = fitting.map(|(name, ..)| *name).collect();
+            return Err(StoreError::invalid(format!(
+                "encode = '{column}: {}' is not for columns of type {}; its encodings are {}",
+                plan_name(plan),
+                type_name(data_type),
+                fitting.join(", ")
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses an encoding of sorted values for a column whose values come in another order: what users may not ask for.
+    pub fn check_order(&self, schema: &TableSchema) -> Result<()> {
+        let first = self.sort_columns(schema).first().filter(|_| self.cluster.is_empty()).copied();
+        for (column, encoding) in &self.encode {
+            if encoding.0.encoding == Encoding::DeltaLz && first != Some(schema.index_of(column)?) {
+                return Err(StoreError::invalid(format!(
+                    "encode = '{column}: delta_lz' takes values that do not decrease: sort the table by {column} first, \
+                     or use delta"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The options that [`Design::with_options`] parses. Defaults are omitted.
@@ -601,6 +637,20 @@ mod tests {
     }
 
     #[test]
+    fn sorted_encodings_need_a_sort() {
+        for (options, expected) in [
+            (vec![("encode", "b: delta_lz")], false),
+            (vec![("encode", "b: delta_lz"), ("sort", "a, b")], false),
+            (vec![("encode", "b: delta_lz"), ("sort", "b"), ("cluster", "a")], false),
+            (vec![("encode", "b: delta_lz"), ("sort", "b, a")], true),
+            (vec![("encode", "b: delta")], true),
+        ] {
+            let design = Design::default().with_options(options.iter().copied(), &schema()).unwrap();
+            assert_eq!(design.check_order(&schema()).is_ok(), expected, "{design}");
+        }
+    }
+
+    #[test]
     fn errors_list_what_is_valid() {
         check_error(&[("desing", "row")], "the options are design, groups");
         check_error(&[("design", "rows")], "row, column, slotted, pax, auto");
@@ -612,6 +662,8 @@ mod tests {
         check_error(&[("page_size", "5KiB")], "power of two");
         check_error(&[("groups", "(a), (a, b)")], "in two groups");
         check_error(&[("encode", "a: zip")], "the encodings are plain");
+        check_error(&[("encode", "a: block")], "is not for columns of type int32; its encodings are plain, bitpack");
+        check(&[("encode", "b: delta_lz"), ("sort", "b")], "design = 'auto', sort = 'b', encode = 'b: delta_lz'");
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub enum StoreError {
     #[error("{0}")]
     Invalid(String),
 
+    /// What a filter of the caller could not be evaluated for.
+    #[error("{0}")]
+    Filter(Box<dyn std::error::Error + Send + Sync>),
+
     /// The values do not fit the table.
     #[error("{0}")]
     Constraint(String),

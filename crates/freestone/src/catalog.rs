@@ -30,6 +30,7 @@ use crate::inputs::ArrowTable;
 use crate::parameters::{self, Described, Filled, Parameters};
 use crate::provider::FreestoneTable;
 use crate::provider::files::{FilesFunction, OpenFiles};
+use crate::stored_values::Stored;
 use crate::workload::WorkloadLog;
 use crate::{ddl, files, functions, names, provider, statement, supported};
 
@@ -150,7 +151,11 @@ impl Planner {
         let schema = StatementSchema { planner: self.clone(), scope: scope.clone(), lists_broken_views: false };
         let functions = Arc::new(state.table_functions().clone());
         state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema), functions }));
-        for function in &self.extension.functions {
+        let stored = match &scope.target {
+            Some(Target::Columns(schema)) => Some(Arc::new(Stored::function(schema))),
+            _ => None,
+        };
+        for function in self.extension.functions.iter().chain(&stored) {
             // Only functions of a state that takes none are refused.
             let _ = state.register_udf(function.clone());
         }

@@ -15,6 +15,7 @@ use crate::ingest::{self, FileFormat, FileReader, IngestError, IngestOptions, Lo
 use crate::provider::files::FileOptions;
 use crate::session::{Outcome, Progress, WriteContext};
 use crate::statement::{CopyFrom, OptionList};
+use crate::stored_values::Places;
 
 /// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern; files are read in the order
 /// of their names, and of a file's columns those that the table has, by name.
@@ -40,7 +41,7 @@ pub(crate) fn copy_from(
         options,
     };
     let watched = Watched::new(progress, &request.table, loading);
-    let rows = dml::append(transaction, context, &request.table, &table.schema, watched)?;
+    let rows = dml::append(transaction, context, &request.table, &table.schema, Places::all(&table.schema), watched)?;
     Ok(Outcome::Affected { verb: "COPY", rows })
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef, TimeUnit};
 use datafusion::common::Result as DfResult;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::parameters::Parameters;
 use crate::session::{Outcome, WriteContext};
 use crate::statement::{AddCopy, OptionList, parse_script};
+use crate::stored_values::{Places, check_count};
 use crate::{dml, names, settings};
 
 /// `CREATE TABLE`, with columns or `AS` a query.
@@ -39,35 +40,44 @@ pub(crate) fn create_table(
     let options = take_options(&mut create)?;
     // DataFusion checks a name against its own catalog; ours is checked above, against the transaction's snapshot.
     create.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "freestone$new")]);
-    let has_query = create.query.is_some();
+    let query = create.query.take();
+    let has_columns = !create.columns.is_empty();
     let scope = Scope::new(transaction.base().clone());
-    let (state, plan) = context.plan(&scope, ast::Statement::CreateTable(create), parameters)?;
-    let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(planned)) = plan else {
-        return Err(Error::unsupported("this form of CREATE TABLE is not available"));
+    let query = query.map(|query| context.plan(&scope, ast::Statement::Query(query), parameters)).transpose()?;
+    let declared = declared(context, &scope, create)?;
+    let columns = match &query {
+        Some((_, plan)) if !has_columns => {
+            let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+            names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
+            let mut columns = TableSchema::from_arrow(&fields)?;
+            // Whether rows of a query happen to have no NULL says nothing of those to come.
+            columns.columns.iter_mut().for_each(|column| column.nullable = true);
+            columns
+        }
+        _ => TableSchema::from_arrow(&declared)?,
     };
-    let input = planned.input;
-    let fields = names::shown(Arc::new(input.schema().as_arrow().clone()));
-    if has_query {
-        names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
-    }
-    let mut columns = TableSchema::from_arrow(&fields)?;
-    if has_query {
-        // Whether rows of a query happen to have no NULL says nothing of those to come.
-        columns.columns.iter_mut().for_each(|column| column.nullable = true);
-    }
     let schema = keys.apply(columns)?;
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     if exists {
         transaction.drop_table(&name)?;
     }
     transaction.create_table(&name, schema.clone(), design)?;
-    if !has_query {
-        return Ok(Outcome::Done { verb: "CREATE TABLE" });
-    }
-    context.prepare_append(transaction, input.max_rows())?;
-    let batches = dml::run_in_order(context, state, &input)?;
-    let rows = dml::append(transaction, context, &name, &schema, batches)?;
+    let Some((state, plan)) = query else { return Ok(Outcome::Done { verb: "CREATE TABLE" }) };
+    let places = Places::all(&schema);
+    check_count(places.given(), plan.schema().fields().len())?;
+    context.prepare_append(transaction, plan.max_rows())?;
+    let batches = dml::run_in_order(context, state, &plan)?;
+    let rows = dml::append(transaction, context, &name, &schema, places, batches)?;
     Ok(Outcome::Affected { verb: "CREATE TABLE", rows })
+}
+
+/// The columns that the statement declares; what else it says is checked.
+fn declared(context: &WriteContext, scope: &Scope, create: ast::CreateTable) -> Result<SchemaRef> {
+    let (_, plan) = context.plan(scope, ast::Statement::CreateTable(create), &Parameters::default())?;
+    let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(planned)) = plan else {
+        return Err(Error::unsupported("this form of CREATE TABLE is not available"));
+    };
+    Ok(Arc::new(planned.input.schema().as_arrow().clone()))
 }
 
 fn taken(name: &str) -> Error {
@@ -253,7 +263,9 @@ pub(crate) fn require(store: &Store, table: Option<&str>) -> Result<()> {
 }
 
 fn design(start: Design, options: &OptionList, schema: &TableSchema) -> Result<Design> {
-    Ok(start.with_options(options.iter().map(|(name, value)| (name.as_str(), value.as_str())), schema)?)
+    let design = start.with_options(options.iter().map(|(name, value)| (name.as_str(), value.as_str())), schema)?;
+    design.check_order(schema)?;
+    Ok(design)
 }
 
 /// Keys as declared, with the columns as the statement names them.

@@ -6,14 +6,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
-use datafusion::arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
+use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::arrow::util::display::FormatOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{ExprSchemable, LogicalPlan, LogicalPlanBuilder};
-use datafusion::prelude::Expr;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
 use freestone_store::{Appended, Appender, Snapshot, Table, WriteTransaction};
@@ -21,10 +19,12 @@ use freestone_store::{Appended, Appender, Snapshot, Table, WriteTransaction};
 use crate::catalog::{Scope, TARGET};
 use crate::ddl::{self, identifier, object_name};
 use crate::error::{Error, ErrorKind, Result};
+use crate::ingest::{ColumnMatch, Location, conform};
 use crate::parameters::Parameters;
 use crate::provider::ROW_ID_COLUMN;
 use crate::session::{Batches, Outcome, WriteContext};
 use crate::statement::parse_query;
+use crate::stored_values::{Places, check_count, prepare_values};
 
 /// Whether a statement changes the database.
 pub(crate) fn is_write(sql: &ast::Statement) -> bool {
@@ -72,14 +72,18 @@ fn insert(
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let name = insert_target(&insert)?;
+    let Some(mut source) = insert.source.take() else {
+        return Err(Error::unsupported("INSERT takes VALUES or a query"));
+    };
     let table = find(transaction, &name)?;
+    let places = Places::named(&table.schema, &insert.columns)?;
+    prepare_values(&mut source, &places, &table.schema)?;
     let scope = Scope::new(transaction.base().clone()).with_target_columns(&table.schema);
-    insert.table = ast::TableObject::TableName(target_name());
-    let (state, plan) = context.plan(&scope, ast::Statement::Insert(insert), parameters)?;
-    let LogicalPlan::Dml(dml) = plan else { return Err(Error::unsupported("this form of INSERT is not available")) };
-    context.prepare_append(transaction, dml.input.max_rows())?;
-    let batches = run_in_order(context, state, &dml.input)?;
-    let rows = append(transaction, context, &name, &table.schema, batches)?;
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(source), parameters)?;
+    check_count(places.given(), plan.schema().fields().len())?;
+    context.prepare_append(transaction, plan.max_rows())?;
+    let batches = run_in_order(context, state, &plan)?;
+    let rows = append(transaction, context, &name, &table.schema, places, batches)?;
     Ok(Outcome::Affected { verb: "INSERT", rows })
 }
 
@@ -119,11 +123,11 @@ fn update(
     let scope = Scope::new(transaction.base().clone()).with_target_rows(&target);
     let query = ast::Statement::Query(update_query(update, &target, &table.schema)?);
     let (mut state, plan) = context.plan(&scope, query, parameters)?;
-    let plan = cast_to(plan, &table.schema)?;
     keep_order(&mut state, &plan);
     context.prepare_append(transaction, None)?;
     let mut row_ids = HashSet::new();
-    let mut appender = Appending::new(transaction.replacing_appender(&target)?, &table.schema);
+    let places = Places::all(&table.schema);
+    let mut appender = Appending::new(transaction.replacing_appender(&target)?, &table.schema, places);
     for batch in context.run(&state, &plan)? {
         context.check_cancelled()?;
         let batch = first_of_each_row(&batch?, &mut row_ids)?;
@@ -225,15 +229,16 @@ fn no_table(snapshot: &Snapshot, name: &str) -> Error {
     Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str()))
 }
 
-/// Appends batches to a table: types brought to the table's, NOT NULL checked. Returns the rows.
+/// Appends batches to a table: values brought to the table's types without loss, NOT NULL checked. Returns the rows.
 pub(crate) fn append(
     transaction: &mut WriteTransaction<'_>,
     context: &WriteContext,
     table: &str,
     schema: &TableSchema,
+    places: Places,
     batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<u64> {
-    let mut appender = Appending::new(transaction.appender(table)?, schema);
+    let mut appender = Appending::new(transaction.appender(table)?, schema, places);
     for batch in batches {
         context.check_cancelled()?;
         appender.push(&batch?)?;
@@ -246,22 +251,23 @@ pub(crate) fn append(
 struct Appending {
     appender: Appender,
     schema: SchemaRef,
+    places: Places,
     rows: u64,
 }
 
 impl Appending {
-    fn new(appender: Appender, schema: &TableSchema) -> Self {
-        Appending { appender, schema: schema.to_arrow(), rows: 0 }
+    fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
+        Appending { appender, schema: schema.to_arrow(), places, rows: 0 }
     }
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        check_not_null(&self.schema, batch, self.rows)?;
-        let columns = batch.columns().iter().zip(self.schema.fields());
-        let columns = columns.map(|(column, field)| conformed(column, field)).collect::<Result<Vec<_>>>()?;
-        self.appender.push(&RecordBatch::try_new(self.schema.clone(), columns)?)?;
+        let batch = self.places.arranged(batch, &self.schema)?;
+        check_not_null(&self.schema, &batch, self.rows)?;
+        let at = Location { source: String::new(), first_row: self.rows + 1 };
+        self.appender.push(&conform(&batch, &self.schema, ColumnMatch::Position, &at)?)?;
         self.rows += batch.num_rows() as u64;
         Ok(())
     }
@@ -286,17 +292,6 @@ fn check_not_null(schema: &SchemaRef, batch: &RecordBatch, rows_before: u64) -> 
         .with_hint("give the column a value in every row"));
     }
     Ok(())
-}
-
-fn conformed(column: &ArrayRef, field: &datafusion::arrow::datatypes::Field) -> Result<ArrayRef> {
-    if column.data_type() == field.data_type() {
-        return Ok(column.clone());
-    }
-    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
-    cast_with_options(column, field.data_type(), &options).map_err(|error| {
-        let error = Error::from(error);
-        Error::new(error.kind(), format!("column {}: {error}", field.name()))
-    })
 }
 
 /// Runs the query of an INSERT or CREATE TABLE AS. A query that only reads, filters and computes delivers its rows in
@@ -328,17 +323,6 @@ fn only_reads(plan: &LogicalPlan) -> bool {
         Ok(if simple { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     simple
-}
-
-/// Casts the columns after the row id to the table's types.
-fn cast_to(plan: LogicalPlan, schema: &TableSchema) -> Result<LogicalPlan> {
-    let planned = plan.schema().clone();
-    let mut expressions = vec![Expr::from(planned.columns().swap_remove(0))];
-    for (column, source) in schema.columns.iter().zip(planned.columns().into_iter().skip(1)) {
-        let value = Expr::Column(source).cast_to(&column.data_type, &planned)?;
-        expressions.push(value.alias(&column.name));
-    }
-    Ok(LogicalPlanBuilder::from(plan).project(expressions)?.build()?)
 }
 
 fn row_id_column(batch: &RecordBatch) -> Result<&UInt64Array> {

@@ -240,6 +240,9 @@ fn translate_arrow(error: &ArrowError) -> Error {
 }
 
 fn translate_store(error: &StoreError) -> Error {
+    if let StoreError::Filter(inner) = error {
+        return translate_external(inner.as_ref());
+    }
     let kind = match error {
         StoreError::Medium(_) => ErrorKind::Io,
         StoreError::Log(LogError::Damaged { .. } | LogError::CurrentMissing { .. }) => ErrorKind::Corrupt,
@@ -249,7 +252,7 @@ fn translate_store(error: &StoreError) -> Error {
         StoreError::Log(LogError::Version { .. }) => ErrorKind::Unsupported,
         StoreError::Log(_) => ErrorKind::Io,
         StoreError::CorruptPage { .. } | StoreError::Corrupt { .. } => ErrorKind::Corrupt,
-        StoreError::Invalid(_) => ErrorKind::Invalid,
+        StoreError::Invalid(_) | StoreError::Filter(_) => ErrorKind::Invalid,
         StoreError::Constraint(_) => ErrorKind::Constraint,
         StoreError::ReadOnly(_) => ErrorKind::ReadOnly,
         StoreError::Encode { .. } => ErrorKind::Internal,

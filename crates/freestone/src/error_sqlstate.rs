@@ -54,8 +54,12 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Constraint if says(&["NOT NULL"]) => "23502",
         ErrorKind::Constraint => "23000",
         ErrorKind::Type if says(&["division by zero", "Divide by zero"]) => "22012",
-        ErrorKind::Type if says(&["verflow", "out of range", "too large"]) => "22003",
-        ErrorKind::Type if says(&["Cannot cast string", "parsing", "Can't cast value", "Cannot parse"]) => "22P02",
+        ErrorKind::Type if says(&["logarithm"]) => "2201E",
+        ErrorKind::Type if is_number_out_of_range(message) => "22003",
+        ErrorKind::Type if says(&["verflow", "out of range", "too large", "without loss"]) => "22003",
+        ErrorKind::Type if says(&["Cannot cast string", "parsing", "Can't cast value", "Cannot parse", "is not a"]) => {
+            "22P02"
+        }
         ErrorKind::Type => "42804",
         ErrorKind::Unsupported => "0A000",
         ErrorKind::Io => "58030",
@@ -67,6 +71,12 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Denied => "42501",
         ErrorKind::Internal => "XX000",
     }
+}
+
+/// Whether a text could not be cast to a number because that is too large.
+fn is_number_out_of_range(message: &str) -> bool {
+    let text = message.strip_prefix("Cannot cast string '").and_then(|rest| rest.split_once('\''));
+    text.is_some_and(|(text, rest)| text.trim().parse::<i128>().is_ok() && rest.contains("Int"))
 }
 
 #[cfg(test)]

@@ -99,14 +99,13 @@ fn word(token: &TokenWithSpan) -> String {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     use super::*;
 
     fn check(sql: &str, expected: &str) {
         let tokens = |sql: &str| -> Vec<TokenWithSpan> {
-            let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().expect("SQL");
+            let tokens = Tokenizer::new(&crate::dialect::SqlDialect, sql).tokenize_with_location().expect("SQL");
             tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect()
         };
         let text = |tokens: Vec<TokenWithSpan>| -> Vec<String> { tokens.iter().map(|t| t.token.to_string()).collect() };

@@ -2,9 +2,9 @@
 //! in its words before it is planned.
 
 use datafusion::sql::sqlparser::ast::{self, Expr, Value, ValueWithSpan};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use crate::dialect::SqlDialect;
 use crate::visitor;
 
 /// Puts the patterns of all LIKEs into ones that backslashes escape.
@@ -47,7 +47,7 @@ fn with_backslashes(pattern: &Expr, escape: &str) -> Option<Expr> {
             format!(r"regexp_replace({doubled}, '[{escape}](.)', '\${{1}}', 'gs')")
         }
     };
-    Parser::new(&GenericDialect {}).try_with_sql(&call).ok()?.parse_expr().ok()
+    Parser::new(&SqlDialect).try_with_sql(&call).ok()?.parse_expr().ok()
 }
 
 fn escaped_anew(pattern: &str, escape: Option<char>) -> String {

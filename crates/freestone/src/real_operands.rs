@@ -13,6 +13,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
+use crate::exact::ExactNumbers;
 use crate::expressions;
 use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations};
 
@@ -25,6 +26,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert(at, Arc::new(RealOperands));
     rules.insert(0, Arc::new(SetOperations));
+    rules.push(Arc::new(ExactNumbers));
     rules.push(Arc::new(InLists));
     rules.push(Arc::new(Guards));
     rules.push(Arc::new(AggregateCalls));
@@ -52,7 +54,7 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn in_expression(mut expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let mut changed = false;
+    let mut changed = with_plain_digits(&mut expression);
     for operands in of_one_type(&mut expression) {
         let types: Vec<_> = operands.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
         changed |= match finest_time(&types) {
@@ -61,6 +63,21 @@ fn in_expression(mut expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         };
     }
     if changed { Transformed::yes(expression) } else { Transformed::no(expression) }
+}
+
+/// The digits that `round` keeps, of the type that it takes: below a cast, they are no literal for DataFusion, and the type
+/// of a rounded decimal is another before and after constants are computed.
+fn with_plain_digits(expression: &mut Expr) -> bool {
+    if let Expr::ScalarFunction(call) = expression
+        && call.func.name() == "round"
+        && let [_, Expr::Literal(digits, _)] = call.args.as_mut_slice()
+        && let ScalarValue::Int64(Some(value)) = digits
+        && let Ok(value) = i32::try_from(*value)
+    {
+        *digits = ScalarValue::Int32(Some(value));
+        return true;
+    }
+    false
 }
 
 /// The operands of an expression, together where they have to be of one type.

@@ -48,7 +48,7 @@ use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, cap, check, copy, ddl, depth, dml, functions, names, plans, real_operands, settings, statement,
+    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, plans, real_operands, settings, statement,
     windows, workload,
 };
 
@@ -140,6 +140,8 @@ impl Session {
         for function in windows::functions() {
             let _ = state.register_udwf(function);
         }
+        // Only functions of a state that takes none are refused.
+        let _ = exact::register(&mut state);
         Session {
             planner: RwLock::new(Planner::new(state, access, database.workload().clone())),
             database,
@@ -684,6 +686,7 @@ fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
     let schema = Arc::new(DFSchema::empty());
     let with_alias = ast::ExprWithAlias { expr: sql, alias: None };
     let expression = state.create_logical_expr_from_sql_expr(with_alias, &schema)?;
+    let expression = exact::exact(expression, &schema)?;
     let context = SimplifyContext::builder()
         .with_schema(schema)
         .with_config_options(state.config_options().clone())

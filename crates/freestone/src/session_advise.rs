@@ -68,6 +68,7 @@ impl Session {
         };
         let given = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let design = start.with_options(given, &found.schema)?;
+        design.check_order(&found.schema)?;
         let mut works = vec![];
         for (of, scan) in advise::planned_scans(&name, 1.0, workload::asked(kept.plan())) {
             if of.name == table {

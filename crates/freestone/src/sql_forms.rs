@@ -1,10 +1,12 @@
 //! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `mod(a, b)`, `SIMILAR
 //! TO`, whose pattern is SQL's and covers the whole text, and the plural names of `date_trunc`.
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
 };
 
+use crate::exact::SIMILAR;
 use crate::visitor;
 
 /// Rewrites all such forms.
@@ -16,23 +18,33 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
                 Some(Value::SingleQuotedString(text)) => text.chars().next(),
                 Some(_) => return,
             };
-            if let Expr::Value(value) = pattern.as_mut()
-                && let Value::SingleQuotedString(text) = &mut value.value
-            {
-                *text = similar_as_regex(text, escape);
-                *escape_char = None;
+            match pattern.as_mut() {
+                Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => {
+                    if let Value::SingleQuotedString(text) = &mut value.value {
+                        *text = similar_as_regex(text, escape);
+                    }
+                }
+                other => {
+                    let known = std::mem::replace(other, Expr::value(Value::Null));
+                    let escape = escape.map(String::from).unwrap_or_default();
+                    let escape = Expr::value(Value::SingleQuotedString(escape));
+                    *other = call(SIMILAR, vec![known, escape]);
+                }
             }
+            *escape_char = None;
         }
-        Expr::Function(call) => match call.name.to_string().to_ascii_lowercase().as_str() {
+        Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {
             "mod" => {
-                if let Some([a, b]) = arguments(call) {
+                if let Some([a, b]) = arguments(function) {
                     let operand = |e: Expr| Box::new(Expr::Nested(Box::new(e)));
                     let (left, right) = (operand(a), operand(b));
                     let remainder = Expr::BinaryOp { left, op: BinaryOperator::Modulo, right };
                     *expr = Expr::Nested(Box::new(remainder));
                 }
             }
-            "date_trunc" => singular_part(call),
+            "date_trunc" => singular_part(function),
+            "regexp_like" | "regexp_match" => filled_flags(function, 2),
+            "regexp_replace" => filled_flags(function, 3),
             _ => {}
         },
         _ => {}
@@ -53,6 +65,45 @@ fn arguments(call: &ast::Function) -> Option<[Expr; 2]> {
     }
 }
 
+/// A call of one of our functions.
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let args = arguments.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
+    let list = ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
+    Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}
+
+/// The flags of a regular expression, `u` in the place of none: it is on anyhow, and DataFusion takes no empty text.
+fn filled_flags(function: &mut ast::Function, at: usize) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(flags))) = list.args.get_mut(at) else { return };
+    if let Expr::Value(value) = flags
+        && matches!(&value.value, Value::SingleQuotedString(text) if !text.is_empty())
+    {
+        return;
+    }
+    let text = |text: &str| Expr::value(Value::SingleQuotedString(text.to_owned()));
+    let given = std::mem::replace(flags, Expr::value(Value::Null));
+    *flags = match &given {
+        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => text("u"),
+        _ => Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: Some(Box::new(given.clone())),
+            conditions: vec![ast::CaseWhen { condition: text(""), result: text("u") }],
+            else_result: Some(Box::new(given)),
+        },
+    };
+}
+
 /// `milliseconds` is `millisecond`, and so on.
 fn singular_part(call: &mut ast::Function) {
     let FunctionArguments::List(list) = &mut call.args else { return };
@@ -66,7 +117,7 @@ fn singular_part(call: &mut ast::Function) {
 
 /// A pattern of SIMILAR TO as a regular expression of the whole text: `%` and `_` are any characters, and `| * + ? { } ( )
 /// [ ]` mean what they do there; all else is itself.
-fn similar_as_regex(pattern: &str, escape: Option<char>) -> String {
+pub(crate) fn similar_as_regex(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::from("(?s)^(?:");
     let mut characters = pattern.chars();
     let mut in_class = false;

@@ -8,15 +8,15 @@ use std::borrow::Cow;
 
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
+use crate::dialect::SqlDialect;
 use crate::error::{Error, Result};
 use crate::session::guarded_now;
 use crate::{depth, dml, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, using};
 
-const DIALECT: GenericDialect = GenericDialect {};
+const DIALECT: SqlDialect = SqlDialect;
 
 /// One statement of a script.
 #[derive(Debug, Clone)]

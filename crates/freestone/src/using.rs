@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select,
     SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use crate::dialect::SqlDialect;
 use crate::error::{Error, Result};
 use crate::names::{Columns, folded};
 use crate::visitor;
@@ -336,7 +336,7 @@ fn qualified(table: &Ident, column: &Ident) -> Expr {
 }
 
 fn parsed(text: &str) -> Option<Expr> {
-    Parser::new(&GenericDialect {}).try_with_sql(text).ok()?.parse_expr().ok()
+    Parser::new(&SqlDialect).try_with_sql(text).ok()?.parse_expr().ok()
 }
 
 fn output_name(item: &SelectItem) -> Option<String> {

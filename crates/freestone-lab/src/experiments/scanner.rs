@@ -10,7 +10,7 @@ use std::time::Instant;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int32Type};
 use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadRequest};
-use freestone_store::scan::{Cursor, RowFilter, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, units};
+use freestone_store::scan::{Cursor, FilterError, RowFilter, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, units};
 use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table};
 
 use crate::error::{LabError, Result};
@@ -297,7 +297,7 @@ impl RowFilter for Calls {
         &self.column
     }
 
-    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, FilterError> {
         // The comparison is made, and its result is not used, as in the paper's generator.
         match columns.first().map(|column| (column.data_type(), column)) {
             Some((DataType::Int32, column)) => {
@@ -345,7 +345,7 @@ impl RowFilter for Positions {
         &[]
     }
 
-    fn evaluate(&self, _: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
+    fn evaluate(&self, _: &[ArrayRef], rows: usize) -> Result<Vec<u64>, FilterError> {
         let mut random = Random::new(self.state.fetch_add(0x9E37_79B9, Relaxed));
         Ok(bits(rows, || random.fraction() < self.share))
     }

@@ -444,7 +444,7 @@ impl Cursor {
         }
         let arrays: Result<Vec<ArrayRef>, String> = buffers.into_iter().map(ColumnBuffer::finish).collect();
         let arrays = arrays.map_err(|e| self.granule_error(granule, e))?;
-        let passed = filter.evaluate(&arrays, positions.count).map_err(StoreError::Invalid)?;
+        let passed = filter.evaluate(&arrays, positions.count).map_err(StoreError::Filter)?;
         match &positions.list {
             None => selection.iter_mut().zip(&passed).for_each(|(s, p)| *s &= p),
             Some(list) => {

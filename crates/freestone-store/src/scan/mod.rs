@@ -40,6 +40,9 @@ pub struct ColumnPredicate {
     pub predicate: Predicate,
 }
 
+/// The error of a filter, whose caller knows its type.
+pub type FilterError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A filter that only the caller can evaluate, on decoded columns.
 pub trait RowFilter: Send + Sync + std::fmt::Debug {
     /// The columns that it needs, in the order in which [`RowFilter::evaluate`] receives them.
@@ -49,7 +52,7 @@ pub trait RowFilter: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// The reason why the filter failed.
-    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String>;
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, FilterError>;
 }
 
 /// Predicates that become known or narrower during a scan: from the build side of a join, or from a TopK.

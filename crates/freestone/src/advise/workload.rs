@@ -110,7 +110,7 @@ impl TableWork {
 /// The share of the rows that satisfy a filter on decoded columns.
 fn passing(filter: &Arc<dyn RowFilter>, rows: &RecordBatch) -> Result<f64> {
     let columns: Vec<_> = filter.columns().iter().map(|column| rows.column(*column).clone()).collect();
-    let bits = filter.evaluate(&columns, rows.num_rows()).map_err(Error::invalid)?;
+    let bits = filter.evaluate(&columns, rows.num_rows()).map_err(|error| Error::invalid(error.to_string()))?;
     let passed: u32 = bits.iter().map(|word| word.count_ones()).sum();
     Ok((f64::from(passed) / rows.num_rows().max(1) as f64).clamp(0.0, 1.0))
 }

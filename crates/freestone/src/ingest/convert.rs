@@ -2,7 +2,8 @@
 //!
 //! Text is parsed as in a CSV file. Other conversions are Arrow's casts, checked: a value that became NULL was out of
 //! range, and one that does not come back when the cast is undone was cut. Binary floating point is the exception: a
-//! DOUBLE is rounded to a REAL, and fits a DECIMAL when the two agree to 15 digits.
+//! DOUBLE or a DECIMAL is rounded to a REAL, a DECIMAL to a DOUBLE, and a DOUBLE fits a DECIMAL when the two agree to 15
+//! digits.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use arrow::util::display::array_value_to_string;
 use super::columns::{CellProblem, CellRules, column_builder};
 use super::error::{IngestError, Reason, ValueProblem, arrow_text, sql_type_name};
 use super::infer::column_index;
+use crate::exact;
 
 /// How the columns of a batch find those of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +206,9 @@ fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<Converted, R
             utf8_of_binary(&plain_cast(&plain, &DataType::BinaryView)?)
         }
         (Some(Class::Binary), _) => Err(no_conversion(from, to)),
-        (Some(_), Some(Class::Text)) => Ok(Ok(plain_cast(&plain_cast(array, &DataType::Utf8)?, to)?)),
+        (_, Some(Class::Text)) if !from.is_nested() && can_cast_types(from, &DataType::Utf8) => {
+            Ok(Ok(plain_cast(&plain_cast(array, &DataType::Utf8)?, to)?))
+        }
         (Some(a), Some(b)) if a == b && can_cast_types(from, to) => checked_cast(array, to),
         _ => Err(no_conversion(from, to)),
     }
@@ -268,12 +272,19 @@ fn utf8_of_binary(array: &ArrayRef) -> Result<Converted, Reason> {
 
 fn checked_cast(array: &ArrayRef, to: &DataType) -> Result<Converted, Reason> {
     let unsupported = |error| Reason::Unsupported(arrow_text(&error));
+    // The digits of a decimal that a float does not hold are rounded, as those of its literals are.
+    if matches!(array.data_type(), DataType::Decimal128(..)) && to.is_floating() {
+        return exact::cast(array, to, false).map(Ok).map_err(|error| Reason::Unsupported(error.to_string()));
+    }
     let options = CastOptions { safe: true, ..Default::default() };
     let converted = cast_with_options(array, to, &options).map_err(unsupported)?;
     let bad = |row, problem| Ok(Err(BadValue { row, problem: CellProblem::Value(problem) }));
     if converted.null_count() > array.null_count() {
         let row = (0..array.len()).find(|row| converted.is_null(*row) && array.is_valid(*row)).unwrap_or(0);
         return bad(row, ValueProblem::Range);
+    }
+    if array.data_type().is_decimal() && to.is_floating() {
+        return Ok(Ok(converted));
     }
     if array.data_type().is_floating() && (to.is_floating() || matches!(to, DataType::Decimal128(_, _))) {
         return Ok(check_floats(array, &converted).map(|()| converted));

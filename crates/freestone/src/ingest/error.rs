@@ -227,7 +227,7 @@ impl ValueProblem {
             }
             ValueProblem::Range => "declare the column with a wider type".into(),
             ValueProblem::Precision => {
-                "declare the column with more digits (or as TIMESTAMP), or round in a SELECT over the file".into()
+                "declare the column with more digits (or as TIMESTAMP), or round the value with CAST in a SELECT".into()
             }
             ValueProblem::UnexpectedZone => "declare the column as TIMESTAMP WITH TIME ZONE".into(),
             ValueProblem::MissingZone => "write the values with an offset such as +02:00".into(),

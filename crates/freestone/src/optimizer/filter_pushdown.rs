@@ -23,7 +23,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
     NotExpr,
 };
-use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef, conjunction};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef, ScalarFunctionExpr, conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -44,6 +44,7 @@ use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
+use crate::exact::Canonical;
 use crate::provider::ScanAggregateExec;
 
 type Filter = Arc<dyn PhysicalExpr>;
@@ -426,7 +427,8 @@ fn can_fail(expr: &PhysicalExprRef, schema: &Schema) -> bool {
             || node.is::<LikeExpr>()
             || node.is::<NotExpr>()
             || node.is::<IsNullExpr>()
-            || node.is::<IsNotNullExpr>())
+            || node.is::<IsNotNullExpr>()
+            || ScalarFunctionExpr::try_downcast_func::<Canonical>(node.as_ref()).is_some())
     };
     expr.exists(|node| Ok(fails(node))).unwrap_or(true)
 }

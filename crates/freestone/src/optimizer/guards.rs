@@ -16,6 +16,7 @@ use datafusion::logical_expr::utils::{merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::exact::Exact;
 use crate::expressions::balanced;
 
 /// Functions that are an error for some arguments.
@@ -227,8 +228,23 @@ fn node_can_fail(node: &Expr, schema: &DFSchema) -> bool {
         Expr::Cast(cast) if cast.expr.any_column_refs() => {
             cast.expr.get_type(schema).map_or(true, |from| cast_can_fail(&from, cast.field.data_type()))
         }
+        Expr::ScalarFunction(call) if call.func.inner().is::<Exact>() => {
+            call.func.inner().downcast_ref::<Exact>().is_some_and(|exact| exact_can_fail(exact, &call.args, schema))
+        }
         Expr::ScalarFunction(call) => FALLIBLE.contains(&call.func.name()) && node.any_column_refs(),
         _ => false,
+    }
+}
+
+/// What is checked for overflow is an error for some rows; types whose bounds rule that out have no check.
+fn exact_can_fail(exact: &Exact, operands: &[Expr], schema: &DFSchema) -> bool {
+    match (exact.cast_to(), operands) {
+        (Some((_, true)), _) => false,
+        (Some((to, false)), [operand]) => {
+            operand.any_column_refs() && operand.get_type(schema).map_or(true, |from| cast_can_fail(&from, to))
+        }
+        (_, [_, divisor]) if exact.is_quotient() => !is_not_zero(divisor),
+        _ => operands.iter().any(Expr::any_column_refs),
     }
 }
 

@@ -16,6 +16,7 @@ use datafusion::logical_expr::utils::split_binary_owned;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::exact::Canonical;
 use crate::expressions::balanced;
 
 /// Joins IN lists before the simplifier does.
@@ -108,9 +109,10 @@ fn is_null(expression: &Expr) -> bool {
     matches!(expression, Expr::Literal(value, _) if value.is_null())
 }
 
-/// Its two zeros are equal, and differ as literals.
+/// Its two zeros are equal, and differ as literals; what is computed may be one.
 fn is_float_zero(expression: &Expr) -> bool {
     match expression {
+        Expr::ScalarFunction(call) => call.func.inner().is::<Canonical>(),
         Expr::Literal(ScalarValue::Float64(Some(v)), _) => *v == 0.0,
         Expr::Literal(ScalarValue::Float32(Some(v)), _) => *v == 0.0,
         _ => false,

@@ -12,11 +12,13 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
-use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate, f32_key, f64_key};
-use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, RowFilter, boolean_bits};
+use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, FilterError, RowFilter, boolean_bits};
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
+
+use crate::exact::Canonical;
 
 use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
@@ -120,15 +122,23 @@ fn predicate(e: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<ColumnPredica
     if *binary.op() == Operator::Or {
         return any_of(binary, schema);
     }
-    let (c, literal, op) = match (column(binary.left()), literal(binary.right())) {
+    let (c, literal, op) = match (compared(binary.left()), literal(binary.right())) {
         (Some(c), Some(l)) => (c, l, *binary.op()),
-        _ => (column(binary.right())?, literal(binary.left())?, binary.op().swap()?),
+        _ => (compared(binary.right())?, literal(binary.left())?, binary.op().swap()?),
     };
     on(c, comparison(op, &literal, schema.field(c).data_type())?)
 }
 
 fn column(e: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     e.downcast_ref::<Column>().map(Column::index)
+}
+
+/// A column that is compared: stored ones hold one NaN, and their two zeros are equal to [`comparison`].
+fn compared(e: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    match ScalarFunctionExpr::try_downcast_func::<Canonical>(e.as_ref()) {
+        Some(call) => column(call.args().first()?),
+        None => column(e),
+    }
 }
 
 fn literal(e: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
@@ -187,8 +197,8 @@ fn key(value: &ScalarValue, data_type: &DataType) -> Option<Key> {
         UInt32(Some(v)) => (*v).into(),
         UInt64(Some(v)) => ((v ^ (1 << 63)) as i64).into(),
         Decimal128(Some(v), _, _) => *v,
-        Float64(Some(v)) => f64_key(*v).into(),
-        Float32(Some(v)) => f32_key(*v).into(),
+        Float64(Some(v)) => f64_key(if v.is_nan() { f64::NAN } else { *v }).into(),
+        Float32(Some(v)) => f32_key(if v.is_nan() { f32::NAN } else { *v }).into(),
         _ => return None,
     }))
 }
@@ -359,14 +369,14 @@ impl RowFilter for ExpressionFilter {
         &self.columns
     }
 
-    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, FilterError> {
         let evaluate = || -> Result<Vec<u64>> {
             let options = RecordBatchOptions::new().with_row_count(Some(rows));
             let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns.to_vec(), &options)?;
             let array = self.expression.evaluate(&batch)?.into_array(rows)?;
             Ok(boolean_bits(array.as_boolean()))
         };
-        evaluate().map_err(|e| e.strip_backtrace())
+        evaluate().map_err(FilterError::from)
     }
 }
 
@@ -390,7 +400,7 @@ impl RowFilter for Renumbered {
         &self.columns
     }
 
-    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, String> {
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>, FilterError> {
         self.filter.evaluate(columns, rows)
     }
 }

@@ -45,7 +45,7 @@ const AGGREGATES: [&str; 28] = [
     "sum(price)",
     "sum(price * (1 - rate))",
     "sum(price * (1 - rate) * (1 + rate))",
-    "sum(small * tiny - 2 * id)",
+    "sum(CAST(small AS INT) * tiny - 2 * id)",
     "sum(nothing)",
     "avg(price)",
     "avg(tiny)",

@@ -21,6 +21,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("resolve_grouping_function", Kept, "GROUPING becomes bits of the grouping id"),
     ("real_operands", Ours, ""),
     ("type_coercion", Kept, "operands get one type; `sql-` cases of types"),
+    ("exact_numbers", Ours, "what can overflow or lose digits becomes a checked function"),
     ("in_lists", Ours, "lists over one expression are joined in three-valued logic"),
     ("guards", Ours, "what can fail is evaluated where its guard holds"),
     ("aggregate_calls", Ours, "an order for each aggregate"),

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
+use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
 use datafusion::scalar::ScalarValue;
 use freestone_codec::Kind;
 use freestone_store::Table;
 use freestone_store::column::{ColumnBuffer, Decoded};
 use freestone_store::schema::kind;
 
+use crate::exact;
 use crate::provider::statistics::int_bounds;
 
 /// Results stay this far from the ends of 64 bits.
@@ -88,14 +89,14 @@ impl Inputs<'_> {
             let target = cast.target_field().data_type();
             return is_number(&inner.data_type).then(|| inner.rescaled(target)).flatten();
         }
-        let binary = e.downcast_ref::<BinaryExpr>()?;
+        // The bounds decide here, so a check of ours for overflow is not needed.
+        let (left, op, right) = exact::arithmetic(e)?;
         let result = e.data_type(self.schema(depth)).ok()?;
-        let (left, right) =
-            (self.compile(binary.left().as_ref(), depth)?, self.compile(binary.right().as_ref(), depth)?);
+        let (left, right) = (self.compile(left.as_ref(), depth)?, self.compile(right.as_ref(), depth)?);
         if !is_number(&left.data_type) || !is_number(&right.data_type) {
             return None;
         }
-        left.combined(*binary.op(), right, result)
+        left.combined(op, right, result)
     }
 
     fn column(&self, place: usize) -> Option<Compiled> {

@@ -1,0 +1,145 @@
+//! Bounds of what integers and decimals can be, from their types and literals: where they rule out an overflow, nothing
+//! needs to be checked.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+
+use super::{casts, decimals};
+
+/// The least and the greatest value, in units of the last digit of a type.
+type Range = (i128, i128);
+
+/// What is known of an expression: its type, and the values that it would have if the type had no ends.
+struct Known {
+    data_type: DataType,
+    range: Option<Range>,
+}
+
+impl Known {
+    /// The values that it has: what is outside of its type is an error.
+    fn values(&self) -> Option<Range> {
+        let all = casts::range(&self.data_type)?;
+        let (low, high) = self.range.unwrap_or(all);
+        Some((low.max(all.0), high.min(all.1)))
+    }
+}
+
+/// Whether the result of an operation is one of its type, whatever its operands are.
+pub(super) fn rule_out_overflow(operation: &Expr, schema: &DFSchema) -> bool {
+    let Some(known) = known(operation, schema) else { return false };
+    let Some((all, found)) = casts::range(&known.data_type).zip(known.range) else { return false };
+    found.0 >= all.0 && found.1 <= all.1
+}
+
+fn known(expression: &Expr, schema: &DFSchema) -> Option<Known> {
+    match expression {
+        Expr::Literal(value, _) => {
+            let range = integer(value).map(|value| (value, value));
+            Some(Known { data_type: value.data_type(), range })
+        }
+        Expr::Alias(alias) => known(&alias.expr, schema),
+        Expr::Negative(operand) => {
+            let operand = known(operand, schema)?;
+            let range = operand.values().map(|(low, high)| (-high, -low));
+            Some(Known { range, ..operand })
+        }
+        Expr::Cast(cast) => {
+            let (operand, data_type) = (known(&cast.expr, schema)?, cast.field.data_type().clone());
+            let digits = decimals::scale(&data_type)? - decimals::scale(&operand.data_type)?;
+            let range = operand.values().and_then(|values| rescaled(values, digits));
+            Some(Known { data_type, range })
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let (left, right) = (known(left, schema)?, known(right, schema)?);
+            let result = BinaryTypeCoercer::new(&left.data_type, op, &right.data_type).get_result_type();
+            let data_type = result.ok()?;
+            let range = combined(*op, &left, &right, decimals::scale(&data_type)?);
+            Some(Known { data_type, range })
+        }
+        other => Some(Known { data_type: other.get_type(schema).ok()?, range: None }),
+    }
+}
+
+fn combined(op: Operator, left: &Known, right: &Known, scale: i8) -> Option<Range> {
+    let scales = (decimals::scale(&left.data_type)?, decimals::scale(&right.data_type)?);
+    let (mut a, mut b) = (left.values()?, right.values()?);
+    match op {
+        Operator::Plus | Operator::Minus => {
+            a = rescaled(a, scale - scales.0)?;
+            b = rescaled(b, scale - scales.1)?;
+        }
+        Operator::Multiply if scales.0 + scales.1 == scale => {}
+        _ => return None,
+    }
+    let f = match op {
+        Operator::Plus => i128::checked_add,
+        Operator::Minus => i128::checked_sub,
+        _ => i128::checked_mul,
+    };
+    let ends = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
+    Some((*ends.iter().min()?, *ends.iter().max()?))
+}
+
+/// A range in units of more digits behind the point.
+fn rescaled((low, high): Range, digits: i8) -> Option<Range> {
+    let by = 10i128.checked_pow(u32::try_from(digits).ok()?)?;
+    Some((low.checked_mul(by)?, high.checked_mul(by)?))
+}
+
+fn integer(value: &ScalarValue) -> Option<i128> {
+    use ScalarValue::*;
+    Some(match value {
+        Int8(Some(v)) => (*v).into(),
+        Int16(Some(v)) => (*v).into(),
+        Int32(Some(v)) => (*v).into(),
+        Int64(Some(v)) => (*v).into(),
+        UInt8(Some(v)) => (*v).into(),
+        UInt16(Some(v)) => (*v).into(),
+        UInt32(Some(v)) => (*v).into(),
+        UInt64(Some(v)) => (*v).into(),
+        Decimal128(Some(v), ..) => *v,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{Field, Schema};
+    use datafusion::logical_expr::{cast, col, lit};
+
+    use super::*;
+
+    #[test]
+    fn types_and_literals_bound_what_is_computed() {
+        let column = |name: &str, data_type| Field::new(name, data_type, true);
+        let schema = DFSchema::try_from(Schema::new(vec![
+            column("i", DataType::Int32),
+            column("b", DataType::Int64),
+            column("u", DataType::UInt8),
+            column("d", DataType::Decimal128(15, 2)),
+            column("w", DataType::Decimal128(38, 2)),
+        ]))
+        .expect("a schema");
+        let wide = |name: &str| cast(col(name), DataType::Int64);
+        let one = || lit(ScalarValue::Decimal128(Some(1), 20, 0));
+        for (expression, expected) in [
+            (wide("i") + lit(1i64), true),
+            (wide("i") * wide("i"), true),
+            (wide("i") * wide("i") * lit(1i64), true),
+            (wide("i") * wide("i") * lit(2i64), false),
+            (col("i") + col("i"), false),
+            (col("b") + lit(1i64), false),
+            (col("u") - lit(1u8), false),
+            (cast(col("u"), DataType::Int16) - lit(1i16), true),
+            (col("d") * (one() - col("d")), true),
+            (col("d") * (one() - col("d")) * (one() + col("d")), false),
+            (col("w") + col("d"), false),
+            (-wide("i"), true),
+            (-col("b"), false),
+        ] {
+            assert_eq!(rule_out_overflow(&expression, &schema), expected, "{expression}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Casts that round or can fail.
+//!
+//! Floats become the nearest integer, halves the even one, as in PostgreSQL and DuckDB; decimals are rounded with halves
+//! away from zero. What the type does not hold is an error, and NULL for TRY_CAST.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, PrimitiveArray};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::error::Result;
+
+use super::decimals::{doubles, rounded};
+use super::function::overflow;
+use crate::error::{Error, ErrorKind};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Whether a cast is computed here: it rounds, or fails for some values.
+pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
+    match (from, to) {
+        _ if from.is_integer() && to.is_integer() => !is_exact(from, to),
+        (Float16 | Float32 | Float64, to) if to.is_integer() => true,
+        (Decimal128(..), to) if to.is_integer() => true,
+        (Decimal128(..), Decimal128(..)) => !is_exact(from, to),
+        // Fewer digits are floats as they are, and a quotient of two such is rounded once.
+        (Decimal128(precision, _), Float64) => *precision > 15,
+        (Decimal128(precision, _), Float32) => *precision > 7,
+        (Float64, Float32 | Float16) | (Date64, Date32) => true,
+        (text, Float64 | Float32) if text.is_string() => true,
+        _ => false,
+    }
+}
+
+/// Whether each integer or decimal of a type is one of another.
+pub(super) fn is_exact(from: &DataType, to: &DataType) -> bool {
+    let Some(((least, greatest), scale)) = range(from).zip(super::decimals::scale(from)) else { return false };
+    let Some(((to_least, to_greatest), to_scale)) = range(to).zip(super::decimals::scale(to)) else { return false };
+    let Some(by) = 10i128.checked_pow(u32::try_from(to_scale - scale).unwrap_or(u32::MAX)) else { return false };
+    // In units of the target's last digit; what overflows there is too large for it.
+    let scaled = |value: i128| value.checked_mul(by);
+    scaled(least).is_some_and(|value| value >= to_least) && scaled(greatest).is_some_and(|value| value <= to_greatest)
+}
+
+/// The least and the greatest value of a type, in units of its last digit.
+pub(super) fn range(data_type: &DataType) -> Option<(i128, i128)> {
+    use DataType::*;
+    Some(match data_type {
+        Int8 => (i8::MIN.into(), i8::MAX.into()),
+        Int16 => (i16::MIN.into(), i16::MAX.into()),
+        Int32 => (i32::MIN.into(), i32::MAX.into()),
+        Int64 => (i64::MIN.into(), i64::MAX.into()),
+        UInt8 => (0, u8::MAX.into()),
+        UInt16 => (0, u16::MAX.into()),
+        UInt32 => (0, u32::MAX.into()),
+        UInt64 => (0, u64::MAX.into()),
+        Decimal128(precision, _) => {
+            let end = 10i128.checked_pow((*precision).into())?;
+            (1 - end, end - 1)
+        }
+        _ => return None,
+    })
+}
+
+/// The values in another type.
+///
+/// # Errors
+/// A value that the type does not hold, unless it is to be NULL.
+pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let converted = converted(array, to)?;
+    if !or_null && converted.null_count() > array.null_count() {
+        let lost = (0..array.len()).find(|row| converted.is_null(*row) && array.is_valid(*row)).unwrap_or(0);
+        if array.data_type().is_string() && plain(array, to)?.is_null(lost) {
+            let text = array_value_to_string(array, lost)?;
+            let message = format!("Cannot cast string '{text}' to value of {to} type");
+            return Err(Error::new(ErrorKind::Type, message).into());
+        }
+        return Err(overflow(array_value_to_string(array, lost)?, to));
+    }
+    Ok(converted)
+}
+
+/// The values in another type, those that it does not hold as NULL.
+fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
+    Ok(match (array.data_type(), to) {
+        (Float64, to) if to.is_integer() => integers(array.as_primitive::<Float64Type>(), to, integral)?,
+        (Float32, to) if to.is_integer() => {
+            integers(array.as_primitive::<Float32Type>(), to, |value| integral(value.into()))?
+        }
+        (Float16, to) if to.is_integer() => converted(&plain(array, &Float64)?, to)?,
+        (Decimal128(_, scale), to) if to.is_integer() => {
+            let by = 10i128.checked_pow(u32::try_from(*scale).unwrap_or(0)).unwrap_or(1);
+            integers(array.as_primitive::<Decimal128Type>(), to, |value| Some(rounded(value, by)))?
+        }
+        (Decimal128(..), Float64) => doubles(array)?,
+        (Decimal128(..), Float32) => converted(&doubles(array)?, to)?,
+        (text, Float64) if text.is_string() => {
+            let texts = plain(array, &DataType::Utf8View)?;
+            let floats = plain(array, to)?;
+            let read = texts.as_string_view().iter().zip(floats.as_primitive::<Float64Type>());
+            Arc::new(read.map(|(text, float)| finite(text?, float?)).collect::<Float64Array>())
+        }
+        (text, Float32) if text.is_string() => converted(&converted(array, &Float64)?, to)?,
+        (Float64, Float32) => {
+            let narrow = |value: f64| Some(value as f32).filter(|narrow| narrow.is_finite() || !value.is_finite());
+            Arc::new(array.as_primitive::<Float64Type>().unary_opt::<_, Float32Type>(narrow))
+        }
+        (Date64, Date32) => {
+            let day = |value: i64| i32::try_from(value.div_euclid(DAY_MS)).ok();
+            Arc::new(array.as_primitive::<Date64Type>().unary_opt::<_, Date32Type>(day))
+        }
+        _ => plain(array, to)?,
+    })
+}
+
+/// A float as a text says it: a number that is too large is not infinity, and a NaN has no sign.
+fn finite(text: &str, float: f64) -> Option<f64> {
+    let says_infinity = || text.contains(['i', 'I']);
+    match float {
+        float if float.is_nan() => Some(f64::NAN),
+        float if float.is_infinite() && !says_infinity() => None,
+        float => Some(float),
+    }
+}
+
+fn plain(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    Ok(cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() })?)
+}
+
+/// The nearest integer, of two the even one.
+fn integral(value: f64) -> Option<i128> {
+    let rounded = value.round_ties_even();
+    // Past these no integer type has values.
+    (rounded.abs() < 1e20).then_some(rounded as i128)
+}
+
+/// Values as integers of a type.
+fn integers<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    to: &DataType,
+    f: impl Fn(T::Native) -> Option<i128>,
+) -> Result<ArrayRef> {
+    macro_rules! of {
+        ($kind:ty) => {
+            Arc::new(array.unary_opt::<_, $kind>(|value| f(value).and_then(|value| value.try_into().ok())))
+        };
+    }
+    Ok(match to {
+        DataType::Int8 => of!(Int8Type),
+        DataType::Int16 => of!(Int16Type),
+        DataType::Int32 => of!(Int32Type),
+        DataType::Int64 => of!(Int64Type),
+        DataType::UInt8 => of!(UInt8Type),
+        DataType::UInt16 => of!(UInt16Type),
+        DataType::UInt32 => of!(UInt32Type),
+        DataType::UInt64 => of!(UInt64Type),
+        other => return datafusion::common::internal_err!("integers of type {other}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::{Date64Array, Decimal128Array, Float64Array, Int64Array};
+
+    fn check(array: ArrayRef, to: &DataType, expected: &[Option<&str>]) {
+        let converted = cast(&array, to, true).expect("a cast");
+        let shown: Vec<Option<String>> = (0..converted.len())
+            .map(|row| converted.is_valid(row).then(|| array_value_to_string(&converted, row).expect("a text")))
+            .collect();
+        assert_eq!(shown.iter().map(Option::as_deref).collect::<Vec<_>>(), expected, "{to}");
+        let all = expected.iter().filter(|value| value.is_none()).count() == array.null_count();
+        assert_eq!(cast(&array, to, false).is_ok(), all, "{to}");
+    }
+
+    #[test]
+    fn floats_become_the_nearest_integer() {
+        let floats = [2.5, 3.5, -2.5, -0.4, 127.4, 127.5, f64::NAN, f64::INFINITY, -128.5];
+        let expected = [Some("2"), Some("4"), Some("-2"), Some("0"), Some("127"), None, None, None, Some("-128")];
+        check(Arc::new(Float64Array::from(floats.to_vec())), &DataType::Int8, &expected);
+        let ends = vec![9.223372036854775e18, 2f64.powi(63), -2f64.powi(63), 1e300];
+        let expected = [Some("9223372036854774784"), None, Some("-9223372036854775808"), None];
+        check(Arc::new(Float64Array::from(ends)), &DataType::Int64, &expected);
+        check(Arc::new(Float64Array::from(vec![1e300, -1e300, 1.5])), &DataType::Float32, &[None, None, Some("1.5")]);
+    }
+
+    #[test]
+    fn decimals_are_rounded_away_from_zero() {
+        let decimals = |values: &[i128], precision, scale| -> ArrayRef {
+            let array = Decimal128Array::from_iter_values(values.iter().copied());
+            Arc::new(array.with_precision_and_scale(precision, scale).expect("a type"))
+        };
+        let expected = [Some("3"), Some("-3"), Some("2"), Some("-128"), None];
+        check(decimals(&[25, -25, 24, -1275, -1285], 10, 1), &DataType::Int8, &expected);
+        let expected = [Some("1.24"), Some("-1.24"), None];
+        check(decimals(&[1235, -1235, 99_995], 10, 3), &DataType::Decimal128(4, 2), &expected);
+    }
+
+    #[test]
+    fn days_before_1970_are_rounded_down() {
+        check(
+            Arc::new(Date64Array::from(vec![-1, 0, DAY_MS])),
+            &DataType::Date32,
+            &[Some("1969-12-31"), Some("1970-01-01"), Some("1970-01-02")],
+        );
+        check(Arc::new(Int64Array::from(vec![300, -1])), &DataType::UInt8, &[None, None]);
+    }
+
+    #[test]
+    fn exact_casts_are_those_of_all_values() {
+        use DataType::*;
+        for (from, to, expected) in [
+            (Int32, Int64, true),
+            (Int64, Int32, false),
+            (UInt32, Int64, true),
+            (UInt64, Int64, false),
+            (Int64, UInt64, false),
+            (Int64, Decimal128(20, 0), true),
+            (Int64, Decimal128(18, 0), false),
+            (Decimal128(10, 2), Decimal128(12, 4), true),
+            (Decimal128(10, 2), Decimal128(11, 4), false),
+            (Decimal128(10, 2), Decimal128(10, 1), false),
+            (Decimal128(38, 0), Decimal128(38, 37), false),
+            (Float64, Int64, false),
+        ] {
+            assert_eq!(is_exact(&from, &to), expected, "{from} {to}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Numbers that are exact, or an error: no arithmetic and no cast gives a value that is not the right one.
+//!
+//! DataFusion's integers wrap when they overflow, its decimals go past their digits, its casts cut digits off, and its
+//! simplifier moves a cast from a column to the literal beside it even where several values of the column become that
+//! literal. So once types are known, each operation that can fail or lose digits becomes a function of ours, [`Exact`],
+//! which computes it and which no rule of DataFusion takes apart. Operations whose bounds rule that out ([`bounds`]) stay as
+//! they are, which is the case for nearly all: sums of INT columns, products of decimals that have room.
+//!
+//! A NaN is one value whatever its bits: what makes floats gives [`floats::Canonical`] ones.
+
+mod bounds;
+mod casts;
+mod decimals;
+mod floats;
+mod function;
+mod functions;
+mod planner;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::expressions;
+pub(crate) use casts::cast;
+pub(crate) use floats::Canonical;
+use function::Operation;
+pub(crate) use function::{Exact, arithmetic, unary};
+pub(crate) use functions::SIMILAR;
+
+/// Gives a session the operators and functions of numbers.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    state.register_expr_planner(Arc::new(planner::Numbers))?;
+    for function in functions::all(state)? {
+        state.register_udf(function)?;
+    }
+    Ok(())
+}
+
+/// Puts functions in the place of operations that can fail or lose digits.
+#[derive(Debug)]
+pub(crate) struct ExactNumbers;
+
+impl AnalyzerRule for ExactNumbers {
+    fn name(&self) -> &str {
+        "exact_numbers"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(in_plan)?.data)
+    }
+}
+
+fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let plan = match plan {
+        LogicalPlan::Sort(sort) => return floats::in_sort(sort).map(Transformed::yes),
+        LogicalPlan::TableScan(scan) => return floats::in_scan(scan),
+        other => other,
+    };
+    expressions::changed(plan, in_expression)
+}
+
+/// An expression whose types are known, with all that it computes made exact.
+pub(crate) fn exact(expression: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expression.transform_up(|e| Ok(in_expression(e, schema)))?.data)
+}
+
+fn in_expression(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match operation(&expression, schema) {
+        Some(operation) => {
+            let operands = match expression {
+                Expr::BinaryExpr(BinaryExpr { left, right, .. }) => vec![*left, *right],
+                Expr::Negative(operand) => vec![*operand],
+                Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => vec![*expr],
+                other => return Transformed::no(other),
+            };
+            Transformed::yes(Exact::new(operation).call(operands))
+        }
+        None => floats::canonical(expression, schema),
+    }
+}
+
+/// What of ours computes an expression; nothing where it can neither fail nor lose a digit.
+fn operation(expression: &Expr, schema: &DFSchema) -> Option<Operation> {
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let types = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+            let computed = match (op, &types) {
+                (Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight, (left, _)) => left.is_integer(),
+                (Operator::Plus | Operator::Minus | Operator::Multiply, (left, right)) => {
+                    (left.is_integer() && left == right || is_wide(expression, left, right, schema))
+                        && !bounds::rule_out_overflow(expression, schema)
+                }
+                (Operator::Modulo, (left, right)) => is_wide(expression, left, right, schema),
+                _ => false,
+            };
+            computed.then_some(Operation::Binary(*op))
+        }
+        Expr::Negative(operand) => {
+            let is_integer = operand.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+            (is_integer && !bounds::rule_out_overflow(expression, schema)).then_some(Operation::Negative)
+        }
+        Expr::Cast(cast) => {
+            let from = cast.expr.get_type(schema).ok()?;
+            let to = cast.field.data_type();
+            casts::is_ours(&from, to).then(|| Operation::Cast { to: to.clone(), or_null: false })
+        }
+        Expr::TryCast(cast) => {
+            let from = cast.expr.get_type(schema).ok()?;
+            let to = cast.field.data_type();
+            casts::is_ours(&from, to).then(|| Operation::Cast { to: to.clone(), or_null: true })
+        }
+        _ => None,
+    }
+}
+
+/// Decimals whose result may need more digits than there are.
+fn is_wide(expression: &Expr, left: &DataType, right: &DataType, schema: &DFSchema) -> bool {
+    let is_decimal = |data_type: &DataType| matches!(data_type, DataType::Decimal128(..));
+    let (DataType::Decimal128(_, left_scale), DataType::Decimal128(_, right_scale)) = (left, right) else {
+        return false;
+    };
+    let rescales = matches!(expression, Expr::BinaryExpr(BinaryExpr { op: Operator::Modulo, .. }));
+    match expression.get_type(schema) {
+        Ok(DataType::Decimal128(38, _)) => true,
+        Ok(result) => rescales && left_scale != right_scale && is_decimal(&result),
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,49 @@
+//! Operators whose type is not DataFusion's, when SQL becomes a plan.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{ExprSchemable, cast};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use super::decimals;
+use super::function::{Exact, Operation};
+
+/// Plans `/` of decimals, `*` of decimals with more than 38 digits behind the point together, and `//`.
+#[derive(Debug)]
+pub(super) struct Numbers;
+
+impl ExprPlanner for Numbers {
+    fn plan_binary_op(&self, binary: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let RawBinaryExpr { op, left, right } = binary;
+        let types = (left.get_type(schema), right.get_type(schema));
+        let (Ok(left_type), Ok(right_type)) = types else {
+            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+        };
+        let scales = decimals::scale(&left_type).zip(decimals::scale(&right_type));
+        let is_wide = |data_type: &DataType| matches!(data_type, DataType::Decimal256(..));
+        let numbers = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
+        let decimals =
+            numbers(&left_type) && numbers(&right_type) && (left_type.is_decimal() || right_type.is_decimal());
+        match (&op, scales) {
+            (BinaryOperator::Divide, _) if decimals && (is_wide(&left_type) || is_wide(&right_type)) => {
+                let (left, right) = (cast(left, DataType::Float64), cast(right, DataType::Float64));
+                Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+            }
+            (BinaryOperator::Divide, Some(_)) if decimals => {
+                Ok(PlannerResult::Planned(Exact::new(Operation::Quotient).of(vec![left, right])))
+            }
+            (BinaryOperator::Multiply, Some((a, b))) if decimals && a + b > 38 => {
+                Ok(PlannerResult::Planned(Exact::new(Operation::RoundedProduct).of(vec![left, right])))
+            }
+            (BinaryOperator::DuckIntegerDivide, _) => {
+                if !left_type.is_integer() || !right_type.is_integer() {
+                    return plan_err!("// divides integers, not {left_type} and {right_type}: write trunc(a / b)");
+                }
+                Ok(PlannerResult::Original(RawBinaryExpr { op: BinaryOperator::Divide, left, right }))
+            }
+            _ => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
+        }
+    }
+}
