@@ -196,6 +196,8 @@ fn translate(error: &DataFusionError) -> Error {
         DataFusionError::NotImplemented(message) => Error::unsupported(clean(message)),
         DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::Resource, clean(message))
             .with_hint("raise --memory-limit, or use fewer --threads so that each has more"),
+        // A task of the query that panicked.
+        DataFusionError::Execution(message) if message.contains(" panicked with message ") => internal(clean(message)),
         DataFusionError::Execution(message) | DataFusionError::Configuration(message) => Error::invalid(clean(message)),
         DataFusionError::IoError(inner) => Error::new(ErrorKind::Io, inner.to_string()),
         DataFusionError::ParquetError(inner) => Error::new(ErrorKind::Io, format!("cannot read Parquet: {inner}")),

@@ -1,19 +1,20 @@
 //! EXPLAIN, and EXPLAIN ANALYZE of statements that write: those are executed once, and the plan that found their rows is
 //! shown with its counters.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::sql::sqlparser::ast::{self, Statement};
+use datafusion::sql::sqlparser::ast::{self, Statement, VisitMut, VisitorMut};
 use parking_lot::Mutex;
 
-use crate::dml;
 use crate::error::{Error, Result};
 use crate::parameters::Parameters;
 use crate::session::{Outcome, Session};
+use crate::{dml, visitor};
 
 /// The plans that a write ran, in their order.
 pub(crate) type PlansRun = Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>;
@@ -60,6 +61,39 @@ impl Session {
         let texts: StringViewArray = shown.iter().map(Some).collect();
         Ok(Outcome::batch(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(kinds), Arc::new(texts)])?))
     }
+}
+
+/// Reads the options in parentheses that have words of their own: `EXPLAIN (ANALYZE, VERBOSE off, FORMAT text)`. The others
+/// stay, and are refused.
+pub(crate) fn rewrite(sql: &mut impl VisitMut) {
+    struct Options;
+    impl VisitorMut for Options {
+        type Break = ();
+        fn pre_visit_statement(&mut self, sql: &mut Statement) -> ControlFlow<()> {
+            if let Statement::Explain { analyze, verbose, options, .. } = sql
+                && let Some(written) = options
+            {
+                written.retain(|option| {
+                    match (option.name.value.to_ascii_lowercase().as_str(), argument(option.arg.as_ref()).as_str()) {
+                        ("analyze", "" | "true" | "on" | "1") => *analyze = true,
+                        ("verbose", "" | "true" | "on" | "1") => *verbose = true,
+                        ("analyze" | "verbose", "false" | "off" | "0") | ("format", "text") => {}
+                        _ => return true,
+                    }
+                    false
+                });
+                if written.is_empty() {
+                    *options = None;
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = visitor::visit_mut(sql, &mut Options);
+}
+
+fn argument(argument: Option<&ast::Expr>) -> String {
+    argument.map_or_else(String::new, |argument| argument.to_string().trim_matches('\'').to_ascii_lowercase())
 }
 
 /// Whether a write finds its rows by a query.

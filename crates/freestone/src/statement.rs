@@ -14,7 +14,9 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan
 use crate::dialect::SqlDialect;
 use crate::error::{Error, Result};
 use crate::session::guarded_now;
-use crate::{depth, dml, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, using};
+use crate::{
+    depth, dml, explain, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, using,
+};
 
 const DIALECT: SqlDialect = SqlDialect;
 
@@ -413,6 +415,7 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
 /// otherwise, or not at all, are written in its words.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
+    explain::rewrite(sql);
     supported::check(sql)?;
     // Before anything else is written otherwise: columns are called by what the user wrote.
     names::give(sql);
@@ -561,7 +564,11 @@ fn alter(cursor: Cursor) -> Result<Command> {
 }
 
 fn set(mut cursor: Cursor) -> Result<Command> {
-    let _ = cursor.skip_word("SESSION") || cursor.skip_word("LOCAL");
+    if cursor.skip_word("LOCAL") {
+        return Err(Error::unsupported("SET LOCAL is not available: there are no transactions of several statements")
+            .with_hint("SET name = value holds for the session, RESET name takes it back"));
+    }
+    cursor.skip_word("SESSION");
     if cursor.skip_word("TIME") && cursor.skip_word("ZONE") {
         return Ok(Command::Set { name: "time_zone".into(), value: cursor.rest_text() });
     }

@@ -70,6 +70,17 @@ fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
+/// Writes `(a JOIN b …) JOIN c …` as `a JOIN b … JOIN c …`, which is the same, where the joins within merge columns.
+pub(crate) fn flatten(tables: &mut TableWithJoins) {
+    while merges_outer(tables)
+        && let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation
+    {
+        let TableWithJoins { relation, joins } = (**table_with_joins).clone();
+        tables.relation = relation;
+        tables.joins.splice(0..0, joins);
+    }
+}
+
 /// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right. `columns` are those of each table
 /// of each item of FROM.
 ///

@@ -262,6 +262,7 @@ impl Connection {
                 self.set(name, value.as_deref()).await?;
                 self.replies.complete("SET");
             }
+            Utility::SetLocal { name, value } => self.set_local(name, value.as_deref())?,
             Utility::Show(name) => self.show(name, formats.is_none()).await?,
             Utility::Reset(name) => {
                 self.reset(name).await?;

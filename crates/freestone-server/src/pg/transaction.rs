@@ -18,6 +18,8 @@ pub struct Transaction {
     writes: u64,
     /// Savepoints, and what was written before each.
     savepoints: Vec<(String, u64)>,
+    /// Settings that hold until its end, and the values that they had before.
+    local: Vec<(String, String)>,
 }
 
 impl Connection {
@@ -58,7 +60,12 @@ impl Connection {
 
     fn end_transaction(&mut self) {
         self.status = Status::Idle;
-        self.transaction = Transaction::default();
+        for (name, value) in std::mem::take(&mut self.transaction).local.into_iter().rev() {
+            // They had these values.
+            if let Ok(changed) = self.settings.set(&name, Some(&value)) {
+                self.changed(changed);
+            }
+        }
         self.cursors.retain(|_, declared| declared.hold);
         self.set_read_only(self.is_on(DEFAULT));
     }
@@ -113,6 +120,26 @@ impl Connection {
             self.set_read_only(read_only);
         }
         self.replies.complete("SET");
+    }
+
+    /// `SET LOCAL`: the value goes with the transaction; without one nothing happens, as in PostgreSQL.
+    pub fn set_local(&mut self, name: &str, value: Option<&str>) -> Result<(), PgError> {
+        let Some((name, before)) = self.settings.show(name).map(|(name, value)| (name, value.to_owned())) else {
+            return Err(PgError::unsupported(format!("SET LOCAL {name} is not available"))
+                .with_hint("SET name = value holds for the session"));
+        };
+        if self.status == Status::Idle {
+            self.replies.notice(&PgError::notice("SET LOCAL has no effect outside of a transaction"));
+        } else {
+            let changed = self.settings.set(name, value)?;
+            self.transaction.local.push((name.to_owned(), before));
+            self.changed(changed);
+            if Connection::is_read_only_setting(name) {
+                self.follow_read_only();
+            }
+        }
+        self.replies.complete("SET");
+        Ok(())
     }
 
     /// Whether a change of this setting is one of what may be written.

@@ -24,6 +24,11 @@ pub enum Utility {
         name: String,
         value: Option<String>,
     },
+    /// For the rest of the transaction.
+    SetLocal {
+        name: String,
+        value: Option<String>,
+    },
     Show(String),
     Reset(String),
     DiscardAll,
@@ -149,9 +154,15 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
 }
 
 fn set(mut words: Words) -> Result<Option<Utility>> {
-    if !words.skip("SESSION") {
-        words.skip("LOCAL");
-    }
+    let local = words.skip("LOCAL");
+    words.skip("SESSION");
+    Ok(set_value(words)?.map(|set| match set {
+        Utility::Set { name, value } if local => Utility::SetLocal { name, value },
+        set => set,
+    }))
+}
+
+fn set_value(mut words: Words) -> Result<Option<Utility>> {
     match words.peek().as_str() {
         "TRANSACTION" => return Ok(Some(Utility::SetTransaction { read_only: words.read_only() })),
         "CHARACTERISTICS" => {
@@ -500,6 +511,8 @@ mod tests {
         check("SET NAMES 'utf8'", Some(set("client_encoding", "utf8")));
         check("SET TIME ZONE 'UTC'", Some(set("timezone", "UTC")));
         check("SET extra_float_digits = -3", Some(set("extra_float_digits", "-3")));
+        let local = Utility::SetLocal { name: "statement_timeout".into(), value: Some("5s".into()) };
+        check("SET LOCAL statement_timeout = '5s'", Some(local));
         check("SET x TO DEFAULT", Some(Utility::Set { name: "x".into(), value: None }));
         check("SHOW TRANSACTION ISOLATION LEVEL", Some(Utility::Show("transaction_isolation".into())));
         check("SHOW freestone.design", Some(Utility::Show("freestone.design".into())));

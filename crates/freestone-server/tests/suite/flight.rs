@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::server::{PASSWORD, TestServer};
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::util::display::array_value_to_string;
 use arrow_flight::FlightInfo;
 use arrow_flight::sql::client::FlightSqlServiceClient;
@@ -103,7 +103,14 @@ async fn prepared_statements_take_rows_of_parameters() {
     let info = select.execute().await.expect("executed");
     let batches = rows(&mut client, info).await;
     assert_eq!((count(&batches), cell(&batches, 0, 0)), (1, "x".into()));
-    drop((select, client));
+    // The rows are of the types that follow from the values, not of those that were expected before.
+    let mut product = client.prepare("SELECT a * $1 AS p FROM t WHERE a > $1".into(), None).await.expect("prepared");
+    let value: ArrayRef = Arc::new(Float64Array::from(vec![1.5]));
+    product.set_parameters(RecordBatch::try_from_iter([("$1", value)]).expect("a batch")).expect("set");
+    let info = product.execute().await.expect("executed");
+    let batches = rows(&mut client, info).await;
+    assert_eq!((count(&batches), cell(&batches, 0, 0)), (1, "3.0".into()));
+    drop((select, product, client));
     server.stop().await;
 }
 

@@ -68,6 +68,10 @@ async fn transactions_that_may_only_read_write_nothing() {
         client.batch_execute("SET default_transaction_read_only = off").await.expect("set");
         assert_eq!(count(&client).await, "0", "{begin}");
     }
+    client.batch_execute("BEGIN; SET LOCAL statement_timeout = '5s'").await.expect("set");
+    assert_eq!(text(&client, "SHOW statement_timeout").await, "5000");
+    client.batch_execute("COMMIT; SET LOCAL statement_timeout = '7s'").await.expect("ended");
+    assert_eq!(text(&client, "SHOW statement_timeout").await, "0");
     client.batch_execute("SET default_transaction_read_only = on").await.expect("set");
     assert_eq!(code(&client.batch_execute(writes[0]).await.expect_err("no transaction")), "25006");
     client.batch_execute("BEGIN READ WRITE; INSERT INTO t VALUES (1); COMMIT").await.expect("it may write");

@@ -162,6 +162,7 @@ impl Resolver<'_> {
 
     /// The columns of each table of one item of FROM.
     fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Vec<Columns>> {
+        using::flatten(tables);
         let mut columns = vec![self.factor(&mut tables.relation)?];
         for join in &mut tables.joins {
             columns.push(self.factor(&mut join.relation)?);

@@ -88,11 +88,17 @@ fn clauses_of_writes_that_nothing_executes_are_refused() {
         ("TRUNCATE t CASCADE", "CASCADE"),
         ("TRUNCATE ONLY t", "ONLY"),
         ("TRUNCATE t RESTART IDENTITY", "RESTART IDENTITY"),
-        ("EXPLAIN (COSTS off) SELECT 1", "options of EXPLAIN"),
+        ("EXPLAIN (ANALYZE, COSTS off) SELECT 1", "options of EXPLAIN"),
+        ("EXPLAIN (FORMAT json) SELECT 1", "options of EXPLAIN"),
+        ("SET LOCAL threads = 1", "SET LOCAL"),
         ("EXPLAIN ANALYZE DELETE FROM t RETURNING a", "RETURNING"),
         ("PREPARE p AS DELETE FROM t LIMIT 1", "LIMIT"),
     ]);
-    for accepted in ["TRUNCATE TABLE t CONTINUE IDENTITY RESTRICT", "DROP TABLE t RESTRICT", "INSERT t VALUES (1)"] {
+    for accepted in [
+        "TRUNCATE TABLE t CONTINUE IDENTITY RESTRICT",
+        "DROP TABLE t RESTRICT",
+        "EXPLAIN (ANALYZE, VERBOSE off, FORMAT text) SELECT 1",
+    ] {
         assert!(parse_script(accepted)[0].command().is_ok(), "{accepted}");
     }
 }
