@@ -1,7 +1,9 @@
 //! Arrays as values of parameters: one-dimensional lists in the text and binary formats of PostgreSQL.
 
+use arrow::datatypes::DataType;
 use datafusion::scalar::ScalarValue;
 
+use super::numeric::DIGITS_MAX;
 use super::parameters;
 use super::types::{self, Type};
 
@@ -86,6 +88,7 @@ fn number(rest: &mut &[u8]) -> Result<i32, String> {
 
 fn list(values: Vec<Option<ScalarValue>>, element: Type) -> Result<ScalarValue, String> {
     let to = types::parameter_type(element.oid).ok_or_else(|| format!("there are no arrays of {}", element.sql))?;
+    let to = if element == types::NUMERIC { common_decimal(&values)?.unwrap_or(to) } else { to };
     let value = |value: Option<ScalarValue>| match value {
         Some(value) => value.cast_to(&to),
         None => ScalarValue::try_new_null(&to),
@@ -93,6 +96,28 @@ fn list(values: Vec<Option<ScalarValue>>, element: Type) -> Result<ScalarValue, 
     let values = values.into_iter().map(value).collect::<Result<Vec<_>, _>>();
     let values = values.map_err(|error| error.strip_backtrace())?;
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &to)))
+}
+
+/// The decimal type that holds all values exactly; nothing where there is no value.
+///
+/// # Errors
+///
+/// The values need more digits than a decimal has.
+fn common_decimal(values: &[Option<ScalarValue>]) -> Result<Option<DataType>, String> {
+    let (mut whole, mut scale) = (0, 0);
+    let mut any = false;
+    for value in values.iter().flatten() {
+        let DataType::Decimal128(own_precision, own_scale) = value.data_type() else { continue };
+        whole = whole.max(own_precision.saturating_sub(own_scale.unsigned_abs()));
+        scale = scale.max(own_scale);
+        any = true;
+    }
+    let precision = (whole + scale.unsigned_abs()).max(1);
+    match any {
+        false => Ok(None),
+        true if usize::from(precision) <= DIGITS_MAX => Ok(Some(DataType::Decimal128(precision, scale))),
+        true => Err(format!("its values together need more than {DIGITS_MAX} digits")),
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +132,7 @@ mod tests {
         };
         check(b"{1,2, NULL}", false, types::INT4, "[1, 2, ]");
         check(b"{}", false, types::INT4, "[]");
+        check(b"{1.50,0.00001,NULL,1e3}", false, types::NUMERIC, "[1.50000, 0.00001, , 1000.00000]");
         check(b" {a b,\"c,\\\"d\",\"NULL\"} ", false, types::TEXT, "[a b, c,\"d, NULL]");
         let head = [1, 0, 23].map(i32::to_be_bytes).concat();
         let list = [&head[..], &[2, 1, 4, 7, -1].map(i32::to_be_bytes).concat()].concat();

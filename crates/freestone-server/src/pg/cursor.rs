@@ -22,6 +22,8 @@ const CURSORS_MAX: usize = 1000;
 pub struct Declared {
     rows: Cursor,
     pub schema: SchemaRef,
+    /// Whether the transaction that declared it has not ended.
+    pub pending: bool,
     /// Whether it exists beyond its transaction.
     pub hold: bool,
 }
@@ -43,7 +45,8 @@ impl Connection {
         };
         let schema = as_named(&query.text, rows.schema.clone());
         let rows = Cursor::new(rows, vec![], "FETCH");
-        self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold: declare.hold });
+        let pending = self.status != Status::Idle;
+        self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold: declare.hold, pending });
         self.replies.complete("DECLARE CURSOR");
         Ok(())
     }

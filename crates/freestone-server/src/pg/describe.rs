@@ -127,6 +127,10 @@ impl Connection {
     }
 
     async fn parse(&mut self, name: String, sql: &str, declared: Vec<u32>) -> Result<(), Trouble> {
+        // The unnamed statement ends with the next one, also where that fails.
+        if name.is_empty() {
+            self.prepared.remove("");
+        }
         let mut works = understand(&self.session, sql).map_err(|error| error.placed_in(sql))?;
         let work = match works.len() {
             0 => Work::Empty,

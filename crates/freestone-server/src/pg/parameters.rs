@@ -82,7 +82,7 @@ pub(super) fn text(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
         types::NUMERIC => decimal(trimmed),
         // A time or zone after a date is ignored, as in PostgreSQL: JDBC sends `2024-02-29 +01`.
         types::DATE => typed(without_rest(trimmed, ' '), kind),
-        types::TIME => typed(without_rest(trimmed, '+'), kind),
+        types::TIME => typed(without_rest(without_rest(trimmed, '+'), '-'), kind),
         types::FLOAT4 | types::FLOAT8 if trimmed.parse::<f64>().is_ok() => {
             let value = trimmed.parse::<f64>().ok();
             Ok(if kind == types::FLOAT4 {
@@ -206,6 +206,11 @@ pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
             Ok(ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano { months, days, nanoseconds })))
         }
         types::BYTEA => Ok(ScalarValue::Binary(Some(bytes.to_vec()))),
+        // Behind a byte with the version of its form.
+        types::JSONB => match bytes {
+            [1, json @ ..] => text(json, types::TEXT),
+            _ => Err("it has another version than 1".into()),
+        },
         types::UUID => {
             let bytes: [u8; 16] = fixed(bytes)?;
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -243,6 +248,7 @@ mod tests {
         check("a\\\\\\001", types::BYTEA, ScalarValue::Binary(Some(vec![b'a', b'\\', 1])));
         check("2024-02-29", types::DATE, ScalarValue::Date32(Some(19_782)));
         check("2024-02-29 +01", types::DATE, ScalarValue::Date32(Some(19_782)));
+        check("00:00:01-05", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
         check("00:00:01+00", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
     }
 

@@ -28,12 +28,12 @@ impl Connection {
         match utility {
             Utility::Begin { read_only } => self.begin_transaction(*read_only),
             Utility::Commit if self.status != Status::Failed => {
-                self.end_transaction();
+                self.end_transaction(true);
                 self.replies.complete("COMMIT");
             }
             _ => {
                 let writes = self.transaction.writes;
-                self.end_transaction();
+                self.end_transaction(false);
                 if writes > 0 {
                     return Err(stays(writes, "the transaction has ended, and what it wrote stays"));
                 }
@@ -58,7 +58,7 @@ impl Connection {
         self.replies.complete("BEGIN");
     }
 
-    fn end_transaction(&mut self) {
+    fn end_transaction(&mut self, commits: bool) {
         self.status = Status::Idle;
         for (name, value) in std::mem::take(&mut self.transaction).local.into_iter().rev() {
             // They had these values.
@@ -66,7 +66,8 @@ impl Connection {
                 self.changed(changed);
             }
         }
-        self.cursors.retain(|_, declared| declared.hold);
+        self.cursors.retain(|_, declared| declared.hold && (commits || !declared.pending));
+        self.cursors.values_mut().for_each(|declared| declared.pending = false);
         self.set_read_only(self.is_on(DEFAULT));
     }
 

@@ -52,6 +52,7 @@ types! {
     NUMERIC = 1700, "numeric", "numeric", -1, 1231, 'N';
     REGCLASS = 2205, "regclass", "regclass", 4, 2210, 'N';
     REGTYPE = 2206, "regtype", "regtype", 4, 2211, 'N';
+    JSONB = 3802, "jsonb", "jsonb", -1, 3807, 'U';
     UUID = 2950, "uuid", "uuid", 16, 2951, 'U';
 }
 
@@ -148,7 +149,7 @@ pub fn parameter_type(oid: u32) -> Option<DataType> {
         TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
         INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
         BYTEA => DataType::Binary,
-        TEXT | VARCHAR | BPCHAR | NAME | CHAR | JSON | UUID => DataType::Utf8View,
+        TEXT | VARCHAR | BPCHAR | NAME | CHAR | JSON | JSONB | UUID => DataType::Utf8View,
         _ => return None,
     })
 }

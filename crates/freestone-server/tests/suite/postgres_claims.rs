@@ -131,6 +131,9 @@ async fn parameters_have_their_declared_types() {
         let statement = client.prepare(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         assert_eq!(statement.params(), expected, "{sql}");
     }
+    client.batch_execute("BEGIN; DECLARE h CURSOR WITH HOLD FOR SELECT 1; ROLLBACK").await.expect("ended");
+    assert_eq!(code(&client.batch_execute("FETCH h").await.expect_err("it ended with its transaction")), "34000");
+    client.batch_execute("BEGIN; DECLARE h CURSOR WITH HOLD FOR SELECT 1; COMMIT; FETCH h").await.expect("it is held");
     let rows = client.query("SELECT value FROM generate_series(1, $1) LIMIT $2", &[&5i64, &2i64]).await.expect("rows");
     assert_eq!(rows.len(), 2);
     server.stop().await;
