@@ -2,6 +2,7 @@
 //! make of it.
 
 use crate::error::{Error, ErrorKind};
+use crate::optimizer::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
 impl Error {
     /// The SQLSTATE of the error: of its kind, finer where its message tells.
@@ -25,7 +26,7 @@ impl ErrorKind {
             "58030" => ErrorKind::Io,
             "XX001" => ErrorKind::Corrupt,
             state if state.starts_with("23") => ErrorKind::Constraint,
-            "22023" => ErrorKind::Invalid,
+            "22023" | "21000" => ErrorKind::Invalid,
             state if state.starts_with("22") => ErrorKind::Type,
             state if state.starts_with("42") => ErrorKind::Invalid,
             state if state.starts_with("53") || state.starts_with("54") => ErrorKind::Resource,
@@ -50,6 +51,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Invalid if says(&["could come from several tables"]) => "42702",
         ErrorKind::Invalid if says(&["appears twice"]) => "42701",
         ErrorKind::Invalid if says(&["GROUP BY"]) => "42803",
+        ErrorKind::Invalid if says(&[SEVERAL_ROWS, SEVERAL_ROWS_ONCE]) => "21000",
         ErrorKind::Invalid => "22023",
         ErrorKind::Constraint if says(&["NOT NULL"]) => "23502",
         ErrorKind::Constraint => "23000",
@@ -99,7 +101,10 @@ mod tests {
             ],
         ),
         (ErrorKind::Exists, &["prepared statement x exists"]),
-        (ErrorKind::Invalid, &["x could come from several tables", "x appears twice", "must be in GROUP BY"]),
+        (
+            ErrorKind::Invalid,
+            &["x could come from several tables", "x appears twice", "must be in GROUP BY", SEVERAL_ROWS],
+        ),
         (ErrorKind::Constraint, &["x is NOT NULL"]),
         (ErrorKind::Type, &["division by zero", "Overflow", "Cannot cast string 'x'"]),
         (ErrorKind::Unsupported, &[]),

@@ -15,17 +15,18 @@ use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
 use crate::exact::ExactNumbers;
 use crate::expressions;
-use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations};
+use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations, Unnesting};
 
 /// Functions whose arguments have one type.
 const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
-/// DataFusion's rules, with this one before operands get one type.
+/// DataFusion's rules, with this one before operands get one type, and ours for subqueries, lists and guards behind.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert(at, Arc::new(RealOperands));
     rules.insert(0, Arc::new(SetOperations));
+    rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers));
     rules.push(Arc::new(InLists));
     rules.push(Arc::new(Guards));

@@ -40,7 +40,7 @@ use crate::explain::PlansRun;
 use crate::export::Export;
 use crate::inputs::Inputs;
 use crate::memory::{self, Division};
-use crate::optimizer::GuardedScans;
+use crate::optimizer::{GuardedScans, logical_rules};
 use crate::parameters::{self, Parameters};
 use crate::plans::{KeptPlan, Plans};
 use crate::provider::{DateSteps, UnneededJoins};
@@ -128,6 +128,7 @@ impl Session {
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
             .with_analyzer_rules(real_operands::analyzer_rules())
+            .with_optimizer_rules(logical_rules())
             .with_optimizer_rule(Arc::new(UnneededJoins))
             .with_optimizer_rule(Arc::new(DateSteps))
             .with_optimizer_rule(Arc::new(GuardedScans))

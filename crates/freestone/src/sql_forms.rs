@@ -1,5 +1,6 @@
 //! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `mod(a, b)`, `SIMILAR
-//! TO`, whose pattern is SQL's and covers the whole text, and the plural names of `date_trunc`.
+//! TO`, whose pattern is SQL's and covers the whole text, the plural names of `date_trunc`, the operand of `IS DISTINCT FROM`, and
+//! rows before IN (SELECT …).
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -7,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::exact::SIMILAR;
+use crate::statement::parse_query;
 use crate::visitor;
 
 /// Rewrites all such forms.
@@ -47,8 +49,46 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
             "regexp_replace" => filled_flags(function, 3),
             _ => {}
         },
+        Expr::InSubquery { expr: row, subquery, .. } => one_row_value(row, subquery),
+        Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) => bind_before_and(expr),
         _ => {}
     });
+}
+
+/// `(a, b) IN (SELECT …)` compares one value that holds both.
+fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
+    let Expr::Tuple(values) = row else { return };
+    let names: Vec<String> = (0..values.len()).map(|at| format!("__row_{at}")).collect();
+    let names = names.join(", ");
+    let Ok(mut wrapped) = parse_query(&format!("SELECT struct({names}) FROM (SELECT 1) AS __row ({names})")) else {
+        return;
+    };
+    let ast::SetExpr::Select(select) = wrapped.body.as_mut() else { return };
+    let Some(ast::SelectItem::UnnamedExpr(Expr::Function(call))) = select.projection.first() else { return };
+    let mut value = call.clone();
+    let FunctionArguments::List(list) = &mut value.args else { return };
+    list.args = values.drain(..).map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
+    if let Some(ast::TableFactor::Derived { subquery: inner, .. }) =
+        select.from.first_mut().map(|from| &mut from.relation)
+    {
+        std::mem::swap(inner, subquery);
+    }
+    *subquery = wrapped;
+    *row = Expr::Function(value);
+}
+
+/// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`: the parser takes `b AND c` for the operand.
+fn bind_before_and(expr: &mut Expr) {
+    const NULL: Value = Value::Null;
+    let (Expr::IsDistinctFrom(_, operand) | Expr::IsNotDistinctFrom(_, operand)) = expr else { return };
+    let mut whole = std::mem::replace(operand.as_mut(), Expr::Value(NULL.into()));
+    let mut first = &mut whole;
+    while let Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, .. } = first {
+        first = left;
+    }
+    **operand = std::mem::replace(first, Expr::Value(NULL.into()));
+    *first = std::mem::replace(expr, Expr::Value(NULL.into()));
+    *expr = whole;
 }
 
 /// The arguments of a plain call of two.

@@ -1,0 +1,40 @@
+//! Filters stay above aggregates that have a row for no rows.
+//!
+//! `SELECT count(*) FROM t HAVING (SELECT max(x) FROM u) > 3`: the condition reads no column of the aggregate. DataFusion's rule
+//! moves it below, where it empties the input, and the aggregate gives its row all the same.
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// DataFusion's rule, but for such filters.
+#[derive(Debug, Default)]
+pub(crate) struct FiltersAboveAggregates(PushDownFilter);
+
+impl OptimizerRule for FiltersAboveAggregates {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match &plan {
+            LogicalPlan::Filter(filter) if has_row_for_none(&filter.input) => Ok(Transformed::no(plan)),
+            _ => self.0.rewrite(plan, config),
+        }
+    }
+}
+
+fn has_row_for_none(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Aggregate(aggregate) = plan else { return false };
+    matches!(aggregate.group_expr.as_slice(), [] | [Expr::GroupingSet(_)])
+}

@@ -1,0 +1,135 @@
+//! Keys of joins out of their conditions. `a.x IS NOT DISTINCT FROM b.x` is spelled as equalities of what is never NULL, which are
+//! keys beside all others. Keys that are expressions become columns where the planner needs it.
+//!
+//! DataFusion's rule makes the whole join one in which NULL equals NULL. Keys that come to it later, from a filter above or from
+//! joins that are reordered, are then met by NULLs that `=` leaves out.
+
+use datafusion::common::tree_node::Transformed;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::{Column, DFSchema, NullEquality, ScalarValue, TableReference};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::utils::{can_hash, conjunction, find_valid_equijoin_key_pair, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, binary_expr, lit, when};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// The rule, in the place of DataFusion's of the same name.
+#[derive(Debug)]
+pub(crate) struct JoinKeys;
+
+impl OptimizerRule for JoinKeys {
+    fn name(&self) -> &str {
+        "extract_equijoin_predicate"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
+        let mut changed = false;
+        // Where NULL equals NULL (INTERSECT and EXCEPT), an equality is no key.
+        if (join.on.is_empty() || join.null_equality == NullEquality::NullEqualsNothing)
+            && let Some(filter) = join.filter.take()
+        {
+            let before = join.on.len();
+            let mut others = vec![];
+            for condition in split_conjunction_owned(filter) {
+                for condition in without_null(condition, join.left.schema(), join.right.schema())? {
+                    match key(&condition, join.left.schema(), join.right.schema())? {
+                        Some(key) => join.on.push(key),
+                        None => others.push(condition),
+                    }
+                }
+            }
+            join.filter = conjunction(others);
+            join.null_equality = NullEquality::NullEqualsNothing;
+            changed = join.on.len() > before;
+        }
+        if needs_columns(&join) {
+            return with_columns(join, config).map(Transformed::yes);
+        }
+        Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+    }
+}
+
+/// Whether a key has to be a column: DataFusion's planner calls each side by one name where a key is none, so that columns of
+/// one name, or keys that look alike, are an error.
+fn needs_columns(join: &Join) -> bool {
+    let is_column = |e: &Expr| matches!(e, Expr::Column(_));
+    let has_equal = |plan: &LogicalPlan| {
+        let mut names = HashSet::new();
+        !plan.schema().fields().iter().all(|field| names.insert(field.name()))
+    };
+    let computed = join.on.iter().filter(|(l, r)| !is_column(l) || !is_column(r)).count();
+    computed > 1 || computed == 1 && (has_equal(&join.left) || has_equal(&join.right))
+}
+
+/// The join with each key as a column of its side.
+fn with_columns(mut join: Join, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
+    let schema = join.schema.clone();
+    let (mut left, mut right) = (columns(join.left.schema()), columns(join.right.schema()));
+    // Under the side's qualifier: a mark join gives its column that of its right side.
+    let qualifier = |plan: &LogicalPlan| plan.schema().iter().next().and_then(|(qualifier, _)| qualifier.cloned());
+    let named = |e: &mut Expr, side: &mut Vec<Expr>, qualifier: Option<TableReference>| {
+        if !matches!(e, Expr::Column(_)) {
+            let name = config.alias_generator().next("__key");
+            let key = std::mem::replace(e, Expr::Column(Column::new(qualifier.clone(), name.clone())));
+            side.push(key.unalias().alias_qualified(qualifier, name));
+        }
+    };
+    for (l, r) in &mut join.on {
+        named(l, &mut left, qualifier(&join.left));
+        named(r, &mut right, qualifier(&join.right));
+    }
+    let side = |input: Arc<LogicalPlan>, expressions: Vec<Expr>| -> Result<Arc<LogicalPlan>> {
+        if expressions.len() == input.schema().fields().len() {
+            return Ok(input);
+        }
+        Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(expressions, input)?)))
+    };
+    let (left, right) = (side(join.left, left)?, side(join.right, right)?);
+    let (kind, how, nulls) = (join.join_type, join.join_constraint, join.null_equality);
+    let join = Join::try_new(left, right, join.on, join.filter, kind, how, nulls, join.null_aware)?;
+    let output = columns(&schema);
+    Ok(LogicalPlan::Projection(Projection::try_new(output, Arc::new(LogicalPlan::Join(join)))?))
+}
+
+fn columns(schema: &DFSchema) -> Vec<Expr> {
+    schema.columns().into_iter().map(Expr::Column).collect()
+}
+
+/// The sides of an equality between both sides of a join, if a hash join takes them.
+fn key(condition: &Expr, left: &DFSchema, right: &DFSchema) -> Result<Option<(Expr, Expr)>> {
+    let Expr::BinaryExpr(BinaryExpr { left: l, op: Operator::Eq, right: r }) = condition else { return Ok(None) };
+    let Some((l, r)) = find_valid_equijoin_key_pair(l, r, left, right)? else { return Ok(None) };
+    let hashed = can_hash(&l.get_type(left)?) && can_hash(&r.get_type(right)?);
+    Ok(hashed.then_some((l, r)))
+}
+
+/// An equality under which NULL is a value, between both sides of a join, as equalities of what is never NULL.
+fn without_null(condition: Expr, left: &DFSchema, right: &DFSchema) -> Result<Vec<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left: l, op: Operator::IsNotDistinctFrom, right: r }) = &condition else {
+        return Ok(vec![condition]);
+    };
+    let Some((l, r)) = find_valid_equijoin_key_pair(l, r, left, right)? else { return Ok(vec![condition]) };
+    let equal = |l: Expr, r: Expr| binary_expr(l, Operator::Eq, r);
+    if !l.nullable(left)? || !r.nullable(right)? {
+        return Ok(vec![equal(l, r)]);
+    }
+    let data_type = l.get_type(left)?;
+    match ScalarValue::new_default(&data_type) {
+        Ok(default) if !default.is_null() && !data_type.is_nested() && r.get_type(right)? == data_type => {
+            let value = |e: &Expr| when(e.clone().is_not_null(), e.clone()).otherwise(lit(default.clone()));
+            Ok(vec![equal(value(&l)?, value(&r)?), equal(l.is_null(), r.is_null())])
+        }
+        _ => Ok(vec![condition]),
+    }
+}

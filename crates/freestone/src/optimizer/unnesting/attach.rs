@@ -1,0 +1,357 @@
+//! Joins a plan with the subqueries in expressions over it.
+
+use std::sync::Arc;
+
+use datafusion::common::DFSchemaRef;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_aggregate::expr_fn::first_value;
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, FetchType, JoinType, Limit, LogicalPlan, Operator, SkipType, Subquery, lit, not, when,
+};
+
+use super::domain::Key;
+use super::expressions::{column, count_rows, join, null_of, project};
+use super::lifted::Lifted;
+use super::scopes::{Scope, Scopes, filled, has_subquery, is_bound, is_open, is_volatile, subquery_of};
+use super::sets::Comparison;
+use super::single::{nullable, single};
+use super::{Unnester, volatile};
+
+/// A node's input, and what expressions of the node become over it.
+pub(super) struct Over<'a> {
+    pub unnester: &'a Unnester,
+    pub lifted: Lifted,
+    /// The input as it was planned, whose columns the expressions name.
+    pub schema: DFSchemaRef,
+    pub scopes: &'a Scopes,
+    /// Only its different rows matter.
+    is_set: bool,
+    /// The input as subqueries see it.
+    scope: Option<Arc<Scope>>,
+    known: Vec<(Expr, Expr)>,
+}
+
+impl<'a> Over<'a> {
+    pub fn new(unnester: &'a Unnester, lifted: Lifted, schema: DFSchemaRef, scopes: &'a Scopes) -> Over<'a> {
+        Over { unnester, lifted, schema, scopes, is_set: false, scope: None, known: vec![] }
+    }
+
+    pub fn for_set(self, is_set: bool) -> Over<'a> {
+        Over { is_set, ..self }
+    }
+
+    /// An expression over the input as one over the lifted plan, with bound references and without subqueries.
+    pub fn expression(&mut self, expression: Expr) -> Result<Expr> {
+        let replaced = expression.transform_up(|e| match e {
+            Expr::Column(column) => {
+                let at = self.schema.index_of_column(&column)?;
+                let value = self.lifted.output.get(at).cloned();
+                value.map(Transformed::yes).ok_or_else(|| DataFusionError::Internal(format!("no column {column}")))
+            }
+            Expr::OuterReferenceColumn(field, column) if !is_bound(&column) => {
+                let reference = self.scopes.bound(field.data_type(), column, &self.unnester.retyped)?;
+                Ok(Transformed::yes(reference))
+            }
+            e if subquery_of(&e).is_some() => Ok(Transformed::yes(self.value(e)?)),
+            e => Ok(Transformed::no(e)),
+        })?;
+        Ok(replaced.data)
+    }
+
+    pub fn expressions(&mut self, expressions: Vec<Expr>) -> Result<Vec<Expr>> {
+        expressions.into_iter().map(|e| self.expression(e)).collect()
+    }
+
+    /// Keeps the rows for which the conditions are true. Conditions without subqueries come first.
+    pub fn filter(&mut self, conditions: Vec<Expr>) -> Result<()> {
+        let (with, without): (Vec<_>, Vec<_>) = conditions.into_iter().partition(has_subquery);
+        let without = self.expressions(without)?;
+        self.lifted.keep(without)?;
+        let mut values = vec![];
+        for condition in with {
+            values.extend(self.condition(condition)?);
+        }
+        self.lifted.keep(values)
+    }
+
+    /// A condition of a filter: a semi or anti join, or else what is left of it.
+    fn condition(&mut self, condition: Expr) -> Result<Option<Expr>> {
+        let (condition, negated) = match condition {
+            Expr::Not(inner) => (*inner, true),
+            other => (other, false),
+        };
+        match condition {
+            Expr::Exists(node) => {
+                let sub = self.existing(node.subquery)?;
+                self.keep_existing(sub, negated != node.negated)
+            }
+            Expr::InSubquery(node) => {
+                let (comparison, inner) = Comparison::of_in(self, node)?;
+                self.keep_compared(comparison, negated != inner)
+            }
+            Expr::SetComparison(node) => {
+                let (comparison, inner) = Comparison::of_quantified(self, node)?;
+                self.keep_compared(comparison, negated != inner)
+            }
+            other => {
+                let value = self.expression(other)?;
+                Ok(Some(if negated { not(value) } else { value }))
+            }
+        }
+    }
+
+    /// The column or expression that stands for a subquery.
+    fn value(&mut self, subquery: Expr) -> Result<Expr> {
+        if let Some((_, value)) = self.known.iter().find(|(known, _)| *known == subquery) {
+            return Ok(value.clone());
+        }
+        let value = match subquery.clone() {
+            Expr::Exists(Exists { subquery, negated }) => {
+                let sub = self.existing(subquery)?;
+                let mark = self.exists(sub)?;
+                if negated { not(mark) } else { mark }
+            }
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let subquery = self.sub(subquery, true)?;
+                let mark = self.any(Comparison { value: *expr, operator: Operator::Eq, subquery })?;
+                if negated { not(mark) } else { mark }
+            }
+            Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
+                let negated = quantifier == SetQuantifier::All;
+                let operator = Comparison::operator(op, negated)?;
+                let subquery = self.sub(subquery, true)?;
+                let mark = self.any(Comparison { value: *expr, operator, subquery })?;
+                if negated { not(mark) } else { mark }
+            }
+            Expr::ScalarSubquery(subquery) => {
+                let sub = self.sub(subquery, false)?;
+                self.scalar(sub)?
+            }
+            other => other,
+        };
+        self.known.push((subquery, value.clone()));
+        Ok(value)
+    }
+
+    /// A subquery over the input's columns, and over outer queries further out. Where only its different rows matter, it is a set.
+    pub fn sub(&mut self, subquery: Subquery, is_set: bool) -> Result<Lifted> {
+        self.sub_of(Arc::unwrap_or_clone(subquery.subquery), is_set)
+    }
+
+    /// A subquery of which it only matters whether it has a row.
+    fn existing(&mut self, subquery: Subquery) -> Result<Lifted> {
+        let mut sub = self.sub_of(without_limit(Arc::unwrap_or_clone(subquery.subquery))?, true)?;
+        sub.output.clear();
+        sub.empty = sub.empty.map(|_| vec![]);
+        Ok(sub)
+    }
+
+    fn sub_of(&mut self, plan: LogicalPlan, is_set: bool) -> Result<Lifted> {
+        let scope = self.scope()?;
+        let plan = if is_set { without_order(plan) } else { plan };
+        let sub = self.unnester.lift(plan, &self.scopes.with(scope.clone()), is_set)?;
+        let depends = !sub.references().is_empty();
+        if depends && (is_volatile(&sub.plan) || sub.has_volatile() && !sub.is_one_row()) {
+            return Err(volatile());
+        }
+        if sub.is_one_row() { Ok(sub) } else { sub.renamed(self.unnester, self.lifted.plan.schema()) }
+    }
+
+    /// The input as a scope of subqueries. Its columns depend on nothing then.
+    pub fn scope(&mut self) -> Result<Arc<Scope>> {
+        if let Some(scope) = &self.scope {
+            return Ok(scope.clone());
+        }
+        self.unnester.complete(&mut self.lifted, self.scopes)?;
+        if self.lifted.output.iter().any(is_open) {
+            let mut output = std::mem::take(&mut self.lifted.output);
+            self.unnester.bind(&mut self.lifted, &mut output, self.scopes)?;
+            self.lifted.output = output;
+        }
+        let scope = Arc::new(Scope {
+            id: self.unnester.name("outer"),
+            schema: self.schema.clone(),
+            plan: self.lifted.plan.clone(),
+            output: self.lifted.output.clone(),
+        });
+        self.scope = Some(scope.clone());
+        Ok(scope)
+    }
+
+    /// Puts columns of the plan in the place of outer references.
+    pub fn place(&mut self, expressions: &mut [Expr]) -> Result<()> {
+        self.fill(expressions)?;
+        self.unnester.bind(&mut self.lifted, expressions, self.scopes)
+    }
+
+    /// Puts columns of the plan in the place of references to it.
+    fn fill(&self, expressions: &mut [Expr]) -> Result<()> {
+        let Some(scope) = &self.scope else { return Ok(()) };
+        for e in expressions {
+            *e = filled(std::mem::take(e), &scope.id, &scope.output)?;
+        }
+        Ok(())
+    }
+
+    pub fn join(&mut self, right: LogicalPlan, mut on: Vec<Expr>, join_type: JoinType) -> Result<()> {
+        self.place(&mut on)?;
+        self.lifted.plan = join(self.lifted.plan.clone(), right, on, join_type)?;
+        Ok(())
+    }
+
+    /// A column that says whether a row of a subquery matches.
+    pub fn mark(&mut self, right: LogicalPlan, on: Vec<Expr>) -> Result<Expr> {
+        self.join(right, on, JoinType::LeftMark)?;
+        let schema = self.lifted.plan.schema();
+        Ok(column(schema, schema.fields().len() - 1))
+    }
+
+    /// Keeps the rows for which a subquery has rows, or has none.
+    fn keep_existing(&mut self, sub: Lifted, negated: bool) -> Result<Option<Expr>> {
+        if sub.empty.is_some() || sub.is_one_row() || sub.conditions.is_empty() {
+            let mark = self.exists(sub)?;
+            return Ok(Some(if negated { not(mark) } else { mark }));
+        }
+        self.semi(sub.plan, sub.conditions, negated)?;
+        Ok(None)
+    }
+
+    /// Keeps the rows that have a match, or those that have none.
+    pub fn semi(&mut self, right: LogicalPlan, mut on: Vec<Expr>, negated: bool) -> Result<()> {
+        self.fill(&mut on)?;
+        if self.is_set && !negated && on.iter().any(is_open) {
+            // As rows may come twice, what queries further out decide is left to them.
+            let (open, closed) = on.into_iter().partition(is_open);
+            self.lifted.plan = join(self.lifted.plan.clone(), right, closed, JoinType::Inner)?;
+            return self.lifted.keep(open);
+        }
+        self.join(right, on, if negated { JoinType::LeftAnti } else { JoinType::LeftSemi })
+    }
+
+    /// Whether a subquery has a row.
+    fn exists(&mut self, sub: Lifted) -> Result<Expr> {
+        if sub.empty.is_some() {
+            return Ok(lit(true));
+        }
+        if sub.is_one_row() {
+            return Ok(self.condition_of(sub.conditions)?.map_or(lit(true), Expr::is_true));
+        }
+        if sub.conditions.is_empty() {
+            let fetch = Some(Box::new(lit(1i64)));
+            let one = LogicalPlan::Limit(Limit { skip: None, fetch, input: Arc::new(sub.plan) });
+            return Ok(aggregated(one, count_rows())?.gt(lit(0i64)));
+        }
+        self.mark(sub.plan, sub.conditions)
+    }
+
+    /// Conditions over outer references alone.
+    fn condition_of(&mut self, mut conditions: Vec<Expr>) -> Result<Option<Expr>> {
+        self.place(&mut conditions)?;
+        Ok(conjunction(conditions))
+    }
+
+    /// The one value of a subquery.
+    fn scalar(&mut self, mut sub: Lifted) -> Result<Expr> {
+        sub.output.truncate(1);
+        if sub.is_one_row() && sub.empty.is_none() {
+            self.place(&mut sub.output)?;
+            let value = first(&sub.output)?;
+            return match self.condition_of(sub.conditions)? {
+                Some(condition) => {
+                    when(condition, value.clone()).otherwise(null_of(&value, self.lifted.plan.schema())?)
+                }
+                None => Ok(value),
+            };
+        }
+        if sub.is_closed() {
+            let plan = project(sub.plan, sub.output)?;
+            return nullable(plan).map(alone);
+        }
+        if sub.is_single || sub.empty.is_some() {
+            return self.joined_value(sub);
+        }
+        let scopes = self.scopes.with(self.scope()?);
+        let keys = self.unnester.settle(&mut sub, &mut [], &scopes)?;
+        let values = vec![first_value(first(&sub.output)?, vec![]), count_rows()];
+        let grouped = self.unnester.grouped(sub.plan, keys, vec![], values)?;
+        let conditions = grouped.keys.iter().map(Key::condition).collect();
+        let sub = Lifted { plan: grouped.plan, output: grouped.output, conditions, empty: None, is_single: true };
+        let sub = sub.renamed(self.unnester, self.lifted.plan.schema())?;
+        let [value, rows] = sub.output.as_slice() else { return Err(no_column()) };
+        let value = single(value.clone(), rows.clone());
+        self.join(sub.plan, sub.conditions, JoinType::Left)?;
+        Ok(value)
+    }
+
+    /// The value of a subquery with one row or none for each row.
+    pub fn joined_value(&mut self, mut sub: Lifted) -> Result<Expr> {
+        sub.output.truncate(1);
+        sub.empty.iter_mut().for_each(|empty| empty.truncate(1));
+        first(&self.joined_values(sub)?)
+    }
+
+    /// The columns of a subquery that is joined with each row; they are NULL, or what they are without rows, where none matches.
+    pub fn joined_values(&mut self, mut sub: Lifted) -> Result<Vec<Expr>> {
+        let mut presence = None;
+        if sub.needs_presence() {
+            let (with, here) = sub.with_presence(self.unnester)?;
+            (sub, presence) = (with, Some(here));
+        }
+        let mut all = std::mem::take(&mut sub.conditions);
+        let (conditions, width) = (all.len(), sub.output.len());
+        all.append(&mut sub.output);
+        all.extend(sub.empty.iter().flatten().cloned());
+        self.place(&mut all)?;
+        sub.output = all.split_off(conditions);
+        let empty = sub.output.split_off(width);
+        sub.empty = sub.empty.map(|_| empty);
+        self.join(sub.plan.clone(), all, JoinType::Left)?;
+        sub.output_or_empty(presence.as_ref(), self.lifted.plan.schema())
+    }
+}
+
+fn first(output: &[Expr]) -> Result<Expr> {
+    output.first().cloned().ok_or_else(no_column)
+}
+
+pub(super) fn no_column() -> DataFusionError {
+    DataFusionError::Plan("a subquery used as an expression needs a column".into())
+}
+
+/// An aggregate of a plan that depends on nothing, as a value.
+pub(super) fn aggregated(plan: LogicalPlan, value: Expr) -> Result<Expr> {
+    let aggregate = Aggregate::try_new(Arc::new(plan), vec![], vec![value])?;
+    Ok(alone(LogicalPlan::Aggregate(aggregate)))
+}
+
+/// A scalar subquery that depends on nothing.
+pub(super) fn alone(plan: LogicalPlan) -> Expr {
+    Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns: vec![], spans: Default::default() })
+}
+
+/// A subquery of which only the different rows matter, without what orders them, or says that they are different.
+fn without_order(plan: LogicalPlan) -> LogicalPlan {
+    match plan {
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => without_order(Arc::unwrap_or_clone(sort.input)),
+        LogicalPlan::Distinct(Distinct::All(input)) => without_order(Arc::unwrap_or_clone(input)),
+        other => other,
+    }
+}
+
+/// A subquery of which it only matters whether it has a row.
+fn without_limit(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match without_order(plan) {
+        LogicalPlan::Limit(limit) => {
+            let none = matches!(limit.get_skip_type()?, SkipType::Literal(0));
+            let some = match limit.get_fetch_type()? {
+                FetchType::Literal(n) => n != Some(0),
+                FetchType::UnsupportedExpr => false,
+            };
+            if none && some { without_limit(Arc::unwrap_or_clone(limit.input)) } else { Ok(LogicalPlan::Limit(limit)) }
+        }
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,83 @@
+//! One algorithm for every subquery: all become joins (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015; Neumann,
+//! Leis and Kemper, "The Complete Story of Joins (in HyPer)", BTW 2017).
+//!
+//! A subquery is [`Lifted`](lifted::Lifted): its plan is evaluated for all rows of the outer query at once, and beside it stand the
+//! conditions under which a row of it belongs to a row of the outer query. Filters only add to those conditions. Operators that
+//! look at the rows of one binding together (aggregates, windows, LIMIT, DISTINCT, set operations) need a key per outer column
+//! first: in `R.x = outer.x`, `R.x` is that key; where no such equality stands, the plan is joined with the different values of
+//! the outer columns, which are the key then ([`domain`]). What comes out is joined with the outer query ([`attach`]): EXISTS, IN,
+//! ANY and ALL give a mark that is true, false or unknown, and are semi and anti joins where a filter only keeps what is true; a
+//! scalar subquery is a left join that is an error where a second row matches ([`single`]).
+//!
+//! A scalar subquery that depends on nothing stays: it is evaluated once, before the query. The rule runs in the analysis, after all
+//! types are known, because DataFusion refuses plans with most correlated subqueries before its optimizer begins.
+
+mod attach;
+mod domain;
+mod expressions;
+mod grouping;
+mod joins;
+mod lifted;
+mod nodes;
+mod scopes;
+mod sets;
+mod single;
+
+pub(crate) use single::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
+
+use std::cell::Cell;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+
+/// DataFusion's optimizer rules that this rule replaces.
+pub(crate) const REPLACED: [&str; 4] =
+    ["rewrite_set_comparison", "decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join"];
+
+/// Turns subqueries into joins.
+#[derive(Debug)]
+pub(crate) struct Unnesting;
+
+impl AnalyzerRule for Unnesting {
+    fn name(&self) -> &str {
+        "unnesting"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !scopes::depends(&plan) {
+            return Ok(plan);
+        }
+        let unnester = Unnester::default();
+        let plan = unnester.closed(plan, &scopes::Scopes::default())?;
+        // A reference has the type that its column had when it was planned; the column may have been given another one.
+        if unnester.retyped.get() { TypeCoercion::new().analyze(plan, config) } else { Ok(plan) }
+    }
+}
+
+/// One run of the algorithm over a plan.
+#[derive(Default)]
+struct Unnester {
+    names: Cell<usize>,
+    /// A column of an outer query has another type than the subquery was planned with.
+    retyped: Cell<bool>,
+}
+
+impl Unnester {
+    /// A name that nothing else in this plan has.
+    fn name(&self, of: &str) -> String {
+        self.names.set(self.names.get() + 1);
+        format!("__{of}_{}", self.names.get())
+    }
+}
+
+/// What cannot be unnested is named.
+fn refused(what: &str) -> DataFusionError {
+    DataFusionError::NotImplemented(format!("a correlated subquery cannot contain {what}; write it as a join"))
+}
+
+fn volatile() -> DataFusionError {
+    refused("a volatile function such as random()")
+}

@@ -1,0 +1,200 @@
+//! Which column of which outer query a reference means.
+//!
+//! DataFusion's reference to an outer query holds a name and no level: it means the innermost query around it that has the column.
+//! Here it gets a name of its own, `__outer_LEVEL.POSITION`, as soon as it is met; such a reference is called bound.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, TableReference};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+
+/// How names of scopes begin.
+const OUTER: &str = "__outer_";
+
+/// A query around a subquery.
+pub(super) struct Scope {
+    pub id: String,
+    /// Its columns, as they were planned.
+    pub schema: DFSchemaRef,
+    /// Its rows, or more than those; what depends on nothing.
+    pub plan: LogicalPlan,
+    /// Its columns over that plan.
+    pub output: Vec<Expr>,
+}
+
+impl Scope {
+    pub fn reference(&self, at: usize) -> Expr {
+        let column = Column::new(Some(TableReference::bare(self.id.clone())), at.to_string());
+        Expr::OuterReferenceColumn(self.schema.fields()[at].clone(), column)
+    }
+}
+
+/// The queries around a subquery, outermost first.
+#[derive(Clone, Default)]
+pub(super) struct Scopes {
+    scopes: Vec<Arc<Scope>>,
+    /// Left sides of joins: only a LATERAL subquery sees them.
+    beside: Vec<Arc<Scope>>,
+}
+
+impl Scopes {
+    pub fn with(&self, scope: Arc<Scope>) -> Scopes {
+        let scopes = self.scopes.iter().cloned().chain([scope]).collect();
+        Scopes { scopes, beside: vec![] }
+    }
+
+    pub fn beside(&self, scope: Arc<Scope>) -> Scopes {
+        let mut scopes = self.clone();
+        scopes.beside.push(scope);
+        scopes
+    }
+
+    /// Within LATERAL.
+    pub fn seen_laterally(&self) -> Scopes {
+        let scopes = self.scopes.iter().chain(&self.beside).cloned().collect();
+        Scopes { scopes, beside: vec![] }
+    }
+
+    pub fn of(&self, id: &str) -> Result<&Arc<Scope>> {
+        let found = self.scopes.iter().chain(&self.beside).find(|scope| scope.id == id);
+        found.ok_or_else(|| DataFusionError::Internal(format!("no outer query {id}")))
+    }
+
+    /// The bound reference that a reference means. `retyped` is told where the column got another type than it was planned with.
+    pub fn bound(&self, planned: &DataType, column: Column, retyped: &Cell<bool>) -> Result<Expr> {
+        // A subquery of a LATERAL one is not marked as LATERAL: what else is not found is on the left side.
+        let found = self.scopes.iter().rev().chain(self.beside.iter().rev()).find_map(|scope| {
+            let at = scope.schema.maybe_index_of_column(&column)?;
+            if scope.schema.field(at).data_type() != planned {
+                retyped.set(true);
+            }
+            Some(scope.reference(at))
+        });
+        found.ok_or_else(|| {
+            let name = column.flat_name();
+            DataFusionError::Plan(format!(
+                "the subquery cannot use {name} of the outer query here: it is no column of what that query has computed at \
+                 this place, it is missing in GROUP BY, or LATERAL is the right side of a RIGHT or FULL JOIN"
+            ))
+        })
+    }
+}
+
+pub(super) fn subquery_of(expression: &Expr) -> Option<&Subquery> {
+    match expression {
+        Expr::Exists(Exists { subquery, .. })
+        | Expr::InSubquery(InSubquery { subquery, .. })
+        | Expr::SetComparison(SetComparison { subquery, .. })
+        | Expr::ScalarSubquery(subquery) => Some(subquery),
+        _ => None,
+    }
+}
+
+/// Whether the expression contains a subquery.
+pub(super) fn has_subquery(expression: &Expr) -> bool {
+    expression.exists(|e| Ok(subquery_of(e).is_some())).unwrap_or(false)
+}
+
+/// Whether the plan contains subqueries, or columns of outer queries.
+pub(super) fn depends(plan: &LogicalPlan) -> bool {
+    let in_node = |node: &LogicalPlan| {
+        let mut found = matches!(node, LogicalPlan::Subquery(_));
+        let seen = node.apply_expressions(|e| {
+            found |= has_subquery(e) || e.contains_outer();
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        });
+        seen.is_err() || found
+    };
+    plan.exists(|node| Ok(in_node(node))).unwrap_or(true)
+}
+
+/// Whether a part of FROM may use columns of a plan with this schema, as LATERAL does.
+pub(super) fn may_use(plan: &LogicalPlan, schema: &DFSchema) -> bool {
+    let mut found = false;
+    let seen = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|e| {
+            found |= e.exists(|e| {
+                let of = |column: &Column| schema.maybe_index_of_column(column).is_some();
+                Ok(matches!(e, Expr::OuterReferenceColumn(_, column) if !is_bound(column) && of(column)))
+            })?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    });
+    found || seen.is_err()
+}
+
+pub(super) fn is_bound(column: &Column) -> bool {
+    column.relation.as_ref().is_some_and(|relation| relation.table().starts_with(OUTER))
+}
+
+/// Whether the expression uses outer queries.
+pub(super) fn is_open(expression: &Expr) -> bool {
+    expression.contains_outer()
+}
+
+/// The bound references in expressions, each once.
+pub(super) fn references<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> Vec<Expr> {
+    let mut found = vec![];
+    for expression in expressions {
+        let seen = expression.apply(|e| {
+            if matches!(e, Expr::OuterReferenceColumn(..)) && !found.contains(e) {
+                found.push(e.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        debug_assert!(seen.is_ok());
+    }
+    found
+}
+
+/// The scope and the position of a bound reference.
+pub(super) fn place(reference: &Expr) -> Result<(&str, usize)> {
+    let Expr::OuterReferenceColumn(_, Column { relation: Some(relation), name, .. }) = reference else {
+        return Err(DataFusionError::Internal(format!("{reference} is no bound reference")));
+    };
+    let at = name.parse().map_err(|_| DataFusionError::Internal(format!("{name} is no position")))?;
+    Ok((relation.table(), at))
+}
+
+/// The expression with the columns of a scope in place of references to it.
+pub(super) fn filled(expression: Expr, scope: &str, output: &[Expr]) -> Result<Expr> {
+    replace(expression, |e| match place(e) {
+        Ok((id, at)) if id == scope => output.get(at).cloned(),
+        _ => None,
+    })
+}
+
+/// The expression with parts of it replaced; what is put in is not looked at.
+pub(super) fn replace(expression: Expr, replacement: impl Fn(&Expr) -> Option<Expr>) -> Result<Expr> {
+    let replaced = expression.transform_down(|e| match replacement(&e) {
+        Some(other) => Ok(Transformed::new(other, true, TreeNodeRecursion::Jump)),
+        None => Ok(Transformed::no(e)),
+    })?;
+    Ok(replaced.data)
+}
+
+/// Whether a function of the plan may give another value each time.
+pub(super) fn is_volatile(plan: &LogicalPlan) -> bool {
+    let mut volatile = false;
+    let seen = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|e| {
+            volatile |= is_volatile_expression(e);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    seen.is_err() || volatile
+}
+
+/// Like [`Expr::is_volatile`], but that a second row is an error changes no value.
+pub(super) fn is_volatile_expression(expression: &Expr) -> bool {
+    let volatile = |e: &Expr| match e {
+        Expr::ScalarFunction(call) if call.func.name() == super::single::NAME => false,
+        e => e.is_volatile_node(),
+    };
+    expression.exists(|e| Ok(volatile(e))).unwrap_or(true)
+}

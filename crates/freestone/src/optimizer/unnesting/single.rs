@@ -1,0 +1,103 @@
+//! The value of a scalar subquery, which is an error where it has a second row.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::Int64Array;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
+};
+
+use super::expressions::{columns, project};
+use crate::error::{Error, ErrorKind};
+
+/// What the error says; its SQLSTATE is 21000.
+pub(crate) const SEVERAL_ROWS: &str = "more than one row returned by a subquery used as an expression";
+
+/// What DataFusion says of a subquery that is evaluated once.
+pub(crate) const SEVERAL_ROWS_ONCE: &str = "Scalar subquery returned more than one row";
+
+/// The function's name.
+pub(super) const NAME: &str = "__single_row";
+
+/// `value`, or an error where `rows` is above 1.
+pub(super) fn single(value: Expr, rows: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Single::default())));
+    FUNCTION.call(vec![value, rows])
+}
+
+/// The plan of a scalar subquery with a column that may be NULL: a subquery without a row is NULL, which DataFusion forgets.
+pub(super) fn nullable(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if plan.schema().field(0).is_nullable() || is_whole(&plan) {
+        return Ok(plan);
+    }
+    let name = plan.schema().field(0).name().clone();
+    let value = single(columns(plan.schema()).swap_remove(0), lit(1i64)).alias(name);
+    project(plan, vec![value])
+}
+
+/// Whether the plan has a row in any case.
+fn is_whole(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(node) => is_whole(&node.input),
+        LogicalPlan::SubqueryAlias(node) => is_whole(&node.input),
+        LogicalPlan::Aggregate(node) => node.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(node) => node.produce_one_row,
+        _ => false,
+    }
+}
+
+/// Declared volatile, so that no rule moves it below the join: rows of the subquery that no row of the outer query asks for
+/// must not raise the error.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Single {
+    signature: Signature,
+}
+
+impl Default for Single {
+    fn default() -> Self {
+        Single { signature: Signature::any(2, Volatility::Volatile) }
+    }
+}
+
+impl ScalarUDFImpl for Single {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        types.first().cloned().ok_or_else(|| DataFusionError::Plan("__single_row takes two arguments".into()))
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = arguments.arg_fields.first();
+        let data_type = field.map(|field| field.data_type().clone());
+        let data_type = data_type.ok_or_else(|| DataFusionError::Plan("__single_row takes two arguments".into()))?;
+        Ok(Arc::new(Field::new(self.name(), data_type, true)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value, rows]: [ColumnarValue; 2] =
+            arguments.args.try_into().map_err(|_| DataFusionError::Plan("__single_row takes two arguments".into()))?;
+        let several = match &rows {
+            ColumnarValue::Scalar(ScalarValue::Int64(rows)) => rows.is_some_and(|rows| rows > 1),
+            ColumnarValue::Scalar(_) => false,
+            ColumnarValue::Array(rows) => rows
+                .as_any()
+                .downcast_ref::<Int64Array>()
+                .is_some_and(|rows| rows.iter().flatten().any(|rows| rows > 1)),
+        };
+        if several {
+            let error = Error::new(ErrorKind::Invalid, SEVERAL_ROWS);
+            return Err(DataFusionError::External(Box::new(error)));
+        }
+        Ok(value)
+    }
+}
