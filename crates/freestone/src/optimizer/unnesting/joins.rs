@@ -12,7 +12,7 @@ use super::domain::Key;
 use super::expressions::{conjuncts, filter, join};
 use super::lifted::Lifted;
 use super::scopes::{Scope, Scopes, filled, has_subquery, is_open, is_volatile, may_use, place, references, replace};
-use super::{Unnester, volatile};
+use super::{Unnester, refused, volatile};
 
 impl Unnester {
     pub fn lift_join(&self, node: Join, scopes: &Scopes, is_set: bool) -> Result<Lifted> {
@@ -31,13 +31,10 @@ impl Unnester {
             }
             return self.join_apart(node, left.lifted, right, scopes, is_set);
         }
-        if over_both {
-            return match node.join_type {
-                Right | RightSemi | RightAnti => self.lift_swapped(node, scopes),
-                _ => Err(DataFusionError::NotImplemented(
-                    "a subquery in ON of a FULL JOIN is not available; compute it in a subquery of FROM".into(),
-                )),
-            };
+        if over_both && !matches!(node.join_type, Right | RightSemi | RightAnti) {
+            return Err(DataFusionError::NotImplemented(
+                "a subquery in ON of a FULL JOIN is not available; compute it in a subquery of FROM".into(),
+            ));
         }
         let right = self.lift(right, scopes, is_set)?;
         self.join_apart(node, left.lifted, right, scopes, is_set)
@@ -66,7 +63,17 @@ impl Unnester {
         match node.join_type {
             JoinType::Inner => self.join_inner(node, left, right, scopes, is_set),
             JoinType::Full => self.join_full(node, left, right, scopes),
-            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => self.lift_swapped(node, scopes),
+            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => {
+                let width = left.output.len();
+                let node = swapped(node)?;
+                let right = Over::new(self, right, node.left.schema().clone(), scopes);
+                let is_outer = node.join_type == JoinType::Left;
+                let mut lifted = self.join_beside(node, right, left, scopes)?;
+                if is_outer {
+                    lifted.output.rotate_right(width);
+                }
+                Ok(lifted)
+            }
             _ => {
                 let left = Over::new(self, left, node.left.schema().clone(), scopes);
                 self.join_beside(node, left, right, scopes)
@@ -88,27 +95,11 @@ impl Unnester {
         Ok(over.lifted)
     }
 
-    /// A right join as a left join.
-    fn lift_swapped(&self, node: Join, scopes: &Scopes) -> Result<Lifted> {
-        let join_type = match node.join_type {
-            JoinType::Right => JoinType::Left,
-            JoinType::RightSemi => JoinType::LeftSemi,
-            _ => JoinType::LeftAnti,
-        };
-        let width = node.left.schema().fields().len();
-        let on = node.on.into_iter().map(|(left, right)| (right, left)).collect();
-        let (how, nulls) = (node.join_constraint, node.null_equality);
-        let swapped = Join::try_new(node.right, node.left, on, node.filter, join_type, how, nulls, false)?;
-        let mut lifted = self.lift_join(swapped, scopes, false)?;
-        if join_type == JoinType::Left {
-            let left = lifted.output.len() - width;
-            lifted.output.rotate_left(left);
-        }
-        Ok(lifted)
-    }
-
     /// A join whose right side may use columns of the left one, and whose condition may contain subqueries over both.
     fn join_beside(&self, node: Join, mut left: Over<'_>, right: Lifted, scopes: &Scopes) -> Result<Lifted> {
+        if matches!(node.join_type, JoinType::LeftMark | JoinType::RightMark) {
+            return Err(refused("a mark join"));
+        }
         let scope = left.scope()?;
         let on = conditions(&node);
         let is_inner = node.join_type == JoinType::Inner;
@@ -127,6 +118,9 @@ impl Unnester {
             let mut over = Over::new(self, right, node.right.schema().clone(), &inside);
             over.filter(on)?;
             right = over.lifted;
+        }
+        if matches!(node.join_type, JoinType::LeftSemi | JoinType::LeftAnti) {
+            self.complete(&mut right, &inside)?;
         }
         let mut right = right.with_columns(self)?.renamed(self, left.lifted.plan.schema())?;
         if matches!(node.join_type, JoinType::LeftSemi | JoinType::LeftAnti) {
@@ -224,6 +218,18 @@ fn conditions(node: &Join) -> Vec<Expr> {
     };
     let keys = node.on.iter().map(|(left, right)| binary_expr(left.clone(), operator, right.clone()));
     keys.chain(conjuncts(node.filter.clone())).collect()
+}
+
+/// A right join as a left join.
+fn swapped(node: Join) -> Result<Join> {
+    let join_type = match node.join_type {
+        JoinType::Right => JoinType::Left,
+        JoinType::RightSemi => JoinType::LeftSemi,
+        _ => JoinType::LeftAnti,
+    };
+    let on = node.on.into_iter().map(|(left, right)| (right, left)).collect();
+    let (how, nulls) = (node.join_constraint, node.null_equality);
+    Join::try_new(node.right, node.left, on, node.filter, join_type, how, nulls, false)
 }
 
 /// A condition of a join with references to the left side in place of its columns.
