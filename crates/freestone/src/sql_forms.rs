@@ -64,17 +64,11 @@ fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
         return;
     };
     let ast::SetExpr::Select(select) = wrapped.body.as_mut() else { return };
-    let Some(ast::SelectItem::UnnamedExpr(Expr::Function(call))) = select.projection.first() else { return };
-    let mut value = call.clone();
-    let FunctionArguments::List(list) = &mut value.args else { return };
-    list.args = values.drain(..).map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
-    if let Some(ast::TableFactor::Derived { subquery: inner, .. }) =
-        select.from.first_mut().map(|from| &mut from.relation)
-    {
-        std::mem::swap(inner, subquery);
-    }
+    let relation = select.from.first_mut().map(|from| &mut from.relation);
+    let Some(ast::TableFactor::Derived { subquery: inner, .. }) = relation else { return };
+    std::mem::swap(inner, subquery);
     *subquery = wrapped;
-    *row = Expr::Function(value);
+    *row = Expr::Struct { values: std::mem::take(values), fields: vec![] };
 }
 
 /// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`: the parser takes `b AND c` for the operand.

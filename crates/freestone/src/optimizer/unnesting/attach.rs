@@ -157,6 +157,8 @@ impl<'a> Over<'a> {
         if depends && (is_volatile(&sub.plan) || sub.has_volatile() && !sub.is_one_row()) {
             return Err(volatile());
         }
+        // What depends on nothing is evaluated once, not for each row.
+        let sub = if depends || !sub.has_volatile() { sub } else { sub.with_columns(self.unnester)? };
         if sub.is_one_row() { Ok(sub) } else { sub.renamed(self.unnester, self.lifted.plan.schema()) }
     }
 

@@ -44,8 +44,9 @@ pub(super) struct Scopes {
 
 impl Scopes {
     pub fn with(&self, scope: Arc<Scope>) -> Scopes {
-        let scopes = self.scopes.iter().cloned().chain([scope]).collect();
-        Scopes { scopes, beside: vec![] }
+        let mut scopes = self.clone();
+        scopes.scopes.push(scope);
+        scopes
     }
 
     pub fn beside(&self, scope: Arc<Scope>) -> Scopes {
