@@ -38,10 +38,17 @@ pub struct ScanAggregateExec {
 }
 
 impl ScanAggregateExec {
-    pub(super) fn new(aggregation: Arc<Aggregation>, scan: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
+    /// `equal` says which columns are equal or constant, as in the aggregation that this stands for: sorts of what is above
+    /// were left out because of it.
+    pub(super) fn new(
+        aggregation: Arc<Aggregation>,
+        scan: Arc<dyn ExecutionPlan>,
+        mut equal: EquivalenceProperties,
+    ) -> Self {
         let partitions = scan.output_partitioning().partition_count();
+        equal.clear_orderings();
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
+            equal,
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -116,7 +123,8 @@ impl ExecutionPlan for ScanAggregateExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
             Some(scan) if FreestoneSource::of(&scan).is_some() => {
-                Ok(Arc::new(ScanAggregateExec::new(self.aggregation.clone(), scan, self.schema())))
+                let equal = self.properties.equivalence_properties().clone();
+                Ok(Arc::new(ScanAggregateExec::new(self.aggregation.clone(), scan, equal)))
             }
             _ => internal_err!("an aggregation inside a scan needs its scan"),
         }

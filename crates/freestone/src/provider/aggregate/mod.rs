@@ -136,9 +136,10 @@ impl AggregateInScan {
                 aggregate.input_schema(),
             )?),
         };
-        let schema = partial.as_ref().unwrap_or(aggregate).schema();
+        let replaced = partial.as_ref().unwrap_or(aggregate);
+        let (schema, equal) = (replaced.schema(), replaced.properties().equivalence_properties().clone());
         let Some(aggregation) = self.aggregation(aggregate, &inputs, source, &schema) else { return Ok(None) };
-        let states = Arc::new(ScanAggregateExec::new(Arc::new(aggregation), scan, schema));
+        let states = Arc::new(ScanAggregateExec::new(Arc::new(aggregation), scan, equal));
         if partial.is_none() {
             return Ok(Some(states));
         }
