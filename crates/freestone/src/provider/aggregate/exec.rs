@@ -123,7 +123,7 @@ impl ExecutionPlan for ScanAggregateExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
             Some(scan) if FreestoneSource::of(&scan).is_some() => {
-                let equal = self.properties.equivalence_properties().clone();
+                let equal = self.properties.eq_properties.clone();
                 Ok(Arc::new(ScanAggregateExec::new(self.aggregation.clone(), scan, equal)))
             }
             _ => internal_err!("an aggregation inside a scan needs its scan"),

@@ -137,7 +137,7 @@ impl AggregateInScan {
             )?),
         };
         let replaced = partial.as_ref().unwrap_or(aggregate);
-        let (schema, equal) = (replaced.schema(), replaced.properties().equivalence_properties().clone());
+        let (schema, equal) = (replaced.schema(), replaced.properties().eq_properties.clone());
         let Some(aggregation) = self.aggregation(aggregate, &inputs, source, &schema) else { return Ok(None) };
         let states = Arc::new(ScanAggregateExec::new(Arc::new(aggregation), scan, equal));
         if partial.is_none() {
