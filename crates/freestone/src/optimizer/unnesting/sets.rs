@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
     Aggregate, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, cast, lit, not, when,
 };
 
-use super::attach::{Over, aggregated, alone, no_column};
+use super::attach::{Over, no_column};
 use super::expressions::{count_rows, equal, filter, plain, project, three_valued};
 use super::lifted::Lifted;
 use super::scopes::is_open;
@@ -26,7 +26,7 @@ pub(super) struct Comparison {
     pub subquery: Lifted,
 }
 
-/// What [`emptiness`] is for no rows, for rows none of which is NULL, and for rows one of which is NULL.
+/// What `emptiness` is for no rows, for rows none of which is NULL, and for rows one of which is NULL.
 const EMPTY: i64 = 0;
 const WITHOUT_NULL: i64 = 1;
 const WITH_NULL: i64 = 2;
@@ -140,7 +140,7 @@ impl Over<'_> {
         if unknown.is_none() {
             return Ok(is_true);
         }
-        let emptiness = emptiness(&comparison.subquery, element)?;
+        let emptiness = self.emptiness(&comparison.subquery, element)?;
         let with_null = equal(emptiness.clone(), lit(WITH_NULL));
         let some = equal(emptiness, lit(WITHOUT_NULL)).and(comparison.value.clone().is_null());
         three_valued(is_true, Some(with_null.or(some)))
@@ -149,13 +149,13 @@ impl Over<'_> {
     fn any_true_of_closed(&mut self, comparison: &Comparison, element: &Expr) -> Result<Expr> {
         let plan = &comparison.subquery.plan;
         let data_type = element.get_type(plan.schema())?;
-        let extreme = |greatest: bool| -> Result<Expr> {
+        let mut extreme = |greatest: bool| -> Result<Expr> {
             let extreme = if greatest { max(element.clone()) } else { min(element.clone()) };
-            Ok(comparison.with(&aggregated(plan.clone(), extreme)?).is_true())
+            Ok(comparison.with(&self.aggregated(plan.clone(), extreme)?).is_true())
         };
         if !comparison.value.any_column_refs() && !is_open(&comparison.value) {
             let matches = filter(plan.clone(), vec![comparison.with(element)])?;
-            return Ok(aggregated(matches, count_rows())?.gt(lit(0i64)));
+            return Ok(self.aggregated(matches, count_rows())?.gt(lit(0i64)));
         }
         match comparison.operator {
             Operator::Lt | Operator::LtEq if is_ordered(&data_type) => extreme(true),
@@ -177,7 +177,7 @@ impl Over<'_> {
         let element = comparison.element()?;
         if negated && comparison.unknown(self, &element)?.is_some() {
             if is_closed && row(&comparison.value).is_none() {
-                let emptiness = emptiness(&comparison.subquery, &element)?;
+                let emptiness = self.emptiness(&comparison.subquery, &element)?;
                 let some = equal(emptiness.clone(), lit(WITHOUT_NULL)).and(comparison.value.clone().is_not_null());
                 self.lifted.keep(vec![equal(emptiness, lit(EMPTY)).or(some)])?;
             } else {
@@ -192,6 +192,17 @@ impl Over<'_> {
         on.push(comparison.with(&element));
         self.semi(comparison.subquery.plan, on, negated)?;
         Ok(None)
+    }
+
+    /// Whether a subquery that depends on nothing has rows, and NULL among them, as one value.
+    fn emptiness(&mut self, subquery: &Lifted, element: &Expr) -> Result<Expr> {
+        let counts = vec![count_rows().alias("__rows"), count(element.clone()).alias("__values")];
+        let counted = Aggregate::try_new(Arc::new(subquery.plan.clone()), vec![], counts)?;
+        let (rows, values) = (plain("__rows"), plain("__values"));
+        let state = when(equal(rows.clone(), lit(0i64)), lit(EMPTY))
+            .when(equal(rows, values), lit(WITHOUT_NULL))
+            .otherwise(lit(WITH_NULL))?;
+        self.once(project(LogicalPlan::Aggregate(counted), vec![state.alias("__state")])?)
     }
 }
 
@@ -216,17 +227,6 @@ fn row(value: &Expr) -> Option<Vec<(Expr, String)>> {
         }
         _ => None,
     }
-}
-
-/// Whether a subquery that depends on nothing has rows, and NULL among them, as one value.
-fn emptiness(subquery: &Lifted, element: &Expr) -> Result<Expr> {
-    let counts = vec![count_rows().alias("__rows"), count(element.clone()).alias("__values")];
-    let counted = Aggregate::try_new(Arc::new(subquery.plan.clone()), vec![], counts)?;
-    let (rows, values) = (plain("__rows"), plain("__values"));
-    let state = when(equal(rows.clone(), lit(0i64)), lit(EMPTY))
-        .when(equal(rows, values), lit(WITHOUT_NULL))
-        .otherwise(lit(WITH_NULL))?;
-    Ok(alone(project(LogicalPlan::Aggregate(counted), vec![state.alias("__state")])?))
 }
 
 /// Whether the greatest of some values is greater than another exactly if one of them is.
