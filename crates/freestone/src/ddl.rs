@@ -431,7 +431,8 @@ pub(crate) fn parameter_type(data_type: &DataType) -> ast::DataType {
     arrow_type(data_type).unwrap_or_else(|| ast::DataType::Custom(name, vec![DataType::Null.to_string()]))
 }
 
-fn sql_type(sql: &ast::DataType) -> Option<DataType> {
+/// The type of a name that is not DataFusion's, or that it gives another unit.
+pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
     use ast::DataType as Sql;
     Some(match sql {
         Sql::Binary(_) | Sql::Varbinary(_) | Sql::Blob(_) | Sql::Bytes(_) | Sql::Bytea => DataType::BinaryView,

@@ -56,6 +56,17 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Constraint if says(&["NOT NULL"]) => "23502",
         ErrorKind::Constraint => "23000",
         ErrorKind::Type if says(&["division by zero", "Divide by zero"]) => "22012",
+        ErrorKind::Type
+            if says(&[
+                "timestamp out of range",
+                "date out of range",
+                "interval out of range",
+                "field out of range",
+            ]) =>
+        {
+            "22008"
+        }
+        ErrorKind::Type if says(&["invalid TIMESTAMP", "invalid DATE", "invalid TIME", "invalid INTERVAL"]) => "22007",
         ErrorKind::Type if says(&["logarithm"]) => "2201E",
         ErrorKind::Type if is_number_out_of_range(message) => "22003",
         ErrorKind::Type if says(&["verflow", "out of range", "too large", "without loss"]) => "22003",
@@ -106,7 +117,10 @@ mod tests {
             &["x could come from several tables", "x appears twice", "must be in GROUP BY", SEVERAL_ROWS],
         ),
         (ErrorKind::Constraint, &["x is NOT NULL"]),
-        (ErrorKind::Type, &["division by zero", "Overflow", "Cannot cast string 'x'"]),
+        (
+            ErrorKind::Type,
+            &["division by zero", "Overflow", "Cannot cast string 'x'", "timestamp out of range", "invalid DATE: 'x'"],
+        ),
         (ErrorKind::Unsupported, &[]),
         (ErrorKind::Io, &[]),
         (ErrorKind::Corrupt, &[]),

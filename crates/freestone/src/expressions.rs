@@ -1,22 +1,30 @@
-//! Changes to the expressions of a logical plan, and their making.
+//! Changes to the expressions of a logical plan, their making, and which of their operands have to be of one type.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator, binary_expr};
+use datafusion::logical_expr::{Between, Expr, LogicalPlan, Operator, binary_expr};
 
 /// The node with its expressions changed from their leaves up; they keep their names. `change` is given what the expressions read.
 pub(crate) fn changed(
     plan: LogicalPlan,
     change: impl Fn(Expr, &DFSchema) -> Transformed<Expr>,
 ) -> Result<Transformed<LogicalPlan>> {
+    try_changed(plan, |expression, schema| Ok(change(expression, schema)))
+}
+
+/// As [`changed`], where a change can fail.
+pub(crate) fn try_changed(
+    plan: LogicalPlan,
+    change: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expression| {
         let name = names.save(&expression);
-        let changed = expression.transform_up(|e| Ok(change(e, &schema)))?;
+        let changed = expression.transform_up(|e| change(e, &schema))?;
         Ok(changed.update_data(|e| name.restore(e)))
     })
 }
@@ -36,4 +44,43 @@ pub(crate) fn balanced(mut parts: Vec<Expr>, op: Operator) -> Option<Expr> {
         parts = pairs;
     }
     parts.pop()
+}
+
+/// Operands that have to be of one type.
+pub(crate) struct OneType<'a> {
+    pub operands: Vec<&'a mut Expr>,
+    /// Whether they are compared, and not the results of an expression.
+    pub compared: bool,
+}
+
+/// Functions whose arguments have one type.
+const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
+
+/// The operands of an expression, together where they have to be of one type.
+pub(crate) fn of_one_type(expression: &mut Expr) -> Vec<OneType<'_>> {
+    let compared = |operands| OneType { operands, compared: true };
+    let results = |operands| OneType { operands, compared: false };
+    match expression {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
+            vec![compared(vec![&mut binary.left, &mut binary.right])]
+        }
+        Expr::Between(Between { expr, low, high, .. }) => vec![compared(vec![expr, low, high])],
+        Expr::InList(list) => vec![compared(std::iter::once(&mut *list.expr).chain(&mut list.list).collect())],
+        Expr::Case(case) => {
+            let (whens, thens): (Vec<_>, Vec<_>) =
+                case.when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
+            let operands = case.expr.iter_mut().map(|e| &mut **e).chain(whens).collect();
+            let branches = thens.into_iter().chain(case.else_expr.iter_mut().map(|e| &mut **e)).collect();
+            vec![compared(operands), results(branches)]
+        }
+        Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.func.name()) => {
+            vec![results(call.args.iter_mut().collect())]
+        }
+        _ => vec![],
+    }
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }

@@ -498,6 +498,7 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
         DataType::Utf8 | DataType::LargeUtf8 => "VARCHAR".into(),
         DataType::Binary | DataType::LargeBinary => "BINARY".into(),
         DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
+        DataType::Interval(_) | DataType::Duration(_) => "INTERVAL".into(),
         DataType::Timestamp(unit, zone) => {
             let precision = match unit {
                 Second => "(0)",

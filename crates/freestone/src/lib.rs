@@ -67,6 +67,7 @@ mod stoppable;
 mod stored;
 mod stored_values;
 mod supported;
+mod times;
 mod using;
 #[doc(hidden)]
 pub mod visitor;

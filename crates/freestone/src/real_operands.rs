@@ -1,30 +1,28 @@
 //! Decimals beside reals become reals. DataFusion makes decimals of the reals, `DECIMAL(30, 15)`: reals of 1e15 and more are an error
 //! there, those below 1e-15 are zero, and a column of reals is converted row by row where it can be compared as it is stored.
-//! Times of day of different units are compared in the finest of them, which holds all of the others: DataFusion knows no common
-//! type of theirs.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, OptimizerRule};
 
 use crate::exact::ExactNumbers;
-use crate::expressions;
-use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations, Unnesting};
-
-/// Functions whose arguments have one type.
-const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
+use crate::expressions::{self, of_one_type};
+use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations, Unnesting, logical_rules};
+use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
 
 /// DataFusion's rules, with this one before operands get one type, and ours for subqueries, lists and guards behind.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
+    rules.insert((at + 1).min(rules.len()), Arc::new(TimeCasts));
     rules.insert(at, Arc::new(RealOperands));
+    rules.insert(at, Arc::new(TimeOperands));
     rules.insert(0, Arc::new(SetOperations));
     rules.push(Arc::new(Unnesting));
     rules.push(Arc::new(ExactNumbers));
@@ -32,6 +30,14 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.push(Arc::new(Guards));
     rules.push(Arc::new(AggregateCalls));
     rules.push(Arc::new(GroupKeys));
+    rules
+}
+
+/// The optimizer rules, with that of times where constants are known and filters not yet in the scans.
+pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = logical_rules();
+    let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions");
+    rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(TimeComparisons));
     rules
 }
 
@@ -56,12 +62,9 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn in_expression(mut expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = with_plain_digits(&mut expression);
-    for operands in of_one_type(&mut expression) {
-        let types: Vec<_> = operands.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
-        changed |= match finest_time(&types) {
-            Some(finest) => as_times(operands, &types, &finest),
-            None => as_reals(operands, types),
-        };
+    for group in of_one_type(&mut expression) {
+        let types = group.operands.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
+        changed |= as_reals(group.operands, types);
     }
     if changed { Transformed::yes(expression) } else { Transformed::no(expression) }
 }
@@ -79,56 +82,6 @@ fn with_plain_digits(expression: &mut Expr) -> bool {
         return true;
     }
     false
-}
-
-/// The operands of an expression, together where they have to be of one type.
-fn of_one_type(expression: &mut Expr) -> Vec<Vec<&mut Expr>> {
-    match expression {
-        Expr::BinaryExpr(binary) if is_comparison(binary.op) => vec![vec![&mut binary.left, &mut binary.right]],
-        Expr::Between(Between { expr, low, high, .. }) => vec![vec![expr, low, high]],
-        Expr::InList(list) => vec![std::iter::once(&mut *list.expr).chain(&mut list.list).collect()],
-        Expr::Case(case) => {
-            let (whens, thens): (Vec<_>, Vec<_>) =
-                case.when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
-            let compared = case.expr.iter_mut().map(|e| &mut **e).chain(whens).collect();
-            vec![compared, thens.into_iter().chain(case.else_expr.iter_mut().map(|e| &mut **e)).collect()]
-        }
-        Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.func.name()) => vec![call.args.iter_mut().collect()],
-        _ => vec![],
-    }
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
-}
-
-/// The type with the finest unit, where there are times of day of different units.
-fn finest_time(types: &[DataType]) -> Option<DataType> {
-    let unit = |kind: &DataType| match kind {
-        DataType::Time32(unit) | DataType::Time64(unit) => Some(*unit),
-        _ => None,
-    };
-    let rank = |unit: TimeUnit| match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 1,
-        TimeUnit::Microsecond => 2,
-        TimeUnit::Nanosecond => 3,
-    };
-    let mut times = types.iter().filter(|kind| unit(kind).is_some());
-    let first = times.next()?;
-    let differ = times.clone().any(|kind| kind != first);
-    let finest = times.chain([first]).max_by_key(|kind| unit(kind).map(rank))?;
-    differ.then(|| finest.clone())
-}
-
-fn as_times(operands: Vec<&mut Expr>, types: &[DataType], finest: &DataType) -> bool {
-    for (operand, kind) in operands.into_iter().zip(types) {
-        if matches!(kind, DataType::Time32(_) | DataType::Time64(_)) && kind != finest {
-            *operand = Expr::Cast(Cast::new(Box::new(std::mem::take(operand)), finest.clone()));
-        }
-    }
-    true
 }
 
 fn as_reals(operands: Vec<&mut Expr>, types: Vec<DataType>) -> bool {

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
@@ -40,15 +41,16 @@ use crate::explain::PlansRun;
 use crate::export::Export;
 use crate::inputs::Inputs;
 use crate::memory::{self, Division};
-use crate::optimizer::{GuardedScans, logical_rules};
+use crate::optimizer::GuardedScans;
 use crate::parameters::{self, Parameters};
 use crate::plans::{KeptPlan, Plans};
-use crate::provider::{DateSteps, UnneededJoins};
+use crate::provider::UnneededJoins;
 use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
+use crate::times::TimePlanner;
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, plans, real_operands, settings, statement,
+    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, plans, real_operands, settings, statement, times,
     windows, workload,
 };
 
@@ -63,9 +65,9 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Rows of a plan, under the names that users know their columns by.
-    fn rows(stream: SendableRecordBatchStream) -> Outcome {
-        let stream = names::shown_rows(stream);
+    /// Rows of a plan, under the names that users know their columns by, and in their time zone.
+    fn rows(stream: SendableRecordBatchStream, options: &ConfigOptions) -> Outcome {
+        let stream = times::in_zone_of_session(names::shown_rows(stream), options);
         Outcome::Rows { schema: stream.schema(), stream }
     }
 
@@ -125,12 +127,12 @@ impl Session {
         let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
+            .with_expr_planners(vec![Arc::new(TimePlanner)])
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
             .with_analyzer_rules(real_operands::analyzer_rules())
-            .with_optimizer_rules(logical_rules())
+            .with_optimizer_rules(real_operands::optimizer_rules())
             .with_optimizer_rule(Arc::new(UnneededJoins))
-            .with_optimizer_rule(Arc::new(DateSteps))
             .with_optimizer_rule(Arc::new(GuardedScans))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
@@ -142,6 +144,7 @@ impl Session {
             let _ = state.register_udwf(function);
         }
         // Only functions of a state that takes none are refused.
+        let _ = times::register(&mut state);
         let _ = exact::register(&mut state);
         Session {
             planner: RwLock::new(Planner::new(state, access, database.workload().clone())),
@@ -202,6 +205,7 @@ impl Session {
                 let plan = self.planner().plan(&state, &scope, query, &parameters).await?;
                 read_only_plan(&plan)?;
                 let rows = names::shown_rows(self.stream(&state, &plan).await?);
+                let rows = times::in_zone_of_session(rows, state.config_options());
                 names::check_distinct(rows.schema().fields().iter().map(|field| field.name().as_str()))?;
                 Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
             }
@@ -271,7 +275,8 @@ impl Session {
         let plan = self.planner().plan(&state, &scope, *sql, &parameters).await?;
         read_only_plan(&plan)?;
         let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        Ok(Some(names::shown(Arc::new(plan.schema().as_arrow().clone()))))
+        let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+        Ok(Some(times::shown_schema(shown, state.config_options())))
     }
 
     /// The tables that a statement names and the database does not have, for callers that have tables of their own.
@@ -415,12 +420,14 @@ impl Session {
             && matches!(*sql, ast::Statement::Query(_))
         {
             let (kept, snapshot) = self.planned(*sql, &given(statement, inputs)?).await?;
+            let shown_as_stored =
+                times::is_shown_as_stored(&kept.plan().schema(), self.planner().settings().config_options());
             return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
-                Some(stored) => {
+                Some(stored) if shown_as_stored => {
                     let watch = self.watch(&kept, kept.plan(), Some(Output::Shipped));
                     Answer::Stored(Box::new(stored.watched(watch)))
                 }
-                None => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
+                _ => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
             });
         }
         Ok(Answer::Outcome(self.execute_given(statement, inputs).await?))
@@ -464,7 +471,7 @@ impl Session {
         let watch = self.watch(kept, &plan, None);
         let stream = CancellableStream::of_query(execute_stream(plan, context)?, cancellation);
         let stream = Watched { inner: Box::pin(stream), watch };
-        Ok(Outcome::rows(Box::pin(stream)))
+        Ok(Outcome::rows(Box::pin(stream), self.planner().settings().config_options()))
     }
 
     /// Watches a query for the workload log, if it is logged; `output` is what becomes of its scans' rows, where the plan
@@ -482,7 +489,7 @@ impl Session {
         let state = self.state(&scope);
         let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
         read_only_plan(&plan)?;
-        Ok(Outcome::rows(self.stream(&state, &plan).await?))
+        Ok(Outcome::rows(self.stream(&state, &plan).await?, state.config_options()))
     }
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {

@@ -14,6 +14,7 @@ use freestone_store::schema::TableSchema;
 
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::times::{Zone, missing_zone};
 use crate::{memory, names, statement};
 
 extensions_options! {
@@ -39,9 +40,12 @@ const ALIASES: [(&str, &str); 7] = [
     ("workload", "freestone.workload"),
     ("threads", "datafusion.execution.target_partitions"),
     ("freestone.threads", "datafusion.execution.target_partitions"),
-    ("time_zone", "datafusion.execution.time_zone"),
-    ("timezone", "datafusion.execution.time_zone"),
+    ("time_zone", TIME_ZONE),
+    ("timezone", TIME_ZONE),
 ];
+
+const TIME_ZONE: &str = "datafusion.execution.time_zone";
+const DEFAULT_ZONE: &str = "UTC";
 
 /// Settings fixed when the database is opened: shown, never set.
 const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "freestone.cache_bytes"];
@@ -92,6 +96,7 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
     // Plan and expressions may differ in what they think can be NULL (`b IS TRUE`): only that is compared there, and an
     // aggregation has the schema of its input as it runs.
     settings.execution.skip_physical_aggregate_schema_check = true;
+    settings.execution.time_zone = Some(DEFAULT_ZONE.to_owned());
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;
     if memory.is_none() {
@@ -134,10 +139,26 @@ pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<(
         let known = WORKLOAD.join(", ");
         return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
     }
+    let zone = if name == TIME_ZONE { Some(zone_name(value)?) } else { None };
+    let value = zone.as_deref().unwrap_or(value);
     state.config_mut().options_mut().set(&name, value).map_err(|error| {
         let reason = Error::from(error);
         Error::invalid(format!("{name} = '{value}': {reason}"))
     })
+}
+
+/// The name of a time zone, however it is written: a number is one of hours.
+fn zone_name(value: &str) -> Result<String> {
+    if ["default", "local"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        return Ok(DEFAULT_ZONE.to_owned());
+    }
+    let number = value.parse::<f64>().ok().filter(|_| !value.starts_with('+'));
+    let zone = number.map_or_else(|| Zone::parse(value), Zone::of_hours);
+    match zone {
+        Some(zone) if zone.is_utc() => Ok(DEFAULT_ZONE.to_owned()),
+        Some(zone) => Ok(zone.name()),
+        None => Err(missing_zone(value)),
+    }
 }
 
 /// `RESET name`: back to what the session started with.

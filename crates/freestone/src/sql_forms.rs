@@ -1,5 +1,5 @@
 //! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `mod(a, b)`, `SIMILAR
-//! TO`, whose pattern is SQL's and covers the whole text, the plural names of `date_trunc`, the operand of `IS DISTINCT FROM`, and
+//! TO`, whose pattern is SQL's and covers the whole text, the operand of `IS DISTINCT FROM`, and
 //! rows before IN (SELECT …).
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
@@ -35,6 +35,8 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
             }
             *escape_char = None;
         }
+        Expr::InSubquery { expr: row, subquery, .. } => one_row_value(row, subquery),
+        Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) => bind_before_and(expr),
         Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {
             "mod" => {
                 if let Some([a, b]) = arguments(function) {
@@ -44,13 +46,10 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
                     *expr = Expr::Nested(Box::new(remainder));
                 }
             }
-            "date_trunc" => singular_part(function),
             "regexp_like" | "regexp_match" => filled_flags(function, 2),
             "regexp_replace" => filled_flags(function, 3),
             _ => {}
         },
-        Expr::InSubquery { expr: row, subquery, .. } => one_row_value(row, subquery),
-        Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) => bind_before_and(expr),
         _ => {}
     });
 }
@@ -136,17 +135,6 @@ fn filled_flags(function: &mut ast::Function, at: usize) {
             else_result: Some(Box::new(given)),
         },
     };
-}
-
-/// `milliseconds` is `millisecond`, and so on.
-fn singular_part(call: &mut ast::Function) {
-    let FunctionArguments::List(list) = &mut call.args else { return };
-    if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = list.args.first_mut()
-        && let Value::SingleQuotedString(text) = &mut value.value
-        && let Some(singular) = text.strip_suffix(['s', 'S'])
-    {
-        *text = singular.to_owned();
-    }
 }
 
 /// A pattern of SIMILAR TO as a regular expression of the whole text: `%` and `_` are any characters, and `| * + ? { } ( )

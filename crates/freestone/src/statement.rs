@@ -15,7 +15,7 @@ use crate::dialect::SqlDialect;
 use crate::error::{Error, Result};
 use crate::session::guarded_now;
 use crate::{
-    depth, dml, explain, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, using,
+    depth, dml, explain, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, times, using,
 };
 
 const DIALECT: SqlDialect = SqlDialect;
@@ -422,6 +422,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     fetch::rewrite(sql);
     like_escape::rewrite(sql);
     sql_forms::rewrite(sql);
+    times::rewrite_literals(sql);
     using::check(sql)?;
     sql_windows::rewrite(sql)?;
     names::rename_shadowing(sql);
@@ -569,8 +570,8 @@ fn set(mut cursor: Cursor) -> Result<Command> {
             .with_hint("SET name = value holds for the session, RESET name takes it back"));
     }
     cursor.skip_word("SESSION");
-    if cursor.skip_word("TIME") && cursor.skip_word("ZONE") {
-        return Ok(Command::Set { name: "time_zone".into(), value: cursor.rest_text() });
+    if cursor.upper(0) == "TIME" && cursor.upper(1) == "ZONE" {
+        return set_time_zone(cursor.after(2));
     }
     let name = cursor.setting_name_part()?;
     if !cursor.skip(&Token::Eq) && !cursor.skip_word("TO") {
@@ -581,6 +582,22 @@ fn set(mut cursor: Cursor) -> Result<Command> {
         return Err(Error::syntax(format!("syntax error: SET {name} = … misses the value")));
     }
     Ok(Command::Set { name, value })
+}
+
+/// What follows `SET TIME ZONE`.
+fn set_time_zone(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "SET TIME ZONE 'name', 'offset', hours, INTERVAL 'offset' HOUR TO MINUTE, LOCAL or DEFAULT";
+    let _ = cursor.skip(&Token::Eq) || cursor.skip_word("TO");
+    let is_interval = cursor.skip_word("INTERVAL");
+    let value = if is_interval { cursor.string(FORM)? } else { cursor.rest_text() };
+    if is_interval {
+        let _ = cursor.skip_word("HOUR") && cursor.skip_word("TO") && cursor.skip_word("MINUTE");
+        cursor.expect_end()?;
+    }
+    if value.is_empty() {
+        return Err(Error::syntax(format!("syntax error: expected {FORM}")));
+    }
+    Ok(Command::Set { name: "time_zone".into(), value })
 }
 
 fn show(cursor: Cursor) -> Result<Command> {

@@ -18,9 +18,10 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, Optimizer
 
 use crate::exact::Exact;
 use crate::expressions::balanced;
+use crate::times;
 
 /// Functions that are an error for some arguments.
-const FALLIBLE: [&str; 24] = [
+const FALLIBLE: [&str; 28] = [
     "abs",
     "arrow_cast",
     "chr",
@@ -33,12 +34,16 @@ const FALLIBLE: [&str; 24] = [
     "lcm",
     "make_date",
     "make_time",
+    "make_timestamp",
+    "make_timestamptz",
     "power",
     "regexp_count",
     "regexp_instr",
     "regexp_like",
     "regexp_match",
     "regexp_replace",
+    "timezone",
+    "to_char",
     "to_date",
     "to_time",
     "to_timestamp",
@@ -231,7 +236,13 @@ fn node_can_fail(node: &Expr, schema: &DFSchema) -> bool {
         Expr::ScalarFunction(call) if call.func.inner().is::<Exact>() => {
             call.func.inner().downcast_ref::<Exact>().is_some_and(|exact| exact_can_fail(exact, &call.args, schema))
         }
-        Expr::ScalarFunction(call) => FALLIBLE.contains(&call.func.name()) && node.any_column_refs(),
+        Expr::ScalarFunction(call) => {
+            let fails = match (times::argument_of_cast(node), node.get_type(schema)) {
+                (Some(argument), Ok(to)) => argument.get_type(schema).map_or(true, |from| cast_can_fail(&from, &to)),
+                _ => FALLIBLE.contains(&call.func.name()),
+            };
+            fails && node.any_column_refs()
+        }
         _ => false,
     }
 }

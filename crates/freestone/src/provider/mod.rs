@@ -3,7 +3,6 @@
 
 mod aggregate;
 mod copies;
-mod date_steps;
 pub(crate) mod files;
 mod filter;
 mod in_keys;
@@ -17,7 +16,6 @@ mod unneeded;
 
 pub use aggregate::{AggregateInScan, ScanAggregateExec};
 pub use copies::ChooseCopies;
-pub use date_steps::DateSteps;
 pub use filter::comparison;
 pub use paths::PathPredicates;
 pub(crate) use paths::path_tests;

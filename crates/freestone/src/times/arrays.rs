@@ -1,0 +1,175 @@
+//! Times in Arrow's arrays as numbers: days of dates, ticks of timestamps, intervals by their fields.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, PrimitiveArray};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit,
+};
+use datafusion::error::{DataFusionError, Result};
+
+use super::interval::Interval;
+use super::zone::{UTC, Zone};
+use crate::error::{Error, ErrorKind};
+
+pub(crate) type Intervals = PrimitiveArray<IntervalMonthDayNanoType>;
+
+/// INTERVAL as expressions have it.
+pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+/// TIMESTAMP, in microseconds.
+pub(crate) const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// TIMESTAMP WITH TIME ZONE, in microseconds.
+pub(crate) fn timestamptz() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into()))
+}
+
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8)
+}
+
+pub(crate) fn is_time_of_day(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
+}
+
+/// INTERVAL and Arrow's durations.
+pub(crate) fn is_span(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
+}
+
+pub(crate) fn is_integer(data_type: &DataType) -> bool {
+    data_type.is_integer()
+}
+
+pub(crate) fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// The unit, or microseconds where it is coarser.
+pub(crate) fn at_least_us(unit: TimeUnit) -> TimeUnit {
+    if unit == TimeUnit::Nanosecond { unit } else { TimeUnit::Microsecond }
+}
+
+/// The finer of two units.
+pub(crate) fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
+    if per_second(a) >= per_second(b) { a } else { b }
+}
+
+/// Arrow's cast, with an error for what does not fit.
+pub(crate) fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == to {
+        return Ok(array.clone());
+    }
+    Ok(cast_with_options(array, to, &CastOptions { safe: false, ..CastOptions::default() })?)
+}
+
+/// Integers of any width, days of dates, ticks of timestamps and times of day.
+pub(crate) fn integers(array: &ArrayRef) -> Result<Int64Array> {
+    let array = match array.data_type() {
+        DataType::Date32 | DataType::Time32(_) => exact_cast(array, &DataType::Int32)?,
+        _ => array.clone(),
+    };
+    Ok(exact_cast(&array, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+/// The ticks of timestamps or times of day, and how many there are in a second.
+pub(crate) fn ticks(array: &ArrayRef) -> Result<(Int64Array, i64)> {
+    let unit = match array.data_type() {
+        DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => *unit,
+        other => return Err(internal(&format!("{other} has no ticks"))),
+    };
+    Ok((integers(array)?, per_second(unit)))
+}
+
+/// The ticks of timestamps as a clock shows them: those with a time zone in that of the session.
+pub(crate) fn local_ticks(array: &ArrayRef, zone: &Zone) -> Result<(Int64Array, i64)> {
+    let (values, per_second) = ticks(array)?;
+    match array.data_type() {
+        DataType::Timestamp(_, Some(_)) if !zone.is_utc() => {
+            Ok((map(&values, |value| to_local(value, per_second, zone))?, per_second))
+        }
+        _ => Ok((values, per_second)),
+    }
+}
+
+/// Local ticks of an instant.
+pub(crate) fn to_local(value: i64, per_second: i64, zone: &Zone) -> Result<i64> {
+    let offset = zone.offset_at(value.div_euclid(per_second));
+    let local = offset.and_then(|offset| value.checked_add(offset * per_second));
+    local.ok_or_else(|| out_of_range("timestamp"))
+}
+
+/// The instant of local ticks.
+pub(crate) fn to_instant(value: i64, per_second: i64, zone: &Zone) -> Result<i64> {
+    let offset = zone.offset_of_local(value.div_euclid(per_second));
+    let instant = offset.and_then(|offset| value.checked_sub(offset * per_second));
+    instant.ok_or_else(|| out_of_range("timestamp"))
+}
+
+pub(crate) fn reals(array: &ArrayRef) -> Result<Float64Array> {
+    Ok(exact_cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+}
+
+pub(crate) fn intervals(array: &ArrayRef) -> Result<Intervals> {
+    Ok(exact_cast(array, &INTERVAL)?.as_primitive::<IntervalMonthDayNanoType>().clone())
+}
+
+pub(crate) fn interval_of(value: IntervalMonthDayNano) -> Interval {
+    Interval { months: value.months, days: value.days, ns: value.nanoseconds }
+}
+
+pub(crate) fn stored(interval: Interval) -> IntervalMonthDayNano {
+    IntervalMonthDayNano::new(interval.months, interval.days, interval.ns)
+}
+
+/// Integers as dates, times of day or timestamps of some type.
+pub(crate) fn finished(values: Int64Array, to: &DataType) -> Result<ArrayRef> {
+    let values: ArrayRef = Arc::new(values);
+    match to {
+        DataType::Date32 | DataType::Time32(_) => {
+            let narrow = exact_cast(&values, &DataType::Int32).map_err(|_| out_of_range("date"))?;
+            exact_cast(&narrow, to)
+        }
+        _ => exact_cast(&values, to),
+    }
+}
+
+/// `change` of each value that is not NULL.
+pub(crate) fn map<A: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+    values: &PrimitiveArray<A>,
+    change: impl Fn(A::Native) -> Result<O::Native>,
+) -> Result<PrimitiveArray<O>> {
+    values.try_unary::<_, O, DataFusionError>(change)
+}
+
+/// `combine` of each pair of which none is NULL.
+pub(crate) fn zip<A: ArrowPrimitiveType, B: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+    a: &PrimitiveArray<A>,
+    b: &PrimitiveArray<B>,
+    combine: impl Fn(A::Native, B::Native) -> Result<O::Native>,
+) -> Result<PrimitiveArray<O>> {
+    let nulls = NullBuffer::union(a.nulls(), b.nulls());
+    let mut values = Vec::with_capacity(a.len());
+    for row in 0..a.len() {
+        let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        values.push(if is_null { O::Native::default() } else { combine(a.value(row), b.value(row))? });
+    }
+    Ok(PrimitiveArray::new(values.into(), nulls))
+}
+
+pub(crate) fn out_of_range(what: &str) -> DataFusionError {
+    Error::new(ErrorKind::Type, format!("{what} out of range")).into()
+}
+
+pub(crate) fn internal(what: &str) -> DataFusionError {
+    Error::new(ErrorKind::Internal, format!("internal error: {what}")).into()
+}

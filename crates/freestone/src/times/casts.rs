@@ -1,0 +1,59 @@
+//! Casts of times that are ours, put in the place of DataFusion's once operands have one type, so that those are there, too,
+//! that DataFusion adds.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::convert;
+use crate::error::{Error, ErrorKind};
+use crate::expressions;
+
+#[derive(Debug)]
+pub(crate) struct TimeCasts;
+
+impl AnalyzerRule for TimeCasts {
+    fn name(&self) -> &str {
+        "time_casts"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(|plan| expressions::try_changed(plan, ours))?.data)
+    }
+}
+
+/// An expression with all casts that are ours.
+pub(crate) fn with_ours(expression: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expression.transform_up(|e| ours(e, schema))?.data)
+}
+
+fn ours(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (inner, to, or_null) = match &expression {
+        Expr::Cast(cast) => (&cast.expr, cast.field.data_type(), false),
+        Expr::TryCast(cast) => (&cast.expr, cast.field.data_type(), true),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    let Ok(from) = inner.get_type(schema) else { return Ok(Transformed::no(expression)) };
+    if let DataType::Timestamp(..) = to
+        && (from.is_numeric() || from == DataType::Boolean)
+    {
+        return Err(no_timestamp(&from));
+    }
+    if !convert::is_ours(&from, to) {
+        return Ok(Transformed::no(expression));
+    }
+    Ok(Transformed::yes(convert::call(inner.as_ref().clone(), to.clone(), or_null)))
+}
+
+fn no_timestamp(from: &DataType) -> datafusion::error::DataFusionError {
+    let from = crate::functions::sql_type(from);
+    let hint =
+        "to_timestamp(n) takes seconds since 1970, to_timestamp_millis(n) and to_timestamp_micros(n) finer units";
+    Error::new(ErrorKind::Type, format!("{from} is not cast to TIMESTAMP: the unit is not known"))
+        .with_hint(hint)
+        .into()
+}

@@ -1,0 +1,294 @@
+//! Casts from, to and between times, where Arrow's read other texts, ignore the session's time zone, or wrap.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringArray};
+use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType, Int64Type, IntervalMonthDayNanoType};
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::arrays::{
+    exact_cast, finished, integers, internal, interval_of, intervals, is_span, is_text, is_time_of_day, map,
+    out_of_range, per_second, stored, ticks, to_instant, to_local,
+};
+use super::function::{Call, evaluate};
+use super::interval::{DAY_NS, SECOND_NS, rounded_quotient};
+use super::interval_text;
+use super::text::{self, Written};
+use super::zone::Zone;
+use crate::error::{Error, ErrorKind};
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// Whether a cast is ours.
+pub(crate) fn is_ours(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Date64, Timestamp};
+    match (from, to) {
+        (from, Date32 | Date64 | Timestamp(..) | DataType::Interval(_)) if is_text(from) => true,
+        (from, to) if is_text(from) => is_time_of_day(to),
+        (Timestamp(a, from), Timestamp(b, to)) => from.is_some() != to.is_some() || a != b,
+        (Date32 | Date64, Timestamp(..)) => true,
+        (Timestamp(_, Some(_)), Date32 | Date64) => true,
+        (Timestamp(_, Some(_)), to) if is_time_of_day(to) => true,
+        (Timestamp(..), to) => is_text(to),
+        (from, to) => is_text(to) && (is_time_of_day(from) || is_span(from) || *from == Date32),
+    }
+}
+
+/// A cast as a function.
+pub(crate) fn call(argument: Expr, to: DataType, or_null: bool) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    ScalarUDF::new_from_impl(TimeCast { to, or_null, signature }).call(vec![argument])
+}
+
+/// What such a call casts.
+pub(crate) fn argument(expression: &Expr) -> Option<&Expr> {
+    let Expr::ScalarFunction(call) = expression else { return None };
+    let function: &dyn std::any::Any = call.func.inner().as_ref();
+    if function.is::<TimeCast>() { call.args.first() } else { None }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TimeCast {
+    to: DataType,
+    /// What does not fit is NULL, and no error.
+    or_null: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TimeCast {
+    fn name(&self) -> &str {
+        "time_cast"
+    }
+
+    /// With the type, so that casts of one argument to two types are two columns.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let cast = if self.or_null { "TRY_CAST" } else { "CAST" };
+        Ok(args.first().map_or_else(String::new, |argument| format!("{cast}({argument} AS {})", self.to)))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        evaluate(args, |call| converted(&call.array(0)?, self.or_null, call))
+    }
+}
+
+fn converted(values: &ArrayRef, or_null: bool, call: &Call) -> Result<ArrayRef> {
+    let (from, to) = (values.data_type(), &call.to);
+    if is_text(from) {
+        return from_texts(values, or_null, call);
+    }
+    if is_text(to) {
+        return exact_cast(&texts(values, &call.zone)?, to);
+    }
+    let converted = from_times(values, call);
+    match converted {
+        Err(_) if or_null => {
+            // Row by row, so that one that does not fit is NULL and the others are not.
+            let rows = (0..values.len()).map(|row| from_times(&values.slice(row, 1), call));
+            let rows: Vec<ArrayRef> =
+                rows.map(|row| row.unwrap_or_else(|_| datafusion::arrow::array::new_null_array(to, 1))).collect();
+            let rows: Vec<&dyn Array> = rows.iter().map(AsRef::as_ref).collect();
+            Ok(datafusion::arrow::compute::concat(&rows)?)
+        }
+        converted => converted,
+    }
+}
+
+fn from_times(values: &ArrayRef, call: &Call) -> Result<ArrayRef> {
+    let (from, to) = (values.data_type(), &call.to);
+    match (from, to) {
+        (DataType::Date64, _) => from_times(&exact_cast(values, &DataType::Date32)?, call),
+        (DataType::Date32, DataType::Timestamp(unit, zone)) => {
+            let day = DAY_SECONDS * per_second(*unit);
+            let start = |days: i64| days.checked_mul(day).ok_or_else(|| out_of_range("timestamp"));
+            let instant = |local| match zone {
+                Some(_) => to_instant(local, per_second(*unit), &call.zone),
+                None => Ok(local),
+            };
+            finished(map(&integers(values)?, |days| instant(start(days)?))?, to)
+        }
+        (DataType::Timestamp(_, from), DataType::Timestamp(unit, zone)) => {
+            let (ticks, source) = ticks(values)?;
+            let target = per_second(*unit);
+            let moved = |value: i64| match (from, zone) {
+                (None, Some(_)) => to_instant(value, source, &call.zone),
+                (Some(_), None) => to_local(value, source, &call.zone),
+                _ => Ok(value),
+            };
+            finished(map(&ticks, |value| rescaled(moved(value)?, source, target))?, to)
+        }
+        (DataType::Timestamp(..), DataType::Date32 | DataType::Date64) => {
+            let (ticks, source) = ticks(values)?;
+            let day = source * DAY_SECONDS;
+            let days = map::<_, Int64Type>(&ticks, |value| Ok(to_local(value, source, &call.zone)?.div_euclid(day)))?;
+            exact_cast(&finished(days, &DataType::Date32)?, to)
+        }
+        (DataType::Timestamp(..), DataType::Time32(unit) | DataType::Time64(unit)) => {
+            let (ticks, source) = ticks(values)?;
+            let day = source * DAY_SECONDS;
+            let clock = |value| {
+                Ok::<_, datafusion::error::DataFusionError>(to_local(value, source, &call.zone)?.rem_euclid(day))
+            };
+            finished(map(&ticks, |value| rescaled(clock(value)?, source, per_second(*unit)))?, to)
+        }
+        _ => exact_cast(values, to),
+    }
+}
+
+/// Ticks in another unit, rounded where it is coarser.
+fn rescaled(value: i64, from: i64, to: i64) -> Result<i64> {
+    match from > to {
+        true => Ok(rounded_quotient(i128::from(value), i128::from(from / to)) as i64),
+        false => value.checked_mul(to / from).ok_or_else(|| out_of_range("timestamp")),
+    }
+}
+
+pub(crate) fn from_texts(values: &ArrayRef, or_null: bool, call: &Call) -> Result<ArrayRef> {
+    let texts = exact_cast(values, &DataType::Utf8)?;
+    let texts = texts.as_string::<i32>();
+    let to = &call.to;
+    if let DataType::Interval(_) = to {
+        let read = |text: &str| interval_text::parse(text, None).map(stored).ok_or_else(|| not_read(text, to));
+        let spans: PrimitiveArray<IntervalMonthDayNanoType> = parsed(texts, or_null, read)?;
+        return exact_cast(&(Arc::new(spans) as ArrayRef), to);
+    }
+    let numbers: Int64Array = parsed(texts, or_null, |text| time_of(text, to, &call.zone))?;
+    match to {
+        DataType::Date64 => exact_cast(&finished(numbers, &DataType::Date32)?, to),
+        _ => finished(numbers, to),
+    }
+}
+
+fn parsed<O: ArrowPrimitiveType>(
+    texts: &StringArray,
+    or_null: bool,
+    read: impl Fn(&str) -> Result<O::Native, Error>,
+) -> Result<PrimitiveArray<O>> {
+    let row = |text: Option<&str>| match text.map(&read) {
+        Some(Err(_)) if or_null => Ok(None),
+        Some(Err(error)) => Err(error.into()),
+        Some(Ok(value)) => Ok(Some(value)),
+        None => Ok(None),
+    };
+    texts.iter().map(row).collect()
+}
+
+fn not_read(text: &str, to: &DataType) -> Error {
+    let kind = crate::functions::sql_type(to);
+    let hint = match to {
+        DataType::Interval(_) => "an interval reads '1 year 2 months 3 days 04:05:06'",
+        DataType::Date32 | DataType::Date64 => "a date reads '2024-01-31'",
+        DataType::Timestamp(..) => "a timestamp reads '2024-01-31 10:00:00', with '+02:00' or a zone's name behind it",
+        _ => "a time reads '10:00:00'",
+    };
+    Error::new(ErrorKind::Type, format!("invalid {kind}: '{text}'")).with_hint(hint)
+}
+
+/// The days or ticks of a text.
+fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
+    let written = text::parse(text).ok_or_else(|| not_read(text, to))?;
+    let found = match to {
+        DataType::Date32 | DataType::Date64 => return written.days.ok_or_else(|| not_read(text, to)),
+        DataType::Timestamp(unit, zone) => instant(&written, per_second(*unit), zone.is_some(), session),
+        DataType::Time32(unit) | DataType::Time64(unit) => {
+            let ns = i128::from(written.ns.ok_or_else(|| not_read(text, to))?);
+            // Midnight at the end of a day is none of a clock's times.
+            let ns = ns % i128::from(DAY_NS);
+            Some(rounded_quotient(ns, i128::from(SECOND_NS / per_second(*unit))) as i64)
+        }
+        _ => None,
+    };
+    let is_read = written.days.is_some() || !matches!(to, DataType::Timestamp(..));
+    let has_zone = written.zone.as_deref().is_none_or(|zone| Zone::parse(zone).is_some());
+    match found {
+        Some(found) => Ok(found),
+        None if is_read && has_zone => Err(Error::new(ErrorKind::Type, format!("timestamp out of range: '{text}'"))),
+        None => Err(not_read(text, to)),
+    }
+}
+
+/// An offset or a zone behind a timestamp counts whether or not the type has one, as in DuckDB.
+fn instant(written: &Written, per_second: i64, has_zone: bool, session: &Zone) -> Option<i64> {
+    let ticks = written.ticks(per_second)?;
+    let zone = match &written.zone {
+        Some(name) => Zone::parse(name)?,
+        None if has_zone => *session,
+        None => return Some(ticks),
+    };
+    let offset = zone.offset_of_local(ticks.div_euclid(per_second))?;
+    ticks.checked_sub(offset * per_second)
+}
+
+/// Times as texts.
+fn texts(values: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
+    if is_span(values.data_type()) {
+        let spans = intervals(values)?;
+        let texts: StringArray = spans.iter().map(|span| span.map(|span| interval_of(span).text())).collect();
+        return Ok(Arc::new(texts));
+    }
+    if *values.data_type() == DataType::Date32 {
+        let texts: StringArray = integers(values)?.iter().map(|days| days.map(text::date_text)).collect();
+        return Ok(Arc::new(texts));
+    }
+    let (ticks, per_second) = ticks(values)?;
+    let day = DAY_SECONDS * per_second;
+    let tick = (SECOND_NS / per_second) as u64;
+    let write = |value: i64| {
+        let ns = |value: i64| value.rem_euclid(day) as u64 * tick;
+        match values.data_type() {
+            DataType::Timestamp(_, Some(_)) => {
+                let offset = zone.offset_at(value.div_euclid(per_second)).ok_or_else(|| out_of_range("timestamp"))?;
+                let local = value.checked_add(offset * per_second).ok_or_else(|| out_of_range("timestamp"))?;
+                Ok(text::zoned_text(local.div_euclid(day), ns(local), offset))
+            }
+            DataType::Timestamp(_, None) => Ok(text::timestamp_text(value.div_euclid(day), ns(value))),
+            DataType::Time32(_) | DataType::Time64(_) => Ok(text::time_text(value.max(0) as u64 * tick)),
+            other => Err(internal(&format!("{other} is no time"))),
+        }
+    };
+    let texts: StringArray = ticks.iter().map(|value| value.map(&write).transpose()).collect::<Result<_>>()?;
+    Ok(Arc::new(texts))
+}
+
+/// Whether a text is a timestamp whose instant depends on the session's time zone, or on a zone's name.
+pub(crate) fn is_zoned_by_name(text: &str) -> bool {
+    let written = text::parse(text).filter(|written| written.days.is_some());
+    written
+        .is_some_and(|written| !matches!(written.zone.as_deref().map(Zone::parse), Some(Some(Zone::Fixed(_)) | None)))
+}
+
+/// Text of a literal in the form that Arrow reads as well, for the places where it does; nothing where it is not of that
+/// type, or needs the session's time zone.
+pub(crate) fn plain_literal(text: &str, to: &DataType) -> Option<String> {
+    let written = text::parse(text)?;
+    let zone = written.zone.as_deref().map(Zone::parse);
+    if !matches!(zone, None | Some(Some(Zone::Fixed(_)))) {
+        return None;
+    }
+    let days = written.days?;
+    let year = super::calendar::civil(days).year;
+    let ns = match to {
+        DataType::Timestamp(..) => written.ns.unwrap_or(0),
+        _ => return None,
+    };
+    if !(0..=9_999).contains(&year) || ns == DAY_NS {
+        return None;
+    }
+    let offset = match zone {
+        Some(Some(zone)) => zone.name(),
+        _ => String::new(),
+    };
+    let mut plain = if year == 0 { return None } else { text::timestamp_text(days, ns as u64) };
+    plain.push_str(&offset);
+    Some(plain)
+}

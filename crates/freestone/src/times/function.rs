@@ -1,0 +1,206 @@
+//! Scalar functions as data: a name, the types that they take and give, and a kernel over arrays.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::zone::Zone;
+use crate::error::{Error, ErrorKind};
+
+/// One function over times.
+#[derive(Debug)]
+pub(crate) struct TimeFunction {
+    pub name: &'static str,
+    pub aliases: Vec<String>,
+    pub form: Form,
+    /// The types that arguments of such types are cast to.
+    pub takes: fn(&[DataType]) -> Result<Vec<DataType>>,
+    /// The type of the result for arguments of those types, of which some may be constants.
+    pub gives: fn(&[DataType], &[Option<&ScalarValue>]) -> Result<DataType>,
+    pub run: fn(&Call) -> Result<ArrayRef>,
+    pub order: Order,
+    pub preimage: Option<Preimage>,
+    pub signature: Signature,
+}
+
+type Preimage = fn(&[Expr], &Expr, &SimplifyContext) -> Result<PreimageResult>;
+
+/// How a call is named in a result's heading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Call,
+    /// `a + b`.
+    Operator(&'static str),
+    /// `(- a)`, as a heading has it.
+    Negative,
+}
+
+/// Which of the arguments the results are ordered by, where they do not depend on a time zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    None,
+    ByArgument(usize),
+}
+
+/// One batch of arguments.
+pub(crate) struct Call {
+    args: Vec<ColumnarValue>,
+    rows: usize,
+    /// The session's time zone.
+    pub zone: Zone,
+    /// The type of the result.
+    pub to: DataType,
+}
+
+impl Call {
+    pub fn count(&self) -> usize {
+        self.args.len()
+    }
+
+    pub fn array(&self, at: usize) -> Result<ArrayRef> {
+        match self.args.get(at) {
+            Some(argument) => argument.clone().into_array(self.rows),
+            None => Err(Error::new(ErrorKind::Internal, format!("internal error: no argument {at}")).into()),
+        }
+    }
+
+    /// An argument that has to be one text; nothing where it is NULL.
+    pub fn text(&self, at: usize, what: &str) -> Result<Option<String>> {
+        match self.args.get(at) {
+            Some(ColumnarValue::Scalar(value)) => Ok(value.try_as_str().flatten().map(str::to_owned)),
+            _ => Err(Error::invalid(format!("{what} has to be a constant")).into()),
+        }
+    }
+
+    /// NULL in every row.
+    pub fn nulls(&self) -> ArrayRef {
+        datafusion::arrow::array::new_null_array(&self.to, self.rows)
+    }
+}
+
+impl TimeFunction {
+    pub fn new(
+        name: &'static str,
+        takes: fn(&[DataType]) -> Result<Vec<DataType>>,
+        gives: fn(&[DataType], &[Option<&ScalarValue>]) -> Result<DataType>,
+        run: fn(&Call) -> Result<ArrayRef>,
+    ) -> Self {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        let (aliases, form, order) = (vec![], Form::Call, Order::None);
+        TimeFunction { name, aliases, form, takes, gives, run, order, preimage: None, signature }
+    }
+
+    pub fn with_alias(mut self, alias: &str) -> Self {
+        self.aliases.push(alias.to_owned());
+        self
+    }
+
+    pub fn into_udf(self) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::new_from_impl(self))
+    }
+}
+
+impl PartialEq for TimeFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for TimeFunction {}
+
+impl Hash for TimeFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for TimeFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(named(self.name, self.form, args))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        // What is wrong with them is said by what gives the result's type: here it would be wrapped.
+        Ok((self.takes)(types).unwrap_or_else(|_| types.to_vec()))
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        (self.gives)(types, &[])
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        (self.takes)(&types)?;
+        Ok(Arc::new(Field::new(self.name, (self.gives)(&types, args.scalar_arguments)?, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        evaluate(args, self.run)
+    }
+
+    fn preimage(&self, args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+        self.preimage.map_or(Ok(PreimageResult::None), |preimage| preimage(args, literal, info))
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        let Order::ByArgument(at) = self.order else { return Ok(SortProperties::Unordered) };
+        let constant = |input: &ExprProperties| input.sort_properties == SortProperties::Singleton;
+        let others_are_constant = inputs.iter().enumerate().all(|(other, input)| other == at || constant(input));
+        let zoned = |input: &ExprProperties| matches!(input.range.data_type(), DataType::Timestamp(_, Some(_)));
+        match inputs.get(at) {
+            Some(input) if others_are_constant && !zoned(input) => Ok(input.sort_properties),
+            _ => Ok(SortProperties::Unordered),
+        }
+    }
+}
+
+/// Runs a kernel: over one row where all arguments are constants.
+pub(crate) fn evaluate(args: ScalarFunctionArgs, run: impl FnOnce(&Call) -> Result<ArrayRef>) -> Result<ColumnarValue> {
+    let is_constant = args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+    let rows = if is_constant { 1 } else { args.number_rows };
+    let (zone, to) = (Zone::of_session(&args.config_options), args.return_field.data_type().clone());
+    let result = run(&Call { args: args.args, rows, zone, to })?;
+    Ok(match is_constant {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
+        false => ColumnarValue::Array(result),
+    })
+}
+
+/// A call as a heading has it.
+fn named(name: &str, form: Form, args: &[Expr]) -> String {
+    let texts: Vec<String> = args.iter().map(|argument| argument.schema_name().to_string()).collect();
+    match (form, texts.as_slice()) {
+        (Form::Operator(operator), [left, right]) => format!("{left} {operator} {right}"),
+        (Form::Negative, [argument]) => format!("(- {argument})"),
+        _ => format!("{name}({})", texts.join(",")),
+    }
+}
+
+/// What is wrong with a call's arguments.
+pub(crate) fn wrong_types<T>(name: &str, takes: &str, types: &[DataType]) -> Result<T> {
+    let given: Vec<String> = types.iter().map(crate::functions::sql_type).collect();
+    let message = format!("{name} takes {takes}, and was given ({})", given.join(", "));
+    Err(Error::new(ErrorKind::Type, message).into())
+}

@@ -1,0 +1,212 @@
+//! Intervals: months, days and nanoseconds, which stand side by side as in PostgreSQL. Where two are compared, a month is 30
+//! days and a day 24 hours.
+
+use std::fmt::Write;
+
+pub(crate) const SECOND_NS: i64 = 1_000_000_000;
+pub(crate) const DAY_NS: i64 = 86_400 * SECOND_NS;
+pub(crate) const DAYS_PER_MONTH: i64 = 30;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub months: i32,
+    pub days: i32,
+    pub ns: i64,
+}
+
+impl Interval {
+    /// The length that intervals are compared by.
+    pub fn length_ns(self) -> i128 {
+        let days = i128::from(self.months) * i128::from(DAYS_PER_MONTH) + i128::from(self.days);
+        days * i128::from(DAY_NS) + i128::from(self.ns)
+    }
+
+    /// The interval of a length: days, and hours of the length's sign. Nothing where there are too many days.
+    pub fn of_length(ns: i128) -> Option<Interval> {
+        let days = i32::try_from(ns / i128::from(DAY_NS)).ok()?;
+        Some(Interval { months: 0, days, ns: (ns % i128::from(DAY_NS)) as i64 })
+    }
+
+    pub fn checked_add(self, other: Interval) -> Option<Interval> {
+        Some(Interval {
+            months: self.months.checked_add(other.months)?,
+            days: self.days.checked_add(other.days)?,
+            ns: self.ns.checked_add(other.ns)?,
+        })
+    }
+
+    pub fn checked_neg(self) -> Option<Interval> {
+        Some(Interval {
+            months: self.months.checked_neg()?,
+            days: self.days.checked_neg()?,
+            ns: self.ns.checked_neg()?,
+        })
+    }
+
+    /// The interval so many times.
+    pub fn checked_times(self, count: i64) -> Option<Interval> {
+        let times = |field: i32| i32::try_from(i64::from(field).checked_mul(count)?).ok();
+        Some(Interval { months: times(self.months)?, days: times(self.days)?, ns: self.ns.checked_mul(count)? })
+    }
+
+    /// The interval times a real, as PostgreSQL has it: what is left of a month becomes days, what is left of a day time,
+    /// rounded to microseconds.
+    pub fn multiplied(self, by: f64) -> Option<Interval> {
+        self.with_fields(|field| field * by)
+    }
+
+    /// The interval by a real other than zero, as [`Interval::multiplied`].
+    pub fn divided(self, by: f64) -> Option<Interval> {
+        self.with_fields(|field| field / by)
+    }
+
+    fn with_fields(self, change: impl Fn(f64) -> f64) -> Option<Interval> {
+        let rounded = |value: f64| (value * 1e6).round_ties_even() / 1e6;
+        let (months, days) = (change(f64::from(self.months)), change(f64::from(self.days)));
+        let (whole_months, whole_days) = (whole(months)?, whole(days)?);
+        let month_days = rounded((months - f64::from(whole_months)) * DAYS_PER_MONTH as f64);
+        let left = days - f64::from(whole_days) + month_days - month_days.trunc();
+        let mut seconds = rounded(left * 86_400.0);
+        let mut all_days = whole_days.checked_add(whole(month_days)?)?;
+        if seconds.abs() >= 86_400.0 {
+            all_days = all_days.checked_add(whole(seconds / 86_400.0)?)?;
+            seconds %= 86_400.0;
+        }
+        let us = (change(self.ns as f64 / 1e3) + seconds * 1e6).round_ties_even();
+        let fits = us.abs() < (i64::MAX / 1_000) as f64;
+        fits.then_some(Interval { months: whole_months, days: all_days, ns: us as i64 * 1_000 })
+    }
+
+    /// Whole 24 hours as days and whole 30 days as months, all of one sign.
+    pub fn justified(self) -> Option<Interval> {
+        let days = i32::try_from(i64::from(self.days) + self.ns / DAY_NS).ok()?;
+        let months = i32::try_from(i64::from(self.months) + i64::from(days) / DAYS_PER_MONTH).ok()?;
+        let span = Interval { months, days: (i64::from(days) % DAYS_PER_MONTH) as i32, ns: self.ns % DAY_NS };
+        Some(span.with_signs_of_months(true).with_signs_of_days())
+    }
+
+    /// Whole 24 hours as days.
+    pub fn hours_justified(self) -> Option<Interval> {
+        let days = i32::try_from(i64::from(self.days) + self.ns / DAY_NS).ok()?;
+        Some(Interval { days, ns: self.ns % DAY_NS, ..self }.with_signs_of_days())
+    }
+
+    /// Whole 30 days as months.
+    pub fn days_justified(self) -> Option<Interval> {
+        let days = i64::from(self.days);
+        let months = i32::try_from(i64::from(self.months) + days / DAYS_PER_MONTH).ok()?;
+        Some(Interval { months, days: (days % DAYS_PER_MONTH) as i32, ..self }.with_signs_of_months(false))
+    }
+
+    fn with_signs_of_months(mut self, and_time: bool) -> Interval {
+        let has_time = |sign: i64| and_time && self.days == 0 && self.ns.signum() == sign;
+        if self.months > 0 && (self.days < 0 || has_time(-1)) {
+            self.days += DAYS_PER_MONTH as i32;
+            self.months -= 1;
+        } else if self.months < 0 && (self.days > 0 || has_time(1)) {
+            self.days -= DAYS_PER_MONTH as i32;
+            self.months += 1;
+        }
+        self
+    }
+
+    fn with_signs_of_days(mut self) -> Interval {
+        if self.days > 0 && self.ns < 0 {
+            self.ns += DAY_NS;
+            self.days -= 1;
+        } else if self.days < 0 && self.ns > 0 {
+            self.ns -= DAY_NS;
+            self.days += 1;
+        }
+        self
+    }
+
+    /// As DuckDB writes it: `1 year 2 months 3 days 04:05:06.789`.
+    pub fn text(self) -> String {
+        let mut text = String::new();
+        let mut part = |count: i32, unit: &str| {
+            if count != 0 {
+                let plural = if count == 1 || count == -1 { "" } else { "s" };
+                let space = if text.is_empty() { "" } else { " " };
+                let _ = write!(text, "{space}{count} {unit}{plural}");
+            }
+        };
+        part(self.months / 12, "year");
+        part(self.months % 12, "month");
+        part(self.days, "day");
+        if self.ns != 0 || text.is_empty() {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            if self.ns < 0 {
+                text.push('-');
+            }
+            push_clock(&mut text, self.ns.unsigned_abs());
+        }
+        text
+    }
+}
+
+/// The whole part of a real, if it is an `i32`.
+fn whole(value: f64) -> Option<i32> {
+    let whole = value.trunc();
+    (whole >= f64::from(i32::MIN) && whole <= f64::from(i32::MAX)).then_some(whole as i32)
+}
+
+/// `HH:MM:SS` and the digits of the fraction that are not zeros at its end.
+pub(crate) fn push_clock(text: &mut String, ns: u64) {
+    let (seconds, fraction) = (ns / SECOND_NS as u64, ns % SECOND_NS as u64);
+    let _ = write!(text, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    if fraction != 0 {
+        let digits = format!("{fraction:09}");
+        text.push('.');
+        text.push_str(digits.trim_end_matches('0'));
+    }
+}
+
+/// A quotient, rounded to the nearest, halves away from zero.
+pub(crate) fn rounded_quotient(value: i128, by: i128) -> i128 {
+    let half = by / 2;
+    if value >= 0 { (value + half) / by } else { (value - half) / by }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600 * SECOND_NS;
+
+    fn interval(months: i32, days: i32, ns: i64) -> Interval {
+        Interval { months, days, ns }
+    }
+
+    #[test]
+    fn texts_are_written() {
+        for (interval, text) in [
+            (interval(14, 3, 4 * HOUR + 306_789_000_000), "1 year 2 months 3 days 04:05:06.789"),
+            (interval(0, 0, 0), "00:00:00"),
+            (interval(0, -1, 0), "-1 day"),
+            (interval(-1, 2, -HOUR), "-1 month 2 days -01:00:00"),
+            (interval(0, 0, i64::MIN), "-2562047:47:16.854775808"),
+        ] {
+            assert_eq!(interval.text(), text);
+        }
+    }
+
+    #[test]
+    fn lengths_products_and_quotients() {
+        assert_eq!(interval(1, 0, 0).length_ns(), interval(0, 30, 0).length_ns());
+        assert_eq!(interval(0, 1, 0).length_ns(), interval(0, 0, 24 * HOUR).length_ns());
+        assert!(interval(i32::MAX, i32::MAX, i64::MAX).length_ns() > interval(i32::MAX, i32::MAX, 0).length_ns());
+        assert_eq!(interval(1, 0, 0).multiplied(0.5), Some(interval(0, 15, 0)));
+        assert_eq!(interval(0, 1, 0).multiplied(1.5), Some(interval(0, 1, 12 * HOUR)));
+        assert_eq!(interval(0, 10, 0).divided(3.0), Some(interval(0, 3, 8 * HOUR)));
+        assert_eq!(interval(0, 0, HOUR).multiplied(-0.1), Some(interval(0, 0, -360 * SECOND_NS)));
+        assert_eq!(interval(1, 0, 0).multiplied(f64::NAN), None);
+        assert_eq!(interval(1, 0, 0).multiplied(1e30), None);
+        assert_eq!(interval(i32::MAX, 0, 0).checked_times(2), None);
+        assert_eq!(interval(1, 2, 3).checked_times(-2), Some(interval(-2, -4, -6)));
+        assert_eq!(interval(0, 35, 25 * HOUR).justified(), Some(interval(1, 6, HOUR)));
+        assert_eq!(interval(1, 0, -HOUR).justified(), Some(interval(0, 29, 23 * HOUR)));
+    }
+}

@@ -1,0 +1,52 @@
+//! Dates, times, timestamps and intervals: what SQL says of them, in microseconds from year 1 to 9999 and beyond, in the
+//! session's time zone, with errors for what leaves the range. DataFusion's functions and operators of the same names are
+//! replaced by these.
+
+mod aggregates;
+mod arrays;
+mod calendar;
+mod casts;
+mod convert;
+mod current;
+mod cuts;
+mod function;
+mod interval;
+mod interval_text;
+mod literals;
+mod making;
+mod operands;
+mod operators;
+mod output;
+mod parts;
+mod pattern;
+mod rules;
+mod series;
+mod text;
+mod zone;
+
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+
+pub(crate) use casts::TimeCasts;
+pub(crate) use convert::argument as argument_of_cast;
+pub(crate) use literals::rewrite as rewrite_literals;
+pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
+pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
+pub(crate) use zone::{Zone, missing as missing_zone};
+
+/// Makes our functions those of a session.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    let functions = making::functions().into_iter().chain([parts::date_part(), cuts::date_trunc(), cuts::date_bin()]);
+    for function in functions {
+        state.register_udf(function.into_udf())?;
+    }
+    for function in current::functions() {
+        state.register_udf(function.into())?;
+    }
+    if let Some(average) = state.aggregate_functions().get("avg").cloned() {
+        state.register_udaf(aggregates::planned_average(average).into())?;
+    }
+    series::register(state);
+    Ok(())
+}

@@ -1,0 +1,343 @@
+//! Parts of times: what `date_part` and EXTRACT give.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::interval_arithmetic::Interval as Range;
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::SimplifyContext;
+
+use super::arrays::{
+    INTERVAL, Intervals, TIMESTAMP, integers, interval_of, intervals, is_span, is_text, is_time_of_day, local_ticks,
+    map, out_of_range, per_second, ticks,
+};
+use super::calendar::{civil, day_of_year, days_of, iso_week, iso_year_start, run_of_years, weekday};
+use super::function::{Call, TimeFunction, wrong_types};
+use super::interval::{Interval, SECOND_NS};
+use super::zone::Zone;
+use crate::error::Error;
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// A part of a time, coarsest first as far as they are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    Millennium,
+    Century,
+    Decade,
+    Year,
+    IsoYear,
+    Quarter,
+    Month,
+    Week,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    Millisecond,
+    Microsecond,
+    Nanosecond,
+    DayOfWeek,
+    IsoDayOfWeek,
+    DayOfYear,
+    Epoch,
+    Julian,
+    TimeZone,
+    TimeZoneHour,
+    TimeZoneMinute,
+}
+
+impl Part {
+    pub fn named(name: &str) -> Option<Part> {
+        let name = name.trim_matches(['\'', '"']).to_ascii_lowercase();
+        Some(match name.as_str() {
+            "millennium" | "millenniums" | "millennia" | "millenium" | "mil" | "mils" => Part::Millennium,
+            "century" | "centuries" | "cent" | "c" => Part::Century,
+            "decade" | "decades" | "dec" | "decs" => Part::Decade,
+            "year" | "years" | "yr" | "yrs" | "y" => Part::Year,
+            "isoyear" => Part::IsoYear,
+            "quarter" | "quarters" | "qtr" => Part::Quarter,
+            "month" | "months" | "mon" | "mons" => Part::Month,
+            "week" | "weeks" | "w" | "isoweek" | "weekofyear" => Part::Week,
+            "day" | "days" | "d" | "dayofmonth" => Part::Day,
+            "hour" | "hours" | "hr" | "hrs" | "h" => Part::Hour,
+            "minute" | "minutes" | "min" | "mins" | "m" => Part::Minute,
+            "second" | "seconds" | "sec" | "secs" | "s" => Part::Second,
+            "millisecond" | "milliseconds" | "msec" | "msecs" | "ms" => Part::Millisecond,
+            "microsecond" | "microseconds" | "usec" | "usecs" | "us" => Part::Microsecond,
+            "nanosecond" | "nanoseconds" | "nsec" | "nsecs" | "ns" => Part::Nanosecond,
+            "dow" | "dayofweek" | "weekday" => Part::DayOfWeek,
+            "isodow" => Part::IsoDayOfWeek,
+            "doy" | "dayofyear" => Part::DayOfYear,
+            "epoch" => Part::Epoch,
+            "julian" => Part::Julian,
+            "timezone" => Part::TimeZone,
+            "timezone_hour" => Part::TimeZoneHour,
+            "timezone_minute" => Part::TimeZoneMinute,
+            _ => return None,
+        })
+    }
+
+    pub fn is_in_clock(self) -> bool {
+        (Part::Hour..=Part::Nanosecond).contains(&self)
+    }
+
+    /// What a date has of the part.
+    fn of_days(self, days: i64) -> i64 {
+        match self {
+            Part::Millennium => run_of_years(civil(days).year, 1_000),
+            Part::Century => run_of_years(civil(days).year, 100),
+            Part::Decade => civil(days).year.div_euclid(10),
+            Part::Year => civil(days).year,
+            Part::IsoYear => iso_week(days).0,
+            Part::Quarter => (civil(days).month + 2) / 3,
+            Part::Month => civil(days).month,
+            Part::Week => iso_week(days).1,
+            Part::Day => civil(days).day,
+            Part::DayOfWeek => (weekday(days) + 1) % 7,
+            Part::IsoDayOfWeek => weekday(days) + 1,
+            Part::DayOfYear => day_of_year(days),
+            _ => 0,
+        }
+    }
+
+    /// What a time of day has of the part, in ticks of which there are so many in a second.
+    fn of_clock(self, ticks: i64, per_second: i64) -> i64 {
+        let (second, fraction) = (ticks / per_second, ticks % per_second);
+        let in_minute = |scale: i64| {
+            (second % 60) * scale + (i128::from(fraction) * i128::from(scale) / i128::from(per_second)) as i64
+        };
+        match self {
+            Part::Hour => second / 3_600,
+            Part::Minute => second / 60 % 60,
+            Part::Second => second % 60,
+            Part::Millisecond => in_minute(1_000),
+            Part::Microsecond => in_minute(1_000_000),
+            Part::Nanosecond => in_minute(1_000_000_000),
+            _ => 0,
+        }
+    }
+
+    /// The first day of the part that a day is in.
+    pub fn start_of(self, days: i64) -> i64 {
+        let year = || civil(days).year;
+        match self {
+            Part::Millennium => days_of((year() - 1).div_euclid(1_000) * 1_000 + 1, 1, 1),
+            Part::Century => days_of((year() - 1).div_euclid(100) * 100 + 1, 1, 1),
+            Part::Decade => days_of(year().div_euclid(10) * 10, 1, 1),
+            Part::Year => days_of(year(), 1, 1),
+            Part::IsoYear => iso_year_start(iso_week(days).0),
+            Part::Quarter => {
+                let date = civil(days);
+                days_of(date.year, (date.month - 1) / 3 * 3 + 1, 1)
+            }
+            Part::Month => days - civil(days).day + 1,
+            Part::Week => days - weekday(days),
+            _ => days,
+        }
+    }
+
+    /// How long the part is, in ticks; nothing for those of the calendar.
+    pub fn ticks(self, per_second: i64) -> Option<i64> {
+        Some(match self {
+            Part::Hour => 3_600 * per_second,
+            Part::Minute => 60 * per_second,
+            Part::Second => per_second,
+            Part::Millisecond => per_second / 1_000,
+            Part::Microsecond => per_second / 1_000_000,
+            Part::Nanosecond => per_second / 1_000_000_000,
+            _ => return None,
+        })
+    }
+}
+
+/// `date_part('year', time)`, which EXTRACT becomes.
+pub(crate) fn date_part() -> TimeFunction {
+    let function = TimeFunction::new("date_part", takes_part, gives_part, run_part).with_alias("datepart");
+    TimeFunction { preimage: Some(years_preimage), ..function }
+}
+
+fn takes_part(types: &[DataType]) -> Result<Vec<DataType>> {
+    let [part, time] = types else { return wrong_types("date_part", "a part's name and a time", types) };
+    let time = match time {
+        DataType::Date64 => DataType::Date32,
+        DataType::Date32 | DataType::Timestamp(..) => time.clone(),
+        time if is_time_of_day(time) => time.clone(),
+        time if is_span(time) => INTERVAL,
+        time if is_text(time) || *time == DataType::Null => TIMESTAMP,
+        _ => return wrong_types("date_part", "a part's name and a date, timestamp, time or interval", types),
+    };
+    Ok(vec![if is_text(part) { part.clone() } else { DataType::Utf8 }, time])
+}
+
+fn gives_part(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<DataType> {
+    let [_, time] = types else { return wrong_types("date_part", "a part's name and a time", types) };
+    let name = constants.first().copied().flatten().and_then(|value| value.try_as_str().flatten());
+    // What the optimizer makes of constants only later is a whole number for now.
+    let Some(name) = name else { return Ok(DataType::Int32) };
+    Ok(match part_of(name, time)? {
+        Part::Epoch | Part::Julian => DataType::Float64,
+        Part::Nanosecond => DataType::Int64,
+        _ => DataType::Int32,
+    })
+}
+
+/// The part of a name, if times of that type have it.
+fn part_of(name: &str, time: &DataType) -> Result<Part> {
+    let Some(part) = Part::named(name) else {
+        let message = format!("{name} is no part of a time");
+        let hint = "parts are year, month, day, hour, minute, second, quarter, week, dow, doy, epoch and others";
+        return Err(Error::invalid(message).with_hint(hint).into());
+    };
+    let is_zone = matches!(part, Part::TimeZone | Part::TimeZoneHour | Part::TimeZoneMinute);
+    let has = match time {
+        DataType::Timestamp(_, Some(_)) => true,
+        DataType::Timestamp(_, None) | DataType::Date32 => !is_zone,
+        time if is_time_of_day(time) => part.is_in_clock() || part == Part::Epoch,
+        _ => part == Part::Epoch || part <= Part::Nanosecond && part != Part::IsoYear,
+    };
+    match has {
+        true => Ok(part),
+        false => {
+            let kind = crate::functions::sql_type(time);
+            Err(Error::invalid(format!("{kind} has no part {}", name.to_lowercase())).into())
+        }
+    }
+}
+
+fn run_part(call: &Call) -> Result<ArrayRef> {
+    let times = call.array(1)?;
+    let Some(name) = call.text(0, "the part of date_part")? else { return Ok(call.nulls()) };
+    let part = part_of(&name, times.data_type())?;
+    if is_span(times.data_type()) {
+        return of_intervals(part, &intervals(&times)?, &call.to);
+    }
+    match part {
+        Part::Epoch => epoch(&times),
+        Part::Julian => julian(&times, &call.zone),
+        Part::TimeZone | Part::TimeZoneHour | Part::TimeZoneMinute => offsets(part, &times, &call.zone),
+        _ => of_times(part, &times, &call.zone, &call.to),
+    }
+}
+
+fn of_times(part: Part, times: &ArrayRef, zone: &Zone, to: &DataType) -> Result<ArrayRef> {
+    if *times.data_type() == DataType::Date32 {
+        let days = integers(times)?;
+        return typed(map::<_, Int64Type>(&days, |days| Ok(part.of_days(days)))?, to);
+    }
+    let (values, per_second) = local_ticks(times, zone)?;
+    let day = DAY_SECONDS * per_second;
+    let of = |value: i64| match part.is_in_clock() {
+        true => part.of_clock(value.rem_euclid(day), per_second),
+        false => part.of_days(value.div_euclid(day)),
+    };
+    typed(map::<_, Int64Type>(&values, |value| Ok(of(value)))?, to)
+}
+
+/// Whole numbers in the type that the function said.
+fn typed(values: Int64Array, to: &DataType) -> Result<ArrayRef> {
+    match to {
+        DataType::Int32 => {
+            let narrow = |value| i32::try_from(value).map_err(|_| out_of_range("the part of the timestamp is"));
+            Ok(Arc::new(map::<_, Int32Type>(&values, narrow)?))
+        }
+        DataType::Float64 => Ok(Arc::new(map::<_, Float64Type>(&values, |value| Ok(value as f64))?)),
+        _ => Ok(Arc::new(values)),
+    }
+}
+
+/// Seconds since 1970, or since midnight.
+fn epoch(times: &ArrayRef) -> Result<ArrayRef> {
+    if *times.data_type() == DataType::Date32 {
+        let seconds = map::<_, Float64Type>(&integers(times)?, |days| Ok((days * DAY_SECONDS) as f64))?;
+        return Ok(Arc::new(seconds));
+    }
+    let (values, per_second) = ticks(times)?;
+    Ok(Arc::new(map::<_, Float64Type>(&values, |value| Ok(value as f64 / per_second as f64))?))
+}
+
+/// The Julian day, with the part of it that has passed since midnight.
+fn julian(times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
+    const OF_1970: i64 = 2_440_588;
+    if *times.data_type() == DataType::Date32 {
+        return Ok(Arc::new(map::<_, Float64Type>(&integers(times)?, |days| Ok((days + OF_1970) as f64))?));
+    }
+    let (values, per_second) = local_ticks(times, zone)?;
+    let day = DAY_SECONDS * per_second;
+    let of = |value: i64| (value.div_euclid(day) + OF_1970) as f64 + value.rem_euclid(day) as f64 / day as f64;
+    Ok(Arc::new(map::<_, Float64Type>(&values, |value| Ok(of(value)))?))
+}
+
+fn offsets(part: Part, times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
+    let (values, per_second) = ticks(times)?;
+    let offsets = map::<_, Int32Type>(&values, |value| {
+        let offset = zone.offset_at(value.div_euclid(per_second)).ok_or_else(|| out_of_range("timestamp"))?;
+        Ok(match part {
+            Part::TimeZoneHour => offset / 3_600,
+            Part::TimeZoneMinute => offset / 60 % 60,
+            _ => offset,
+        } as i32)
+    })?;
+    Ok(Arc::new(offsets))
+}
+
+/// Parts of intervals: years and months of the months, days, and hours that may be more than 24.
+fn of_intervals(part: Part, spans: &Intervals, to: &DataType) -> Result<ArrayRef> {
+    if part == Part::Epoch {
+        // A year is 365.25 days here, as in PostgreSQL and DuckDB.
+        let seconds = |span: Interval| {
+            let (years, months) = (i64::from(span.months / 12), i64::from(span.months % 12));
+            let whole = years * 31_557_600 + (months * 30 + i64::from(span.days)) * DAY_SECONDS + span.ns / SECOND_NS;
+            whole as f64 + (span.ns % SECOND_NS) as f64 / 1e9
+        };
+        return Ok(Arc::new(map::<_, Float64Type>(spans, |span| Ok(seconds(interval_of(span))))?));
+    }
+    let of = |span: Interval| {
+        let months = i64::from(span.months);
+        match part {
+            Part::Millennium => months / 12_000,
+            Part::Century => months / 1_200,
+            Part::Decade => months / 120,
+            Part::Year => months / 12,
+            Part::Quarter => months % 12 / 3 + 1,
+            Part::Month => months % 12,
+            Part::Week => i64::from(span.days) / 7,
+            Part::Day => i64::from(span.days),
+            _ => part.of_clock(span.ns, SECOND_NS),
+        }
+    };
+    typed(map::<_, Int64Type>(spans, |span| Ok(of(interval_of(span))))?, to)
+}
+
+/// The times of a year, so that a comparison of the year becomes one of times, which zones can be pruned by.
+fn years_preimage(args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+    let [Expr::Literal(name, _), time] = args else { return Ok(PreimageResult::None) };
+    let Expr::Literal(ScalarValue::Int32(Some(year)), _) = literal else { return Ok(PreimageResult::None) };
+    let is_year = name.try_as_str().flatten().and_then(Part::named) == Some(Part::Year);
+    if !is_year || !(1..9_999).contains(year) {
+        return Ok(PreimageResult::None);
+    }
+    let year = i64::from(*year);
+    let kind = info.get_data_type(time)?;
+    let start = |year: i64| {
+        let days = days_of(year, 1, 1);
+        match &kind {
+            DataType::Date32 => i32::try_from(days).ok().map(|days| ScalarValue::Date32(Some(days))),
+            DataType::Timestamp(unit, None) => {
+                let ticks = days.checked_mul(DAY_SECONDS * per_second(*unit))?;
+                ScalarValue::Int64(Some(ticks)).cast_to(&kind).ok()
+            }
+            _ => None,
+        }
+    };
+    Ok(match (start(year), start(year + 1)) {
+        (Some(low), Some(high)) => {
+            PreimageResult::Range { expr: time.clone(), interval: Box::new(Range::try_new(low, high)?) }
+        }
+        _ => PreimageResult::None,
+    })
+}

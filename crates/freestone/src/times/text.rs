@@ -1,0 +1,255 @@
+//! Dates and times as texts, read and written as PostgreSQL and DuckDB do.
+
+use std::fmt::Write;
+
+use super::calendar::{Civil, checked_days, civil};
+use super::interval::{DAY_NS, SECOND_NS, push_clock, rounded_quotient};
+
+/// A date, a time of day or both, as a text has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Written {
+    /// Days since 1970-01-01; nothing in a time of day.
+    pub days: Option<i64>,
+    /// Nanoseconds since midnight, up to the whole day; nothing in a date.
+    pub ns: Option<i64>,
+    /// What stands behind: an offset or the name of a time zone.
+    pub zone: Option<String>,
+}
+
+impl Written {
+    /// Ticks since 1970-01-01 00:00:00, rounded, where there are so many in a second.
+    pub fn ticks(&self, per_second: i64) -> Option<i64> {
+        let ns = i128::from(self.days?) * i128::from(DAY_NS) + i128::from(self.ns.unwrap_or(0));
+        i64::try_from(rounded_quotient(ns, i128::from(SECOND_NS / per_second))).ok()
+    }
+}
+
+/// Reads `2024-01-05`, `2024-1-5 10:00`, `20240105T101112.5Z`, `2024-01-05 10:00:00 Europe/Berlin`, `10:00:00`, with ` BC`
+/// behind dates before the year 1.
+pub(crate) fn parse(text: &str) -> Option<Written> {
+    let mut rest = text.trim();
+    let mut written = Written::default();
+    let is_time = rest.find(':').is_some_and(|colon| colon <= 2);
+    if !is_time {
+        let (days, after) = date(rest)?;
+        let (days, after) = before_christ(days, after);
+        written.days = Some(checked_days(days.year, days.month, days.day)?);
+        rest = match after.strip_prefix(['T', 't']).unwrap_or_else(|| after.trim_start()) {
+            "" if after.is_empty() || after.trim().is_empty() => return Some(written),
+            time => time,
+        };
+    }
+    let (rest, era) = match rest.strip_suffix(" BC").or_else(|| rest.strip_suffix(" (BC)")) {
+        Some(rest) if !is_time => (rest.trim_end(), true),
+        _ => (rest, false),
+    };
+    if era {
+        let Civil { year, month, day } = civil(written.days?);
+        written.days = Some(checked_days(1 - year, month, day)?);
+    }
+    let (ns, zone) = clock(rest)?;
+    written.ns = Some(ns);
+    written.zone = (!zone.is_empty()).then(|| zone.to_owned());
+    if is_time && zone.starts_with(|c: char| c.is_ascii_alphabetic()) && !zone.eq_ignore_ascii_case("z") {
+        return None;
+    }
+    Some(written)
+}
+
+/// `YYYY-M-D`, with slashes as well, or `YYYYMMDD`: the date, which need not exist, and what follows it.
+fn date(text: &str) -> Option<(Civil, &str)> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let number = |text: &str| text.parse::<i64>().ok();
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let length = digits(unsigned);
+    let (year, rest) = unsigned.split_at(length);
+    let separator = rest.chars().next().filter(|c| matches!(c, '-' | '/'));
+    let Some(separator) = separator else {
+        let is_compact = length == 8 && sign == 1 && unsigned.len() == text.len();
+        let date = || Some(Civil { year: number(&year[..4])?, month: number(&year[4..6])?, day: number(&year[6..])? });
+        return if is_compact { Some((date()?, rest)) } else { None };
+    };
+    if !(4..=7).contains(&length) {
+        return None;
+    }
+    let (month, rest) = rest[1..].split_at(digits(&rest[1..]));
+    let rest = rest.strip_prefix(separator)?;
+    let (day, rest) = rest.split_at(digits(rest));
+    if !(1..=2).contains(&month.len()) || !(1..=2).contains(&day.len()) {
+        return None;
+    }
+    Some((Civil { year: sign * number(year)?, month: number(month)?, day: number(day)? }, rest))
+}
+
+/// The year 1 BC is 0.
+fn before_christ(date: Civil, rest: &str) -> (Civil, &str) {
+    match rest {
+        " BC" | " (BC)" => (Civil { year: 1 - date.year, ..date }, ""),
+        _ => (date, rest),
+    }
+}
+
+/// `H:MM[:SS[.fraction]]` and what follows it, without blanks between.
+fn clock(text: &str) -> Option<(i64, &str)> {
+    let number = |text: &str, most: i64| {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let value = text[..digits].parse::<i64>().ok().filter(|value| (1..=2).contains(&digits) && *value <= most)?;
+        Some((value, digits))
+    };
+    let (hours, length) = number(text, 24)?;
+    let rest = text[length..].strip_prefix(':')?;
+    let (minutes, length) = number(rest, 59)?;
+    let mut rest = &rest[length..];
+    let (mut seconds, mut ns) = (0, 0);
+    if let Some(after) = rest.strip_prefix(':') {
+        let (value, length) = number(after, 59)?;
+        (seconds, rest) = (value, &after[length..]);
+        if let Some(after) = rest.strip_prefix('.') {
+            let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+            ns = fraction(&after[..digits])?;
+            rest = &after[digits..];
+        }
+    }
+    let total = (hours * 3_600 + minutes * 60 + seconds) * SECOND_NS + ns;
+    (total <= DAY_NS).then(|| (total, rest.trim_start()))
+}
+
+/// Nanoseconds of the digits behind a point, rounded.
+fn fraction(digits: &str) -> Option<i64> {
+    if digits.is_empty() || digits.len() > 30 {
+        return None;
+    }
+    let first: String = digits.chars().chain(std::iter::repeat('0')).take(9).collect();
+    let up = digits.as_bytes().get(9).is_some_and(|digit| *digit >= b'5');
+    Some(first.parse::<i64>().ok()? + i64::from(up))
+}
+
+/// `2024-01-05`, and ` BC` behind it before the year 1.
+pub(crate) fn date_text(days: i64) -> String {
+    let mut text = String::with_capacity(10);
+    let before_christ = push_date(&mut text, days);
+    text.push_str(before_christ);
+    text
+}
+
+/// `2024-01-05 10:00:00.5`, and ` BC` behind it before the year 1. `ns` are those since midnight.
+pub(crate) fn timestamp_text(days: i64, ns: u64) -> String {
+    let mut text = String::with_capacity(26);
+    let before_christ = push_date(&mut text, days);
+    text.push(' ');
+    push_clock(&mut text, ns);
+    text.push_str(before_christ);
+    text
+}
+
+/// The same with the offset of a time zone: `+00`, `-03:30`.
+pub(crate) fn zoned_text(days: i64, ns: u64, offset_seconds: i64) -> String {
+    let mut text = String::with_capacity(29);
+    let before_christ = push_date(&mut text, days);
+    text.push(' ');
+    push_clock(&mut text, ns);
+    push_offset(&mut text, offset_seconds);
+    text.push_str(before_christ);
+    text
+}
+
+fn push_date(text: &mut String, days: i64) -> &'static str {
+    let Civil { year, month, day } = civil(days);
+    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let _ = write!(text, "{year:04}-{month:02}-{day:02}");
+    era
+}
+
+pub(crate) fn push_offset(text: &mut String, offset_seconds: i64) {
+    let seconds = offset_seconds.abs();
+    let _ = write!(text, "{}{:02}", if offset_seconds < 0 { '-' } else { '+' }, seconds / 3_600);
+    if seconds % 3_600 != 0 {
+        let _ = write!(text, ":{:02}", seconds / 60 % 60);
+    }
+    if seconds % 60 != 0 {
+        let _ = write!(text, ":{:02}", seconds % 60);
+    }
+}
+
+/// `10:00:00.5`.
+pub(crate) fn time_text(ns: u64) -> String {
+    let mut text = String::with_capacity(15);
+    push_clock(&mut text, ns);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read() {
+        let hour = 3_600 * SECOND_NS;
+        for (text, days, ns, zone) in [
+            ("2024-01-05", Some(19_727), None, None),
+            ("2024-1-5", Some(19_727), None, None),
+            (" 2024/01/05 ", Some(19_727), None, None),
+            ("20240105", Some(19_727), None, None),
+            ("2024-01-05 10:00", Some(19_727), Some(10 * hour), None),
+            ("20240105T100000Z", None, None, None),
+            ("20240105T10:00:00Z", Some(19_727), Some(10 * hour), Some("Z")),
+            ("2024-01-05T10:00:00.000000001", Some(19_727), Some(10 * hour + 1), None),
+            ("2024-01-05 10:00:00+02", Some(19_727), Some(10 * hour), Some("+02")),
+            ("2024-01-05 10:00:00 Europe/Berlin", Some(19_727), Some(10 * hour), Some("Europe/Berlin")),
+            ("2024-01-05 24:00:00", Some(19_727), Some(24 * hour), None),
+            ("0001-01-01", Some(-719_162), None, None),
+            ("0001-12-31 BC", Some(-719_163), None, None),
+            ("0001-12-31 10:00:00 BC", Some(-719_163), Some(10 * hour), None),
+            ("9999-12-31", Some(2_932_896), None, None),
+            ("10:00", None, Some(10 * hour), None),
+            ("1:02:03.5", None, Some(3_723_500_000_000), None),
+        ] {
+            let expected =
+                (days.is_some() || ns.is_some()).then(|| Written { days, ns, zone: zone.map(str::to_owned) });
+            assert_eq!(parse(text), expected, "{text}");
+        }
+        for text in [
+            "",
+            "2024",
+            "2024-13-01",
+            "2023-02-29",
+            "2024-01-05 25:00",
+            "2024-01-05 24:00:01",
+            "2024-01-05 10",
+            "infinity",
+            "2024-01-05 10:60",
+            "2024-01-05x",
+            "24-01-05",
+            "2024-01/05",
+            "2024-01-05 10:00:",
+            "2024-01-05 10:00:00.",
+            "10:00 Europe/Berlin",
+            "99999999-01-01",
+        ] {
+            assert_eq!(parse(text).filter(|w| w.zone.is_none()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ticks_are_rounded() {
+        let ticks = |text, per_second| parse(text).and_then(|written| written.ticks(per_second));
+        assert_eq!(ticks("1970-01-01 00:00:00.0000005", 1_000_000), Some(1));
+        assert_eq!(ticks("1969-12-31 23:59:59.9994", 1_000), Some(-1));
+        assert_eq!(ticks("9999-12-31 23:59:59.999999", 1_000_000), Some(253_402_300_799_999_999));
+        assert_eq!(ticks("9999-12-31", 1_000_000_000), None);
+    }
+
+    #[test]
+    fn texts_are_written() {
+        assert_eq!([-719_163, 0, 2_932_897].map(date_text), ["0001-12-31 BC", "1970-01-01", "10000-01-01"]);
+        assert_eq!(timestamp_text(19_727, 36_000_500_000_000), "2024-01-05 10:00:00.5");
+        assert_eq!(timestamp_text(-719_163, 0), "0001-12-31 00:00:00 BC");
+        assert_eq!(timestamp_text(2_932_897, 1), "10000-01-01 00:00:00.000000001");
+        assert_eq!(zoned_text(0, 0, -12_600), "1970-01-01 00:00:00-03:30");
+        assert_eq!(zoned_text(0, 0, 7_200), "1970-01-01 00:00:00+02");
+        assert_eq!(time_text(86_400_000_000_000), "24:00:00");
+    }
+}
