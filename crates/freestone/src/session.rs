@@ -50,8 +50,8 @@ use crate::stored::{Answer, StoredQuery};
 use crate::times::TimePlanner;
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, plans, real_operands, settings, statement, times,
-    windows, workload,
+    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, plans, real_operands, settings, statement,
+    times, windows, workload,
 };
 
 /// What a statement gives back.

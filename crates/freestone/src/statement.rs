@@ -15,7 +15,8 @@ use crate::dialect::SqlDialect;
 use crate::error::{Error, Result};
 use crate::session::guarded_now;
 use crate::{
-    depth, dml, explain, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, times, using,
+    depth, dml, explain, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, times,
+    using,
 };
 
 const DIALECT: SqlDialect = SqlDialect;

@@ -7,9 +7,9 @@ mod filter_pushdown;
 mod grouping_sets;
 mod guards;
 mod in_lists;
+mod join_keys;
 mod real_keys;
 mod set_operations;
-mod join_keys;
 mod unnesting;
 
 use std::sync::Arc;
