@@ -46,13 +46,16 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             Ok(Transformed::yes(LogicalPlan::Aggregate(Aggregate::try_new(input, group_expr, aggregate.aggr_expr)?)))
         }
         LogicalPlan::Distinct(Distinct::On(mut on)) => {
-            let schema = on.input.schema().clone();
-            let mut changed = false;
-            for key in &mut on.on_expr {
-                changed |= wrap(key, &schema);
+            // What the rows are sorted by is sought among these columns by its name.
+            let mut keys = Keys { schema: on.input.schema().clone(), columns: vec![], others: vec![] };
+            for key in on.on_expr.iter().filter(|key| matches!(key, Expr::Column(_))) {
+                keys.below(key.clone())?;
             }
-            let plan = LogicalPlan::Distinct(Distinct::On(on));
-            Ok(if changed { Transformed::yes(plan) } else { Transformed::no(plan) })
+            if keys.columns.is_empty() {
+                return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::On(on))));
+            }
+            on.input = Arc::new(keys.projection(on.input)?);
+            Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
         }
         other => Ok(Transformed::no(other)),
     }
