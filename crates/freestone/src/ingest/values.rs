@@ -6,6 +6,7 @@
 use arrow::datatypes::TimeUnit;
 
 use super::error::ValueProblem::{self, MissingZone, Precision, Range, Syntax, UnexpectedZone};
+use crate::times::Zone;
 
 type Parsed<T> = Result<T, ValueProblem>;
 
@@ -118,17 +119,18 @@ pub(crate) fn date(bytes: &[u8]) -> Parsed<i32> {
     }
     let (time, zone) = clock(bytes.get(11..).filter(|_| matches!(bytes[10], b'T' | b't' | b' ')).ok_or(Syntax)?)?;
     match zone {
-        Some(_) => Err(UnexpectedZone),
-        None if time == Clock::default() => Ok(days),
-        None => Err(Precision),
+        [] if time == Clock::default() => Ok(days),
+        [] => Err(Precision),
+        zone if zone_offset(zone).is_some() => Err(UnexpectedZone),
+        _ => Err(Syntax),
     }
 }
 
 /// `HH:MM[:SS[.fraction]]` in `unit`s since midnight.
 pub(crate) fn time(bytes: &[u8], unit: TimeUnit) -> Parsed<i64> {
     let (time, zone) = clock(bytes.trim_ascii())?;
-    if zone.is_some() {
-        return Err(UnexpectedZone);
+    if !zone.is_empty() {
+        return Err(if zone_offset(zone).is_some() { UnexpectedZone } else { Syntax });
     }
     in_units(i64::from(time.seconds), time.nanos, unit)
 }
@@ -161,9 +163,14 @@ pub(crate) fn timestamp(bytes: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<
     let bytes = bytes.trim_ascii();
     let days = i64::from(leading_date(bytes)?);
     let (time, zone) = match bytes.get(10) {
-        None => (Clock::default(), None),
+        None => (Clock::default(), &[][..]),
         Some(b'T' | b't' | b' ') => clock(&bytes[11..])?,
         Some(_) => return Err(Syntax),
+    };
+    let local_seconds = days * 86_400 + i64::from(time.seconds);
+    let zone = match zone {
+        [] => None,
+        zone => Some(zone_offset(zone).or_else(|| named_offset(zone, local_seconds)).ok_or(Syntax)?),
     };
     let offset_seconds = match (rule, zone) {
         (ZoneRule::Naive, None) => 0,
@@ -172,7 +179,13 @@ pub(crate) fn timestamp(bytes: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<
         (ZoneRule::Fixed { offset_seconds }, None) => offset_seconds,
         (ZoneRule::OffsetNeeded, None) => return Err(MissingZone),
     };
-    in_units(days * 86_400 + i64::from(time.seconds) - i64::from(offset_seconds), time.nanos, unit)
+    in_units(local_seconds - i64::from(offset_seconds), time.nanos, unit)
+}
+
+/// The offset that a zone with a name, as `Europe/Rome`, has at a local time, in seconds east of Greenwich.
+fn named_offset(zone: &[u8], local_seconds: i64) -> Option<i32> {
+    let name = std::str::from_utf8(zone).ok().filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))?;
+    i32::try_from(Zone::parse(name)?.offset_of_local(local_seconds)?).ok()
 }
 
 /// `\xHEX` as the bytes it spells, other text as its own bytes.
@@ -345,8 +358,8 @@ struct Clock {
     nanos: u32,
 }
 
-/// `HH:MM[:SS[.fraction]][zone]`: the time of day and the offset in seconds, if there is one.
-fn clock(bytes: &[u8]) -> Parsed<(Clock, Option<i32>)> {
+/// `HH:MM[:SS[.fraction]][zone]`: the time of day, and the text of the zone, empty if there is none.
+fn clock(bytes: &[u8]) -> Parsed<(Clock, &[u8])> {
     let Some((&[h0, h1, b':', m0, m1], mut rest)) = bytes.split_first_chunk::<5>() else {
         return Err(Syntax);
     };
@@ -366,9 +379,7 @@ fn clock(bytes: &[u8]) -> Parsed<(Clock, Option<i32>)> {
         return Err(Range);
     }
     let seconds = u32::from(hour) * 3600 + u32::from(minute) * 60 + u32::from(second);
-    let rest = rest.trim_ascii_start();
-    let zone = if rest.is_empty() { None } else { Some(zone_offset(rest).ok_or(Syntax)?) };
-    Ok((Clock { seconds, nanos }, zone))
+    Ok((Clock { seconds, nanos }, rest.trim_ascii_start()))
 }
 
 fn nanoseconds(digits: &[u8]) -> Parsed<u32> {

@@ -34,7 +34,11 @@ impl OptimizerRule for FiltersAboveAggregates {
     }
 }
 
+/// Whether a plan is such an aggregate, or filters of one, which the rule would join.
 fn has_row_for_none(plan: &LogicalPlan) -> bool {
-    let LogicalPlan::Aggregate(aggregate) = plan else { return false };
-    matches!(aggregate.group_expr.as_slice(), [] | [Expr::GroupingSet(_)])
+    match plan {
+        LogicalPlan::Filter(filter) => has_row_for_none(&filter.input),
+        LogicalPlan::Aggregate(aggregate) => matches!(aggregate.group_expr.as_slice(), [] | [Expr::GroupingSet(_)]),
+        _ => false,
+    }
 }
