@@ -13,10 +13,15 @@ use datafusion::optimizer::{Analyzer, AnalyzerRule, OptimizerRule};
 
 use crate::exact::ExactNumbers;
 use crate::expressions::{self, of_one_type};
-use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations, Unnesting, logical_rules};
+use crate::optimizer::{
+    AggregateCalls, Expansion, GroupKeys, Guards, InLists, SetOperations, Unnesting, logical_rules,
+};
+use crate::planning;
+use crate::shared::Resolve;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
 
-/// DataFusion's rules, with this one before operands get one type, and ours for subqueries, lists and guards behind.
+/// DataFusion's rules, with this one before operands get one type, ours for subqueries, lists and guards behind, and shared
+/// queries before all.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
@@ -30,6 +35,9 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.push(Arc::new(Guards));
     rules.push(Arc::new(AggregateCalls));
     rules.push(Arc::new(GroupKeys));
+    rules.push(Arc::new(Expansion));
+    let mut rules = planning::analyzer_rules(rules);
+    rules.insert(0, Arc::new(Resolve { rules: rules.clone() }));
     rules
 }
 

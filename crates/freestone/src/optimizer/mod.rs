@@ -3,6 +3,7 @@
 mod aggregate_calls;
 mod aggregate_filters;
 mod dependencies;
+mod expansion;
 mod filter_pushdown;
 mod grouping_sets;
 mod guards;
@@ -20,6 +21,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 pub(crate) use aggregate_calls::AggregateCalls;
 use aggregate_filters::FiltersAboveAggregates;
 use dependencies::Dependencies;
+pub(crate) use expansion::Expansion;
 use filter_pushdown::FilterPushdown;
 use grouping_sets::GroupingSets;
 pub(crate) use guards::{GuardedScans, Guards};
