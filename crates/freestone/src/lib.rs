@@ -51,6 +51,7 @@ mod parameters;
 mod plans;
 mod provider;
 mod real_operands;
+mod scalars;
 mod session;
 mod session_advise;
 mod settings;

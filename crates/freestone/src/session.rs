@@ -12,7 +12,7 @@ use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -46,7 +46,9 @@ use crate::provider::{DateSteps, UnneededJoins};
 use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::workload::{Watch, Watched};
-use crate::{cap, check, copy, ddl, depth, dml, functions, names, plans, real_operands, settings, statement, workload};
+use crate::{
+    cap, check, copy, ddl, depth, dml, functions, names, plans, real_operands, scalars, settings, statement, workload,
+};
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -118,7 +120,7 @@ impl Session {
     pub(crate) fn new(database: Arc<Database>, access: Access) -> Session {
         // A pool that cannot be limited is the database's.
         let runtime = cap::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
             .with_default_features()
@@ -129,6 +131,10 @@ impl Session {
             .with_optimizer_rule(Arc::new(GuardedScans))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
+        for function in scalars::all() {
+            // Only a registry that cannot be changed refuses a function.
+            let _ = state.register_udf(function);
+        }
         Session {
             planner: RwLock::new(Planner::new(state, access, database.workload().clone())),
             database,
