@@ -108,7 +108,8 @@ def test_advice_follows_the_queries(db):
     best = next(row for row in advice if row["advice"] == "recommended")
     assert best["rank"] == 1 and best["measured_ms"] > 0 and best["apply"].startswith('ALTER TABLE "t" SET DESIGN')
     log = db.sql("select statement, runs from freestone_workload()").fetchall()
-    assert (log[0][0].lower(), log[0][1]) == ("select sum(c1) from t where c2 < ?", 3)
+    # The order is that of the time spent, and a shared server also logs the statements of other tests.
+    assert ("select sum(c1) from t where c2 < ?", 3) in [(statement.lower(), runs) for statement, runs in log]
 
 
 def test_copies_are_read_and_may_be_advised(db):
