@@ -12,14 +12,13 @@ What docs/sql.md says to differ from DuckDB is not asked: variances of infinitie
 """
 
 import random
-import subprocess
 import sys
 import tempfile
 from decimal import Decimal, InvalidOperation
 
 import duckdb
 
-from random_joins import ours
+from differential import arguments, create, ours
 
 BATCH = 200
 SIZES = [0, 1, 6, 40, 300]
@@ -308,22 +307,14 @@ def theirs(database, sql):
 
 
 def main():
-    script = sys.argv[1]
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    script, count, seed = arguments(1000)
     kinds = [{"groups": groups, "windows": windows, "sets": sets}[sys.argv[4]]] if len(sys.argv) > 4 else [groups, windows, windows, sets]
     print(f"seed {seed}, {count} queries", flush=True)
     r = random.Random(seed)
     wrong = refused = skipped = 0
     with tempfile.TemporaryDirectory() as folder:
         database = duckdb.connect()
-        made = tables(r)
-        for sql in made:
-            database.execute(sql)
-        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-            file.write(";\n".join(made) + ";\n")
-            file.flush()
-            subprocess.run([script, folder, "-f", file.name], check=True, capture_output=True)
+        create(script, folder, database, tables(r))
         for first in range(0, count, BATCH):
             queries = [r.choice(kinds)(r) for _ in range(min(BATCH, count - first))]
             for (here, there, _), mine in zip(queries, ours(script, folder, [query[0] for query in queries])):

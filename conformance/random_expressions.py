@@ -17,7 +17,7 @@ from decimal import Decimal
 
 import duckdb
 
-from random_joins import ours
+from differential import arguments, create, ours
 
 BATCH = 200
 INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
@@ -140,9 +140,7 @@ def same(mine, theirs):
 
 
 def main():
-    script = sys.argv[1]
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    script, count, seed = arguments(1000)
     print(f"seed {seed}, {count} expressions", flush=True)
     r = random.Random(seed)
     rows = [[value(r, name) for name in TYPES] for _ in range(60)]
@@ -151,11 +149,7 @@ def main():
     database = duckdb.connect()
     counts = {"WRONG": 0, "REFUSED": 0, "ACCEPTED": 0}
     with tempfile.TemporaryDirectory() as folder:
-        for sql in made:
-            database.execute(sql)
-        ours(script, folder, [])
-        failed = [answer for answer in ours(script, folder, made) if isinstance(answer, str)]
-        assert not failed, failed
+        create(script, folder, database, made)
         for first in range(0, count, BATCH):
             cases = []
             for _ in range(min(BATCH, count - first)):
@@ -181,7 +175,7 @@ def main():
                 if isinstance(answer, str) and "division by zero" in answer:
                     verdict = None  # A quotient of decimals is an error here, and infinite there.
                 elif isinstance(answer, str) and ("- -" in answer or expected == [(None,)]):
-                    verdict = None  # There, constants are computed in wider types, and nothing is computed beside NULL.
+                    verdict = None  # There, constants are computed in wider types, and nothing is computed next to NULL.
                 elif isinstance(expected, str) and answer in ([("",)], [("0",)], [("false",)]):
                     verdict = None  # Here, what a NULL or a condition that is not met decides is not computed.
                 elif isinstance(answer, str):

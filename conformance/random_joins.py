@@ -8,14 +8,13 @@ filters in WHERE and ON, semijoins and antijoins, GROUP BY, derived tables and T
 whose answers differ. The exit status is 1 if there is one.
 """
 
-import csv
-import io
 import random
-import subprocess
 import sys
 import tempfile
 
 import duckdb
+
+from differential import arguments, create, ours
 
 BATCH = 250
 COLUMNS = ["id", "k", "v"]
@@ -108,32 +107,6 @@ def query(r):
     return f"SELECT count(*), {', '.join(f'sum(c{at}), count(c{at}), sum((c{at} + 1) * (c0 + 7))' for at in range(len(wanted)))} FROM ({rows}) AS w"
 
 
-def ours(script, folder, queries):
-    """The rows of each query, or the error as text."""
-    answers, start = [None] * len(queries), 0
-    while start < len(queries):
-        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-            file.write("".join(f"SELECT '@@{n}' AS mark;\n{queries[n]};\n" for n in range(start, len(queries))))
-            file.flush()
-            done = subprocess.run([script, folder, "-f", file.name], capture_output=True, text=True)
-        at = None
-        lines = list(csv.reader(io.StringIO(done.stdout)))
-        for n, line in enumerate(lines):
-            if len(line) == 1 and line[0].startswith("@@"):
-                at, answers[int(line[0][2:])] = int(line[0][2:]), []
-            elif at is not None and not (n + 1 < len(lines) and line == ["mark"] and lines[n + 1][:1][0:1] and lines[n + 1][0].startswith("@@")):
-                answers[at].append(line)
-        for n in range(start, len(queries)):
-            if isinstance(answers[n], list):
-                answers[n] = sorted(tuple(row) or ("",) for row in answers[n][1:])
-        if done.returncode == 0:
-            break
-        at = start if at is None else at
-        answers[at] = "error: " + done.stderr.strip()[-300:]
-        start = at + 1
-    return answers
-
-
 def theirs(database, sql):
     try:
         rows = database.execute(sql).fetchall()
@@ -143,22 +116,13 @@ def theirs(database, sql):
 
 
 def main():
-    script = sys.argv[1]
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    script, count, seed = arguments(1000)
     print(f"seed {seed}, {count} queries", flush=True)
     r = random.Random(seed)
     wrong = refused = 0
     with tempfile.TemporaryDirectory() as folder:
         database = duckdb.connect()
-        made = tables(r)
-        for sql in made:
-            database.execute(sql)
-        made = ours(script, folder, ["SELECT 1"]) and made
-        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-            file.write(";\n".join(made) + ";\n")
-            file.flush()
-            subprocess.run([script, folder, "-f", file.name], check=True, capture_output=True)
+        create(script, folder, database, tables(r))
         for first in range(0, count, BATCH):
             queries = [query(r) for _ in range(min(BATCH, count - first))]
             for sql, mine in zip(queries, ours(script, folder, queries)):

@@ -4,13 +4,12 @@ names, NULLs, duplicates and no rows. Prints what differs, and the queries that 
 Usage: random_subqueries.py SCRIPT [COUNT [SEED]], SCRIPT being the engine's example program `script`.
 """
 import random
-import subprocess
 import sys
 import tempfile
 
 import duckdb
 
-from random_joins import ours
+from differential import arguments, create, ours
 
 BATCH = 50
 DEEPEST = 3
@@ -256,21 +255,13 @@ def theirs(database, sql):
 
 
 def main():
-    script = sys.argv[1]
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    script, count, seed = arguments(1000)
     print(f"seed {seed}, {count} queries", flush=True)
     r = random.Random(seed)
     wrong = refused = both = 0
     with tempfile.TemporaryDirectory() as folder:
         database = duckdb.connect()
-        made = tables(r)
-        for sql in made:
-            database.execute(sql)
-        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-            file.write(";\n".join(made) + ";\n")
-            file.flush()
-            subprocess.run([script, folder, "-f", file.name], check=True, capture_output=True)
+        create(script, folder, database, tables(r))
         for first in range(0, count, BATCH):
             queries = [Maker(r).query() for _ in range(min(BATCH, count - first))]
             for sql, mine in zip(queries, ours(script, folder, queries)):

@@ -11,11 +11,12 @@ with 1 if one does. What is compared is text of a form that both write: see `SAM
 
 import random
 import re
-import subprocess
 import sys
 import tempfile
 
 import duckdb
+
+from differential import arguments, create, ours
 
 BATCH = 200
 DATES = ["2024-01-31", "2024-02-29", "2023-02-28", "1970-01-01", "1969-12-31", "0001-01-01", "9999-12-31", "1677-09-21",
@@ -188,10 +189,6 @@ class Expressions:
         return [query, query]
 
 
-def rows_of(lines):
-    return sorted(lines)
-
-
 def cell(text):
     """One form for a number and for years before 1, whoever writes it."""
     if text in ("", None):
@@ -203,30 +200,8 @@ def cell(text):
         return str(text).strip('"')
 
 
-def ours(script, folder, setup, queries):
-    """Rows of each query, or the error as a text."""
-    answers, start = [None] * len(queries), 0
-    while start < len(queries):
-        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
-            file.write(setup + "".join(f"SELECT '@@{n}' AS mark;\n{queries[n]};\n" for n in range(start, len(queries))))
-            file.flush()
-            done = subprocess.run([script, folder, "-f", file.name], capture_output=True, text=True)
-        at = None
-        for line in done.stdout.splitlines():
-            if line.startswith("@@"):
-                at = int(line[2:])
-                answers[at] = []
-            elif at is not None and line != "mark":
-                answers[at].append(tuple(cell(part) for part in line.split(",")))
-        for n in range(start, len(queries)):
-            if isinstance(answers[n], list):
-                answers[n] = rows_of(answers[n][1:])
-        if done.returncode == 0:
-            break
-        at = start if at is None else at
-        answers[at] = "error: " + done.stderr.strip().splitlines()[0][:200]
-        start = at + 1
-    return answers
+def rows_of(rows):
+    return sorted(tuple(map(cell, row)) for row in rows)
 
 
 def theirs(database, sql):
@@ -234,13 +209,11 @@ def theirs(database, sql):
         rows = database.execute(sql).fetchall()
     except duckdb.Error as error:
         return "error: " + str(error).splitlines()[0][:200]
-    return rows_of(tuple(cell("" if value is None else str(value)) for value in row) for row in rows)
+    return rows_of(["" if value is None else str(value) for value in row] for row in rows)
 
 
 def main():
-    script = sys.argv[1]
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    script, count, seed = arguments(2000)
     print(f"seed {seed}, {count} expressions", flush=True)
     r = random.Random(seed)
     wrong = refused = 0
@@ -249,13 +222,12 @@ def main():
         made, generator = tables(r), Expressions(r)
         pairs = [generator.query() for _ in range(min(BATCH, count - start))]
         database = duckdb.connect(config={"threads": 1})
-        for statement in [f"SET TimeZone = '{zone}'"] + made:
-            database.execute(statement)
+        database.execute(f"SET TimeZone = '{zone}'")
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([script, folder, "-f", "/dev/stdin"], input=";\n".join(made) + ";\n", text=True, check=True,
-                           stdout=subprocess.DEVNULL)
-            answers = ours(script, folder, f"SET TimeZone = '{zone}';\n", [pair[0] for pair in pairs])
+            create(script, folder, database, made)
+            answers = ours(script, folder, [pair[0] for pair in pairs], f"SET TimeZone = '{zone}';\n")
         for (mine, other), answer in zip(pairs, answers):
+            answer = answer if isinstance(answer, str) else rows_of(answer)
             expected = theirs(database, other)
             if isinstance(expected, str) and isinstance(answer, str):
                 continue

@@ -1,7 +1,7 @@
 //! Changes to the expressions of a logical plan, their making, and which of their operands have to be of one type.
 
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -27,6 +27,16 @@ pub(crate) fn try_changed(
         let changed = expression.transform_up(|e| change(e, &schema))?;
         Ok(changed.update_data(|e| name.restore(e)))
     })
+}
+
+/// The number of expressions that an expression consists of, itself included.
+pub(crate) fn size(expression: &Expr) -> usize {
+    let mut nodes = 0;
+    let _ = expression.apply(|_| {
+        nodes += 1;
+        Ok(TreeNodeRecursion::Continue)
+    });
+    nodes
 }
 
 /// The parts joined by AND or OR in a tree that is as deep as the logarithm of their number: whatever walks a chain of

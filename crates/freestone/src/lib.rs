@@ -70,6 +70,8 @@ mod supported;
 mod times;
 mod using;
 #[doc(hidden)]
+pub use times::calendar;
+#[doc(hidden)]
 pub mod visitor;
 mod windows;
 mod workload;

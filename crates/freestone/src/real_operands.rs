@@ -1,7 +1,6 @@
-//! Decimals beside reals become reals. DataFusion makes decimals of the reals, `DECIMAL(30, 15)`: reals of 1e15 and more are an error
-//! there, those below 1e-15 are zero, and a column of reals is converted row by row where it can be compared as it is stored.
-
-use std::sync::Arc;
+//! Decimals that are compared with reals become reals. DataFusion makes decimals of the reals, `DECIMAL(30, 15)`: reals of
+//! 1e15 and more are an error there, those below 1e-15 are zero, and a column of reals is converted row by row where it can
+//! be compared as it is stored.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
@@ -9,41 +8,13 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
-use datafusion::optimizer::{Analyzer, AnalyzerRule, OptimizerRule};
+use datafusion::optimizer::AnalyzerRule;
 
-use crate::exact::ExactNumbers;
 use crate::expressions::{self, of_one_type};
-use crate::optimizer::{AggregateCalls, GroupKeys, Guards, InLists, SetOperations, Unnesting, logical_rules};
-use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
-
-/// DataFusion's rules, with this one before operands get one type, and ours for subqueries, lists and guards behind.
-pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules = Analyzer::new().rules;
-    let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
-    rules.insert((at + 1).min(rules.len()), Arc::new(TimeCasts));
-    rules.insert(at, Arc::new(RealOperands));
-    rules.insert(at, Arc::new(TimeOperands));
-    rules.insert(0, Arc::new(SetOperations));
-    rules.push(Arc::new(Unnesting));
-    rules.push(Arc::new(ExactNumbers));
-    rules.push(Arc::new(InLists));
-    rules.push(Arc::new(Guards));
-    rules.push(Arc::new(AggregateCalls));
-    rules.push(Arc::new(GroupKeys));
-    rules
-}
-
-/// The optimizer rules, with that of times where constants are known and filters not yet in the scans.
-pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = logical_rules();
-    let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions");
-    rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(TimeComparisons));
-    rules
-}
 
 /// Makes decimals that are compared with reals, or that are a result beside reals, reals of the same width.
 #[derive(Debug)]
-struct RealOperands;
+pub(crate) struct RealOperands;
 
 impl AnalyzerRule for RealOperands {
     fn name(&self) -> &str {

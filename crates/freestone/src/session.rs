@@ -50,7 +50,7 @@ use crate::stored::{Answer, StoredQuery};
 use crate::times::TimePlanner;
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, plans, real_operands, settings, statement,
+    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, optimizer, plans, settings, statement,
     times, windows, workload,
 };
 
@@ -130,8 +130,8 @@ impl Session {
             .with_expr_planners(vec![Arc::new(TimePlanner)])
             .with_default_features()
             .with_type_planner(Arc::new(ddl::SqlTypes))
-            .with_analyzer_rules(real_operands::analyzer_rules())
-            .with_optimizer_rules(real_operands::optimizer_rules())
+            .with_analyzer_rules(optimizer::analyzer_rules())
+            .with_optimizer_rules(optimizer::optimizer_rules())
             .with_optimizer_rule(Arc::new(UnneededJoins))
             .with_optimizer_rule(Arc::new(GuardedScans))
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))

@@ -36,7 +36,6 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
             *escape_char = None;
         }
         Expr::InSubquery { expr: row, subquery, .. } => one_row_value(row, subquery),
-        Expr::IsDistinctFrom(..) | Expr::IsNotDistinctFrom(..) => bind_before_and(expr),
         Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {
             "mod" => {
                 if let Some([a, b]) = arguments(function) {
@@ -68,20 +67,6 @@ fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
     std::mem::swap(inner, subquery);
     *subquery = wrapped;
     *row = Expr::Struct { values: std::mem::take(values), fields: vec![] };
-}
-
-/// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`: the parser takes `b AND c` for the operand.
-fn bind_before_and(expr: &mut Expr) {
-    const NULL: Value = Value::Null;
-    let (Expr::IsDistinctFrom(_, operand) | Expr::IsNotDistinctFrom(_, operand)) = expr else { return };
-    let mut whole = std::mem::replace(operand.as_mut(), Expr::Value(NULL.into()));
-    let mut first = &mut whole;
-    while let Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, .. } = first {
-        first = left;
-    }
-    **operand = std::mem::replace(first, Expr::Value(NULL.into()));
-    *first = std::mem::replace(expr, Expr::Value(NULL.into()));
-    *expr = whole;
 }
 
 /// The arguments of a plain call of two.

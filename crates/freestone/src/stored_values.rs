@@ -4,7 +4,7 @@
 //! query makes them, and are brought to the table's types by [`conform`], which loses nothing: INSERT, UPDATE, CREATE TABLE
 //! with columns, parameters and rows that clients bring alike.
 //!
-//! `VALUES` has one type per column, in which 9007199254740993 beside 1.5e0 would lose its last digit. So where the cells of
+//! `VALUES` has one type per column, in which 9007199254740993 next to 1.5e0 would lose its last digit. So where the cells of
 //! a column are not all of one kind, each is brought to the column's type for itself, by the function [`Stored`].
 
 use std::sync::Arc;
@@ -144,7 +144,7 @@ fn are_texts(rows: &[ast::Parens<Vec<ast::Expr>>], place: usize) -> bool {
     rows.iter().filter_map(|row| row.content.get(place)).all(is_text)
 }
 
-/// A literal that is exact beside any other such literal of its column.
+/// A literal that stays exact with any other such literal of its column.
 fn is_plain(cell: &ast::Expr, data_type: &DataType) -> bool {
     let value = match cell {
         ast::Expr::Value(value) => &value.value,

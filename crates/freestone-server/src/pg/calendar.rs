@@ -4,33 +4,9 @@
 use std::io::Write;
 
 use arrow::datatypes::IntervalMonthDayNano;
+use freestone::calendar::{Civil, civil};
 
 const DAY_MICROS: i64 = 86_400_000_000;
-
-/// The year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar. The algorithm is
-/// `civil_from_days` of Howard Hinnant.
-pub fn civil(days: i64) -> (i64, u32, u32) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month as u32, day as u32)
-}
-
-/// The days since 1970-01-01; the inverse of [`civil`].
-#[cfg(test)]
-fn days_of(year: i64, month: u32, day: u32) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let shifted = i64::from(if month > 2 { month - 3 } else { month + 9 });
-    let day_of_year = (153 * shifted + 2) / 5 + i64::from(day) - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
 
 pub fn write_date(out: &mut Vec<u8>, days: i64) {
     if write_day(out, days) {
@@ -40,7 +16,7 @@ pub fn write_date(out: &mut Vec<u8>, days: i64) {
 
 /// Writes a day. Returns whether its year is before year 1.
 fn write_day(out: &mut Vec<u8>, days: i64) -> bool {
-    let (year, month, day) = civil(days);
+    let Civil { year, month, day } = civil(days);
     // There is no year 0 in the text. Year 0 of the calculation is 1 BC.
     let (year, before) = if year > 0 { (year, false) } else { (1 - year, true) };
     let _ = write!(out, "{year:04}-{month:02}-{day:02}");
@@ -106,15 +82,6 @@ pub fn write_interval(out: &mut Vec<u8>, value: IntervalMonthDayNano) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_and_dates_are_inverse() {
-        for days in [0, -1, 10_957, -719_468, -719_469, i64::from(i32::MAX), i64::from(i32::MIN), 19_782] {
-            let (year, month, day) = civil(days);
-            assert_eq!(days_of(year, month, day), days, "{year}-{month}-{day}");
-        }
-        assert_eq!(civil(19_782), (2024, 2, 29));
-    }
 
     #[test]
     fn intervals_read_as_postgresqls() {

@@ -198,7 +198,7 @@ mod tests {
 
     const ROWS: usize = 3 * GRANULE_ROWS + 5000;
 
-    /// A column that mostly ascends, with steps back now and then, and a column of a few values with NULLs.
+    /// A column that mostly ascends, with occasional steps back, and a column of a few values with NULLs.
     fn table() -> Arc<Table> {
         let rising = Int64Array::from_iter_values((0..ROWS as i64).map(|row| row + row % 7 * 300));
         let few = Int64Array::from_iter((0..ROWS as i64).map(|row| (row % 3 > 0).then_some(row / 9000 * 10)));

@@ -202,10 +202,7 @@ where
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in values[0].as_primitive::<T>().iter().flatten() {
-            self.total.subtract(value.into());
-            self.count -= 1;
-        }
+        self.count -= self.total.subtract_all(values[0].as_primitive::<T>());
         Ok(())
     }
 

@@ -137,6 +137,16 @@ impl Total {
         (values.len() - values.null_count()) as u64
     }
 
+    /// Subtracts the values of an array that are not NULL, and returns their number.
+    pub fn subtract_all<T>(&mut self, values: &PrimitiveArray<T>) -> u64
+    where
+        T: ArrowPrimitiveType,
+        T::Native: Into<i128>,
+    {
+        values.iter().flatten().for_each(|value| self.subtract(value.into()));
+        (values.len() - values.null_count()) as u64
+    }
+
     /// The sum, if it fits in 128 bits.
     fn narrow(self) -> Option<i128> {
         (self.carry == 0).then_some(self.low)

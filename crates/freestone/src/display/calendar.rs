@@ -9,7 +9,9 @@ use arrow::datatypes::{
     TimestampSecondType,
 };
 
-const DAY_SECONDS: i128 = 86_400;
+use crate::times::calendar::{Civil, civil};
+
+const DAY_SECONDS: i64 = 86_400;
 
 /// Appends a date, a time or a timestamp; false for values of other types.
 pub(super) fn append(array: &dyn Array, row: usize, text: &mut String) -> bool {
@@ -37,10 +39,10 @@ pub(super) fn append(array: &dyn Array, row: usize, text: &mut String) -> bool {
             append_clock(array.as_primitive::<Time32MillisecondType>().value(row).into(), 1000, 3, text);
         }
         DataType::Time64(Nanosecond) => {
-            append_clock(array.as_primitive::<Time64NanosecondType>().value(row).into(), 1_000_000_000, 9, text);
+            append_clock(array.as_primitive::<Time64NanosecondType>().value(row), 1_000_000_000, 9, text);
         }
         DataType::Time64(_) => {
-            append_clock(array.as_primitive::<Time64MicrosecondType>().value(row).into(), 1_000_000, 6, text);
+            append_clock(array.as_primitive::<Time64MicrosecondType>().value(row), 1_000_000, 6, text);
         }
         _ => return false,
     }
@@ -52,21 +54,21 @@ fn append_infinity(positive: bool, text: &mut String) {
 }
 
 /// A timestamp of so many parts of a second; one with a zone is written in UTC.
-fn append_timestamp(value: i64, per_second: i128, digits: usize, has_zone: bool, text: &mut String) {
+fn append_timestamp(value: i64, per_second: i64, digits: usize, has_zone: bool, text: &mut String) {
     if [i64::MAX, -i64::MAX, i64::MIN].contains(&value) {
         return append_infinity(value > 0, text);
     }
     let day = DAY_SECONDS * per_second;
-    append_date(i128::from(value).div_euclid(day), text);
+    append_date(value.div_euclid(day), text);
     text.push('T');
-    append_clock(i128::from(value).rem_euclid(day), per_second, digits, text);
+    append_clock(value.rem_euclid(day), per_second, digits, text);
     if has_zone {
         text.push('Z');
     }
 }
 
 /// A time of day, 24:00:00 and beyond too.
-fn append_clock(value: i128, per_second: i128, digits: usize, text: &mut String) {
+fn append_clock(value: i64, per_second: i64, digits: usize, text: &mut String) {
     let (value, sign) = (value.unsigned_abs(), if value < 0 { "-" } else { "" });
     let (seconds, fraction) = (value / per_second.unsigned_abs(), value % per_second.unsigned_abs());
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
@@ -77,17 +79,9 @@ fn append_clock(value: i128, per_second: i128, digits: usize, text: &mut String)
     }
 }
 
-/// A day of the Gregorian calendar; the year 0 is the one before the year 1. (H. Hinnant, `civil_from_days`.)
-fn append_date(days: i128, text: &mut String) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i128::from(month <= 2);
+/// A day of the Gregorian calendar; the year 0 is the one before the year 1.
+fn append_date(days: i64, text: &mut String) {
+    let Civil { year, month, day } = civil(days);
     let _ = match year {
         0..=9999 => write!(text, "{year:04}"),
         10_000.. => write!(text, "+{year}"),

@@ -73,10 +73,16 @@ fn combined(op: Operator, left: &Known, right: &Known, scale: i8) -> Option<Rang
         Operator::Multiply if scales.0 + scales.1 == scale => {}
         _ => return None,
     }
+    result_range(op, a, b)
+}
+
+/// The range of a sum, difference or product of two ranges; `None` beyond 128 bits.
+pub(crate) fn result_range(op: Operator, a: Range, b: Range) -> Option<Range> {
     let f = match op {
         Operator::Plus => i128::checked_add,
         Operator::Minus => i128::checked_sub,
-        _ => i128::checked_mul,
+        Operator::Multiply => i128::checked_mul,
+        _ => return None,
     };
     let ends = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
     Some((*ends.iter().min()?, *ends.iter().max()?))
@@ -88,7 +94,8 @@ fn rescaled((low, high): Range, digits: i8) -> Option<Range> {
     Some((low.checked_mul(by)?, high.checked_mul(by)?))
 }
 
-fn integer(value: &ScalarValue) -> Option<i128> {
+/// An integer, or a decimal in units of its last digit.
+pub(crate) fn integer(value: &ScalarValue) -> Option<i128> {
     use ScalarValue::*;
     Some(match value {
         Int8(Some(v)) => (*v).into(),

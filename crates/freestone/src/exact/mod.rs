@@ -1,7 +1,7 @@
 //! Numbers that are exact, or an error: no arithmetic and no cast gives a value that is not the right one.
 //!
 //! DataFusion's integers wrap when they overflow, its decimals go past their digits, its casts cut digits off, and its
-//! simplifier moves a cast from a column to the literal beside it even where several values of the column become that
+//! simplifier moves a cast from a column to the literal on the other side even where several values of the column become that
 //! literal. So once types are known, each operation that can fail or lose digits becomes a function of ours, [`Exact`],
 //! which computes it and which no rule of DataFusion takes apart. Operations whose bounds rule that out ([`bounds`]) stay as
 //! they are, which is the case for nearly all: sums of INT columns, products of decimals that have room.
@@ -29,6 +29,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPla
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::expressions;
+pub(crate) use bounds::{integer, result_range};
 pub(crate) use casts::cast;
 pub(crate) use floats::Canonical;
 use function::Operation;

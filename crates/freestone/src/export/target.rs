@@ -13,18 +13,18 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Target {
     path: PathBuf,
     /// The temporary file; `None` for pipes and devices.
-    beside: Option<Beside>,
+    temporary: Option<Temporary>,
     file: File,
 }
 
 /// A file with a temporary name, which is removed unless it is renamed.
 #[derive(Debug)]
-struct Beside {
+struct Temporary {
     path: PathBuf,
     is_kept: bool,
 }
 
-impl Drop for Beside {
+impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.is_kept {
             let _ = fs::remove_file(&self.path);
@@ -50,22 +50,22 @@ impl Target {
             ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|stream| path.starts_with(stream));
         if is_stream || fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
             let file = File::options().append(true).open(&path).map_err(failed)?;
-            return Ok(Target { path, beside: None, file });
+            return Ok(Target { path, temporary: None, file });
         }
         // A symbolic link remains, and its target is replaced.
         let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(failed)?;
-        let (file, beside) = unnamed_beside(folder).map_err(failed)?;
-        let beside = Beside { path: beside, is_kept: false };
+        let (file, temporary) = temporary_in(folder).map_err(failed)?;
+        let temporary = Temporary { path: temporary, is_kept: false };
         if let Ok(old) = fs::metadata(&place) {
             // The new file gets the permissions of the old one.
             if old.permissions().readonly() {
                 return Err(io_error(&path, &io::ErrorKind::PermissionDenied.into()));
             }
-            fs::set_permissions(&beside.path, old.permissions()).map_err(failed)?;
+            fs::set_permissions(&temporary.path, old.permissions()).map_err(failed)?;
         }
-        Ok(Target { path: place, beside: Some(beside), file })
+        Ok(Target { path: place, temporary: Some(temporary), file })
     }
 
     /// Renames the complete file.
@@ -75,12 +75,12 @@ impl Target {
     pub fn finish(mut self) -> Result<()> {
         let failed = |error: io::Error| io_error(&self.path, &error);
         self.file.flush().map_err(failed)?;
-        let Some(beside) = &mut self.beside else { return Ok(()) };
+        let Some(temporary) = &mut self.temporary else { return Ok(()) };
         self.file.sync_all().map_err(failed)?;
-        fs::rename(&beside.path, &self.path).map_err(failed)?;
-        beside.is_kept = true;
+        fs::rename(&temporary.path, &self.path).map_err(failed)?;
+        temporary.is_kept = true;
         // The directory entry is synced as well, to survive a power failure. Not all file systems support this.
-        if let Some(folder) = beside.path.parent()
+        if let Some(folder) = temporary.path.parent()
             && let Ok(folder) = File::open(folder)
         {
             let _ = folder.sync_all();
@@ -110,7 +110,7 @@ fn io_error(path: &Path, error: &io::Error) -> Error {
 }
 
 /// A new file in a folder, with a name that readers of the folder ignore.
-fn unnamed_beside(folder: &Path) -> io::Result<(File, PathBuf)> {
+fn temporary_in(folder: &Path) -> io::Result<(File, PathBuf)> {
     let mut number = 0;
     loop {
         let path = folder.join(format!(".freestone-{}-{number}.tmp", std::process::id()));

@@ -135,7 +135,7 @@ fn is_plain_text(text: &str) -> bool {
 }
 
 /// Whether a CSV file's first record is a header, by what the records behind it hold: a text above numbers is a name,
-/// whatever stands beside it. Where all columns are texts, names must look like names.
+/// whatever else the line has. Where all columns are texts, names must look like names.
 fn is_header_above(first: &[Option<String>], kinds: &[Kinds]) -> bool {
     let differs = |(name, kinds): (&Option<String>, &Kinds)| match name.as_deref().map(str::trim) {
         Some(name) if !name.is_empty() && kinds.is_seen() => {

@@ -70,6 +70,16 @@ impl FileFormat {
         (format.is_text() || !is_packed(path)).then_some(format)
     }
 
+    /// The name of the format, as the option FORMAT takes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+        }
+    }
+
     /// The extension that tells the format, in lower case.
     pub(crate) fn extension_of(path: &Path) -> Option<String> {
         let stem = if is_packed(path) { Path::new(path.file_stem()?) } else { path };

@@ -6,7 +6,7 @@
 use arrow::datatypes::TimeUnit;
 
 use super::error::ValueProblem::{self, MissingZone, Precision, Range, Syntax, UnexpectedZone};
-use crate::times::Zone;
+use crate::times::{Zone, calendar};
 
 type Parsed<T> = Result<T, ValueProblem>;
 
@@ -320,36 +320,14 @@ fn leading_date(bytes: &[u8]) -> Parsed<i32> {
     let Some(&[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1]) = bytes.first_chunk::<10>() else {
         return Err(Syntax);
     };
-    let year = i32::from(two_digits(y0, y1)?) * 100 + i32::from(two_digits(y2, y3)?);
-    let (month, day) = (two_digits(m0, m1)?, two_digits(d0, d1)?);
-    if !(1..=12).contains(&month) || day == 0 || day > days_in_month(year, month) {
-        return Err(Range);
-    }
-    Ok(days_from_civil(year, i32::from(month), i32::from(day)))
+    let year = i64::from(two_digits(y0, y1)?) * 100 + i64::from(two_digits(y2, y3)?);
+    let days = calendar::checked_days(year, two_digits(m0, m1)?.into(), two_digits(d0, d1)?.into());
+    days.and_then(|days| i32::try_from(days).ok()).ok_or(Range)
 }
 
 fn two_digits(high: u8, low: u8) -> Parsed<u8> {
     let (high, low) = (high.wrapping_sub(b'0'), low.wrapping_sub(b'0'));
     if high > 9 || low > 9 { Err(Syntax) } else { Ok(high * 10 + low) }
-}
-
-fn days_in_month(year: i32, month: u8) -> u8 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-/// Days since 1970-01-01 of a proleptic Gregorian date with year 0 or later. Years start in March here, so that the
-/// leap day is a year's last and the days before a month are a linear function: (153 m + 2) / 5.
-fn days_from_civil(year: i32, month: i32, day: i32) -> i32 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPla
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use crate::exact::Exact;
-use crate::expressions::balanced;
+use crate::expressions::{balanced, size};
 use crate::times;
 
 /// Functions that are an error for some arguments.
@@ -170,7 +170,7 @@ fn is_guarded(expression: &Expr) -> bool {
 fn in_value(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right })
-            if !is_bound(&left) && !is_bound(&right) && can_fail(&right, schema) && nodes(&right) <= NODES_MAX =>
+            if !is_bound(&left) && !is_bound(&right) && can_fail(&right, schema) && size(&right) <= NODES_MAX =>
         {
             // NULL AND x is false where x is, NULL OR x is true where x is.
             let unknown = Box::new(Expr::Literal(ScalarValue::Boolean(None), None));
@@ -199,15 +199,6 @@ fn in_value(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         other => Transformed::no(other),
     }
-}
-
-fn nodes(expression: &Expr) -> usize {
-    let mut nodes = 0;
-    let _ = expression.apply(|_| {
-        nodes += 1;
-        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
-    });
-    nodes
 }
 
 fn case(of: Expr, branches: Vec<(bool, Expr)>, otherwise: Expr) -> Expr {

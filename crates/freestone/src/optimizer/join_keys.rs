@@ -1,5 +1,5 @@
 //! Keys of joins out of their conditions. `a.x IS NOT DISTINCT FROM b.x` is spelled as equalities of what is never NULL, which are
-//! keys beside all others. Keys that are expressions become columns where the planner needs it.
+//! keys next to all others. Keys that are expressions become columns where the planner needs it.
 //!
 //! DataFusion's rule makes the whole join one in which NULL equals NULL. Keys that come to it later, from a filter above or from
 //! joins that are reordered, are then met by NULLs that `=` leaves out.

@@ -14,28 +14,50 @@ mod unnesting;
 
 use std::sync::Arc;
 
-use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
-pub(crate) use aggregate_calls::AggregateCalls;
+use aggregate_calls::AggregateCalls;
 use aggregate_filters::FiltersAboveAggregates;
 use dependencies::Dependencies;
 use filter_pushdown::FilterPushdown;
 use grouping_sets::GroupingSets;
-pub(crate) use guards::{GuardedScans, Guards};
-pub(crate) use in_lists::InLists;
+pub(crate) use guards::GuardedScans;
+use guards::Guards;
+use in_lists::InLists;
 use join_keys::JoinKeys;
-pub(crate) use real_keys::GroupKeys;
-pub(crate) use set_operations::SetOperations;
+use real_keys::GroupKeys;
+use set_operations::SetOperations;
+use unnesting::Unnesting;
+pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
-pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE, Unnesting};
-
+use crate::exact::ExactNumbers;
+use crate::real_operands::RealOperands;
+use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
 use crate::windows::WindowFrames;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's logical rules without those for subqueries, which are joins when these rules run; some are corrected.
-pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+/// DataFusion's analyzer rules with ours: those of operands around type coercion, and those that rely on types after it.
+pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
+    rules.insert((at + 1).min(rules.len()), Arc::new(TimeCasts));
+    rules.insert(at, Arc::new(RealOperands));
+    rules.insert(at, Arc::new(TimeOperands));
+    rules.insert(0, Arc::new(SetOperations));
+    rules.push(Arc::new(Unnesting));
+    rules.push(Arc::new(ExactNumbers));
+    rules.push(Arc::new(InLists));
+    rules.push(Arc::new(Guards));
+    rules.push(Arc::new(AggregateCalls));
+    rules.push(Arc::new(GroupKeys));
+    rules
+}
+
+/// DataFusion's optimizer rules without those for subqueries, which are joins when these rules run; some are corrected.
+/// Times are compared as stored where constants are known and filters are not yet in the scans.
+pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![];
     for rule in Optimizer::new().rules {
         if dependencies::READERS.contains(&rule.name()) {
@@ -48,6 +70,8 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             _ => rules.push(rule),
         }
     }
+    let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions");
+    rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(TimeComparisons));
     rules
 }
 

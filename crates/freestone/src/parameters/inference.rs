@@ -103,10 +103,10 @@ impl Found {
             }
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
                 if let Some(known) = self.type_of(right, schema) {
-                    self.note(left, &beside(&known, *op, Side::Left));
+                    self.note(left, &operand_type(&known, *op, Side::Left));
                 }
                 if let Some(known) = self.type_of(left, schema) {
-                    self.note(right, &beside(&known, *op, Side::Right));
+                    self.note(right, &operand_type(&known, *op, Side::Right));
                 }
             }
             Expr::Like(Like { expr, pattern, .. }) | Expr::SimilarTo(Like { expr, pattern, .. }) => {
@@ -195,7 +195,7 @@ enum Side {
 }
 
 /// The type of a parameter from the known type of the other operand. In most cases they are equal.
-fn beside(known: &DataType, op: Operator, side: Side) -> DataType {
+fn operand_type(known: &DataType, op: Operator, side: Side) -> DataType {
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
     match (op, known) {
         (Operator::And | Operator::Or, _) => DataType::Boolean,

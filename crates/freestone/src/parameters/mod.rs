@@ -13,15 +13,14 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Statement, TableFactor, Value,
-    VisitorMut,
+    self, CastKind, Expr, FunctionArg, FunctionArgExpr, Query, Statement, TableFactor, Value, VisitorMut,
 };
 
 pub(crate) use inference::inferred;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::inputs::{ArrowTable, Inputs};
-use crate::{ddl, sql_forms, visitor};
+use crate::{ddl, visitor};
 
 /// The maximum number of parameters of a statement, as in PostgreSQL's protocol.
 const NUMBER_MAX: usize = 65_535;
@@ -102,7 +101,6 @@ pub(crate) fn fill(statement: &mut Statement, parameters: &Parameters) -> Result
         None => Ok(value.clone()),
     });
     let values = values.collect::<Result<Vec<_>>>()?;
-    patterns_and_units(statement, &|number| values.get(number - 1).filter(|value| is_untyped(value)).map(text_or_null));
     let literal = |number: usize| {
         let value = values.get(number - 1).filter(|value| declared(number - 1).is_none() && is_untyped(value))?;
         Some(text_or_null(value))
@@ -118,40 +116,6 @@ pub(crate) fn fill(statement: &mut Statement, parameters: &Parameters) -> Result
     let left = !self::numbers(statement)?.is_empty();
     let types = if left { types.iter().map(ddl::parameter_type).collect() } else { vec![] };
     Ok(Filled { types, values })
-}
-
-/// Writes texts that [`sql_forms`] reads in their places: the pattern of SIMILAR TO, which would else be taken for a regular
-/// expression, and the unit of `date_trunc`. What stands beside them was rewritten when it was parsed, and stays.
-fn patterns_and_units(statement: &mut Statement, literal: &dyn Fn(usize) -> Option<Expr>) {
-    let null = || Expr::Value(Value::Null.with_empty_span());
-    visitor::expressions_mut(statement, &mut |expr| match expr {
-        Expr::SimilarTo { negated, pattern, escape_char, .. } => {
-            let Some(given) = in_parentheses(pattern).and_then(literal) else { return };
-            let (expr, pattern_alone) = (Box::new(null()), Box::new(given));
-            let escape = escape_char.take();
-            let mut alone = Expr::SimilarTo { negated: *negated, expr, pattern: pattern_alone, escape_char: escape };
-            sql_forms::rewrite(&mut alone);
-            if let Expr::SimilarTo { pattern: read, escape_char: left, .. } = alone {
-                *pattern = read;
-                *escape_char = left;
-            }
-        }
-        Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("date_trunc") => {
-            let FunctionArguments::List(list) = &mut call.args else { return };
-            let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(unit))) = list.args.first_mut() else { return };
-            let Some(given) = in_parentheses(unit).and_then(literal) else { return };
-            *unit = given;
-            let mut units = std::mem::take(&mut list.args).into_iter();
-            list.args.extend(units.next());
-            sql_forms::rewrite(expr);
-            if let Expr::Function(call) = expr
-                && let FunctionArguments::List(list) = &mut call.args
-            {
-                list.args.extend(units);
-            }
-        }
-        _ => {}
-    });
 }
 
 /// The error of a wrong number of values.

@@ -32,7 +32,7 @@ use super::filter::{Conjuncts, Renumbered, Scanned, remap};
 use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
-use super::statistics::statistics;
+use super::statistics::{of_partition, statistics};
 use super::stream::ScanStream;
 use super::table::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
@@ -469,18 +469,7 @@ impl DataSource for FreestoneSource {
         if !self.path_filters.is_empty() {
             all = all.to_inexact();
         }
-        Ok(Arc::new(match partition {
-            // Which rows a partition gets is decided while it runs.
-            Some(_) => {
-                let mut one = all.to_inexact();
-                one.num_rows = one.num_rows.map(|n| n / self.partitions);
-                one
-            }
-            None => match self.fetch {
-                Some(fetch) => all.with_fetch(Some(fetch), 0, 1)?,
-                None => all,
-            },
-        }))
+        of_partition(all, partition, self.partitions, self.fetch)
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {

@@ -1,9 +1,12 @@
 //! Statistics of a scan for the planner: rows, bounds and distinct values from the zones, and an estimate for its
 //! filters.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::error::Result;
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::Table;
 use freestone_store::scan::ColumnPredicate;
@@ -17,6 +20,25 @@ struct ColumnSummary {
     distinct: u64,
     ints: Option<(i128, i128)>,
     bytes: u64,
+}
+
+/// The statistics of a whole scan, limited to `fetch` rows, or of one of its partitions.
+pub fn of_partition(
+    all: Statistics,
+    partition: Option<usize>,
+    partitions: usize,
+    fetch: Option<usize>,
+) -> Result<Arc<Statistics>> {
+    Ok(Arc::new(match (partition, fetch) {
+        // The rows of a partition are determined at run time.
+        (Some(_), _) => {
+            let mut one = all.to_inexact();
+            one.num_rows = one.num_rows.map(|rows| rows / partitions);
+            one
+        }
+        (None, Some(fetch)) => all.with_fetch(Some(fetch), 0, 1)?,
+        (None, None) => all,
+    }))
 }
 
 /// The statistics of `projection` under `predicates` and `row_filters` further conjuncts.

@@ -2,7 +2,7 @@
 
 /// A date by its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Civil {
+pub struct Civil {
     pub year: i64,
     /// From 1.
     pub month: i64,
@@ -10,8 +10,8 @@ pub(crate) struct Civil {
     pub day: i64,
 }
 
-/// Year, month and day of a number of days. Years start in March here, so that the leap day is a year's last.
-pub(crate) fn civil(days: i64) -> Civil {
+/// Year, month and day of a number of days (Howard Hinnant's `civil_from_days`). Years start in March here, so that the leap day is a year's last.
+pub fn civil(days: i64) -> Civil {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -105,6 +105,11 @@ mod tests {
             assert_eq!(days_of(found.year, found.month, found.day), days);
             assert_eq!(found, Civil { year, month, day });
         }
+        for days in [i64::from(i32::MAX), i64::from(i32::MIN), -719_468, -719_469] {
+            let found = civil(days);
+            assert_eq!(days_of(found.year, found.month, found.day), days);
+        }
+        assert_eq!(civil(19_782), Civil { year: 2024, month: 2, day: 29 });
         let mut expected = civil(-800_000);
         for days in -799_999..800_000 {
             let found = civil(days);

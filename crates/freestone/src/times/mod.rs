@@ -4,7 +4,7 @@
 
 mod aggregates;
 mod arrays;
-mod calendar;
+pub mod calendar;
 mod casts;
 mod convert;
 mod current;

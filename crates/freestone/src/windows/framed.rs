@@ -16,34 +16,6 @@ use datafusion::scalar::ScalarValue;
 
 use super::frames::{Order, frames};
 
-/// Aggregates whose result can be read repeatedly while rows are added.
-const GROWING: [&str; 24] = [
-    "approx_distinct",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "corr",
-    "count",
-    "covar_pop",
-    "covar_samp",
-    "max",
-    "min",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_count",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "stddev",
-    "stddev_pop",
-    "sum",
-    "var",
-    "var_pop",
-];
-
 /// Aggregates from which rows can be removed exactly.
 const SHRINKING: [&str; 18] = [
     "avg",
@@ -66,6 +38,9 @@ const SHRINKING: [&str; 18] = [
     "var_pop",
 ];
 
+/// Further aggregates whose result can be read repeatedly while rows are added.
+const GROWING: [&str; 6] = ["approx_distinct", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or"];
+
 /// The function that is computed over frames.
 #[derive(Debug, Clone)]
 pub(super) enum Function {
@@ -80,7 +55,7 @@ pub(super) fn is_moving(aggregate: &AggregateFunctionExpr) -> bool {
 
 /// Whether the result of an aggregate can be read while rows are added.
 fn is_growing(aggregate: &AggregateFunctionExpr) -> bool {
-    GROWING.contains(&aggregate.fun().name()) && !aggregate.is_distinct()
+    is_moving(aggregate) || GROWING.contains(&aggregate.fun().name()) && !aggregate.is_distinct()
 }
 
 /// A window function of a plan that is evaluated per partition, with our frames.

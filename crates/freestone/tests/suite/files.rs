@@ -20,7 +20,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use tempfile::TempDir;
 
-/// A folder of files, and a session beside it.
+/// A folder of files, and a session.
 struct Place {
     folder: TempDir,
     session: Session,
@@ -42,7 +42,7 @@ impl Place {
         fs::write(self.path(name), bytes).expect("a file");
     }
 
-    /// A Parquet file with so many rows in a row group.
+    /// A Parquet file with this many rows per row group.
     fn parquet(&self, name: &str, columns: Vec<(&str, ArrayRef)>, group_rows: usize) {
         self.parquet_with(
             name,

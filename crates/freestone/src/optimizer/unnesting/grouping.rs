@@ -21,9 +21,9 @@ pub(super) struct Grouped {
     pub plan: LogicalPlan,
     /// The keys over that plan.
     pub keys: Vec<Key>,
-    /// What it is grouped by beside the keys, then the aggregates.
+    /// What it is grouped by besides the keys, then the aggregates.
     pub output: Vec<Expr>,
-    /// Nothing beside the keys.
+    /// Nothing besides the keys.
     pub by_keys_only: bool,
 }
 

@@ -24,7 +24,7 @@ impl Unnester {
         let right = Arc::unwrap_or_clone(node.right.clone());
         if matches!(node.join_type, Inner | Left | LeftSemi | LeftAnti) && (over_both || may_use(&right, &schema)) {
             let scope = left.scope()?;
-            let right = self.lift(right, &scopes.beside(scope.clone()), is_set)?;
+            let right = self.lift(right, &scopes.with_sibling(scope.clone()), is_set)?;
             let uses_left = right.references().iter().any(|e| place(e).is_ok_and(|(id, _)| id == scope.id));
             if over_both || uses_left {
                 return self.join_beside(node, left, right, scopes);
@@ -197,14 +197,14 @@ fn keyed_columns(
     unnester: &Unnester,
     mut lifted: Lifted,
     keys: Vec<Key>,
-    beside: &DFSchema,
+    other: &DFSchema,
 ) -> Result<(Lifted, Vec<Key>)> {
     let strict = keys.iter().filter(|key| key.is_strict).map(|key| key.inner.clone().is_not_null()).collect();
     lifted.plan = filter(lifted.plan, strict)?;
     let width = lifted.output.len();
     lifted.output.extend(keys.iter().map(|key| key.inner.clone()));
     lifted.conditions = vec![];
-    let mut lifted = lifted.with_columns(unnester)?.renamed(unnester, beside)?;
+    let mut lifted = lifted.with_columns(unnester)?.renamed(unnester, other)?;
     let inner = lifted.output.split_off(width);
     let keys = keys.into_iter().zip(inner).map(|(key, inner)| Key { inner, ..key }).collect();
     Ok((lifted, keys))

@@ -78,10 +78,10 @@ impl Lifted {
     }
 
     /// The plan with names of columns that a plan with this schema, which it is joined with, does not have.
-    pub fn renamed(mut self, unnester: &Unnester, beside: &DFSchema) -> Result<Lifted> {
+    pub fn renamed(mut self, unnester: &Unnester, other: &DFSchema) -> Result<Lifted> {
         let old = self.plan.schema().clone();
         let alias = unnester.name("sq");
-        let is_bare = |name: &String| beside.iter().any(|(q, field)| q.is_none() && field.name() == name);
+        let is_bare = |name: &String| other.iter().any(|(q, field)| q.is_none() && field.name() == name);
         self.plan = if old.fields().iter().any(|field| is_bare(field.name())) {
             let names = columns(&old)
                 .into_iter()

@@ -1,7 +1,7 @@
 //! One algorithm for every subquery: all become joins (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015; Neumann,
 //! Leis and Kemper, "The Complete Story of Joins (in HyPer)", BTW 2017).
 //!
-//! A subquery is [`Lifted`](lifted::Lifted): its plan is evaluated for all rows of the outer query at once, and beside it stand the
+//! A subquery is [`Lifted`](lifted::Lifted): its plan is evaluated for all rows of the outer query at once, together with the
 //! conditions under which a row of it belongs to a row of the outer query. Filters only add to those conditions. Operators that
 //! look at the rows of one binding together (aggregates, windows, LIMIT, DISTINCT, set operations) need a key per outer column
 //! first: in `R.x = outer.x`, `R.x` is that key; where no such equality stands, the plan is joined with the different values of

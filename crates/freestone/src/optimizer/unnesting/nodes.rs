@@ -115,7 +115,7 @@ impl Unnester {
     /// Long expressions over outer references are computed, so that they are not repeated within each other.
     fn shorten(&self, lifted: &mut Lifted, scopes: &Scopes) -> Result<()> {
         const NODES_MAX: usize = 100;
-        if lifted.output.iter().all(|e| nodes(e) <= NODES_MAX) {
+        if lifted.output.iter().all(|e| crate::expressions::size(e) <= NODES_MAX) {
             return Ok(());
         }
         self.complete(lifted, scopes)?;
@@ -382,15 +382,6 @@ fn sorted(over: &mut Over<'_>, sort: Vec<SortExpr>) -> Result<Vec<SortExpr>> {
 
 fn is_one(fetch: Option<&Expr>) -> bool {
     matches!(fetch, Some(Expr::Literal(value, _)) if value.to_string() == "1")
-}
-
-fn nodes(expression: &Expr) -> usize {
-    let mut nodes = 0;
-    let _ = expression.apply(|_| {
-        nodes += 1;
-        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
-    });
-    nodes
 }
 
 /// VALUES as SELECTs of one row each.

@@ -39,7 +39,7 @@ impl Scope {
 pub(super) struct Scopes {
     scopes: Vec<Arc<Scope>>,
     /// Left sides of joins: only a LATERAL subquery sees them.
-    beside: Vec<Arc<Scope>>,
+    siblings: Vec<Arc<Scope>>,
 }
 
 impl Scopes {
@@ -49,27 +49,27 @@ impl Scopes {
         scopes
     }
 
-    pub fn beside(&self, scope: Arc<Scope>) -> Scopes {
+    pub fn with_sibling(&self, scope: Arc<Scope>) -> Scopes {
         let mut scopes = self.clone();
-        scopes.beside.push(scope);
+        scopes.siblings.push(scope);
         scopes
     }
 
     /// Within LATERAL.
     pub fn seen_laterally(&self) -> Scopes {
-        let scopes = self.scopes.iter().chain(&self.beside).cloned().collect();
-        Scopes { scopes, beside: vec![] }
+        let scopes = self.scopes.iter().chain(&self.siblings).cloned().collect();
+        Scopes { scopes, siblings: vec![] }
     }
 
     pub fn of(&self, id: &str) -> Result<&Arc<Scope>> {
-        let found = self.scopes.iter().chain(&self.beside).find(|scope| scope.id == id);
+        let found = self.scopes.iter().chain(&self.siblings).find(|scope| scope.id == id);
         found.ok_or_else(|| DataFusionError::Internal(format!("no outer query {id}")))
     }
 
     /// The bound reference that a reference means. `retyped` is told where the column got another type than it was planned with.
     pub fn bound(&self, planned: &DataType, column: Column, retyped: &Cell<bool>) -> Result<Expr> {
         // A subquery of a LATERAL one is not marked as LATERAL: what else is not found is on the left side.
-        let found = self.scopes.iter().rev().chain(self.beside.iter().rev()).find_map(|scope| {
+        let found = self.scopes.iter().rev().chain(self.siblings.iter().rev()).find_map(|scope| {
             let at = scope.schema.maybe_index_of_column(&column)?;
             if scope.schema.field(at).data_type() != planned {
                 retyped.set(true);

@@ -7,7 +7,6 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
-use datafusion::scalar::ScalarValue;
 use freestone_codec::Kind;
 use freestone_store::Table;
 use freestone_store::column::{ColumnBuffer, Decoded};
@@ -80,7 +79,7 @@ impl Inputs<'_> {
             };
         }
         if let Some(literal) = e.downcast_ref::<Literal>() {
-            let value = integer(literal.value())?;
+            let value = exact::integer(literal.value())?;
             let expression = IntExpression::Literal(i64::try_from(value).ok()?);
             return Some(Compiled { expression, low: value, high: value, data_type: literal.value().data_type() });
         }
@@ -136,20 +135,7 @@ impl Compiled {
             Operator::Plus | Operator::Minus => (self.rescaled(&result)?, right.rescaled(&result)?),
             _ => return None,
         };
-        let ends = |f: fn(i128, i128) -> Option<i128>| -> Option<(i128, i128)> {
-            let of = [
-                f(left.low, right.low)?,
-                f(left.low, right.high)?,
-                f(left.high, right.low)?,
-                f(left.high, right.high)?,
-            ];
-            Some((*of.iter().min()?, *of.iter().max()?))
-        };
-        let (low, high) = match op {
-            Operator::Plus => ends(i128::checked_add)?,
-            Operator::Minus => ends(i128::checked_sub)?,
-            _ => ends(i128::checked_mul)?,
-        };
+        let (low, high) = exact::result_range(op, (left.low, left.high), (right.low, right.high))?;
         let (left, right) = (Box::new(left.expression), Box::new(right.expression));
         let expression = match op {
             Operator::Plus => IntExpression::Add(left, right),
@@ -196,21 +182,6 @@ fn scale(data_type: &DataType) -> Option<i32> {
         DataType::Decimal128(_, scale) => Some((*scale).into()),
         other => other.is_integer().then_some(0),
     }
-}
-
-fn integer(value: &ScalarValue) -> Option<i128> {
-    use ScalarValue::*;
-    Some(match value {
-        Int8(Some(v)) => (*v).into(),
-        Int16(Some(v)) => (*v).into(),
-        Int32(Some(v)) => (*v).into(),
-        Int64(Some(v)) => (*v).into(),
-        UInt8(Some(v)) => (*v).into(),
-        UInt16(Some(v)) => (*v).into(),
-        UInt32(Some(v)) => (*v).into(),
-        Decimal128(Some(v), _, _) => *v,
-        _ => return None,
-    })
 }
 
 /// Values of some rows.

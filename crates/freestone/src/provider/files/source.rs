@@ -26,6 +26,7 @@ use super::statistics::statistics;
 use super::stream::{FilesStream, ordered};
 use super::units::{self, Cut, Queue};
 use crate::provider::filter::remap;
+use crate::provider::statistics::of_partition;
 
 /// The bytes of files that a single thread reads, in the order of their rows.
 const SMALL_BYTES: u64 = 1 << 20;
@@ -156,13 +157,7 @@ impl DataSource for FilesSource {
             writeln!(f, "files={}", self.set.name)?;
             return if filters.is_empty() { Ok(()) } else { writeln!(f, "filter={}", filters.join(" AND ")) };
         }
-        let format = match self.set.format {
-            crate::ingest::FileFormat::Csv => "csv",
-            crate::ingest::FileFormat::Json => "json",
-            crate::ingest::FileFormat::Parquet => "parquet",
-            crate::ingest::FileFormat::Arrow => "arrow",
-        };
-        write!(f, "{format} files={}, count={}", self.set.name, self.set.files.len())?;
+        write!(f, "{} files={}, count={}", self.set.format.name(), self.set.name, self.set.files.len())?;
         write!(f, ", columns=[{}], partitions={}", columns.join(", "), self.partitions)?;
         if !filters.is_empty() {
             write!(f, ", filter={}", filters.join(" AND "))?;
@@ -183,18 +178,7 @@ impl DataSource for FilesSource {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         let all = statistics(&self.set, &self.filters, &self.projection)?;
-        Ok(Arc::new(match partition {
-            // The rows of a partition are determined at run time.
-            Some(_) => {
-                let mut one = all.to_inexact();
-                one.num_rows = one.num_rows.map(|rows| rows / self.partitions);
-                one
-            }
-            None => match self.fetch {
-                Some(fetch) => all.with_fetch(Some(fetch), 0, 1)?,
-                None => all,
-            },
-        }))
+        of_partition(all, partition, self.partitions, self.fetch)
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {

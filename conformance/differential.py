@@ -1,0 +1,51 @@
+"""What the random differential tests share: their arguments, their tables in both systems, and Freestone's answers."""
+
+import csv
+import io
+import subprocess
+import sys
+import tempfile
+
+
+def arguments(count):
+    """The program, the number of queries and the seed from the command line; `count` is the default number."""
+    given = sys.argv[1:]
+    return given[0], int(given[1]) if len(given) > 1 else count, int(given[2]) if len(given) > 2 else 1
+
+
+def run(script, folder, sql):
+    """Runs statements by the program on a database folder."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(sql)
+        file.flush()
+        return subprocess.run([script, folder, "-f", file.name], capture_output=True, text=True)
+
+
+def create(script, folder, database, statements):
+    """Runs the statements that create the tables in both systems."""
+    for sql in statements:
+        database.execute(sql)
+    run(script, folder, ";\n".join(statements) + ";\n").check_returncode()
+
+
+def ours(script, folder, queries, setup=""):
+    """The sorted rows of each query as texts, or the error as text. `setup` runs before the queries, with every restart."""
+    answers, start = [None] * len(queries), 0
+    while start < len(queries):
+        done = run(script, folder, setup + "".join(f"SELECT '@@{n}' AS mark;\n{queries[n]};\n" for n in range(start, len(queries))))
+        at = None
+        lines = list(csv.reader(io.StringIO(done.stdout)))
+        for n, line in enumerate(lines):
+            if len(line) == 1 and line[0].startswith("@@"):
+                at, answers[int(line[0][2:])] = int(line[0][2:]), []
+            elif at is not None and not (line == ["mark"] and n + 1 < len(lines) and lines[n + 1] and lines[n + 1][0].startswith("@@")):
+                answers[at].append(line)
+        for n in range(start, len(queries)):
+            if isinstance(answers[n], list):
+                answers[n] = sorted(tuple(row) or ("",) for row in answers[n][1:])
+        if done.returncode == 0:
+            break
+        at = start if at is None else at
+        answers[at] = "error: " + done.stderr.strip()[-300:]
+        start = at + 1
+    return answers
