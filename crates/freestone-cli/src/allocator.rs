@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_long};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: freestone::Counting<mimalloc::MiMalloc> = freestone::Counting(mimalloc::MiMalloc);
 
 /// Below this limit what is kept for later would be a good part of it.
 const TIGHT_BYTES: usize = 2 << 30;

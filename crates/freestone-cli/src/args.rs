@@ -197,6 +197,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N")]
     pub max_connections: Option<usize>,
 
+    /// How long a client may take to log in; default: 10s
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub login_timeout: Option<std::time::Duration>,
+
     /// How long a statement may take, as 30s, 5min or 500ms
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub statement_timeout: Option<std::time::Duration>,

@@ -49,6 +49,7 @@ fn options(args: &ServeArgs) -> ServerOptions {
         statement: args.statement_timeout,
         idle: args.idle_timeout,
         write: args.write_timeout.or(defaults.write),
+        startup: args.login_timeout.unwrap_or(defaults.startup),
         query_memory: args.query_memory,
         shared_memory: args.shared_memory,
         forms: args.wire_forms,

@@ -22,7 +22,7 @@ use pyo3::prelude::*;
 /// Results are large and frequent. This allocator reuses the memory of earlier results, where the C library would
 /// return it to the system each time and get it back page by page.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: freestone::Counting<mimalloc::MiMalloc> = freestone::Counting(mimalloc::MiMalloc);
 
 #[pymodule]
 mod _freestone {

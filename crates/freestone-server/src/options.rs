@@ -28,6 +28,10 @@ pub struct ServerOptions {
 #[derive(Debug, Clone)]
 pub struct Limits {
     pub connections: usize,
+    /// Of these, places that admins alone may take: when all others are taken they can still see why.
+    pub reserved: usize,
+    /// Connections that have not logged in yet, beside the others.
+    pub logins: usize,
     /// From a statement's start to its last row.
     pub statement: Option<Duration>,
     /// Between two requests of a connection.
@@ -38,7 +42,7 @@ pub struct Limits {
     pub query_memory: Option<usize>,
     /// Bytes that results may take in memory that is shared with their clients; an eighth of the machine's where it is not said.
     pub shared_memory: Option<usize>,
-    /// From accepting a connection to the end of its authentication.
+    /// From accepting a connection to the end of its authentication, whatever the client says meanwhile.
     pub startup: Duration,
     /// How long running statements may go on once the server is told to stop.
     pub grace: Duration,
@@ -50,12 +54,14 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 1000,
+            reserved: 3,
+            logins: 200,
             statement: None,
             idle: None,
             write: Some(Duration::from_secs(300)),
             query_memory: None,
             shared_memory: None,
-            startup: Duration::from_secs(30),
+            startup: Duration::from_secs(10),
             grace: Duration::from_secs(10),
             forms: Preference::Measured,
         }

@@ -51,11 +51,11 @@ impl Listen for Socket {
     }
 }
 
-/// Hands each connection to a task of its own. Those past the limit come without a [`Visit`], to be refused.
+/// Hands each connection to a task of its own.
 pub(crate) async fn accept<L: Listen, F>(
     listener: L,
     shared: Arc<Shared>,
-    handle: impl Fn(L::Stream, Option<Visit>, Arc<Shared>) -> F,
+    handle: impl Fn(L::Stream, Visit, Arc<Shared>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use freestone::{Error, ErrorKind, Inputs, Outcome, Result, Session, Statement, StoredQuery, StoredRows};
+use freestone::{Error, ErrorKind, Held, Inputs, Outcome, Result, Session, Statement, StoredQuery, StoredRows};
 use futures::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -16,6 +16,8 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 use crate::shared::Shared;
 
+/// Texts that are longer take so long to read that other connections should not wait for it.
+pub(crate) const LONG_TEXT_BYTES: usize = 64 << 10;
 /// Batches that the workers are ahead of a connection.
 const BATCHES_AHEAD: usize = 2;
 
@@ -29,8 +31,25 @@ pub(crate) enum Answer {
 /// Rows of a running statement. Dropping them ends it.
 pub(crate) struct Rows {
     pub schema: SchemaRef,
-    parts: mpsc::Receiver<Result<StoredRows>>,
+    parts: mpsc::Receiver<Result<Waiting>>,
+    /// The memory of the rows that were given last: they are being sent.
+    sending: Option<Counted>,
     running: Running,
+}
+
+/// Rows that wait for their client, with their memory.
+type Waiting = (StoredRows, Option<Counted>);
+
+/// Memory of rows that wait, counted as its session's until this is dropped.
+struct Counted {
+    held: Arc<Held>,
+    bytes: usize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.held.release(self.bytes);
+    }
 }
 
 impl Rows {
@@ -46,8 +65,14 @@ impl Rows {
 
     /// The next rows, decoded or as they are stored.
     pub async fn next_part(&mut self) -> Option<Result<StoredRows>> {
+        self.sending = None;
         let part = self.running.within(self.parts.recv()).await;
         let part = part.unwrap_or_else(|error| Some(Err(error)));
+        let part = part.map(|part| {
+            let (rows, counted) = part?;
+            self.sending = counted;
+            Ok::<_, Error>(rows)
+        });
         match &part {
             Some(Ok(part)) => Metrics::add(&self.running.shared.metrics.rows, part.rows() as u64),
             Some(Err(error)) => self.running.failed(error),
@@ -104,7 +129,7 @@ pub(crate) async fn execute(
     let (worker, statement) = (session.clone(), statement.clone());
     start(shared, session, limit, |begun| async move {
         match worker.execute_given(&statement, inputs).await {
-            Ok(outcome) => give(outcome, begun).await,
+            Ok(outcome) => give(&worker, outcome, begun).await,
             Err(error) => drop(begun.send(Err(error))),
         }
     })
@@ -122,7 +147,7 @@ pub(crate) async fn execute_stored(
     let (worker, statement) = (session.clone(), statement.clone());
     start(shared, session, limit, |begun| async move {
         match worker.execute_stored(&statement, inputs).await {
-            Ok(freestone::Answer::Outcome(outcome)) => give(outcome, begun).await,
+            Ok(freestone::Answer::Outcome(outcome)) => give(&worker, outcome, begun).await,
             Ok(freestone::Answer::Stored(query)) => give_stored(query, begun).await,
             Err(error) => drop(begun.send(Err(error))),
         }
@@ -148,7 +173,7 @@ where
     let lost = || Error::new(ErrorKind::Internal, "internal error: the statement ended without an answer");
     let begun = running.within(begin).await.and_then(|begun| begun.unwrap_or_else(|_| Err(lost())));
     match begun {
-        Ok(Begun::Rows { schema, parts }) => Ok(Answer::Rows(Rows { schema, parts, running })),
+        Ok(Begun::Rows { schema, parts }) => Ok(Answer::Rows(Rows { schema, parts, sending: None, running })),
         Ok(Begun::Affected { verb, rows }) => Ok(Answer::Affected { verb, rows }),
         Ok(Begun::Done { verb }) => Ok(Answer::Done { verb }),
         Err(error) => {
@@ -159,12 +184,14 @@ where
 }
 
 enum Begun {
-    Rows { schema: SchemaRef, parts: mpsc::Receiver<Result<StoredRows>> },
+    Rows { schema: SchemaRef, parts: mpsc::Receiver<Result<Waiting>> },
     Affected { verb: &'static str, rows: u64 },
     Done { verb: &'static str },
 }
 
-async fn give(outcome: Outcome, begun: oneshot::Sender<Result<Begun>>) {
+/// Gives an outcome's rows to the connection. Those that wait for it count as memory; where there is none for them, the
+/// workers wait until the connection has taken what they gave.
+async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result<Begun>>) {
     let (schema, mut stream) = match outcome {
         Outcome::Rows { schema, stream } => (schema, stream),
         Outcome::Affected { verb, rows } => return drop(begun.send(Ok(Begun::Affected { verb, rows }))),
@@ -174,9 +201,24 @@ async fn give(outcome: Outcome, begun: oneshot::Sender<Result<Begun>>) {
     if begun.send(Ok(Begun::Rows { schema, parts })).is_err() {
         return;
     }
+    let held = Arc::new(session.hold_for("rows that wait for their client"));
     while let Some(batch) = stream.next().await {
-        let ends = batch.is_err();
-        if sender.send(batch.map(StoredRows::Decoded).map_err(Error::from)).await.is_err() || ends {
+        let part = match batch {
+            Ok(batch) => {
+                let bytes = batch.get_array_memory_size();
+                if held.grow(bytes).is_err() {
+                    // All places are free again when all rows were taken.
+                    if sender.reserve_many(BATCHES_AHEAD).await.is_err() {
+                        return;
+                    }
+                    held.grow_at_any_rate(bytes);
+                }
+                Ok((StoredRows::Decoded(batch), Some(Counted { held: held.clone(), bytes })))
+            }
+            Err(error) => Err(Error::from(error)),
+        };
+        let ends = part.is_err();
+        if sender.send(part).await.is_err() || ends {
             return;
         }
     }
@@ -190,13 +232,31 @@ async fn give_stored(mut query: Box<StoredQuery>, begun: oneshot::Sender<Result<
     let read = move || {
         while let Some(part) = query.next_rows().transpose() {
             let ends = part.is_err();
-            if sender.blocking_send(part).is_err() || ends {
+            if sender.blocking_send(part.map(|part| (part, None))).is_err() || ends {
                 return;
             }
         }
     };
     // It ends when nobody takes its rows any more.
     let _ = tokio::task::spawn_blocking(read).await;
+}
+
+/// The statements of a text. A long one is read on the workers.
+pub(crate) async fn parse(shared: &Shared, session: &Arc<Session>, text: String) -> Result<Vec<Statement>> {
+    if text.len() <= LONG_TEXT_BYTES {
+        return session.parse(&text);
+    }
+    let session = session.clone();
+    on_blocking(shared, move || session.parse(&text)).await?
+}
+
+/// Runs what takes its time on a thread that may be busy with it.
+pub(crate) async fn on_blocking<T: Send + 'static>(
+    shared: &Shared,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let lost = |_| Error::new(ErrorKind::Internal, "internal error: the worker ended without an answer");
+    shared.workers.spawn_blocking(work).await.map_err(lost)
 }
 
 /// Runs a future on the workers: planning takes their kind of time.

@@ -1,14 +1,14 @@
 //! What all connections share: the database, who may log in, limits, and the stages of stopping.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use freestone::{CancelHandle, Database, Session};
 use freestone_wire::auth::random;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::authority::Authority;
 use crate::metrics::Metrics;
@@ -24,7 +24,10 @@ pub(crate) struct Shared {
     /// Where statements run. Connections are served elsewhere, so that busy workers hold up neither clocks nor others.
     pub workers: Handle,
     stopping: watch::Sender<bool>,
+    /// Connections that have logged in.
     open: AtomicUsize,
+    /// Those that have not, by their numbers, with a word to end them.
+    entering: Mutex<BTreeMap<u64, oneshot::Sender<()>>>,
     numbers: AtomicU64,
     sessions: Mutex<HashMap<u64, Open>>,
 }
@@ -52,22 +55,33 @@ impl Shared {
             workers,
             stopping: watch::Sender::new(false),
             open: AtomicUsize::new(0),
+            entering: Mutex::default(),
             numbers: AtomicU64::new(1),
             sessions: Mutex::default(),
         })
     }
 
-    /// A place among the connections, or `None` where there are as many as may be.
-    pub fn visit(self: &Arc<Self>) -> Option<Visit> {
-        let limit = self.limits.connections;
-        let place = |open: usize| (open < limit).then_some(open + 1);
-        if self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, place).is_err() {
-            Metrics::add(&self.metrics.refused, 1);
-            return None;
-        }
+    /// A place to log in from. Where there are as many as may be, the connection gives way that has waited longest: strangers
+    /// who say nothing keep nobody out.
+    pub fn visit(self: &Arc<Self>) -> Visit {
         Metrics::add(&self.metrics.connections, 1);
         self.metrics.open.fetch_add(1, Ordering::Relaxed);
-        Some(Visit { shared: self.clone(), number: self.numbers.fetch_add(1, Ordering::Relaxed) })
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (end, ended) = oneshot::channel();
+        let mut entering = self.entering();
+        if entering.len() >= self.limits.logins.max(1)
+            && let Some((_, oldest)) = entering.pop_first()
+        {
+            Metrics::add(&self.metrics.refused, 1);
+            // It may be gone already.
+            let _ = oldest.send(());
+        }
+        entering.insert(number, end);
+        Visit { shared: self.clone(), number, given_way: Some(ended), admitted: false }
+    }
+
+    fn entering(&self) -> MutexGuard<'_, BTreeMap<u64, oneshot::Sender<()>>> {
+        self.entering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts and logs a login that failed. Gives how long its client has to wait before it is told.
@@ -124,21 +138,64 @@ impl Shared {
         }
     }
 
-    fn sessions(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Open>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
         // Nothing panics while it is held; and if, the map is whole.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Why a user who has logged in has no place all the same.
+pub(crate) const FULL: &str = "there are as many connections as may be";
+
 /// A connection's place; it is free again when this is dropped.
 pub(crate) struct Visit {
     shared: Arc<Shared>,
     pub number: u64,
+    given_way: Option<oneshot::Receiver<()>>,
+    admitted: bool,
+}
+
+impl Visit {
+    /// Completes when the connection has to give way to others, before it has logged in.
+    pub fn gives_way(&mut self) -> impl Future<Output = ()> + Send + use<> {
+        let word = self.given_way.take();
+        async move {
+            let was_asked = match word {
+                Some(word) => word.await.is_ok(),
+                None => false,
+            };
+            if !was_asked {
+                // It has logged in.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Takes a place among those that have logged in; `false` where there are as many as may be.
+    pub fn admit(&mut self, role: Role) -> bool {
+        if self.admitted {
+            return true;
+        }
+        let limits = &self.shared.limits;
+        let reserved = if role == Role::Admin { 0 } else { limits.reserved.min(limits.connections / 10) };
+        let place = |open: usize| (open + reserved < limits.connections).then_some(open + 1);
+        self.admitted = self.shared.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, place).is_ok();
+        if self.admitted {
+            self.shared.entering().remove(&self.number);
+        } else {
+            Metrics::add(&self.shared.metrics.refused, 1);
+        }
+        self.admitted
+    }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        if self.admitted {
+            self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        } else {
+            self.shared.entering().remove(&self.number);
+        }
         self.shared.metrics.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -300,6 +300,16 @@ pub fn compacted(batch: &RecordBatch) -> RecordBatch {
         .expect("the columns have the types and lengths of the batch's")
 }
 
+/// Bytes of a batch; of texts what they show, not what they keep.
+pub fn shown_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |array: &ArrayRef| match array.data_type() {
+        DataType::Utf8View => array.len() * 16 + array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => array.len() * 16 + array.as_binary_view().total_buffer_bytes_used(),
+        _ => array.get_array_memory_size(),
+    };
+    batch.columns().iter().map(bytes).sum()
+}
+
 fn append_bytes<'a>(offsets: &mut Vec<u32>, data: &mut Vec<u8>, items: impl Iterator<Item = Option<&'a [u8]>>) {
     for item in items {
         data.extend_from_slice(item.unwrap_or_default());

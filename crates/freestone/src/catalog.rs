@@ -23,6 +23,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
+use parking_lot::Mutex;
 
 use crate::access::{Access, Extension};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,9 +31,10 @@ use crate::inputs::ArrowTable;
 use crate::parameters::{self, Described, Filled, Parameters};
 use crate::provider::FreestoneTable;
 use crate::provider::files::{FilesFunction, OpenFiles};
+use crate::shared::Materialized;
 use crate::stored_values::Stored;
 use crate::workload::WorkloadLog;
-use crate::{ddl, files, functions, names, provider, statement, supported};
+use crate::{ddl, files, functions, names, planning, provider, shared, statement, supported};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
@@ -70,11 +72,20 @@ pub(crate) struct Scope {
     tables: Arc<HashMap<String, ArrowTable>>,
     /// The files that it has opened.
     files: OpenFiles,
+    /// Views that are planned already: each is planned once, and mostly run once.
+    planned_views: Arc<Mutex<HashMap<String, Arc<dyn TableProvider>>>>,
 }
 
 impl Scope {
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
-        Scope { snapshot, target: None, views: vec![], tables: Arc::default(), files: OpenFiles::default() }
+        Scope {
+            snapshot,
+            target: None,
+            views: vec![],
+            tables: Arc::default(),
+            files: OpenFiles::default(),
+            planned_views: Arc::default(),
+        }
     }
 
     /// [`TARGET`] is a table with its row ids.
@@ -241,7 +252,9 @@ impl Planner {
         names::resolve(statement, &|name| {
             let known = || planned.get(&names::folded(name.0.last()?.as_ident()?)).cloned();
             scope.columns(name).or_else(known)
-        })
+        })?;
+        shared::mark(statement);
+        Ok(())
     }
 
     /// The columns of the views, files and tables of the caller that a statement names.
@@ -369,6 +382,7 @@ impl SchemaProvider for StatementSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        planning::check()?;
         let snapshot = &self.scope.snapshot;
         match self.scope.target.as_ref().filter(|_| name == TARGET) {
             Some(Target::Rows(table)) => {
@@ -428,6 +442,9 @@ impl StatementSchema {
         if self.scope.views.iter().any(|view| view == name) {
             return Err(Error::invalid(format!("view {name} refers to itself")).into());
         }
+        if let Some(planned) = self.scope.planned_views.lock().get(name) {
+            return Ok(planned.clone());
+        }
         let in_view = |error: Error| {
             let kind = if error.kind() == ErrorKind::Syntax { ErrorKind::Invalid } else { error.kind() };
             let translated = Error::new(kind, format!("in view {name}: {error}"));
@@ -440,6 +457,9 @@ impl StatementSchema {
         let scope = self.scope.clone().with_view(name);
         let state = self.planner.state(&scope);
         let plan = self.planner.plan(&state, &scope, ast::Statement::Query(query), &Parameters::default()).await;
-        Ok(Arc::new(ViewTable::new(plan.map_err(in_view)?, Some(sql.to_owned()))))
+        let plan = shared::referenced(name, plan.map_err(in_view)?, Materialized::Open)?;
+        let view: Arc<dyn TableProvider> = Arc::new(ViewTable::new(plan, Some(sql.to_owned())));
+        self.scope.planned_views.lock().insert(name.to_owned(), view.clone());
+        Ok(view)
     }
 }

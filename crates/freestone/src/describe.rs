@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 
@@ -50,7 +51,7 @@ impl Session {
     }
 
     async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
-        match statement.command()? {
+        match self.command(statement).await? {
             Command::Sql(sql) => self.describe_sql(statement, *sql, types).await,
             Command::Show { .. } | Command::ShowTables | Command::Describe { .. } | Command::DescribeQuery(_) => {
                 self.describe_rows(statement).await
@@ -73,18 +74,23 @@ impl Session {
         match &sql {
             Sql::Query(_) | Sql::ShowFunctions { .. } | Sql::Explain { .. } => {
                 let (scope, sql) = self.explained(sql)?;
-                let (parameters, plan) = self.plan_described(&scope, sql, types).await?;
-                let state = self.state(&scope);
-                let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-                let schema = names::shown(Arc::new(plan.schema().as_arrow().clone()));
-                Ok(Description { parameters, schema: Some(schema) })
+                let types = types.to_vec();
+                self.plan_apart(move |planner, _| async move {
+                    let (parameters, plan) = planner.describe(&planner.state(&scope), &scope, sql, &types).await?;
+                    let schema = names::shown(analyzed_schema(&planner.state(&scope), plan)?);
+                    Ok(Description { parameters, schema: Some(schema) })
+                })
+                .await
             }
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {
                 let snapshot = self.database().store().snapshot()?;
-                let types = &with_assigned(types, dml::assigned(&sql, &snapshot));
+                let types = with_assigned(types, dml::assigned(&sql, &snapshot));
                 let (scope, sql) = dml::planned(sql, snapshot)?;
-                let (parameters, _) = self.plan_described(&scope, sql, types).await?;
-                Ok(Description { parameters, schema: None })
+                self.plan_apart(move |planner, _| async move {
+                    let (parameters, _) = planner.describe(&planner.state(&scope), &scope, sql, &types).await?;
+                    Ok(Description { parameters, schema: None })
+                })
+                .await
             }
             Sql::ShowCreate { .. } => self.describe_rows(statement).await,
             Sql::Execute { name: Some(name), .. } => {
@@ -118,15 +124,6 @@ impl Session {
         Ok(Description { parameters: vec![], schema })
     }
 
-    async fn plan_described(
-        &self,
-        scope: &Scope,
-        sql: ast::Statement,
-        types: &[Option<DataType>],
-    ) -> Result<(Vec<DataType>, LogicalPlan)> {
-        self.planner().describe(&self.state(scope), scope, sql, types).await
-    }
-
     /// The tables and views of the database, with their columns and keys.
     pub async fn relations(&self) -> Result<Vec<Relation>> {
         let scope = self.scope()?;
@@ -142,12 +139,21 @@ impl Session {
 
     async fn view_schema(&self, scope: &Scope, name: &str) -> Result<SchemaRef> {
         let query = parse_query(&format!("SELECT * FROM {}", statement::quote(name)))?;
-        let state = self.state(scope);
-        let sql = ast::Statement::Query(query);
-        let plan = self.planner().plan(&state, scope, sql, &Parameters::default()).await?;
-        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        Ok(Arc::new(plan.schema().as_arrow().clone()))
+        let scope = scope.clone();
+        self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let sql = ast::Statement::Query(query);
+            let plan = planner.plan(&state, &scope, sql, &Parameters::default()).await?;
+            analyzed_schema(&state, plan)
+        })
+        .await
     }
+}
+
+/// The columns of a plan, with the types that they have once it is analyzed.
+fn analyzed_schema(state: &SessionState, plan: LogicalPlan) -> Result<SchemaRef> {
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    Ok(Arc::new(plan.schema().as_arrow().clone()))
 }
 
 /// Types of parameters, where the caller has not chosen one those of the columns that they are assigned to.

@@ -106,24 +106,39 @@ impl ArrowTable {
     }
 }
 
-/// Memory of a session, taken for tables that it is given, until this is dropped.
+/// Memory of a session, taken for tables that it is given or rows that it gives, until this is dropped.
 #[derive(Debug)]
 pub struct Held(MemoryReservation);
 
 impl Held {
     /// Takes so many bytes more, or says that there are no more.
-    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+    pub fn grow(&self, bytes: usize) -> Result<()> {
         let error = |error| Error::from(error).with_hint("load the rows into a table, or ask for more memory");
         self.0.try_grow(bytes).map_err(error)
+    }
+
+    /// Takes so many bytes more, although there may be no more: what waits for them has to go on.
+    pub fn grow_at_any_rate(&self, bytes: usize) {
+        self.0.grow(bytes);
+    }
+
+    /// Gives so many of the bytes back.
+    pub fn release(&self, bytes: usize) {
+        self.0.shrink(bytes.min(self.0.size()));
     }
 }
 
 impl Session {
     /// Memory for tables that this session's statements are given, within the limits of the session and the database.
     pub fn hold(&self) -> Held {
+        self.hold_for("tables given to a statement")
+    }
+
+    /// Memory for something that errors call by this name.
+    pub fn hold_for(&self, name: &str) -> Held {
         let planner = self.planner();
         let pool = &planner.settings().runtime_env().memory_pool;
-        Held(MemoryConsumer::new("tables given to a statement").register(pool))
+        Held(MemoryConsumer::new(name).register(pool))
     }
 }
 

@@ -23,7 +23,9 @@ use crate::optimizer::corrected;
 use crate::provider::files::KeepFileOrder;
 use crate::provider::{AggregateInScan, ChooseCopies, FreestoneSource, PathPredicates, with_sources};
 use crate::session::Cancellation;
+use crate::shared::Connect;
 use crate::stoppable::Stoppable;
+use crate::{planning, shared};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
@@ -110,6 +112,7 @@ impl KeptPlan {
     ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
         let plan = with_sources(self.plan.clone(), |source| Some(source.attached(snapshot)))?;
         let options = self.context.session_config().options();
+        let plan = Connect.optimize(plan, options)?;
         let mut plan = Stoppable(cancellation.clone()).optimize(plan, options)?;
         for rule in &self.last_rules {
             plan = rule.optimize(plan, options)?;
@@ -125,7 +128,9 @@ pub(crate) async fn for_one_run(
     cancellation: &Cancellation,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut rules = state.physical_optimizers().to_vec();
-    rules.insert(dynamic_filters_at(&rules), Arc::new(Stoppable(cancellation.clone())));
+    let for_this_run: [Rule; 2] = [Arc::new(Connect), Arc::new(Stoppable(cancellation.clone()))];
+    let at = dynamic_filters_at(&rules);
+    rules.splice(at..at, for_this_run);
     let state = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
     state.create_physical_plan(logical).await
 }
@@ -143,7 +148,7 @@ pub(crate) fn physical_rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(OncePerText));
-    rules
+    planning::physical_rules(rules)
 }
 
 /// The place of the rule that makes dynamic filters, which is applied for each run, as all behind it.
@@ -154,7 +159,7 @@ fn dynamic_filters_at(rules: &[Rule]) -> usize {
 /// Whether the plan's functions give the same for the same arguments, at any time.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
-    plan.apply_with_subqueries(|node| {
+    shared::apply(plan, &mut |node| {
         repeatable &= !matches!(node, LogicalPlan::RecursiveQuery(_));
         node.apply_expressions(|expression| {
             expression.apply(|e| {
@@ -170,11 +175,11 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     Ok(repeatable)
 }
 
-/// Whether all that a plan reads is native tables, which a snapshot holds still.
+/// Whether all that a plan reads, shared queries included, is native tables, which a snapshot holds still.
 fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut only = true;
     plan.apply(|node| {
-        only &= !node.children().is_empty() || FreestoneSource::of(node).is_some();
+        only &= !node.children().is_empty() || FreestoneSource::of(node).is_some() || shared::is_scan(node);
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(only)

@@ -12,16 +12,17 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::DataFusionError;
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionState;
-use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream, execute_stream};
-use datafusion::prelude::SQLOptions;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use freestone_advisor::Output;
@@ -43,16 +44,25 @@ use crate::inputs::Inputs;
 use crate::memory::{self, Division};
 use crate::optimizer::GuardedScans;
 use crate::parameters::{self, Parameters};
+use crate::planning::BoundedExpressions;
 use crate::plans::{KeptPlan, Plans};
 use crate::provider::UnneededJoins;
+use crate::shared::{SharedPlanner, SharedRelations};
 use crate::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::stored::{Answer, StoredQuery};
 use crate::times::TimePlanner;
 use crate::workload::{Watch, Watched};
 use crate::{
-    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, optimizer, plans, settings, statement,
-    times, windows, workload,
+    aggregates, cap, check, copy, ddl, depth, dml, exact, functions, names, optimizer, planning, plans, settings, shared,
+    statement, times, windows, workload,
 };
+
+/// Texts below this many bytes are read without asking for memory.
+const LONG_TEXT_BYTES: usize = 64 << 10;
+/// What a token becomes, several times over, on its way to a plan.
+const TOKEN_BYTES: usize = 500;
+/// Statements of more tokens take so long to read that others should not wait for it.
+const LONG_TOKENS: usize = 2000;
 
 /// What a statement gives back.
 pub enum Outcome {
@@ -127,13 +137,13 @@ impl Session {
         let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
-            .with_expr_planners(vec![Arc::new(TimePlanner)])
+            .with_expr_planners(vec![Arc::new(BoundedExpressions), Arc::new(TimePlanner)])
             .with_default_features()
+            .with_relation_planners(vec![Arc::new(SharedRelations)])
+            .with_query_planner(Arc::new(SharedPlanner))
             .with_type_planner(Arc::new(ddl::SqlTypes))
             .with_analyzer_rules(optimizer::analyzer_rules())
-            .with_optimizer_rules(optimizer::optimizer_rules())
-            .with_optimizer_rule(Arc::new(UnneededJoins))
-            .with_optimizer_rule(Arc::new(GuardedScans))
+            .with_optimizer_rules(logical_rules())
             .with_physical_optimizer_rules(plans::physical_rules(database.options().memory_limit))
             .build();
         // A state that takes functions takes these.
@@ -163,8 +173,21 @@ impl Session {
     }
 
     /// Splits a script into statements. What does not read as SQL is an error when it is executed, not here.
+    ///
+    /// # Errors
+    /// Of kind [`ErrorKind::Resource`], where the text is so long that what is made of it does not fit the memory limit.
     pub fn parse(&self, script: &str) -> Result<Vec<Statement>> {
-        Ok(statement::parse_script(script))
+        if script.len() < LONG_TEXT_BYTES {
+            return Ok(statement::parse_script(script));
+        }
+        let tokens = statement::expected_tokens(script);
+        let pool = self.planner().settings().runtime_env().memory_pool.clone();
+        let memory = MemoryConsumer::new("the text of a statement").register(&pool);
+        memory.try_grow(tokens.saturating_mul(TOKEN_BYTES))?;
+        let memory = Arc::new(memory);
+        let mut statements = statement::parse_script(script);
+        statements.iter_mut().for_each(|statement| statement.hold(&memory));
+        Ok(statements)
     }
 
     /// Executes one statement, which commits when it succeeds. A query's rows are computed as they are read.
@@ -184,7 +207,7 @@ impl Session {
 
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         let parameters = given(statement, inputs)?;
-        match statement.command()? {
+        match self.command(statement).await? {
             Command::Sql(sql) => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
@@ -197,15 +220,18 @@ impl Session {
             Command::CopyTo(request) => {
                 self.access.check_files()?;
                 let scope = self.scope()?.with_tables(&parameters.tables);
-                let state = self.state(&scope);
-                let options = &state.config_options().execution;
+                let options = self.planner().settings().config_options().execution.clone();
                 let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
                 let export = Export::new(&request.path, &request.options, threads, group_rows)?;
                 let query = ast::Statement::Query(request.query);
-                let plan = self.planner().plan(&state, &scope, query, &parameters).await?;
-                read_only_plan(&plan)?;
-                let rows = names::shown_rows(self.stream(&state, &plan).await?);
-                let rows = times::in_zone_of_session(rows, state.config_options());
+                let run = self.plan_apart(move |planner, cancellation| async move {
+                    let state = planner.state(&scope);
+                    let plan = planner.plan(&state, &scope, query, &parameters).await?;
+                    read_only_plan(&plan)?;
+                    OneRun::plan(&state, &plan, &cancellation).await
+                });
+                let rows = names::shown_rows(run.await?.stream()?);
+                let rows = times::in_zone_of_session(rows, self.planner().settings().config_options());
                 names::check_distinct(rows.schema().fields().iter().map(|field| field.name().as_str()))?;
                 Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
             }
@@ -251,7 +277,7 @@ impl Session {
 
     /// Executes SQL text that holds exactly one statement.
     pub async fn sql(&self, text: &str) -> Result<Outcome> {
-        match statement::parse_script(text).as_slice() {
+        match self.parse(text)?.as_slice() {
             [statement] => self.execute(statement).await,
             [] => Err(Error::syntax("there is no statement in the text")),
             more => Err(Error::syntax(format!("expected one statement, found {}", more.len()))
@@ -265,18 +291,30 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        let Command::Sql(sql) = statement.command()? else { return Ok(None) };
+        let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
         }
         let parameters = given(statement, inputs)?;
         let scope = self.scope()?.with_tables(&parameters.tables);
-        let state = self.state(&scope);
-        let plan = self.planner().plan(&state, &scope, *sql, &parameters).await?;
-        read_only_plan(&plan)?;
-        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
-        Ok(Some(times::shown_schema(shown, state.config_options())))
+        self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let plan = planner.plan(&state, &scope, *sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+            let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+            Ok(Some(times::shown_schema(shown, state.config_options())))
+        })
+        .await
+    }
+
+    /// What a statement asks for; a long one is read on a thread of its own.
+    pub(crate) async fn command(&self, statement: &Statement) -> Result<Command> {
+        if statement.tokens() <= LONG_TOKENS {
+            return statement.command();
+        }
+        let statement = statement.clone();
+        self.plan_apart(move |_, _| async move { statement.command() }).await
     }
 
     /// The tables that a statement names and the database does not have, for callers that have tables of their own.
@@ -416,7 +454,7 @@ impl Session {
     }
 
     async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
-        if let Command::Sql(sql) = statement.command()?
+        if let Command::Sql(sql) = self.command(statement).await?
             && matches!(*sql, ast::Statement::Query(_))
         {
             let (kept, snapshot) = self.planned(*sql, &given(statement, inputs)?).await?;
@@ -450,19 +488,20 @@ impl Session {
         if let Some(kept) = known {
             return Ok((kept, scope.snapshot));
         }
-        let state = self.state(&scope);
-        let logged = settings::logged_text(&state, &sql);
-        let plan = Box::pin(self.planner().plan(&state, &scope, sql, parameters)).await?;
-        read_only_plan(&plan)?;
-        let cancellation = self.cancellation();
-        let (planned, lasting) = tokio::select! {
-            planned = KeptPlan::new(&state, &plan, logged) => planned?,
-            () = cancellation.cancelled() => return Err(Error::cancelled()),
-        };
+        let snapshot = scope.snapshot.clone();
+        let parameters = parameters.clone();
+        let planned = self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let logged = settings::logged_text(&state, &sql);
+            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            Ok(KeptPlan::new(&state, &plan, logged).await?)
+        });
+        let (planned, lasting) = planned.await?;
         if lasting {
-            self.plans.lock().keep(key, &scope.snapshot, planned.clone());
+            self.plans.lock().keep(key, &snapshot, planned.clone());
         }
-        Ok((planned, scope.snapshot))
+        Ok((planned, snapshot))
     }
 
     fn run_kept(&self, kept: &KeptPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
@@ -486,10 +525,15 @@ impl Session {
     }
 
     pub(crate) async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
-        let state = self.state(&scope);
-        let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
-        read_only_plan(&plan)?;
-        Ok(Outcome::rows(self.stream(&state, &plan).await?, state.config_options()))
+        let parameters = parameters.clone();
+        let run = self.plan_apart(move |planner, cancellation| async move {
+            let state = planner.state(&scope);
+            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            OneRun::plan(&state, &plan, &cancellation).await
+        });
+        let rows = run.await?.stream()?;
+        Ok(Outcome::rows(rows, self.planner().settings().config_options()))
     }
 
     async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -498,19 +542,27 @@ impl Session {
             return Ok(Outcome::batch(functions::describe_table(table)?));
         }
         let query = statement::parse_query(&format!("SELECT * FROM {}", statement::quote(table)))?;
-        let state = self.state(&scope);
-        let plan = self.planner().plan(&state, &scope, ast::Statement::Query(query), &Parameters::default()).await?;
-        Ok(Outcome::batch(functions::describe_schema(plan.schema().as_arrow())?))
+        let schema = self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let sql = ast::Statement::Query(query);
+            let plan = planner.plan(&state, &scope, sql, &Parameters::default()).await?;
+            Ok(plan.schema().as_arrow().clone())
+        });
+        Ok(Outcome::batch(functions::describe_schema(&schema.await?)?))
     }
 
     /// The columns of a query's rows, as DESCRIBE shows those of a table.
     async fn describe_query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
         let scope = self.scope()?.with_tables(&parameters.tables);
-        let state = self.state(&scope);
-        let plan = self.planner().plan(&state, &scope, sql, parameters).await?;
-        read_only_plan(&plan)?;
-        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        Ok(Outcome::batch(functions::describe_schema(&names::shown(Arc::new(plan.schema().as_arrow().clone())))?))
+        let parameters = parameters.clone();
+        let schema = self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+            Ok(Arc::new(plan.schema().as_arrow().clone()))
+        });
+        Ok(Outcome::batch(functions::describe_schema(&names::shown(schema.await?))?))
     }
 
     /// CHECK: what is damaged, and where nothing is, which declared keys the rows do not keep. No row: all is well.
@@ -528,13 +580,36 @@ impl Session {
         Ok(Outcome::batch(check::rows(&problems)?))
     }
 
-    async fn stream(&self, state: &SessionState, plan: &LogicalPlan) -> Result<SendableRecordBatchStream> {
+    /// Plans a statement on a thread of its own, within its limits: whatever it takes, other statements go on. When the
+    /// statement is cancelled, or nobody waits for it any more, the thread ends at the next check.
+    pub(crate) async fn plan_apart<T, F>(
+        &self,
+        plan: impl FnOnce(Planner, Cancellation) -> F + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>>,
+    {
         let cancellation = self.cancellation();
-        let physical = tokio::select! {
-            planned = plans::for_one_run(state, plan, &cancellation) => planned?,
-            () = cancellation.cancelled() => return Err(Error::cancelled()),
-        };
-        Ok(Box::pin(CancellableStream::of_query(execute_stream(physical, state.task_ctx())?, cancellation)))
+        let unwatched = Cancellation { abandoned: Arc::default(), ..cancellation.clone() };
+        let _guard = AbandonGuard(cancellation.abandoned.clone());
+        let (planner, runtime, tokens) = (self.planner(), Handle::current(), depth::tokens_here());
+        let pool = planner.settings().runtime_env().memory_pool.clone();
+        let cancelled = cancellation.cancelled();
+        let planned = tokio::task::spawn_blocking(move || {
+            let planned = || runtime.block_on(plan(planner, unwatched));
+            depth::with_stack(tokens, || planning::within(cancellation, &pool, planned))
+        });
+        tokio::select! {
+            planned = planned => match planned {
+                Ok(planned) => planned,
+                Err(error) => Err(match error.try_into_panic() {
+                    Ok(panic) => panicked(&*panic),
+                    Err(_) => Error::cancelled(),
+                }),
+            },
+            () = cancelled => Err(Error::cancelled()),
+        }
     }
 
     async fn prepare(&self, name: ast::Ident, types: Vec<ast::DataType>, statement: ast::Statement) -> Result<Outcome> {
@@ -546,7 +621,11 @@ impl Session {
         match &statement {
             // Planned now, so that what cannot work fails here and not later.
             Sql::Query(_) => {
-                self.planner().describe(&state, &scope, statement.clone(), &types).await?;
+                let (statement, types) = (statement.clone(), types.clone());
+                self.plan_apart(move |planner, _| async move {
+                    planner.describe(&planner.state(&scope), &scope, statement, &types).await
+                })
+                .await?;
             }
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {}
             _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE and DELETE")),
@@ -661,8 +740,16 @@ pub(crate) fn guarded_now<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
+/// The optimizer's rules, within the limits of planning.
+fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = optimizer::optimizer_rules();
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [Arc::new(UnneededJoins), Arc::new(GuardedScans)];
+    rules.extend(ours);
+    planning::optimizer_rules(rules)
+}
+
 /// The error of a statement that panicked, which is a defect of ours.
-fn panicked(panic: &(dyn Any + Send)) -> Error {
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let reason = text.unwrap_or("no reason given");
     Error::new(ErrorKind::Internal, format!("internal error: {reason}"))
@@ -682,10 +769,18 @@ fn given(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
 
 /// DataFusion plans a few statements that change something (SELECT … INTO): they have no place in a query.
 fn read_only_plan(plan: &LogicalPlan) -> Result<()> {
-    let allowed = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    allowed.verify_plan(plan).map_err(|_| {
-        Error::unsupported("a query cannot create or change tables").with_hint("use CREATE TABLE … AS SELECT …")
-    })
+    let mut changes = false;
+    shared::apply(plan, &mut |node| {
+        use LogicalPlan::{Copy, Ddl, Dml, Statement};
+        changes |= matches!(node, Copy(_) | Ddl(_) | Dml(_) | Statement(_));
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if changes {
+        return Err(
+            Error::unsupported("a query cannot create or change tables").with_hint("use CREATE TABLE … AS SELECT …")
+        );
+    }
+    Ok(())
 }
 
 /// The value of an expression that needs no rows.
@@ -703,6 +798,25 @@ fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
     match ExprSimplifier::new(context).simplify(expression)? {
         Expr::Literal(value, _) => Ok(value),
         _ => Err(Error::invalid(format!("parameter {text} is not a constant"))),
+    }
+}
+
+/// A plan that is ready to run once.
+struct OneRun {
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    cancellation: Cancellation,
+}
+
+impl OneRun {
+    async fn plan(state: &SessionState, plan: &LogicalPlan, cancellation: &Cancellation) -> Result<OneRun> {
+        let plan = plans::for_one_run(state, plan, cancellation).await?;
+        Ok(OneRun { plan, context: state.task_ctx(), cancellation: cancellation.clone() })
+    }
+
+    fn stream(self) -> Result<SendableRecordBatchStream> {
+        let rows = execute_stream(self.plan, self.context)?;
+        Ok(Box::pin(CancellableStream::of_query(rows, self.cancellation)))
     }
 }
 
@@ -751,6 +865,10 @@ impl WriteContext {
         Ok(Some(bytes))
     }
 
+    fn within_limits<T>(&self, plan: impl FnOnce() -> T) -> T {
+        planning::within(self.cancellation.clone(), &self.planner.settings().runtime_env().memory_pool, plan)
+    }
+
     /// Plans against the snapshot that the transaction is based on.
     pub fn plan(
         &self,
@@ -760,14 +878,15 @@ impl WriteContext {
     ) -> Result<(SessionState, LogicalPlan)> {
         let scope = &scope.clone().with_tables(&parameters.tables);
         let state = self.planner.state(scope);
-        let plan = self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters))?;
+        let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
         Ok((state, plan))
     }
 
     /// Runs a plan in the background; the iterator waits for its batches.
     pub fn run(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Batches> {
         let _entered = self.runtime.enter();
-        let physical = self.runtime.block_on(plans::for_one_run(state, plan, &self.cancellation))?;
+        let planned = plans::for_one_run(state, plan, &self.cancellation);
+        let physical = self.within_limits(|| self.runtime.block_on(planned))?;
         if let Some(plans) = &self.plans {
             plans.lock().push(physical.clone());
         }
@@ -815,6 +934,13 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
+    /// Of a statement that nobody cancels.
+    #[cfg(test)]
+    pub fn of_nobody() -> Self {
+        let (_, receiver) = watch::channel(0);
+        Cancellation { receiver, began: 0, abandoned: Arc::default() }
+    }
+
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
     }

@@ -5,8 +5,10 @@
 //! mean the same everywhere.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use datafusion::common::TableReference;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
@@ -15,8 +17,8 @@ use crate::dialect::SqlDialect;
 use crate::error::{Error, Result};
 use crate::session::guarded_now;
 use crate::{
-    depth, dml, explain, fetch, file_calls, from_first, like_escape, names, sql_forms, sql_windows, supported, times,
-    using,
+    depth, dml, explain, fetch, file_calls, from_first, like_escape, names, shared, sql_forms, sql_windows, supported,
+    times, using,
 };
 
 const DIALECT: SqlDialect = SqlDialect;
@@ -29,7 +31,9 @@ pub struct Statement {
     /// The line of the script it begins on, from 1.
     pub line: usize,
     pub kind: StatementKind,
-    tokens: Vec<TokenWithSpan>,
+    tokens: Arc<Vec<TokenWithSpan>>,
+    /// Memory for what is made of the text, where that is much.
+    memory: Option<Arc<MemoryReservation>>,
     /// Why the tokens end early: a quote that nothing closes.
     broken: Option<Error>,
 }
@@ -166,10 +170,29 @@ pub fn parse_script(script: &str) -> Vec<Statement> {
             let text = script[offsets.of(start)..].trim_end().to_owned();
             let error = Error::from(ParserError::from(error));
             let kind = kind_of(&current);
-            statements.push(Statement { text, line: start.line as usize, kind, tokens: current, broken: Some(error) });
+            let (line, tokens) = (start.line as usize, Arc::new(current));
+            statements.push(Statement { text, line, kind, tokens, memory: None, broken: Some(error) });
         }
     }
     statements
+}
+
+/// About how many tokens a text has, found without reading it as SQL: words, and characters that are none. What stands in
+/// quotes is one.
+pub(crate) fn expected_tokens(text: &str) -> usize {
+    let (mut tokens, mut in_word, mut quote) = (0, false, None);
+    for byte in text.bytes() {
+        match quote {
+            Some(open) => quote = (byte != open).then_some(open),
+            None => {
+                let is_word = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | 0x80..);
+                tokens += usize::from(!(byte.is_ascii_whitespace() || is_word && in_word));
+                in_word = is_word;
+                quote = matches!(byte, b'\'' | b'"').then_some(byte);
+            }
+        }
+    }
+    tokens
 }
 
 /// Whether a script ends a statement: what an interactive shell asks before it executes what was typed.
@@ -187,7 +210,7 @@ fn finish(statements: &mut Vec<Statement>, tokens: Vec<TokenWithSpan>, offsets: 
     let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
     let text = offsets.script[offsets.of(first.span.start)..offsets.of(last.span.end)].to_owned();
     let (line, kind) = (first.span.start.line as usize, kind_of(&tokens));
-    statements.push(Statement { text, line, kind, tokens, broken: None });
+    statements.push(Statement { text, line, kind, tokens: Arc::new(tokens), memory: None, broken: None });
 }
 
 fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
@@ -217,6 +240,11 @@ impl Statement {
     /// What the statement asks for.
     pub(crate) fn command(&self) -> Result<Command> {
         depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
+    }
+
+    /// Keeps the memory that its text was given for as long as it lives.
+    pub(crate) fn hold(&mut self, memory: &Arc<MemoryReservation>) {
+        self.memory = Some(memory.clone());
     }
 
     /// The number of the statement's tokens, which bounds how deeply it nests.
@@ -322,7 +350,7 @@ impl Statement {
     pub(crate) fn text_after_as(&self) -> Option<&str> {
         let start = self.tokens.first()?.span.start;
         let mut depth = 0;
-        for token in &self.tokens {
+        for token in self.tokens.iter() {
             match &token.token {
                 Token::LParen => depth += 1,
                 Token::RParen => depth -= 1,
@@ -435,7 +463,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
 fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
-    for token in file_calls::written(from_first::completed(tokens)) {
+    for token in shared::with_marks(file_calls::written(from_first::completed(tokens))) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {
                 let literal = Token::SingleQuotedString(digits.clone());

@@ -11,8 +11,9 @@ use freestone::{Description, Session, Statement};
 use sha2::{Digest, Sha256};
 use tonic::{Request, Status};
 
+use super::Place;
 use crate::scram;
-use crate::shared::{Registered, Shared};
+use crate::shared::{FULL, Registered, Shared};
 use crate::users::Role;
 
 /// How long a session lives that nobody uses.
@@ -103,6 +104,12 @@ impl Logins {
 
     /// The session of a call's token, or of the name and password that it shows instead.
     pub async fn of<T>(&self, request: &Request<T>) -> Result<Arc<Login>, Status> {
+        let login = self.shown(request).await?;
+        admit(request, login.role)?;
+        Ok(login)
+    }
+
+    async fn shown<T>(&self, request: &Request<T>) -> Result<Arc<Login>, Status> {
         let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let Some(header) = header else {
             if self.shared.authority.admits_anybody() {
@@ -123,9 +130,10 @@ impl Logins {
     }
 
     /// A new token for a name and password, as `Basic …`.
-    pub async fn token(&self, basic: &str) -> Result<String, Status> {
+    pub async fn token<T>(&self, request: &Request<T>, basic: &str) -> Result<String, Status> {
         let token = scram::random_text();
-        self.login(basic, &format!("Bearer {token}")).await?;
+        let login = self.login(basic, &format!("Bearer {token}")).await?;
+        admit(request, login.role)?;
         Ok(token)
     }
 
@@ -197,6 +205,12 @@ impl Logins {
     fn logins(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Login>>> {
         self.logins.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The connection of a call is one of a user now.
+fn admit<T>(request: &Request<T>, role: Role) -> Result<(), Status> {
+    let place = request.extensions().get::<Arc<Place>>();
+    if place.is_none_or(|place| place.admit(role)) { Ok(()) } else { Err(Status::resource_exhausted(FULL)) }
 }
 
 /// User and password of `Basic base64(user:password)`.

@@ -8,7 +8,7 @@ mod statements;
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use freestone_wire::transport::Impatient;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
@@ -25,6 +26,7 @@ use tonic::transport::server::Connected;
 use crate::protocol::{self, Protocol};
 use crate::shared::{Shared, Visit};
 use crate::tls;
+use crate::users::Role;
 use service::Service;
 
 /// Bytes of one message from a client: a batch of parameters, or a statement.
@@ -75,11 +77,12 @@ fn incoming(receiver: mpsc::Receiver<io::Result<Guest>>) -> impl futures::Stream
 }
 
 /// Encrypts a connection where that is asked for, and hands it on.
-async fn greet(stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>, sender: mpsc::Sender<io::Result<Guest>>) {
-    // Without a place the connection is closed; gRPC's clients say that it was refused.
-    let Some(visit) = visit else { return };
+async fn greet(stream: TcpStream, mut visit: Visit, shared: Arc<Shared>, sender: mpsc::Sender<io::Result<Guest>>) {
+    let mut stays = Box::pin(visit.gives_way());
+    let deadline = Instant::now() + shared.limits.startup;
     let entered = tokio::select! {
-        entered = tokio::time::timeout(shared.limits.startup, enter(stream, &shared)) => entered,
+        entered = tokio::time::timeout_at(deadline, enter(stream, &shared)) => entered,
+        () = &mut stays => return tracing::info!("a connection gave way before it had logged in"),
         () = shared.stopping() => return,
     };
     let stream = match entered {
@@ -88,7 +91,14 @@ async fn greet(stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>, sen
         Err(_) => return tracing::info!(connection = visit.number, "the client took too long to begin"),
     };
     tracing::info!(connection = visit.number, "connected over Flight SQL");
-    let _ = sender.send(Ok(Guest { stream, greeting: PREFACE, _visit: visit })).await;
+    let ends = async move {
+        tokio::select! {
+            () = stays => {}
+            () = tokio::time::sleep_until(deadline) => {}
+        }
+    };
+    let place = Arc::new(Place(Mutex::new((visit, false))));
+    let _ = sender.send(Ok(Guest { stream, greeting: PREFACE, place, stranger: Some(Box::pin(ends)) })).await;
 }
 
 /// A stream whose client has begun to speak HTTP/2. Nothing else ends the wait for one that says nothing.
@@ -112,18 +122,38 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
+/// A connection's place, and whether a call over it has shown who calls.
+pub(crate) struct Place(Mutex<(Visit, bool)>);
+
+impl Place {
+    /// A call over the connection has shown to be of a user of this role; `false` where all places are taken.
+    pub fn admit(&self, role: Role) -> bool {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        place.1 = place.0.admit(role);
+        place.1
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
 /// A client's connection, with its place.
 struct Guest {
     stream: Box<dyn Stream>,
     /// What has been read of the stream already and is still to be given.
     greeting: &'static [u8],
-    _visit: Visit,
+    place: Arc<Place>,
+    /// Completes when the connection ends, if nobody has logged in over it; nothing once somebody has.
+    stranger: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Connected for Guest {
-    type ConnectInfo = ();
+    type ConnectInfo = Arc<Place>;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Arc<Place> {
+        self.place.clone()
+    }
 }
 
 impl AsyncRead for Guest {
@@ -137,6 +167,14 @@ impl AsyncRead for Guest {
             buffer.put_slice(now);
             self.greeting = later;
             return Poll::Ready(Ok(()));
+        }
+        let Guest { place, stranger, .. } = &mut *self;
+        if place.is_admitted() {
+            *stranger = None;
+        }
+        if stranger.as_mut().is_some_and(|ends| ends.as_mut().poll(context).is_ready()) && !place.is_admitted() {
+            let message = "nobody has logged in over the connection";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }

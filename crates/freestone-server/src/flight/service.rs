@@ -123,7 +123,7 @@ impl FlightSqlService for Service {
         let token = if header.is_empty() && self.shared.authority.admits_anybody() {
             String::new()
         } else {
-            self.logins.token(header).await?
+            self.logins.token(&request, header).await?
         };
         let answer = HandshakeResponse { protocol_version: 0, payload: token.clone().into_bytes().into() };
         let mut response: Response<Pin<Box<dyn Stream<Item = Result<HandshakeResponse>> + Send>>> =

@@ -49,7 +49,8 @@ pub fn status(error: Error) -> Status {
 
 /// Plans the one statement of a text.
 pub async fn plan(shared: &Shared, login: &Login, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
-    let statement = match <[Statement; 1]>::try_from(login.session.parse(sql).map_err(status)?) {
+    let parsed = running::parse(shared, &login.session, sql.to_owned()).await.map_err(status)?;
+    let statement = match <[Statement; 1]>::try_from(parsed) {
         Ok([statement]) => Arc::new(statement),
         Err(other) if other.is_empty() => return Err(Status::invalid_argument("there is no statement in the text")),
         Err(_) => return Err(Status::invalid_argument("expected one statement; send the others by themselves")),

@@ -21,7 +21,7 @@ use crate::running::{self, Answer};
 
 impl Connection {
     pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Trouble> {
-        let works = understand(&self.session, &copy.query)?;
+        let works = understand(&self.shared, &self.session, &copy.query).await?;
         let [Work::Statement(statement)] = works.as_slice() else {
             return Err(PgError::syntax("COPY takes one query").into());
         };
@@ -177,13 +177,24 @@ impl Connection {
         let options = spool.load_options(&copy.options);
         let file = spool.finish()?;
         let path = file.path().to_string_lossy().into_owned();
+        let ours = path.clone();
         let (session, table, columns) = (self.session.clone(), copy.table.clone(), copy.columns.clone());
         let loading =
             running::on_workers(&self.shared, async move { session.load_file(&table, columns, &path, options).await });
-        match Connection::while_there(&self.gone(), loading).await?? {
+        match Connection::while_there(&self.gone(), loading).await?.map_err(|error| of_client(&error, &ours))? {
             freestone::Outcome::Affected { rows, .. } => Ok(rows),
             _ => Ok(0),
         }
+    }
+}
+
+/// An error of loading a file of ours as one of the data that the client sent: the file's name means nothing to it.
+fn of_client(error: &Error, path: &str) -> Error {
+    let plain = |text: &str| text.replace(path, "the data of COPY");
+    let translated = Error::new(error.kind(), plain(&error.to_string()));
+    match error.hint() {
+        Some(hint) => translated.with_hint(plain(hint)),
+        None => translated,
     }
 }
 
@@ -433,6 +444,16 @@ mod tests {
             csv.extend(format.finish().expect("lines"));
             assert_eq!(String::from_utf8(csv).expect("text"), expected, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn errors_do_not_name_the_file_that_holds_the_data() {
+        let path = "/tmp/freestone-copy-x1.csv";
+        let error =
+            Error::new(freestone::ErrorKind::Type, format!("{path}:3: no number")).with_hint(format!("see {path}"));
+        let told = of_client(&error, path);
+        assert_eq!(told.to_string(), "the data of COPY:3: no number");
+        assert_eq!((told.hint(), told.kind()), (Some("see the data of COPY"), freestone::ErrorKind::Type));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::parameters;
 use super::types::{self, ColumnType};
 use super::utility::{self, Declare, Utility};
 use crate::running;
+use crate::shared::Shared;
 
 /// Prepared statements and portals that one client may have.
 const PREPARED_MAX: usize = 10_000;
@@ -50,8 +51,16 @@ pub struct Portal {
     pub done: bool,
 }
 
-/// The work of every statement of a text.
-pub fn understand(session: &Session, sql: &str) -> Result<Vec<Work>, PgError> {
+/// The work of every statement of a text. A long text is read on the workers.
+pub async fn understand(shared: &Shared, session: &Arc<Session>, sql: &str) -> Result<Vec<Work>, PgError> {
+    if sql.len() <= running::LONG_TEXT_BYTES {
+        return understand_here(session, sql);
+    }
+    let (session, sql) = (session.clone(), sql.to_owned());
+    running::on_blocking(shared, move || understand_here(&session, &sql)).await?
+}
+
+fn understand_here(session: &Session, sql: &str) -> Result<Vec<Work>, PgError> {
     let statements = session.parse(sql)?;
     statements.into_iter().map(|statement| understand_one(session, statement)).collect()
 }
@@ -131,7 +140,7 @@ impl Connection {
         if name.is_empty() {
             self.prepared.remove("");
         }
-        let mut works = understand(&self.session, sql).map_err(|error| error.placed_in(sql))?;
+        let mut works = understand(&self.shared, &self.session, sql).await.map_err(|error| error.placed_in(sql))?;
         let work = match works.len() {
             0 => Work::Empty,
             1 => works.remove(0),

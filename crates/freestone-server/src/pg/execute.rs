@@ -113,7 +113,7 @@ impl Connection {
     }
 
     async fn run_script(&mut self, sql: &str) -> Result<(), Trouble> {
-        let works = understand(&self.session, sql).map_err(|error| error.placed_in(sql))?;
+        let works = understand(&self.shared, &self.session, sql).await.map_err(|error| error.placed_in(sql))?;
         if works.is_empty() {
             self.replies.bare(b'I');
         }

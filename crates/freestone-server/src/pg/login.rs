@@ -13,7 +13,7 @@ use super::error::PgError;
 use super::frame::{self, FrameError, Message, Startup};
 use super::reply::Replies;
 use crate::options::is_loopback;
-use crate::shared::{Shared, Visit};
+use crate::shared::{FULL, Shared, Visit};
 use crate::tls;
 use crate::users::Role;
 
@@ -52,7 +52,7 @@ impl From<PgError> for LoginError {
 type Result<T, E = LoginError> = std::result::Result<T, E>;
 
 /// Lets a client in. `None`: it asked to cancel a statement, or has gone.
-pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, _: &Visit) -> Result<Option<Guest>> {
+pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -> Result<Option<Guest>> {
     let is_local = is_loopback(stream.peer_addr()?.ip());
     let Some((mut stream, startup, encrypted)) = greet(stream, shared).await? else { return Ok(None) };
     let admitted = match startup {
@@ -67,7 +67,7 @@ pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, _: &Visit) -> Result
                 .with_hint("use sslmode=require")
                 .into())
         }
-        Startup::Start { minor, parameters } => admit(&mut stream, shared, minor, parameters).await,
+        Startup::Start { minor, parameters } => admit(&mut stream, shared, visit, minor, parameters).await,
         Startup::Ssl | Startup::Gss => Err(FrameError::Malformed("encryption was asked for twice").into()),
     };
     match admitted {
@@ -126,6 +126,7 @@ async fn encrypted(
 async fn admit(
     stream: &mut Box<dyn Stream>,
     shared: &Arc<Shared>,
+    visit: &mut Visit,
     minor: u16,
     parameters: Vec<(String, String)>,
 ) -> Result<(String, Role, Vec<(String, String)>)> {
@@ -142,9 +143,12 @@ async fn admit(
     if !shared.authority.admits_anybody() {
         authenticate(stream, shared, &user, &mut replies).await?;
     }
+    let role = shared.authority.role(&user).ok_or_else(wrong)?;
+    if !visit.admit(role) {
+        return Err(PgError::fatal("53300", FULL).with_hint("try again later").into());
+    }
     replies.authentication(0, &[]);
     stream.write_all(&replies.bytes).await?;
-    let role = shared.authority.role(&user).ok_or_else(wrong)?;
     Ok((user, role, parameters))
 }
 

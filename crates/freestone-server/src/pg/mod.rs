@@ -29,7 +29,7 @@ mod values;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::protocol::{self, Protocol};
@@ -55,10 +55,11 @@ impl Protocol for Postgres {
     }
 }
 
-async fn handle(stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>) {
-    let Some(visit) = visit else { return refuse(stream).await };
+async fn handle(stream: TcpStream, mut visit: Visit, shared: Arc<Shared>) {
+    let gives_way = visit.gives_way();
     let entered = tokio::select! {
-        entered = tokio::time::timeout(shared.limits.startup, login::enter(stream, &shared, &visit)) => entered,
+        entered = tokio::time::timeout(shared.limits.startup, login::enter(stream, &shared, &mut visit)) => entered,
+        () = gives_way => return tracing::info!("a connection gave way before it had logged in"),
         () = shared.stopping() => return,
     };
     match entered {
@@ -68,12 +69,4 @@ async fn handle(stream: TcpStream, visit: Option<Visit>, shared: Arc<Shared>) {
         Ok(Err(error)) => tracing::info!(connection = visit.number, %error, "login failed"),
         Err(_) => tracing::info!(connection = visit.number, "login took too long"),
     }
-}
-
-/// Says why and hangs up, without waiting for what the client has to say.
-async fn refuse(mut stream: TcpStream) {
-    let mut replies = reply::Replies::default();
-    replies.error(&PgError::fatal("53300", "there are as many connections as may be").with_hint("try again later"));
-    let _ = stream.write_all(&replies.bytes).await;
-    let _ = stream.shutdown().await;
 }

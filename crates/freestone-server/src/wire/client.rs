@@ -13,7 +13,7 @@ use super::inputs::{self, Given};
 use super::upload;
 use crate::pg::PgError;
 use crate::running::{self, Answer, Rows};
-use crate::shared::{Shared, Visit};
+use crate::shared::{FULL, Shared, Visit};
 
 /// What a client has.
 struct Client {
@@ -23,9 +23,12 @@ struct Client {
 }
 
 /// Serves a client until it leaves, is idle for too long, or the server stops.
-pub async fn run(mut connection: Connection, visit: Visit, shared: Arc<Shared>) {
+pub async fn run(mut connection: Connection, mut visit: Visit, shared: Arc<Shared>) {
     // A user that was there a moment ago may be gone.
     let Some(role) = shared.authority.role(connection.user()) else { return };
+    if !visit.admit(role) {
+        return refuse(connection, &shared).await;
+    }
     let session = shared.session(role);
     let _registered = shared.register(&visit, &session);
     let (user, program) = (connection.user(), connection.client());
@@ -50,6 +53,23 @@ pub async fn run(mut connection: Connection, visit: Visit, shared: Arc<Shared>) 
     tracing::info!(connection = visit.number, "disconnected");
 }
 
+/// Answers a client's first request by saying that it has no place.
+async fn refuse(mut connection: Connection, shared: &Shared) {
+    let refused = async {
+        let reply = match connection.next().await {
+            Ok(Some(
+                Request::Query { reply, .. }
+                | Request::Prepare { reply, .. }
+                | Request::Execute { reply, .. }
+                | Request::Upload { reply, .. },
+            )) => reply,
+            _ => return,
+        };
+        let _ = reply.fail(SqlError::new("53300", FULL)).await;
+    };
+    let _ = tokio::time::timeout(shared.limits.startup, refused).await;
+}
+
 async fn idle(shared: &Shared) {
     match shared.limits.idle {
         Some(limit) => tokio::time::sleep(limit).await,
@@ -62,8 +82,10 @@ impl Client {
     async fn answer(&mut self, request: Request) -> Result<(), WireError> {
         match request {
             Request::Query { sql, parameters, inputs, reply } => {
-                let statements = freestone::parse_script(&sql);
-                self.execute(&statements, parameters, inputs, reply).await
+                match running::parse(&self.shared, &self.session, sql).await {
+                    Ok(statements) => self.execute(&statements, parameters, inputs, reply).await,
+                    Err(error) => reply.fail(sql_error(error)).await,
+                }
             }
             Request::Prepare { sql, parameters, inputs, reply } => self.prepare(&sql, parameters, &inputs, reply).await,
             Request::Execute { statement, parameters, inputs, reply } => match self.prepared.get(&statement).cloned() {
@@ -90,7 +112,11 @@ impl Client {
         inputs: &[Input],
         reply: Reply,
     ) -> Result<(), WireError> {
-        let [statement] = &freestone::parse_script(sql)[..] else {
+        let statements = match running::parse(&self.shared, &self.session, sql.to_owned()).await {
+            Ok(statements) => statements,
+            Err(error) => return reply.fail(sql_error(error)).await,
+        };
+        let [statement] = &statements[..] else {
             return reply.fail(SqlError::new("42601", "exactly one statement can be prepared at a time")).await;
         };
         match self.describe(statement, parameters, inputs).await {

@@ -27,10 +27,10 @@ pub async fn receive(session: &Session, inputs: Vec<Input>) -> Result<Given> {
     if inputs.is_empty() {
         return Ok(Given::default());
     }
-    let (mut tables, mut given, mut held) = (HashMap::new(), Given::default(), session.hold());
+    let (mut tables, mut given, held) = (HashMap::new(), Given::default(), session.hold());
     for Input { name, whole, schema, rows } in inputs {
         let table = match whole {
-            true => collect(&schema, rows, &mut held).await?,
+            true => collect(&schema, rows, &held).await?,
             false => {
                 let (sender, parts) = insert::channel();
                 given.bringing.spawn(bring(rows, sender));
@@ -48,7 +48,7 @@ pub fn columns(inputs: &[Input]) -> Result<Arc<HashMap<String, ArrowTable>>> {
     inputs.iter().map(table).collect::<Result<_>>().map(Arc::new)
 }
 
-async fn collect(schema: &SchemaRef, mut rows: UploadStream, held: &mut Held) -> Result<ArrowTable> {
+async fn collect(schema: &SchemaRef, mut rows: UploadStream, held: &Held) -> Result<ArrowTable> {
     let mut batches = vec![];
     while let Some(batch) = rows.next().await.map_err(lost)? {
         held.grow(batch.get_array_memory_size())?;

@@ -86,21 +86,17 @@ fn acceptor(shared: &Arc<Shared>) -> Arc<Acceptor> {
 async fn handle(
     acceptor: Arc<Acceptor>,
     entering: impl Future<Output = Result<Stream>>,
-    visit: Option<Visit>,
+    mut visit: Visit,
     shared: Arc<Shared>,
 ) {
-    // Nothing can be said before the client has: a connection too many is closed.
-    let Some(visit) = visit else { return };
-    let entered = tokio::select! {
-        entered = tokio::time::timeout(shared.limits.startup, entering) => entered,
+    let gives_way = visit.gives_way();
+    let accepting = async { acceptor.accept(entering.await?.impatient(shared.limits.write)).await };
+    let accepted = tokio::select! {
+        accepted = tokio::time::timeout(shared.limits.startup, accepting) => accepted,
+        () = gives_way => return tracing::info!("a connection gave way before it had logged in"),
         () = shared.stopping() => return,
     };
-    let accepted = match entered {
-        Ok(Ok(stream)) => acceptor.accept(stream.impatient(shared.limits.write)).await,
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(WireError::Timeout("before TLS was agreed on")),
-    };
-    match accepted {
+    match accepted.unwrap_or(Err(WireError::Timeout("before the client had authenticated itself"))) {
         Ok(Some(connection)) => client::run(connection, visit, shared).await,
         // It was a request to cancel, or a further stream of a session.
         Ok(None) => {}

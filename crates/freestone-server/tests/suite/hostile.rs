@@ -92,6 +92,46 @@ async fn a_thousand_clients_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn strangers_keep_nobody_out() {
+    let limits = Limits { logins: 20, connections: 10, ..Limits::default() };
+    let server = server(limits, false).await;
+    let mut strangers = vec![];
+    for _ in 0..60 {
+        for scheme in ["freestone", "postgres", "flight"] {
+            let mut stream = TcpStream::connect(server.address(scheme)).await.expect("a connection");
+            let said: &[u8] = if scheme == "flight" { b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" } else { b"" };
+            stream.write_all(said).await.expect("sent");
+            strangers.push(stream);
+        }
+    }
+    let began = Instant::now();
+    for _ in 0..3 {
+        let client = connect_as(&server, "ann", PASSWORD).await.expect("a connection");
+        assert!(client.simple_query("SELECT 42").await.expect("rows").len() > 1);
+        let client = wire(&server).await;
+        client.query("SELECT 42 AS a", None).await.expect("begun").collect().await.expect("rows");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(server.metric("connections").await <= 20.0);
+    drop(strangers);
+    server.until("connections", 0.0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_calls_nothing_over_flight_loses_the_connection() {
+    let limits = Limits { startup: Duration::from_millis(500), ..Limits::default() };
+    let server = server(limits, false).await;
+    let mut stream = TcpStream::connect(server.address("flight")).await.expect("a connection");
+    // The preface of HTTP/2 and empty settings: a client that has begun, and never logs in.
+    let said = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+    stream.write_all(&said).await.expect("sent");
+    server.until("connections", 1.0).await;
+    server.until("connections", 0.0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_says_nothing_or_little_loses_its_place() {
     let limits = Limits { startup: Duration::from_millis(500), ..Limits::default() };
     let server = server(limits, false).await;

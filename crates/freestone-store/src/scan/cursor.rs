@@ -13,10 +13,12 @@ use super::filters::{Left, Observed, order};
 use super::index::named_rows;
 use super::judge::{Granule, Judged, judge, judge_all, reaches};
 use super::metrics::ScanMetrics;
-use super::{ColumnPredicate, DynamicState, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id};
+use super::{
+    ColumnPredicate, DynamicState, GRANULE_ROWS, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id,
+};
 use crate::bitmap;
 use crate::cluster::CodeFilter;
-use crate::column::ColumnBuffer;
+use crate::column::{self, ColumnBuffer};
 use crate::error::{Result, StoreError};
 use crate::schema::kind;
 use crate::segment::Segment;
@@ -91,6 +93,16 @@ impl Cursor {
     /// The next full batch, if there is one.
     pub fn next_ready(&mut self) -> Option<RecordBatch> {
         self.ready.pop_front()
+    }
+
+    /// The number of rows in a zone of a unit's segment.
+    pub fn zone_rows(&self, unit: &Unit) -> usize {
+        self.table.open_segment(unit.segment).map_or(GRANULE_ROWS, |segment| segment.zone_rows())
+    }
+
+    /// The bytes of the batches that are full; of strings those that the batches show, not the buffers that they keep.
+    pub fn ready_bytes(&self) -> usize {
+        self.ready.iter().map(column::shown_bytes).sum()
     }
 
     /// The number of selected rows that were not returned yet.

@@ -27,7 +27,7 @@ pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};
 pub use texts::few_texts;
 pub use tuples::{TupleBlock, TupleLayout};
-pub use units::{GRANULE_ROWS, Unit, UnitQueue, Units, surviving_units, units};
+pub use units::{GRANULE_ROWS, Pieces, Unit, UnitQueue, Units, surviving_units, units};
 
 use crate::cluster::CodeFilter;
 use crate::error::Result;

@@ -135,9 +135,94 @@ impl Units {
     }
 }
 
+/// Bytes of rows that a thread may have in hand before they are taken from it.
+const PIECE_BYTES: usize = 8 << 20;
+/// The same for each row of a batch, where batches are smaller because memory is little.
+const PIECE_BYTES_PER_BATCH_ROW: usize = 1 << 10;
+
+/// One thread's way through a queue in pieces of units: as many rows at a time as fit into few megabytes, which is found out
+/// from those before. Of texts a row may have any length.
+#[derive(Debug)]
+pub struct Pieces {
+    units: Units,
+    /// What is left of a unit.
+    rest: Option<Unit>,
+    /// The unit after it.
+    next: Option<Unit>,
+    /// The piece that was said to be next.
+    announced: Option<Unit>,
+    /// Rows of a piece.
+    rows: usize,
+    bytes_max: usize,
+}
+
+impl Pieces {
+    /// `has_texts`: whether the rows may be longer than one would think.
+    pub fn new(units: Units, has_texts: bool, batch_rows: usize) -> Self {
+        let rows = if has_texts { GRANULE_ROWS } else { usize::MAX };
+        let bytes_max = PIECE_BYTES.min(batch_rows.saturating_mul(PIECE_BYTES_PER_BATCH_ROW));
+        Pieces { units, rest: None, next: None, announced: None, rows, bytes_max }
+    }
+
+    /// A piece, and the one after it if that is known already. Pieces begin with a zone.
+    pub fn take(&mut self, zone_rows: impl Fn(&Unit) -> usize) -> Option<(Unit, Option<Unit>)> {
+        let whole = match self.rest.take() {
+            Some(rest) => rest,
+            None => {
+                let (unit, next) = self.units.take()?;
+                self.next = next;
+                unit
+            }
+        };
+        let cut = |unit: Unit, rows: usize| {
+            let unit_of_rows = if rows < GRANULE_ROWS { zone_rows(&unit).max(1) } else { GRANULE_ROWS };
+            let rows = (rows / unit_of_rows).max(1).saturating_mul(unit_of_rows);
+            let end = u32::try_from(rows).unwrap_or(u32::MAX).saturating_add(unit.rows.start).min(unit.rows.end);
+            let rest = (end < unit.rows.end).then(|| Unit { rows: end..unit.rows.end, ..unit.clone() });
+            (Unit { rows: unit.rows.start..end, ..unit }, rest)
+        };
+        let is_announced = |piece: &Unit| (piece.segment, piece.rows.start) == (whole.segment, whole.rows.start);
+        let rows = self.announced.take().filter(is_announced).map_or(self.rows, |piece| piece.rows.len());
+        let (piece, rest) = cut(whole, rows);
+        self.announced = rest.as_ref().or(self.next.as_ref()).map(|unit| cut(unit.clone(), self.rows).0);
+        self.rest = rest;
+        Some((piece, self.announced.clone()))
+    }
+
+    /// Tells what a piece gave.
+    pub fn gave(&mut self, bytes: usize) {
+        if bytes > self.bytes_max {
+            self.rows = (self.rows.min(1 << 30) / (bytes / self.bytes_max + 1)).max(1);
+        } else if bytes <= self.bytes_max / 2 {
+            self.rows = self.rows.saturating_mul(2);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_all_of_the_units_and_as_large_as_their_rows_let_them() {
+        let units: Vec<Unit> = (0..3).map(|segment| Unit::new(segment, 0..65_536)).collect();
+        for (has_texts, row_bytes, expected) in [(false, 1 << 20, 3), (true, 10, 6), (true, 20_000, 160)] {
+            let queue = Arc::new(UnitQueue::new(units.clone(), 1));
+            let mut pieces = Pieces::new(Units::new(queue), has_texts, 8192);
+            let (mut count, mut at, mut announced) = (0, (0, 0), None);
+            while let Some((piece, next)) = pieces.take(|_| 1024) {
+                assert!(announced.is_none_or(|announced| announced == piece));
+                let start = if piece.segment == at.0 { at.1 } else { 0 };
+                assert!(piece.rows.start == start && start % 1024 == 0 && !piece.rows.is_empty());
+                at = (piece.segment, piece.rows.end);
+                count += 1;
+                announced = next;
+                pieces.gave(piece.rows.len() * row_bytes);
+            }
+            assert_eq!(at, (2, 65_536));
+            assert!((expected..=expected + expected / 4).contains(&count), "{row_bytes}: {count}");
+        }
+    }
 
     #[test]
     fn every_unit_is_taken_once_and_nobody_takes_the_last_ones_alone() {

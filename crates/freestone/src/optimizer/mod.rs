@@ -3,6 +3,7 @@
 mod aggregate_calls;
 mod aggregate_filters;
 mod dependencies;
+mod expansion;
 mod filter_pushdown;
 mod grouping_sets;
 mod guards;
@@ -20,6 +21,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use aggregate_calls::AggregateCalls;
 use aggregate_filters::FiltersAboveAggregates;
 use dependencies::Dependencies;
+use expansion::Expansion;
 use filter_pushdown::FilterPushdown;
 use grouping_sets::GroupingSets;
 pub(crate) use guards::GuardedScans;
@@ -32,13 +34,16 @@ use unnesting::Unnesting;
 pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
 use crate::exact::ExactNumbers;
+use crate::planning;
 use crate::real_operands::RealOperands;
+use crate::shared::Resolve;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
 use crate::windows::WindowFrames;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's analyzer rules with ours: those of operands around type coercion, and those that rely on types after it.
+/// DataFusion's analyzer rules with ours: shared queries first, those of operands around type coercion, and those that rely on
+/// types after it.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
@@ -52,6 +57,9 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.push(Arc::new(Guards));
     rules.push(Arc::new(AggregateCalls));
     rules.push(Arc::new(GroupKeys));
+    rules.push(Arc::new(Expansion));
+    let mut rules = planning::analyzer_rules(rules);
+    rules.insert(0, Arc::new(Resolve { rules: rules.clone() }));
     rules
 }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -21,8 +21,8 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushd
 use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, RowFilter, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, expected_bytes, index_asked,
-    surviving_units, units,
+    ColumnPredicate, Cursor, Pieces, RowFilter, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, expected_bytes,
+    index_asked, surviving_units, units,
 };
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
@@ -313,13 +313,17 @@ impl FreestoneSource {
             .position(|c| *c == self.row_id_column())
             .is_none_or(|at| at + 1 == self.projection.len());
         debug_assert!(in_order, "the row id is the last column of a projection");
+        let batch_rows = context.session_config().batch_size();
+        let is_of_one_length = |kind: &DataType| kind.is_primitive() || *kind == DataType::Boolean;
+        let has_texts = self.schema.fields().iter().any(|field| !is_of_one_length(field.data_type()));
         Box::pin(ScanStream {
             _snapshot: self.scanned.snapshot.clone(),
-            units: Units::new(queue),
-            cursor: self.cursor(context.session_config().batch_size()),
+            pieces: Pieces::new(Units::new(queue), has_texts, batch_rows),
+            has_texts,
+            cursor: self.cursor(batch_rows),
             schema: self.schema.clone(),
             rows_left: self.fetch,
-            compacts: context.session_config().batch_size() < ROWS_OF_PLENTY,
+            compacts: batch_rows < ROWS_OF_PLENTY,
             metrics: BaselineMetrics::new(&self.metrics, partition),
             done: false,
         })

@@ -10,7 +10,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use freestone_store::column::compacted;
-use freestone_store::scan::{Cursor, Units};
+use freestone_store::scan::{Cursor, Pieces};
 use freestone_store::{Snapshot, StoreError};
 use futures::Stream;
 
@@ -18,7 +18,9 @@ use futures::Stream;
 pub struct ScanStream {
     /// Pins the files while rows are read: the plan may be gone before its stream.
     pub _snapshot: Option<Arc<Snapshot>>,
-    pub units: Units,
+    pub pieces: Pieces,
+    /// Whether the lengths of rows differ so that a piece's bytes are counted.
+    pub has_texts: bool,
     pub cursor: Cursor,
     pub schema: SchemaRef,
     pub rows_left: Option<usize>,
@@ -34,8 +36,14 @@ impl ScanStream {
             if let Some(batch) = self.cursor.next_ready() {
                 return Ok(Some(batch));
             }
-            match self.units.take() {
-                Some((unit, next)) => self.cursor.scan(&unit, next.as_ref())?,
+            let cursor = &self.cursor;
+            match self.pieces.take(|unit| cursor.zone_rows(unit)) {
+                Some((piece, next)) => {
+                    self.cursor.scan(&piece, next.as_ref())?;
+                    if self.has_texts {
+                        self.pieces.gave(self.cursor.ready_bytes());
+                    }
+                }
                 None => {
                     self.done = true;
                     return self.cursor.finish();

@@ -11,6 +11,7 @@ mod fuzz;
 mod joins;
 mod panics;
 mod parameters;
+mod planning;
 mod round_trips;
 mod rows;
 mod rules;
@@ -18,3 +19,7 @@ mod session;
 mod slt;
 mod ssb;
 mod tpch;
+
+/// As programs of this project have it: planning counts as memory.
+#[global_allocator]
+static ALLOCATOR: freestone::Counting<std::alloc::System> = freestone::Counting(std::alloc::System);

@@ -17,6 +17,7 @@ use Decision::{Kept, Ours, Replaced};
 
 /// The rules in the order in which they run first; physical ones that run twice come twice.
 const RULES: &[(&str, Decision, &str)] = &[
+    ("shared_queries", Ours, "queries that are read several times are run once"),
     ("set_operations", Ours, "INTERSECT ALL and EXCEPT ALL count; reals in sets"),
     ("resolve_grouping_function", Kept, "GROUPING becomes bits of the grouping id"),
     ("time_operands", Ours, "times get types that hold them, intervals are compared by length"),
@@ -29,6 +30,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("guards", Ours, "what can fail is evaluated where its guard holds"),
     ("aggregate_calls", Ours, "an order for each aggregate"),
     ("group_keys", Ours, "reals and volatile expressions as keys"),
+    ("expansion", Ours, "conditions that grow without measure are refused"),
     ("optimize_unions", Kept, "flattens unions"),
     ("unions_to_filter", Kept, "unions of one table become one filter"),
     ("simplify_expressions", Kept, "constants, IN lists"),
@@ -82,6 +84,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("PathPredicates", Ours, ""),
     ("AggregateInScan", Ours, ""),
     ("EnsureCooperative", Kept, "lets others run"),
+    ("ConnectSharedQueries", Ours, ""),
     ("Stoppable", Ours, ""),
     ("FilterPushdown(Post)", Replaced, "by position instead of name"),
     ("SanityCheckPlan", Kept, "checks only"),

@@ -1,0 +1,241 @@
+//! Planning within limits: it counts as memory of its statement, and ends when the statement does.
+//!
+//! A short text can take minutes and gigabytes to plan. Planning therefore runs on a thread of its own, never on one that
+//! runs other statements, and asks at every node of every rule whether it may go on ([`check`]): not once its statement was
+//! cancelled or timed out, and not once the memory that it took is more than the pool has. The memory is that which the
+//! planning thread took and did not give back, as [`Counting`] counts it: a program that does not use that allocator plans
+//! without a limit on memory.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, resources_datafusion_err};
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::session::Cancellation;
+
+/// Memory is asked of the pool in steps of this size: a plan that takes less is not worth the pool's lock.
+const STEP_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Bytes that this thread took of the allocator, less those that it gave back.
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static CURRENT: RefCell<Option<Planning>> = const { RefCell::new(None) };
+}
+
+/// An allocator that counts what each thread takes and gives back: with it as the global allocator, planning counts against
+/// the memory limit.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: freestone::Counting<std::alloc::System> = freestone::Counting(std::alloc::System);
+/// ```
+#[derive(Debug)]
+pub struct Counting<A>(pub A);
+
+fn count(bytes: isize) {
+    // A thread that is ending has no counter any more, and plans nothing.
+    let _ = HELD.try_with(|held| held.set(held.get().wrapping_add(bytes)));
+}
+
+// SAFETY: every call goes to the allocator below with the arguments that it was made with, and its answer is given back.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps this method's contract, which is that one's.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as above.
+        unsafe { self.0.dealloc(place, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as above.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as isize - layout.size() as isize);
+        // SAFETY: as above.
+        unsafe { self.0.realloc(place, layout, size) }
+    }
+}
+
+/// What one statement's planning may use.
+struct Planning {
+    cancellation: Cancellation,
+    memory: MemoryReservation,
+    /// What the thread held when planning began.
+    began: isize,
+}
+
+/// Plans by `work`, on this thread, within the limits of a statement.
+pub(crate) fn within<T>(cancellation: Cancellation, pool: &Arc<dyn MemoryPool>, work: impl FnOnce() -> T) -> T {
+    /// Ends the planning also when `work` panics.
+    struct Ended(Option<Planning>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            CURRENT.set(self.0.take());
+        }
+    }
+    let memory = MemoryConsumer::new("planning the statement").register(pool);
+    let planning = Planning { cancellation, memory, began: HELD.get() };
+    let _ended = Ended(CURRENT.replace(Some(planning)));
+    work()
+}
+
+/// Whether planning may go on. Cheap; always so where nothing is being planned within limits.
+///
+/// # Errors
+/// Once the statement was cancelled, or its planning takes more memory than there is.
+pub(crate) fn check() -> Result<()> {
+    CURRENT.with_borrow(|planning| planning.as_ref().map_or(Ok(()), Planning::check))
+}
+
+impl Planning {
+    fn check(&self) -> Result<()> {
+        self.cancellation.check()?;
+        let held = usize::try_from(HELD.get().wrapping_sub(self.began)).unwrap_or(0);
+        let reserved = self.memory.size();
+        if held <= reserved + STEP_BYTES {
+            return Ok(());
+        }
+        self.memory.try_grow(held - reserved).map_err(|_| {
+            resources_datafusion_err!(
+                "planning the statement took {held} bytes so far, and statements have no more memory"
+            )
+        })
+    }
+}
+
+/// Rules of the analyzer that [`check`] before they begin.
+pub(crate) fn analyzer_rules(
+    rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>>,
+) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    rules.into_iter().map(|rule| Arc::new(Bounded(rule)) as _).collect()
+}
+
+/// Rules of the optimizer that [`check`] at every node.
+pub(crate) fn optimizer_rules(
+    rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    rules.into_iter().map(|rule| Arc::new(Bounded(rule)) as _).collect()
+}
+
+/// Physical rules that [`check`] before they begin.
+pub(crate) fn physical_rules(
+    rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    rules.into_iter().map(|rule| Arc::new(Bounded(rule)) as _).collect()
+}
+
+#[derive(Debug)]
+struct Bounded<R>(R);
+
+impl AnalyzerRule for Bounded<Arc<dyn AnalyzerRule + Send + Sync>> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        check()?;
+        self.0.analyze(plan, config)
+    }
+}
+
+impl OptimizerRule for Bounded<Arc<dyn OptimizerRule + Send + Sync>> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        check()?;
+        self.0.rewrite(plan, config)
+    }
+}
+
+impl PhysicalOptimizerRule for Bounded<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        check()?;
+        self.0.optimize(plan, config)
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check()?;
+        self.0.optimize_with_context(plan, context)
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+/// Checks at every operator of an expression while SQL becomes a plan.
+#[derive(Debug)]
+pub(crate) struct BoundedExpressions;
+
+impl ExprPlanner for BoundedExpressions {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        check()?;
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    use super::*;
+    use crate::error::{Error, ErrorKind};
+
+    #[global_allocator]
+    static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
+
+    #[test]
+    fn what_planning_holds_counts_until_it_ends() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(32 << 20));
+        assert!(check().is_ok());
+        within(Cancellation::of_nobody(), &pool, || {
+            let mut held = vec![0_u8; 8 << 20];
+            assert!(check().is_ok() && pool.reserved() >= 8 << 20, "{}", pool.reserved());
+            held.reserve_exact(64 << 20);
+            let error = Error::from(check().expect_err("there is no more"));
+            assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Resource, "53200"), "{error}");
+            drop(held);
+            assert!(check().is_ok());
+        });
+        assert_eq!(pool.reserved(), 0);
+        // What other threads hold is theirs.
+        within(Cancellation::of_nobody(), &pool, || {
+            let held = std::thread::spawn(|| vec![0_u8; 64 << 20]).join().expect("no panic");
+            assert!(check().is_ok());
+            drop(held);
+            assert!(check().is_ok());
+        });
+    }
+}
