@@ -7,10 +7,10 @@ mod engine;
 mod host;
 mod memory;
 mod network;
-mod pace;
 mod pages;
 mod passes;
 mod scans;
+mod slowdown;
 mod tables;
 mod timing;
 
@@ -20,8 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::Result;
 use crate::profile::{Hardware, Measured, Profile, Source, VERSION};
-pub use pace::Reference;
-use pace::Steady;
+pub use slowdown::Reference;
+use slowdown::Steady;
 use timing::Timing;
 
 /// How much time calibration may take.

@@ -22,7 +22,7 @@ use freestone_store::scan::GRANULE_ROWS;
 use freestone_store::segment::ZONE_ROWS;
 
 use crate::cost::{Cost, CostModel};
-use crate::profile::{Pace, Profile};
+use crate::profile::{Profile, Slowdown};
 use crate::statistics::TableStatistics;
 use crate::workload::{Output, Query};
 use geometry::KnownGroups;
@@ -31,7 +31,7 @@ pub use index::IndexGeometry;
 pub use prune::Pruned;
 
 /// Rows per morsel, which a thread takes at a time.
-const UNIT_ROWS: f64 = 65536.0;
+const MORSEL_ROWS: f64 = 65536.0;
 const GRANULE: f64 = GRANULE_ROWS as f64;
 /// Rows per zone, of segments and of indexes.
 const ZONE: f64 = ZONE_ROWS as f64;
@@ -69,7 +69,7 @@ pub struct ScanModel {
     pub profile: Arc<Profile>,
     pub setting: Setting,
     /// The current slowdown of the machine, relative to the time of the profile.
-    pace: Pace,
+    slowdown: Slowdown,
     groups: Arc<KnownGroups>,
     /// The last layouts, since queries are predicted design by design.
     layouts: Arc<Mutex<Vec<KnownLayout>>>,
@@ -110,7 +110,7 @@ pub struct Parts {
     pub bytes_read: f64,
     pub pages_visited: f64,
     pub rows_left: f64,
-    pub units: f64,
+    pub morsels: f64,
 }
 
 impl Parts {
@@ -149,12 +149,19 @@ const ASSUMED_INTERVAL: (f64, f64) = (0.25, 6.0);
 impl ScanModel {
     /// A model without slowdown.
     pub fn new(statistics: Arc<TableStatistics>, profile: Arc<Profile>, setting: Setting) -> Self {
-        ScanModel { statistics, profile, setting, pace: Pace::SAME, groups: Arc::default(), layouts: Arc::default() }
+        ScanModel {
+            statistics,
+            profile,
+            setting,
+            slowdown: Slowdown::SAME,
+            groups: Arc::default(),
+            layouts: Arc::default(),
+        }
     }
 
-    /// The same model with the slowdown of a moment ([`Profile::pace`]).
-    pub fn at_pace(self, pace: Pace) -> Self {
-        ScanModel { pace, ..self }
+    /// The same model with the slowdown of a moment ([`Profile::slowdown`]).
+    pub fn with_slowdown(self, slowdown: Slowdown) -> Self {
+        ScanModel { slowdown, ..self }
     }
 
     /// The layout of the table in a design.
@@ -197,11 +204,11 @@ impl ScanModel {
         let parts = self.parts_of(layout, query);
         let uncached = self.uncached(layout, query);
         let threads = self.setting.threads.max(1) as f64;
-        let share = longest_share(parts.units.max(1.0), threads, self.last_unit(parts.units));
+        let share = longest_share(parts.morsels.max(1.0), threads, self.last_morsel(parts.morsels));
         let scans = self.setting.concurrent.max(1) as f64;
         let near = parts.processor_ns() - parts.memory_ns;
-        let processor = near * self.pace.cached() + parts.memory_ns * self.pace.beyond_caches();
-        let begin = parts.begin_ns * self.pace.cached() + parts.begin_read_ns;
+        let processor = near * self.slowdown.cached() + parts.memory_ns * self.slowdown.beyond_caches();
+        let begin = parts.begin_ns * self.slowdown.cached() + parts.begin_read_ns;
         let cpu = begin + processor * share * self.crowd() + parts.reading_ns * self.reading_share();
         // A thread waits for reads that were not done ahead. Others work meanwhile, and all share the disk.
         let waits = (parts.first_ns * FIRST_BATCH + parts.wait_ns * share) * scans;
@@ -220,13 +227,13 @@ impl ScanModel {
         }
     }
 
-    /// The rows of the last of `units` morsels, divided by those of the others: a segment is divided at granules, as
+    /// The rows of the last of `morsels` morsels, divided by those of the others: a segment is divided at granules, as
     /// evenly as possible.
-    fn last_unit(&self, units: f64) -> f64 {
+    fn last_morsel(&self, morsels: f64) -> f64 {
         let rows = self.statistics.rows as f64;
-        let all = (rows / UNIT_ROWS).ceil();
+        let all = (rows / MORSEL_ROWS).ceil();
         // In large tables, or where zone pruning removes morsels, any morsel may be the last.
-        if units < all || rows > self.statistics.segment_rows() {
+        if morsels < all || rows > self.statistics.segment_rows() {
             return 1.0;
         }
         let step = (rows / all / GRANULE).ceil() * GRANULE;
@@ -276,15 +283,15 @@ impl ScanModel {
 /// The share of the morsels of the thread with the most. Morsels are indivisible, so with few of them some threads wait
 /// for the last one, which is `last` times as long as the others. The number of morsels is an expectation; between
 /// whole numbers the share is interpolated.
-fn longest_share(units: f64, threads: f64, last: f64) -> f64 {
-    let of_whole = |units: f64| {
-        let rounds = (units / threads).ceil();
+fn longest_share(morsels: f64, threads: f64, last: f64) -> f64 {
+    let of_whole = |morsels: f64| {
+        let rounds = (morsels / threads).ceil();
         // The thread that takes the last morsel has no other one, or has less work than another thread.
-        let is_alone = units - (rounds - 1.0) * threads < 1.5;
+        let is_alone = morsels - (rounds - 1.0) * threads < 1.5;
         let longest = if is_alone { rounds - 1.0 + last } else { rounds };
-        (longest / (units - 1.0 + last)).clamp(1.0 / threads, 1.0)
+        (longest / (morsels - 1.0 + last)).clamp(1.0 / threads, 1.0)
     };
-    let (few, part) = (units.floor(), units.fract());
+    let (few, part) = (morsels.floor(), morsels.fract());
     of_whole(few) * (1.0 - part) + of_whole(few + 1.0) * part
 }
 

@@ -36,11 +36,11 @@ pub struct Profile {
 /// The slowdown of a machine at a moment: the time of the reference scan ([`Reference`](crate::calibrate::Reference))
 /// at that moment, divided by its time at another. 1 means no slowdown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace(f64);
+pub struct Slowdown(f64);
 
-impl Pace {
+impl Slowdown {
     /// No slowdown.
-    pub const SAME: Pace = Pace(1.0);
+    pub const SAME: Slowdown = Slowdown(1.0);
     /// Slowdowns are clamped to this range. Values outside it mean another machine or a transient stall.
     const LIMITS: (f64, f64) = (0.4, 2.5);
     /// The exponent by which scans slow down relative to the reference scan, for scans in the caches and for those
@@ -54,24 +54,24 @@ impl Pace {
     const STEADY: f64 = 0.15;
 
     /// The slowdown from two times of the reference scan. 1 if either is unknown (0).
-    pub fn of(reference_ns: f64, then_ns: f64) -> Pace {
+    pub fn of(reference_ns: f64, then_ns: f64) -> Slowdown {
         let known = reference_ns > 0.0 && then_ns > 0.0;
-        Pace(if known { reference_ns / then_ns } else { 1.0 })
+        Slowdown(if known { reference_ns / then_ns } else { 1.0 })
     }
 
     /// The absolute logarithm of the ratio of two slowdowns.
-    pub fn change(self, other: Pace) -> f64 {
+    pub fn change(self, other: Slowdown) -> f64 {
         (self.0 / other.0).ln().abs()
     }
 
     /// Whether the two hardly differ.
-    pub fn is_near(self, other: Pace) -> bool {
-        self.change(other) < Pace::STEADY
+    pub fn is_near(self, other: Slowdown) -> bool {
+        self.change(other) < Slowdown::STEADY
     }
 
     /// The mean of two slowdowns.
-    pub fn between(self, other: Pace) -> Pace {
-        Pace((self.0 + other.0) / 2.0)
+    pub fn between(self, other: Slowdown) -> Slowdown {
+        Slowdown((self.0 + other.0) / 2.0)
     }
 
     /// The ratio of the reference scan's times, without limits.
@@ -81,16 +81,16 @@ impl Pace {
 
     /// The slowdown of a scan whose values are in the caches.
     pub fn cached(self) -> f64 {
-        self.within_limits().powf(Pace::SENSITIVITY)
+        self.within_limits().powf(Slowdown::SENSITIVITY)
     }
 
     /// The slowdown of a scan that waits for memory.
     pub fn beyond_caches(self) -> f64 {
-        self.within_limits().powf(Pace::BEYOND_CACHES)
+        self.within_limits().powf(Slowdown::BEYOND_CACHES)
     }
 
     fn within_limits(self) -> f64 {
-        self.0.clamp(Pace::LIMITS.0, Pace::LIMITS.1)
+        self.0.clamp(Slowdown::LIMITS.0, Slowdown::LIMITS.1)
     }
 }
 
@@ -403,7 +403,8 @@ pub struct EngineCosts {
     pub scan: Measured,
     /// Nanoseconds per granule of 8,192 rows, per morsel of 65,536, and per predicate for the zones of a granule.
     pub granule: Measured,
-    pub unit: Measured,
+    #[serde(alias = "unit")]
+    pub morsel: Measured,
     pub judge: Measured,
     /// Nanoseconds for pruning the zones of a granule by a predicate, before its morsel is begun.
     pub rule_out: Measured,
@@ -549,17 +550,17 @@ impl Profile {
 
     /// The machine's slowdown if the reference scan takes `reference_ns` nanoseconds on `threads` threads at the same
     /// time, relative to the time of the profile.
-    pub fn pace(&self, reference_ns: f64, threads: usize) -> Pace {
-        Pace::of(reference_ns, self.engine.reference.value * self.engine.beside(threads.max(1) as f64))
+    pub fn slowdown(&self, reference_ns: f64, threads: usize) -> Slowdown {
+        Slowdown::of(reference_ns, self.engine.reference.value * self.engine.beside(threads.max(1) as f64))
     }
 
     /// The machine's current slowdown for scans with `threads` threads. Threads beyond its cores are not counted.
     ///
     /// # Errors
     /// A table in memory cannot be scanned.
-    pub fn pace_now(&self, reference: &Reference, threads: usize) -> Result<Pace> {
+    pub fn slowdown_now(&self, reference: &Reference, threads: usize) -> Result<Slowdown> {
         let threads = threads.clamp(1, self.host.cores.max(1));
-        Ok(self.pace(reference.ns(threads)?, threads))
+        Ok(self.slowdown(reference.ns(threads)?, threads))
     }
 }
 

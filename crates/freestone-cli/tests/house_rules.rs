@@ -164,7 +164,7 @@ fn every_option_and_function_is_documented() {
     let counters = item(&read("crates/freestone-store/src/scan/metrics.rs"), "counters! {");
     let counters = counters.lines().filter_map(|line| line.trim().strip_suffix(',')).filter(|name| !name.contains(' '));
     check_documented(&counters.map(str::to_owned).collect::<Vec<_>>(), "docs/sql.md", 8);
-    let functions = quoted(&item(&read("crates/freestone/src/functions.rs"), "const FUNCTIONS"));
+    let functions = quoted(&item(&read("crates/freestone/src/provider/metadata.rs"), "const FUNCTIONS"));
     let names = functions.into_iter().map(|name| name.trim_end_matches("()").to_owned());
     let mut names: Vec<_> = names.filter(|name| name.starts_with("freestone_")).collect();
     names.dedup();

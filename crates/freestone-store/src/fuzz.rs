@@ -117,7 +117,7 @@ pub fn fuzz_commit(data: &[u8]) {
     let record = Record { sequence: 1, body: data.to_vec(), is_base: false };
     if let Some(tables) = fold(&record) {
         for table in tables {
-            let _ = (table.rows(), table.bytes(), crate::scan::units(&table, 1 << 16));
+            let _ = (table.rows(), table.bytes(), crate::scan::morsels(&table, 1 << 16));
             let _ = design_of(&table.schema, &table.design);
         }
     }

@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use common::*;
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::media::Memory;
-use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, surviving_units};
+use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, surviving_morsels};
 use freestone_store::{Store, StoreError, StoreOptions};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -150,9 +150,9 @@ fn flipped_bytes_of_indexes() {
         let predicate = Predicate::Int(IntPredicate::Range { low: key, high: key });
         request.predicates = vec![ColumnPredicate { column: 3, predicate }];
         let metrics = Arc::new(ScanMetrics::default());
-        let units = surviving_units(&table, &request, 1 << 16, &metrics)?;
+        let morsels = surviving_morsels(&table, &request, 1 << 16, &metrics)?;
         let mut cursor = Cursor::new(table, Arc::new(request), metrics.clone());
-        units.iter().try_for_each(|unit| cursor.scan(unit, None))?;
+        morsels.iter().try_for_each(|morsel| cursor.scan(morsel, None))?;
         Ok((metrics.totals().index_segments, cursor.finish()?.expect("a row")))
     };
     let (asked, expected) = find(&store).expect("sound");

@@ -10,8 +10,8 @@ use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Predicate};
 use freestone_store::column::ColumnBuffer;
 use freestone_store::design::Design;
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, ScanTotals, Sink, StoredRows, StoredScan, row_id,
-    surviving_units, units,
+    ColumnPredicate, Cursor, ScanMetrics, ScanRequest, ScanTotals, Sink, StoredRows, StoredScan, morsels, row_id,
+    surviving_morsels,
 };
 use freestone_store::schema::TableSchema;
 use freestone_store::segment::Segment;
@@ -147,15 +147,15 @@ fn scan(store: &Store, request: ScanRequest) -> Vec<RecordBatch> {
     scan_units(store, request, 1 << 14).0
 }
 
-/// The rows and the counters of a scan with morsels of `unit_rows` rows.
-fn scan_units(store: &Store, request: ScanRequest, unit_rows: usize) -> (Vec<RecordBatch>, ScanTotals) {
+/// The rows and the counters of a scan with morsels of `morsel_rows` rows.
+fn scan_units(store: &Store, request: ScanRequest, morsel_rows: usize) -> (Vec<RecordBatch>, ScanTotals) {
     let table = store.snapshot().unwrap().table("t").unwrap().clone();
     let metrics = Arc::new(ScanMetrics::default());
-    let units = surviving_units(&table, &request, unit_rows, &metrics).unwrap();
+    let morsels = surviving_morsels(&table, &request, morsel_rows, &metrics).unwrap();
     let mut cursor = Cursor::new(table, Arc::new(request), metrics.clone());
     let mut batches = vec![];
-    for (at, unit) in units.iter().enumerate() {
-        cursor.scan(unit, units.get(at + 1)).unwrap();
+    for (at, morsel) in morsels.iter().enumerate() {
+        cursor.scan(morsel, morsels.get(at + 1)).unwrap();
         batches.extend(std::iter::from_fn(|| cursor.next_ready()));
     }
     batches.extend(cursor.finish().unwrap());
@@ -278,8 +278,8 @@ fn every_design_gives_the_same_rows() {
 fn units_of_a_segment_are_of_one_length() {
     for (rows, count, longest) in [(20_000, 1, 24_576), (90_000, 2, 49_152), (140_000, 3, 49_152)] {
         let store = store_with(&[batch(rows, 1)], &[]);
-        let found = units(store.snapshot().unwrap().table("t").unwrap(), 1 << 16);
-        let lengths: Vec<usize> = found.iter().map(|unit| unit.rows.len()).collect();
+        let found = morsels(store.snapshot().unwrap().table("t").unwrap(), 1 << 16);
+        let lengths: Vec<usize> = found.iter().map(|morsel| morsel.rows.len()).collect();
         assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (count, rows));
         assert!(lengths.iter().all(|length| *length <= longest), "{rows}: {lengths:?}");
     }
@@ -294,12 +294,12 @@ fn counters_count_each_page_and_zone_once() {
         let mut request = ScanRequest::columns(vec![0, 4, 10]);
         let ones = Predicate::Int(IntPredicate::In(vec![1, 2]));
         request.predicates = vec![ColumnPredicate { column: 0, predicate: ones }];
-        let units = surviving_units(&table, &request, 8192, &metrics).unwrap();
+        let morsels = surviving_morsels(&table, &request, 8192, &metrics).unwrap();
         // Two threads that alternate, so that both read pages that extend over morsels.
         let request = Arc::new(request);
         let mut cursors = [0, 1].map(|_| Cursor::new(table.clone(), request.clone(), metrics.clone()));
-        for (at, unit) in units.iter().enumerate() {
-            cursors[at % 2].scan(unit, None).unwrap();
+        for (at, morsel) in morsels.iter().enumerate() {
+            cursors[at % 2].scan(morsel, None).unwrap();
         }
         let totals = metrics.totals();
         assert!(totals.pages_used <= totals.pages_total, "{options:?}: {totals:?}");
@@ -356,12 +356,12 @@ fn units_may_be_others_than_those_that_were_named() {
         ScanRequest { predicates, ..ScanRequest::columns(vec![2, 6]) }
     };
     let metrics = Arc::new(ScanMetrics::default());
-    let units = surviving_units(&table, &request(), 1 << 14, &metrics).unwrap();
-    assert!(units.len() > 2);
+    let morsels = surviving_morsels(&table, &request(), 1 << 14, &metrics).unwrap();
+    assert!(morsels.len() > 2);
     let mut cursor = Cursor::new(table, Arc::new(request()), metrics);
     let mut batches = vec![];
-    for unit in &units {
-        cursor.scan(unit, units.first()).unwrap();
+    for morsel in &morsels {
+        cursor.scan(morsel, morsels.first()).unwrap();
         batches.extend(std::iter::from_fn(|| cursor.next_ready()));
     }
     batches.extend(cursor.finish().unwrap());
@@ -419,11 +419,11 @@ fn zones_that_a_sink_takes_are_not_read() {
     let store = Store::open(folder.path(), StoreOptions::default()).unwrap();
     let table = store.snapshot().unwrap().table("t").unwrap().clone();
     let (metrics, request) = (Arc::new(ScanMetrics::default()), Arc::new(ScanRequest::columns(vec![2, 6])));
-    let found = units(&table, 1 << 16);
+    let found = morsels(&table, 1 << 16);
     let mut cursor = Cursor::new(table, request, metrics.clone());
     let mut zones = Zones(0);
-    for (at, unit) in found.iter().enumerate() {
-        cursor.scan_into(unit, found.get(at + 1), &mut zones).unwrap();
+    for (at, morsel) in found.iter().enumerate() {
+        cursor.scan_into(morsel, found.get(at + 1), &mut zones).unwrap();
     }
     assert_eq!((zones.0, metrics.totals().pages_read), (100_000, 0));
 }
@@ -473,7 +473,7 @@ fn indexes_name_the_rows_of_narrow_predicates() {
                 tests.iter().map(|(column, p)| ColumnPredicate { column: *column, predicate: p.clone() }).collect();
             assert!(rows(&scan(&store, request.clone())) == rows(&expected), "{tests:?}");
             let metrics = ScanMetrics::default();
-            surviving_units(&table, &request, 1 << 14, &metrics).unwrap();
+            surviving_morsels(&table, &request, 1 << 14, &metrics).unwrap();
             let named = metrics.totals();
             assert_eq!(named.index_segments, 1, "{tests:?}: {named:?}");
             let most = (0..batch.num_rows()).filter(|row| passes(&batch, *row, column, &predicate)).count();
@@ -483,7 +483,7 @@ fn indexes_name_the_rows_of_narrow_predicates() {
     let mut wide = all();
     wide.predicates = vec![ColumnPredicate { column: 1, predicate: range(-20, 20) }];
     let metrics = ScanMetrics::default();
-    surviving_units(&table, &wide, 1 << 14, &metrics).unwrap();
+    surviving_morsels(&table, &wide, 1 << 14, &metrics).unwrap();
     assert_eq!(metrics.totals().index_segments, 0, "a scan is cheaper");
 }
 

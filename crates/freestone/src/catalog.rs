@@ -25,16 +25,18 @@ use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
 use parking_lot::Mutex;
 
-use crate::access::{Access, Extension};
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ddl;
+use crate::exec::stored_values::Stored;
 use crate::inputs::ArrowTable;
-use crate::parameters::{self, Described, Filled, Parameters};
-use crate::provider::FreestoneTable;
-use crate::provider::files::{FilesFunction, OpenFiles};
+use crate::provider::files::{FilesFunction, OpenFiles, naming};
+use crate::provider::{FreestoneTable, metadata};
+use crate::session::access::{Access, Extension};
 use crate::shared::Materialized;
-use crate::stored_values::Stored;
+use crate::sql::parameters::{Described, Filled, Parameters};
+use crate::sql::{names, parameters, statement, supported};
 use crate::workload::WorkloadLog;
-use crate::{ddl, files, functions, names, planning, provider, shared, statement, supported};
+use crate::{planning, provider, shared};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
@@ -114,7 +116,7 @@ impl Scope {
 
     /// Whether a name is one of the database's, or can only be a file's.
     pub fn knows(&self, name: &str) -> bool {
-        self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || files::is_path(name)
+        self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || naming::is_path(name)
     }
 
     /// The columns of a table of the database, by its name as it is written.
@@ -154,7 +156,7 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        functions::register(&mut state, &scope.snapshot, &self.log);
+        metadata::register(&mut state, &scope.snapshot, &self.log);
         for (name, format) in provider::files::FUNCTIONS {
             let function = FilesFunction::new((name, format), self.access, self.base.clone(), scope.files.clone());
             state.register_udtf(name, Arc::new(function));
@@ -304,10 +306,10 @@ fn explain(error: DataFusionError, scope: &Scope, access: Access) -> Error {
     let names = tables.chain(scope.snapshot.views().keys().map(String::as_str));
     let missing = Error::not_found("table or view", &name, names);
     match name.split_once('.') {
-        Some((_, extension)) if files::is_format(extension) => {
+        Some((_, extension)) if naming::is_format(extension) => {
             missing.with_hint(format!("put a file's name in quotes: FROM '{name}'"))
         }
-        _ if access.files && files::is_folder(&name) => {
+        _ if access.files && naming::is_folder(&name) => {
             missing.with_hint(format!("the folder {name} holds no data file"))
         }
         _ => missing,
@@ -414,13 +416,13 @@ impl SchemaProvider for StatementSchema {
         }
         if !self.planner.access.files {
             // Whether there is such a file is nobody's business here.
-            if files::is_path(name) {
+            if naming::is_path(name) {
                 self.planner.access.check_files()?;
             }
             return Ok(None);
         }
-        if files::is_file_name(name) {
-            return Ok(Some(files::table(self.planner.settings(), &self.scope.files, name)?));
+        if naming::is_file_name(name) {
+            return Ok(Some(naming::table(self.planner.settings(), &self.scope.files, name)?));
         }
         Ok(None)
     }

@@ -9,12 +9,13 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use freestone_store::media::DiskOptions;
 use freestone_store::{Repaired, Store, StoreOptions};
 
-use crate::access::Access;
+use crate::compaction::Merger;
 use crate::error::Result;
-use crate::memory::{self, Division, SpillPool};
-use crate::merger::Merger;
+use crate::memory;
+use crate::memory::{Division, SpillPool};
 use crate::options::Options;
 use crate::session::Session;
+use crate::session::access::Access;
 use crate::workload::WorkloadLog;
 
 /// The number of memory consumers that an out-of-memory error names.

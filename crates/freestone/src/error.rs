@@ -9,8 +9,9 @@ use freestone_store::StoreError;
 use freestone_store::log::LogError;
 
 use crate::ingest::{IngestError, Reason};
-use crate::names::{self, MARK};
 use crate::provider::ROW_ID_COLUMN;
+use crate::sql::names;
+use crate::sql::names::MARK;
 
 /// What went wrong, for callers that react to it (exception classes, protocol error codes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,7 +272,7 @@ fn translate_store(error: &StoreError) -> Error {
 fn translate_parser(error: &ParserError) -> Error {
     let message = match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => message,
-        ParserError::RecursionLimitExceeded => return crate::depth::too_deep(),
+        ParserError::RecursionLimitExceeded => return crate::sql::depth::too_deep(),
     };
     // "Expected: a table, found: WHERE at Line: 1, Column: 15": the position goes first, as in other messages.
     let position = message.rsplit_once(" at Line: ").and_then(|(what, at)| {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::ingest::{FileFormat, IngestOptions, infer_schema, read_file};
-use crate::statement::{StatementKind, is_complete, parse_script};
+use crate::sql::statement::{StatementKind, is_complete, parse_script};
 use crate::{Database, Options, Session};
 
 /// A CSV file, through inference and parsing. The first byte selects the dialect and the size of the blocks.

@@ -16,75 +16,42 @@
 //!
 //! Nothing here knows a protocol, prints, or reads a stored page: those are the server's, the shells' and the store's.
 
-mod access;
 mod advise;
 mod aggregates;
-mod cap;
 mod catalog;
-mod check;
-mod copy;
+mod compaction;
+mod context;
 mod database;
-mod ddl;
-mod depth;
-mod describe;
-mod dialect;
 pub mod display;
-mod dml;
 mod error;
 mod error_sqlstate;
 mod exact;
-mod explain;
+mod exec;
 mod export;
-mod expressions;
-mod fetch;
-mod file_calls;
-mod files;
-mod from_first;
-mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod ingest;
 mod inputs;
-mod like_escape;
-mod many;
 mod memory;
-mod merger;
-mod names;
-mod once_per_text;
 mod optimizer;
 mod options;
-mod parameters;
 mod planning;
-mod plans;
 mod provider;
-mod real_operands;
 mod session;
-mod session_advise;
-mod settings;
 mod shared;
-mod sql_forms;
-mod sql_windows;
-mod statement;
-mod stoppable;
-mod stored;
-mod stored_values;
-mod supported;
+mod sql;
 mod times;
-mod using;
 #[doc(hidden)]
 pub use times::calendar;
-#[doc(hidden)]
-pub mod visitor;
 mod windows;
 mod workload;
 
-pub use access::{Access, Extension};
 pub use advise::{AdviseOptions, Calibration, calibrate, profile_path};
+pub use context::{CancelHandle, Outcome, Progress};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;
-pub use depth::THREAD_STACK_BYTES;
-pub use describe::{Description, Reference, Relation};
 pub use error::{Error, ErrorKind, Result};
+pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
 pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
@@ -92,7 +59,11 @@ pub use freestone_store::schema::type_name;
 pub use inputs::{ArrowTable, Held, Inputs, OpenReader};
 pub use options::{Options, parse_size};
 pub use planning::Counting;
-pub use session::{CancelHandle, Outcome, Progress, Session};
-pub use statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script, quote};
-pub use stored::{Answer, StoredQuery};
+pub use session::Session;
+pub use session::access::{Access, Extension};
+pub use session::describe::{Description, Reference, Relation};
+pub use sql::depth::THREAD_STACK_BYTES;
+pub use sql::statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script, quote};
+#[doc(hidden)]
+pub use sql::visitor;
 pub use workload::{LoggedPredicate, LoggedScan};

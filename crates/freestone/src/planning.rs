@@ -21,7 +21,7 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, Optimizer
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::session::Cancellation;
+use crate::context::Cancellation;
 
 /// Memory is asked of the pool in steps of this size: a plan that takes less is not worth the pool's lock.
 const STEP_BYTES: usize = 1 << 20;

@@ -1,12 +1,12 @@
 //! Compares the model with measurements: random tables, designs and queries that were not used to fit it.
 //!
 //! `cargo run --release -p freestone-advisor --example validate -- PROFILE [--tables N] [--seed N] [--threads N]
-//! [--cold FOLDER] [--csv] [--plot FILE.svg] [--measured FILE] [--no-pace]`
+//! [--cold FOLDER] [--csv] [--plot FILE.svg] [--measured FILE] [--no-slowdown]`
 //!
 //! Prints the median and quantiles of |predicted − measured| ÷ measured; Kendall's τ of all cases, and within each
 //! table and query (how well designs are ranked for one query); and the worst cases with the parts of their
 //! predictions. The machine's slowdown, from the reference scan before and after each query, is part of the prediction;
-//! `--no-pace` excludes it. The parts are without slowdown. With `--cold`, pages are read from a disk past the system's
+//! `--no-slowdown` excludes it. The parts are without slowdown. With `--cold`, pages are read from a disk past the system's
 //! cache by a store that was just opened, into memory that the process already has, as with a full cache. With
 //! `--measured`, the times are those that an earlier run with the same seed, tables, threads and medium printed with
 //! `--csv`, so that two models are compared with the same measurements.
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use freestone_advisor::model::{ScanModel, Setting};
-use freestone_advisor::profile::Pace;
+use freestone_advisor::profile::Slowdown;
 use freestone_advisor::{Profile, Reference, TableStatistics};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -39,7 +39,7 @@ struct Arguments {
     csv: bool,
     plot: Option<PathBuf>,
     measured: Option<PathBuf>,
-    no_pace: bool,
+    no_slowdown: bool,
     /// The number of threads; 1 or 2 at random by default.
     threads: Option<usize>,
 }
@@ -55,7 +55,7 @@ fn arguments() -> Result<Arguments, Failure> {
         csv: false,
         plot: None,
         measured: None,
-        no_pace: false,
+        no_slowdown: false,
         threads: None,
     };
     let mut given = std::env::args().skip(1);
@@ -68,7 +68,7 @@ fn arguments() -> Result<Arguments, Failure> {
             "--csv" => found.csv = true,
             "--plot" => found.plot = Some(value()?.into()),
             "--measured" => found.measured = Some(value()?.into()),
-            "--no-pace" => found.no_pace = true,
+            "--no-slowdown" => found.no_slowdown = true,
             "--threads" => found.threads = Some(value()?.parse()?),
             other => found.profile = other.into(),
         }
@@ -142,8 +142,9 @@ fn table_cases(
                 }
                 None => stored[at_design].measure(query, threads, reference)?,
             };
-            let pace = if arguments.no_pace { Pace::SAME } else { profile.pace(measured.reference_ns, threads) };
-            let model = model.clone().at_pace(pace);
+            let slowdown =
+                if arguments.no_slowdown { Slowdown::SAME } else { profile.slowdown(measured.reference_ns, threads) };
+            let model = model.clone().with_slowdown(slowdown);
             let layout = model.layout(design);
             let cost = model.query_on(&layout, &query.query);
             found.push(Case {

@@ -7,19 +7,19 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use freestone_advisor::Reference;
-use freestone_advisor::profile::Pace;
+use freestone_advisor::profile::Slowdown;
 use freestone_advisor::workload::Output;
 use freestone_store::design::Design;
 use freestone_store::media::{DirectMode, DiskOptions};
 use freestone_store::scan::{
-    Cursor, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, UnitQueue, Units, surviving_units,
+    Cursor, MorselQueue, Morsels, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, surviving_morsels,
 };
 use freestone_store::{Store, StoreError, StoreOptions, Table};
 
 use crate::Failure;
 use crate::cases::{RandomQuery, RandomTable};
 
-const UNIT_ROWS: usize = 65536;
+const MORSEL_ROWS: usize = 65536;
 /// The minimum and maximum number of samples of a query, and the time after which no further one begins; and the runs
 /// of each hot sample.
 const LEAST: usize = 3;
@@ -102,8 +102,8 @@ impl Stored {
         write.create_table("other", table.schema.clone(), Design::default())?;
         for (name, rows) in [("t", table.rows), ("other", 10)] {
             let mut appender = write.appender(name)?;
-            for start in (0..rows).step_by(UNIT_ROWS) {
-                appender.push(&table.batch.slice(start, UNIT_ROWS.min(rows - start)))?;
+            for start in (0..rows).step_by(MORSEL_ROWS) {
+                appender.push(&table.batch.slice(start, MORSEL_ROWS.min(rows - start)))?;
             }
             write.append(appender.finish()?)?;
         }
@@ -184,7 +184,7 @@ impl Stored {
         taken.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (ms, rows) = taken[(runs - 1) / 2];
         let after = reference.ns(threads)?;
-        let (reference_ns, is_steady) = ((before + after) / 2.0, Pace::of(before, after).is_near(Pace::SAME));
+        let (reference_ns, is_steady) = ((before + after) / 2.0, Slowdown::of(before, after).is_near(Slowdown::SAME));
         Ok(Measured { ms, rows, bytes: self.bytes as f64, reference_ns, is_steady })
     }
 }
@@ -203,9 +203,9 @@ fn run(table: &Arc<Table>, request: ScanRequest, threads: usize, as_rows: bool) 
     let request = Arc::new(request);
     let begin = Instant::now();
     let metrics = Arc::new(ScanMetrics::default());
-    let units = surviving_units(table, &request, UNIT_ROWS, &metrics)?;
-    let threads = threads.min(units.len()).max(1);
-    let queue = Arc::new(UnitQueue::new(units, threads));
+    let morsels = surviving_morsels(table, &request, MORSEL_ROWS, &metrics)?;
+    let threads = threads.min(morsels.len()).max(1);
+    let queue = Arc::new(MorselQueue::new(morsels, threads));
     let work = || -> Result<(), StoreError> {
         let mut cursor = Cursor::new(table.clone(), request.clone(), metrics.clone());
         let layout = TupleLayout::new(cursor.schema());
@@ -215,9 +215,9 @@ fn run(table: &Arc<Table>, request: ScanRequest, threads: usize, as_rows: bool) 
                 layout.for_each_block(&batch, 100, &mut block, |block| _ = std::hint::black_box(block.tuples().len()));
             }
         };
-        let mut units = Units::new(queue.clone());
-        while let Some((unit, next)) = units.take() {
-            cursor.scan(&unit, next.as_ref())?;
+        let mut morsels = Morsels::new(queue.clone());
+        while let Some((morsel, next)) = morsels.take() {
+            cursor.scan(&morsel, next.as_ref())?;
             while let Some(batch) = cursor.next_ready() {
                 take(batch);
             }

@@ -1,6 +1,6 @@
 //! The slowdown of a scan's thread by other scanning threads, which may share a core, its caches, and the memory.
 
-use super::pace::Reference;
+use super::slowdown::Reference;
 use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::{Curve, Measured};

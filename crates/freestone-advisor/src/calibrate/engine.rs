@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::scan::{
-    ColumnPredicate, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, surviving_units,
+    ColumnPredicate, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, surviving_morsels,
 };
 
 use super::beside;
 use super::pages;
 use super::passes;
-use super::scans::{Bench, GRANULE, Named, UNIT_ROWS, between};
+use super::scans::{Bench, GRANULE, MORSEL_ROWS, Named, between};
 use super::tables::{self, Random, SELECTOR, Subject};
 use super::timing::Timing;
 use crate::error::Result;
@@ -176,8 +176,8 @@ fn frame(costs: &mut EngineCosts, one: &Bench, bench: &Bench, timing: &Timing) -
     // About two rows qualify, on different pages.
     costs.batch_column = column.minus(Measured::exact(page * 2.0));
     let request = || ScanRequest::columns(vec![]);
-    let small = bench.time_units(request(), GRANULE as usize, timing)?;
-    costs.unit = small.minus(nothing).scaled(1.0 / (granules * 7.0 / 8.0).max(1.0));
+    let small = bench.time_morsels(request(), GRANULE as usize, timing)?;
+    costs.morsel = small.minus(nothing).scaled(1.0 / (granules * 7.0 / 8.0).max(1.0));
     Ok(())
 }
 
@@ -187,7 +187,7 @@ fn ruling_out(bench: &Bench, timing: &Timing) -> Result<Measured> {
     let last = between(rising, (bench.rows as i128 - 1) * tables::RISING_STEP, i128::MAX);
     let request = ScanRequest { predicates: vec![last], ..ScanRequest::columns(vec![]) };
     let metrics = ScanMetrics::default();
-    let look = || surviving_units(&bench.table, &request, UNIT_ROWS, &metrics).map(|_| bench.granules());
+    let look = || surviving_morsels(&bench.table, &request, MORSEL_ROWS, &metrics).map(|_| bench.granules());
     Ok(timing.measure_each(look)?)
 }
 

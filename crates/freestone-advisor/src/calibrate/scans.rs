@@ -7,7 +7,7 @@ use arrow_schema::{Field, Schema};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::design::Design;
 use freestone_store::media::Memory;
-use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, Unit, units};
+use freestone_store::scan::{ColumnPredicate, Cursor, Morsel, ScanMetrics, ScanRequest, morsels};
 use freestone_store::schema::TableSchema;
 use freestone_store::{Store, StoreOptions, Table};
 
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::profile::Measured;
 
 /// Rows per morsel.
-pub const UNIT_ROWS: usize = 65536;
+pub const MORSEL_ROWS: usize = 65536;
 /// Rows per granule.
 pub const GRANULE: f64 = 8192.0;
 
@@ -56,8 +56,8 @@ impl Bench {
         let mut write = store.write()?;
         write.create_table("t", table_schema, design)?;
         let mut appender = write.appender("t")?;
-        for start in (0..batch.num_rows()).step_by(UNIT_ROWS) {
-            appender.push(&batch.slice(start, UNIT_ROWS.min(batch.num_rows() - start)))?;
+        for start in (0..batch.num_rows()).step_by(MORSEL_ROWS) {
+            appender.push(&batch.slice(start, MORSEL_ROWS.min(batch.num_rows() - start)))?;
         }
         write.append(appender.finish()?)?;
         write.commit()?;
@@ -67,21 +67,21 @@ impl Bench {
 
     /// Nanoseconds of a scan in one thread.
     pub fn time(&self, request: ScanRequest, timing: &Timing) -> Result<Measured> {
-        self.time_units(request, UNIT_ROWS, timing)
+        self.time_morsels(request, MORSEL_ROWS, timing)
     }
 
-    /// The same with morsels of `unit_rows` rows.
-    pub fn time_units(&self, request: ScanRequest, unit_rows: usize, timing: &Timing) -> Result<Measured> {
+    /// The same with morsels of `morsel_rows` rows.
+    pub fn time_morsels(&self, request: ScanRequest, morsel_rows: usize, timing: &Timing) -> Result<Measured> {
         let request = Arc::new(request);
-        let all = units(&self.table, unit_rows);
+        let all = morsels(&self.table, morsel_rows);
         timing.measure_each(|| self.run(&request, &all).map(|()| 1.0))
     }
 
     /// One scan, whose rows are discarded.
-    pub fn run(&self, request: &Arc<ScanRequest>, units: &[Unit]) -> Result<()> {
+    pub fn run(&self, request: &Arc<ScanRequest>, morsels: &[Morsel]) -> Result<()> {
         let mut cursor = Cursor::new(self.table.clone(), request.clone(), Arc::new(ScanMetrics::default()));
-        for unit in units {
-            cursor.scan(unit, None)?;
+        for morsel in morsels {
+            cursor.scan(morsel, None)?;
             while let Some(batch) = cursor.next_ready() {
                 drop(batch);
             }
@@ -100,8 +100,8 @@ impl Bench {
         let request = ScanRequest { predicates: predicates.to_vec(), ..ScanRequest::columns(vec![]) };
         let metrics = Arc::new(ScanMetrics::default());
         let mut cursor = Cursor::new(self.table.clone(), Arc::new(request), metrics.clone());
-        for unit in units(&self.table, UNIT_ROWS) {
-            cursor.scan(&unit, None)?;
+        for morsel in morsels(&self.table, MORSEL_ROWS) {
+            cursor.scan(&morsel, None)?;
         }
         Ok(metrics.totals().rows_selected as f64 / self.rows)
     }

@@ -8,7 +8,7 @@ fn a_quick_calibration_has_every_figure() {
     let profile = calibrate(&options, &mut |what, share| heard.push((what.to_owned(), share))).expect("it measures");
     assert!(profile.is_measured());
     let reference_ns = profile.engine.reference.value;
-    assert!(reference_ns > 0.0 && profile.pace(2.0 * reference_ns, 1).ratio() == 2.0, "{reference_ns}");
+    assert!(reference_ns > 0.0 && profile.slowdown(2.0 * reference_ns, 1).ratio() == 2.0, "{reference_ns}");
     assert!(heard.is_sorted_by(|a, b| a.1 <= b.1) && heard.len() > 4, "{heard:?}");
     let rows = profile.rows();
     for row in &rows {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Effort;
-use super::pace::Steady;
-use crate::profile::{Measured, Pace};
+use super::slowdown::Steady;
+use crate::profile::{Measured, Slowdown};
 
 /// The number of attempts of a measurement. The one during which the machine's speed changed least counts.
 const ATTEMPTS: usize = 3;
@@ -83,8 +83,8 @@ impl Timing {
         work()?;
         let Some(steady) = &self.steady else { return self.once(&mut work) };
         let attempts = if self.is_late() { 1 } else { ATTEMPTS };
-        let (found, pace) = steadiest(attempts, || steady.pace(), || self.once(&mut work))?;
-        Ok(found.scaled(1.0 / self.factor(pace)))
+        let (found, slowdown) = steadiest(attempts, || steady.slowdown(), || self.once(&mut work))?;
+        Ok(found.scaled(1.0 / self.factor(slowdown)))
     }
 
     fn once<E>(&self, work: &mut impl FnMut() -> Result<f64, E>) -> Result<Measured, E> {
@@ -99,8 +99,8 @@ impl Timing {
         Ok(Measured::of(&samples))
     }
 
-    fn factor(&self, pace: Pace) -> f64 {
-        if self.beyond_caches { pace.beyond_caches() } else { pace.cached() }
+    fn factor(&self, slowdown: Slowdown) -> f64 {
+        if self.beyond_caches { slowdown.beyond_caches() } else { slowdown.cached() }
     }
 }
 
@@ -108,12 +108,12 @@ impl Timing {
 /// made after one in which it was nearly constant.
 fn steadiest<E>(
     attempts: usize,
-    mut pace: impl FnMut() -> Pace,
+    mut slowdown: impl FnMut() -> Slowdown,
     mut work: impl FnMut() -> Result<Measured, E>,
-) -> Result<(Measured, Pace), E> {
-    let mut least: Option<(f64, Measured, Pace)> = None;
+) -> Result<(Measured, Slowdown), E> {
+    let mut least: Option<(f64, Measured, Slowdown)> = None;
     for _ in 0..attempts {
-        let (before, found, after) = (pace(), work()?, pace());
+        let (before, found, after) = (slowdown(), work()?, slowdown());
         let change = before.change(after);
         if least.is_none_or(|(least, ..)| change < least) {
             least = Some((change, found, before.between(after)));
@@ -122,8 +122,8 @@ fn steadiest<E>(
             break;
         }
     }
-    let (_, found, pace) = least.expect("one attempt at least");
-    Ok((found, pace))
+    let (_, found, slowdown) = least.expect("one attempt at least");
+    Ok((found, slowdown))
 }
 
 #[cfg(test)]
@@ -134,14 +134,14 @@ mod tests {
     fn attempt(paces: &[(f64, f64)]) -> (f64, f64) {
         let mut looks = paces.iter().flat_map(|(before, after)| [*before, *after]);
         let mut attempts = 0.0;
-        let pace = || Pace::of(looks.next().expect("no more looks than these"), 1.0);
+        let slowdown = || Slowdown::of(looks.next().expect("no more looks than these"), 1.0);
         let work = || {
             attempts += 1.0;
             Ok::<_, Infallible>(Measured::exact(attempts))
         };
-        let Ok((found, pace)) = steadiest(ATTEMPTS, pace, work);
+        let Ok((found, slowdown)) = steadiest(ATTEMPTS, slowdown, work);
         assert_eq!(looks.next(), None, "all attempts were needed");
-        (found.value, pace.ratio())
+        (found.value, slowdown.ratio())
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(attempt(&[(1.0, 2.0), (2.0, 2.0)]), (2.0, 2.0));
         assert_eq!(attempt(&[(1.0, 2.0), (2.0, 3.0), (3.0, 1.0)]), (2.0, 2.5));
         assert_eq!(attempt(&[(1.0, 2.0), (3.0, 9.0), (9.0, 3.0)]), (1.0, 1.5));
-        let error: Result<(Measured, Pace), &str> = steadiest(1, || Pace::SAME, || Err("no table"));
+        let error: Result<(Measured, Slowdown), &str> = steadiest(1, || Slowdown::SAME, || Err("no table"));
         assert_eq!(error.err(), Some("no table"));
     }
 }

@@ -5,7 +5,7 @@ use freestone_store::design::Design;
 use super::geometry::Layout;
 use super::processor::Wanted;
 use super::prune::Pruned;
-use super::{GRANULE, Parts, ScanModel, UNIT_ROWS, ZONE};
+use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{Family, Form};
 use crate::statistics::{Order, TableStatistics};
 use crate::workload::{PredicateForm, Query, QueryPredicate};
@@ -104,7 +104,7 @@ impl ScanModel {
         if let Some(disk) = disk {
             // The end of each segment's index points to its footer. Segments that are pruned as a whole are not
             // searched.
-            let segments = ((rows / self.statistics.segment_rows()).ceil() * pruned.units).ceil().max(1.0);
+            let segments = ((rows / self.statistics.segment_rows()).ceil() * pruned.morsels).ceil().max(1.0);
             let open = |(index, _): &(&IndexGeometry, Named)| {
                 disk.read_ns(END_BYTES, 1.0) + disk.read_ns(index.page_bytes, 1.0)
             };
@@ -150,9 +150,9 @@ impl Pruned {
         let touched = wanted.touched(ZONE).max(1e-9);
         // The zones left of a granule or morsel of which at least one is left.
         let of = |rows: f64, left: f64| wanted.touched(rows * (self.zones / left.max(1e-9)).min(1.0));
-        let (granules, units) = (of(GRANULE, self.granules), of(UNIT_ROWS, self.units));
+        let (granules, morsels) = (of(GRANULE, self.granules), of(MORSEL_ROWS, self.morsels));
         self.granules *= granules;
-        self.units *= units;
+        self.morsels *= morsels;
         self.zones *= touched;
         self.density = (self.density / touched).min(1.0);
         answered.iter().for_each(|at| self.open[*at] = (0.0, 1.0));

@@ -3,7 +3,7 @@
 use super::geometry::{GroupGeometry, Layout};
 use super::processor::Wanted;
 use super::prune::Pruned;
-use super::{GRANULE, Parts, ScanModel, UNIT_ROWS, ZONE};
+use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{DiskCosts, Form};
 use crate::workload::Query;
 
@@ -22,7 +22,7 @@ impl ScanModel {
         }
         let first = self.first_reads(layout, query, pruned);
         let left = self.left(layout, query, pruned);
-        let units = (self.statistics.rows as f64 * pruned.units / UNIT_ROWS).max(1.0);
+        let morsels = (self.statistics.rows as f64 * pruned.morsels / MORSEL_ROWS).max(1.0);
         let named = pruned.named.as_ref().map_or(Wanted::ALL, |(named, _)| *named);
         let later = layout.groups_of(&query.columns);
         let (mut now, mut then) = (vec![], vec![]);
@@ -40,12 +40,12 @@ impl ScanModel {
         }
         let Some(disk) = &self.profile.hardware.disk else { return };
         let threads = self.setting.threads;
-        let now = Reading::of(disk, &now, units, FIRST_BATCHES, threads);
+        let now = Reading::of(disk, &now, morsels, FIRST_BATCHES, threads);
         // The pages of a morsel's output are requested while the morsel is filtered. A thread waits for them after
         // that.
-        let then = Reading::of(disk, &then, units, UNIT_ROWS / GRANULE, threads);
+        let then = Reading::of(disk, &then, morsels, MORSEL_ROWS / GRANULE, threads);
         // Nobody reads ahead for the first morsel of a thread.
-        parts.first_ns += now.waited_ns / units;
+        parts.first_ns += now.waited_ns / morsels;
         parts.wait_ns += then.waited_ns;
         parts.ahead_ns += now.busy_ns + then.busy_ns;
         parts.reading_ns += now.cpu_ns + then.cpu_ns;
@@ -107,14 +107,14 @@ struct Reading {
 }
 
 impl Reading {
-    /// The cost for `units` morsels, each requested in `batches` batches without waiting in between.
-    fn of(disk: &DiskCosts, pages: &[(&GroupGeometry, f64)], units: f64, batches: f64, threads: usize) -> Reading {
+    /// The cost for `morsels` morsels, each requested in `batches` batches without waiting in between.
+    fn of(disk: &DiskCosts, pages: &[(&GroupGeometry, f64)], morsels: f64, batches: f64, threads: usize) -> Reading {
         let (mut runs, mut bytes, mut following) = (0.0, 0.0, 0.0);
         for (group, count) in pages {
             // Adjacent pages of a batch are read together, up to the longest read.
             let own = count * group.page_bytes;
             bytes += own;
-            let in_batch = (own / units / batches).max(group.page_bytes.min(own));
+            let in_batch = (own / morsels / batches).max(group.page_bytes.min(own));
             let run = in_batch.clamp(1.0, IO_UNIT);
             runs += own / run;
             following += own / run * (1.0 - run / in_batch.max(run));
@@ -123,12 +123,12 @@ impl Reading {
             return Reading::default();
         }
         let run_bytes = bytes / runs;
-        let runs_a_unit = (runs / units).max(1.0);
-        let depth = (runs_a_unit * threads as f64).clamp(1.0, IO_DEPTH);
+        let runs_per_morsel = (runs / morsels).max(1.0);
+        let depth = (runs_per_morsel * threads as f64).clamp(1.0, IO_DEPTH);
         let busy_ns = following * disk.next_ns(run_bytes, depth) + (runs - following) * disk.read_ns(run_bytes, depth);
-        let waits = runs / runs_a_unit;
+        let waits = runs / runs_per_morsel;
         let alone = disk.read_ns(run_bytes, 1.0);
-        let rest = (runs_a_unit - 1.0) * disk.read_ns(run_bytes, runs_a_unit.clamp(1.0, IO_DEPTH));
+        let rest = (runs_per_morsel - 1.0) * disk.read_ns(run_bytes, runs_per_morsel.clamp(1.0, IO_DEPTH));
         Reading { busy_ns, waited_ns: waits * (alone + rest), cpu_ns: runs * disk.cpu_ns(run_bytes, depth) }
     }
 }

@@ -3,8 +3,8 @@
 use super::classify::instead;
 use super::geometry::{GroupGeometry, Layout, StoredColumn};
 use super::prune::Pruned;
-use super::{GRANULE, Parts, ScanModel, UNIT_ROWS, ZONE};
-use crate::profile::{Family, Form, Operation, Pace};
+use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
+use crate::profile::{Family, Form, Operation, Slowdown};
 use crate::statistics::ColumnStatistics;
 use crate::workload::{Output, PredicateForm, Query, QueryPredicate};
 
@@ -127,22 +127,22 @@ impl Count<'_> {
     fn frame(&mut self, query: &Query, pruned: &Pruned) {
         let engine = &self.model.profile.engine;
         let rows = self.model.statistics.rows as f64;
-        let (units, granules) = ((rows / UNIT_ROWS).ceil(), (rows / GRANULE).ceil());
+        let (morsels, granules) = ((rows / MORSEL_ROWS).ceil(), (rows / GRANULE).ceil());
         // If hardly any row satisfies the tests, pruning probably leaves nothing.
         let any = (rows / ZONE * pruned.zones).min(1.0);
-        self.parts.units = (units * pruned.units).max(any);
-        let entered = (granules * pruned.units).max(any);
+        self.parts.morsels = (morsels * pruned.morsels).max(any);
+        let entered = (granules * pruned.morsels).max(any);
         let left = (granules * pruned.granules).max(any);
         // A morsel's zones are tested until one is left. The first predicate that prunes a zone is enough.
         let tests = query.predicates.len() as f64;
         let ruled_out = (granules - entered) * (0.5 + 0.5 * tests).min(tests) * engine.rule_out.value;
         let judged = ruled_out + entered * tests * engine.judge.value;
         // Whole threads: the more probable number of them.
-        let others = (self.model.setting.threads as f64).min(self.parts.units.round()) - 1.0;
+        let others = (self.model.setting.threads as f64).min(self.parts.morsels.round()) - 1.0;
         self.parts.begin_ns += engine.scan.value * others.max(0.0);
-        let machine = Pace::of(engine.reference.value, SETUP_REFERENCE_NS).cached();
+        let machine = Slowdown::of(engine.reference.value, SETUP_REFERENCE_NS).cached();
         let begin = (SETUP_NS + FIRST_UNIT_NS * any) * machine;
-        self.parts.frame_ns += begin + self.parts.units * engine.unit.value + left * engine.granule.value + judged;
+        self.parts.frame_ns += begin + self.parts.morsels * engine.morsel.value + left * engine.granule.value + judged;
     }
 
     /// The predicates, in the order that their cost and selectivity give them.

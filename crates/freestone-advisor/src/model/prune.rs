@@ -2,7 +2,7 @@
 
 use super::geometry::Layout;
 use super::processor::Wanted;
-use super::{GRANULE, UNIT_ROWS, ZONE};
+use super::{GRANULE, MORSEL_ROWS, ZONE};
 use crate::statistics::TableStatistics;
 use crate::workload::{PredicateForm, Query};
 
@@ -12,7 +12,7 @@ pub struct Pruned {
     /// The share of remaining zones.
     pub zones: f64,
     /// The share of morsels, and of granules, with a remaining zone.
-    pub units: f64,
+    pub morsels: f64,
     pub granules: f64,
     /// For each predicate: the share of the remaining zones in which it is open, and the share of the rows there that
     /// satisfy it.
@@ -31,7 +31,7 @@ const LIST_RUNS: f64 = 8.0;
 const PATH_RUNS: f64 = 2.0;
 /// The zones of a granule, and of a morsel.
 const GRANULE_ZONES: f64 = GRANULE / ZONE;
-const UNIT_ZONES: f64 = UNIT_ROWS / ZONE;
+const MORSEL_ZONES: f64 = MORSEL_ROWS / ZONE;
 
 impl Pruned {
     /// The result for a query on a layout.
@@ -68,8 +68,8 @@ impl Pruned {
             let boundary = if clustered < 0.999 { (count - 1.0) / all_zones } else { 0.0 };
             (zones + boundary).min(1.0 - (1.0 - zones).powf(count)).clamp(zones, 1.0)
         };
-        let (units, granules) = (of_run(UNIT_ZONES), of_run(GRANULE_ZONES));
-        Pruned { zones, units, granules, open, density, whole, named: None }
+        let (morsels, granules) = (of_run(MORSEL_ZONES), of_run(GRANULE_ZONES));
+        Pruned { zones, morsels, granules, open, density, whole, named: None }
     }
 
     /// Leaves only the zones that their aggregates do not answer: those with rows that do not qualify.
@@ -78,7 +78,7 @@ impl Pruned {
         let (zones, whole) = (self.zones, self.whole);
         // Of the remaining zones of a granule or morsel, at least one has to be scanned.
         let scanned = |share: f64, count: f64| share * (1.0 - whole.powf(count * (zones / share).min(1.0)));
-        self.units = scanned(self.units, UNIT_ZONES);
+        self.morsels = scanned(self.morsels, MORSEL_ZONES);
         self.granules = scanned(self.granules, GRANULE_ZONES);
         self.zones *= rest;
         for (evaluated, passing) in &mut self.open {

@@ -130,7 +130,8 @@ fn a_slower_pace_takes_the_processor_longer_and_not_the_disk() {
     let query = query(8, &[(3, 0.5)]);
     for setting in [Setting::hot(2), Setting::cold(2)] {
         let usual = model(setting);
-        let (design, slow) = (design(&[("design", "row")], &usual), usual.clone().at_pace(Pace::of(150.0, 100.0)));
+        let (design, slow) =
+            (design(&[("design", "row")], &usual), usual.clone().with_slowdown(Slowdown::of(150.0, 100.0)));
         let (before, after) = (usual.query(&design, &query), slow.query(&design, &query));
         let longer = after.cpu_ms / before.cpu_ms;
         assert!((1.1..1.5).contains(&longer) && after.ms > before.ms, "{longer}");

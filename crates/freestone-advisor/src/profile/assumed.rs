@@ -158,7 +158,7 @@ fn engine() -> EngineCosts {
         kernels,
         scan: exact(30e3),
         granule: exact(400.0),
-        unit: exact(100.0),
+        morsel: exact(100.0),
         judge: exact(35.0),
         rule_out: exact(20.0),
         reference: Measured::default(),

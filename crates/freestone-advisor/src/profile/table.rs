@@ -91,7 +91,7 @@ impl Rows {
     fn engine(&mut self, engine: &EngineCosts) {
         for (name, measured, unit) in [
             ("scan, a thread", engine.scan, "ns"),
-            ("unit", engine.unit, "ns"),
+            ("morsel", engine.morsel, "ns"),
             ("granule", engine.granule, "ns"),
             ("zones of a granule, a predicate", engine.judge, "ns"),
             ("zones of a granule ruled out, a predicate", engine.rule_out, "ns"),

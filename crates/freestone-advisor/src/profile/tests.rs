@@ -66,12 +66,12 @@ fn kernels_lie_between_those_of_the_nearest_parameters() {
 
 #[test]
 fn a_pace_is_a_ratio_within_limits() {
-    assert_eq!(Pace::of(0.0, 100.0), Pace::SAME, "nobody looked");
-    assert_eq!(Pace::of(100.0, 0.0), Pace::SAME, "the profile does not know");
-    let slow = Pace::of(150.0, 100.0);
+    assert_eq!(Slowdown::of(0.0, 100.0), Slowdown::SAME, "nobody looked");
+    assert_eq!(Slowdown::of(100.0, 0.0), Slowdown::SAME, "the profile does not know");
+    let slow = Slowdown::of(150.0, 100.0);
     assert!((slow.ratio() - 1.5).abs() < 1e-9 && slow.beyond_caches() < slow.cached() && slow.cached() < slow.ratio());
-    assert!(Pace::of(50.0, 100.0).cached() < 1.0);
-    let (hitch, longer) = (Pace::of(1e8, 1.0), Pace::of(1e9, 1.0));
+    assert!(Slowdown::of(50.0, 100.0).cached() < 1.0);
+    let (hitch, longer) = (Slowdown::of(1e8, 1.0), Slowdown::of(1e9, 1.0));
     assert_eq!(hitch.cached(), longer.cached(), "another machine's, or a hitch");
     assert!(!hitch.is_near(longer), "but it changed");
     assert_eq!((slow.change(slow), slow.between(slow)), (0.0, slow));
@@ -79,8 +79,8 @@ fn a_pace_is_a_ratio_within_limits() {
         engine: EngineCosts { reference: Measured::exact(100.0), ..EngineCosts::default() },
         ..Profile::assumed()
     };
-    assert_eq!(profile.pace(150.0, 1), slow);
+    assert_eq!(profile.slowdown(150.0, 1), slow);
     let crowd = Curve::of(&[(1.0, 1.0), (2.0, 1.5)]);
     let beside = Profile { engine: EngineCosts { crowd, ..profile.engine.clone() }, ..profile };
-    assert_eq!(beside.pace(150.0, 2), Pace::SAME, "two threads take each other as long when nothing is slow");
+    assert_eq!(beside.slowdown(150.0, 2), Slowdown::SAME, "two threads take each other as long when nothing is slow");
 }

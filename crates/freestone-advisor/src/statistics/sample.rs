@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use freestone_codec::{Predicate, f32_key, f64_key};
 use freestone_store::Table;
 use freestone_store::column::{ColumnData, Physical};
-use freestone_store::scan::{Cursor, GRANULE_ROWS, ScanMetrics, ScanRequest, Unit};
+use freestone_store::scan::{Cursor, GRANULE_ROWS, Morsel, ScanMetrics, ScanRequest};
 use freestone_store::schema::{TableSchema, normalize};
 
 use crate::error::{AdvisorError, Result};
@@ -42,7 +42,7 @@ pub fn sample_table(table: &Arc<Table>, blocks: usize, mut take: impl FnMut(Reco
     for (segment, entry) in table.segments.iter().enumerate() {
         let rows = entry.rows as usize;
         let starts = (0..rows).step_by(GRANULE_ROWS);
-        granules.extend(starts.map(|start| Unit::new(segment, start as u32..rows.min(start + GRANULE_ROWS) as u32)));
+        granules.extend(starts.map(|start| Morsel::new(segment, start as u32..rows.min(start + GRANULE_ROWS) as u32)));
     }
     let count = granules.len().min(blocks.max(1));
     let all = (0..table.schema.columns.len()).collect();

@@ -10,7 +10,9 @@ use std::time::Instant;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int32Type};
 use freestone_store::media::{DirectMode, Disk, DiskOptions, Medium, ReadRequest};
-use freestone_store::scan::{Cursor, FilterError, RowFilter, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, units};
+use freestone_store::scan::{
+    Cursor, FilterError, RowFilter, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, morsels,
+};
 use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table};
 
 use crate::error::{LabError, Result};
@@ -20,7 +22,7 @@ use freestone_demo::engine::{Answer, hash};
 /// The number of tuples in a block of output (Holloway and DeWitt 2008, section 5.3).
 const BLOCK_ROWS: usize = 100;
 /// The rows that are scanned while the same number is read ahead.
-const UNIT_ROWS: usize = 1 << 16;
+const MORSEL_ROWS: usize = 1 << 16;
 const CACHE_BYTES: usize = 4 << 30;
 /// The bytes of buffers that a scan leaves for the next one, because fresh memory would cost more than the disk.
 const POOL_BYTES: usize = 1 << 30;
@@ -245,15 +247,15 @@ fn time(table: &Arc<Table>, query: &Query, mut take: impl FnMut(&TupleLayout, &T
     let mut cursor = Cursor::new(table.clone(), Arc::new(query.request()), metrics.clone());
     let layout = TupleLayout::new(cursor.schema());
     let mut block = TupleBlock::default();
-    let units = units(table, UNIT_ROWS);
+    let morsels = morsels(table, MORSEL_ROWS);
     let (start, cpu_start) = (Instant::now(), thread_cpu_ms());
     let mut blocks = |batch: Option<arrow::array::RecordBatch>| {
         let Some(batch) = batch else { return false };
         layout.for_each_block(&batch, BLOCK_ROWS, &mut block, |block| take(&layout, black_box(block)));
         true
     };
-    for (at, unit) in units.iter().enumerate() {
-        cursor.scan(unit, units.get(at + 1)).map_err(engine_error)?;
+    for (at, morsel) in morsels.iter().enumerate() {
+        cursor.scan(morsel, morsels.get(at + 1)).map_err(engine_error)?;
         while blocks(cursor.next_ready()) {}
     }
     blocks(cursor.finish().map_err(engine_error)?);

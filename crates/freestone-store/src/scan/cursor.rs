@@ -10,11 +10,12 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use freestone_codec::{Kind, Rows, Scratch};
 
 use super::filters::{Left, Observed, order};
-use super::index::named_rows;
-use super::judge::{Granule, Judged, judge, judge_all, reaches};
+use super::index::index_matches;
 use super::metrics::ScanMetrics;
+use super::pruning::{Granule, ZonePruning, prune, prune_all, reaches};
 use super::{
-    ColumnPredicate, DynamicState, GRANULE_ROWS, NamedRows, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, Unit, row_id,
+    ColumnPredicate, DynamicState, GRANULE_ROWS, IndexMatches, Morsel, ROW_ID_TYPE, RowFilter, ScanRequest, Sink,
+    row_id,
 };
 use crate::bitmap;
 use crate::cluster::CodeFilter;
@@ -26,7 +27,7 @@ use crate::store::Table;
 
 mod reads;
 
-use reads::{Ahead, Held, Read};
+use reads::{Ahead, PinnedPages, Read};
 
 /// The assumed number of threads that search an index for a dynamic filter. Each thread searches separately, so the
 /// search must pay off for each.
@@ -50,7 +51,7 @@ pub struct Cursor {
     dynamic_predicates: Vec<ColumnPredicate>,
     dynamic_codes: Vec<CodeFilter>,
     /// The segment of the last morsel, and the index matches of these predicates in it.
-    dynamic_named: Option<(u64, Option<NamedRows>)>,
+    dynamic_named: Option<(u64, Option<IndexMatches>)>,
     dynamic_order: Vec<Observed>,
     /// The observations of the row filters of dynamic filters, by filter and position.
     dynamic_observed: HashMap<(usize, usize), Observed>,
@@ -95,9 +96,9 @@ impl Cursor {
         self.ready.pop_front()
     }
 
-    /// The number of rows in a zone of a unit's segment.
-    pub fn zone_rows(&self, unit: &Unit) -> usize {
-        self.table.open_segment(unit.segment).map_or(GRANULE_ROWS, |segment| segment.zone_rows())
+    /// The number of rows in a zone of a morsel's segment.
+    pub fn zone_rows(&self, morsel: &Morsel) -> usize {
+        self.table.open_segment(morsel.segment).map_or(GRANULE_ROWS, |segment| segment.zone_rows())
     }
 
     /// The bytes of the batches that are full; of strings those that the batches show, not the buffers that they keep.
@@ -125,33 +126,33 @@ impl Cursor {
     ///
     /// # Errors
     /// A page cannot be read or is damaged, or a filter fails.
-    pub fn scan(&mut self, unit: &Unit, next: Option<&Unit>) -> Result<()> {
-        self.scan_to(unit, next, None)
+    pub fn scan(&mut self, morsel: &Morsel, next: Option<&Morsel>) -> Result<()> {
+        self.scan_to(morsel, next, None)
     }
 
     /// Scans one morsel for a sink, which takes its rows instead of batches.
     ///
     /// # Errors
     /// As for [`Cursor::scan`], or the sink's error.
-    pub fn scan_into(&mut self, unit: &Unit, next: Option<&Unit>, sink: &mut dyn Sink) -> Result<()> {
-        self.scan_to(unit, next, Some(sink))
+    pub fn scan_into(&mut self, morsel: &Morsel, next: Option<&Morsel>, sink: &mut dyn Sink) -> Result<()> {
+        self.scan_to(morsel, next, Some(sink))
     }
 
-    fn scan_to(&mut self, unit: &Unit, next: Option<&Unit>, mut sink: Option<&mut dyn Sink>) -> Result<()> {
+    fn scan_to(&mut self, morsel: &Morsel, next: Option<&Morsel>, mut sink: Option<&mut dyn Sink>) -> Result<()> {
         let table = self.table.clone();
-        let segment = table.open_segment(unit.segment)?;
+        let segment = table.open_segment(morsel.segment)?;
         self.refresh_dynamic()?;
-        self.name_dynamic(&table, &segment, unit)?;
-        let Ahead { judged, mut reads, .. } = self.take_ahead(&segment, unit, sink.as_deref());
+        self.name_dynamic(&table, &segment, morsel)?;
+        let Ahead { pruning, mut reads, .. } = self.take_ahead(&segment, morsel, sink.as_deref());
         if let Some(next) = next {
             self.begin_next(&table, next, sink.as_deref(), &reads)?;
         }
-        let mut held = Held::new(segment.group_count());
+        let mut held = PinnedPages::new(segment.group_count());
         let mut waiting = VecDeque::new();
         let is_here = |(.., read): &mut (_, _, Option<Read>)| read.as_ref().is_none_or(Read::is_ready);
-        for (granule, judged) in Granule::of(&segment, unit).zip(judged) {
+        for (granule, pruning) in Granule::of(&segment, morsel).zip(pruning) {
             self.admit_to(granule.start, &mut reads, &mut held)?;
-            let selection = self.select(&granule, judged, &mut held, borrow(&mut sink))?;
+            let selection = self.select(&granule, pruning, &mut held, borrow(&mut sink))?;
             let selected = Selected::of(&selection, granule.len);
             let read = self.read_selected(&segment, &granule, &selected, &held, &waiting);
             waiting.push_back((granule, selected, read));
@@ -172,7 +173,7 @@ impl Cursor {
         granule: &Granule<'_>,
         selected: &Selected,
         read: Option<Read>,
-        held: &mut Held,
+        held: &mut PinnedPages,
         sink: Option<&mut dyn Sink>,
     ) -> Result<()> {
         if let Some(read) = read {
@@ -191,11 +192,16 @@ impl Cursor {
 
     /// Of the rows that zone pruning leaves, those that also satisfy the codes of dynamic filters and are index matches
     /// for them.
-    fn narrowed<'a>(&self, granule: &Granule<'_>, selection: &'a [u64], named: Option<&NamedRows>) -> Cow<'a, [u64]> {
+    fn narrowed<'a>(
+        &self,
+        granule: &Granule<'_>,
+        selection: &'a [u64],
+        named: Option<&IndexMatches>,
+    ) -> Cow<'a, [u64]> {
         if self.dynamic_predicates.is_empty() && self.dynamic_codes.is_empty() && named.is_none() {
             return selection.into();
         }
-        let mut by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
+        let mut by_dynamic = prune(granule, &self.dynamic_predicates, &self.dynamic_codes);
         if let Some(named) = named {
             by_dynamic.narrow(granule, named);
         }
@@ -226,20 +232,20 @@ impl Cursor {
 
     /// Searches an index for the rows of the morsel's segment that satisfy the dynamic filters. Each thread does so
     /// separately, whenever it reaches another segment or the filters change.
-    fn name_dynamic(&mut self, table: &Table, segment: &Segment, unit: &Unit) -> Result<()> {
+    fn name_dynamic(&mut self, table: &Table, segment: &Segment, morsel: &Morsel) -> Result<()> {
         let is_known = self.dynamic_named.as_ref().is_some_and(|(of, _)| *of == segment.id);
         if !is_known {
-            let whole = Unit::new(unit.segment, 0..segment.rows() as u32);
+            let whole = Morsel::new(morsel.segment, 0..segment.rows() as u32);
             let left = |granule: Granule<'_>| {
-                let judged = judge_all(&granule, &self.request);
-                bitmap::count(&self.narrowed(&granule, &judged.selection, None))
+                let pruning = prune_all(&granule, &self.request);
+                bitmap::count(&self.narrowed(&granule, &pruning.selection, None))
             };
             let leaves = |least: usize| {
                 reaches(Granule::of(segment, &whole).map(left), least.saturating_mul(ASKING_THREADS), segment.rows())
             };
-            let named = match unit.named {
+            let named = match morsel.named {
                 Some(_) => None,
-                None => named_rows(table, segment, &self.dynamic_predicates, leaves, &self.metrics)?,
+                None => index_matches(table, segment, &self.dynamic_predicates, leaves, &self.metrics)?,
             };
             self.dynamic_named = Some((segment.id, named));
         }
@@ -250,29 +256,29 @@ impl Cursor {
     fn select(
         &mut self,
         granule: &Granule<'_>,
-        mut judged: Judged,
-        held: &mut Held,
+        mut pruning: ZonePruning,
+        held: &mut PinnedPages,
         sink: Option<&mut dyn Sink>,
     ) -> Result<Vec<u64>> {
         let request = self.request.clone();
-        let mut by_dynamic = judge(granule, &self.dynamic_predicates, &self.dynamic_codes);
+        let mut by_dynamic = prune(granule, &self.dynamic_predicates, &self.dynamic_codes);
         if let Some((_, Some(named))) = &self.dynamic_named {
             by_dynamic.narrow(granule, named);
         }
-        judged.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
-        let pruned = judged.pruned.iter().zip(&by_dynamic.pruned).filter(|(here, there)| **here || **there).count();
-        ScanMetrics::add(&self.metrics.zones, judged.pruned.len());
+        pruning.selection.iter_mut().zip(&by_dynamic.selection).for_each(|(a, b)| *a &= b);
+        let pruned = pruning.pruned.iter().zip(&by_dynamic.pruned).filter(|(here, there)| **here || **there).count();
+        ScanMetrics::add(&self.metrics.zones, pruning.pruned.len());
         ScanMetrics::add(&self.metrics.zones_pruned, pruned);
-        let mut selection = judged.selection;
+        let mut selection = pruning.selection;
         ScanMetrics::add(&self.metrics.rows_scanned, bitmap::count(&selection));
-        if pruned == judged.pruned.len() {
+        if pruned == pruning.pruned.len() {
             return Ok(selection);
         }
         self.drop_deleted(granule, &mut selection);
         if let Some(sink) = sink {
-            self.offer_zones(granule, &judged.whole, sink, &mut selection);
+            self.offer_zones(granule, &pruning.whole, sink, &mut selection);
         }
-        for at in order(&self.observed).into_iter().filter(|at| judged.open.contains(at)) {
+        for at in order(&self.observed).into_iter().filter(|at| pruning.open.contains(at)) {
             let before = Left::of(&selection);
             if before.rows == 0 {
                 return Ok(selection);
@@ -295,8 +301,8 @@ impl Cursor {
             self.filter_rows(granule, filter.as_ref(), held, &mut selection)?;
         }
         self.apply_dynamic_row_filters(granule, held, &mut selection)?;
-        if judged.open.is_empty() && pruned == 0 && bitmap::count(&selection) == granule.len {
-            ScanMetrics::add(&self.metrics.zones_whole, judged.pruned.len());
+        if pruning.open.is_empty() && pruned == 0 && bitmap::count(&selection) == granule.len {
+            ScanMetrics::add(&self.metrics.zones_whole, pruning.pruned.len());
         }
         Ok(selection)
     }
@@ -325,7 +331,7 @@ impl Cursor {
     fn hand_over(
         &mut self,
         granule: &Granule<'_>,
-        held: &mut Held,
+        held: &mut PinnedPages,
         selected: &Selected,
         sink: &mut dyn Sink,
     ) -> Result<()> {
@@ -347,7 +353,7 @@ impl Cursor {
     fn decode_selected(
         &mut self,
         granule: &Granule<'_>,
-        held: &mut Held,
+        held: &mut PinnedPages,
         selected: &Selected,
         buffers: &mut [ColumnBuffer],
     ) -> Result<()> {
@@ -368,7 +374,7 @@ impl Cursor {
     fn apply_dynamic_row_filters(
         &mut self,
         granule: &Granule<'_>,
-        held: &mut Held,
+        held: &mut PinnedPages,
         selection: &mut [u64],
     ) -> Result<()> {
         for at in 0..self.dynamic.len() {
@@ -400,7 +406,7 @@ impl Cursor {
         &mut self,
         granule: &Granule<'_>,
         filter: &ColumnPredicate,
-        held: &mut Held,
+        held: &mut PinnedPages,
         selection: &mut [u64],
     ) -> Result<usize> {
         let (group, place) = granule.segment.place(filter.column);
@@ -440,7 +446,7 @@ impl Cursor {
         &mut self,
         granule: &Granule<'_>,
         filter: &dyn RowFilter,
-        held: &mut Held,
+        held: &mut PinnedPages,
         selection: &mut [u64],
     ) -> Result<()> {
         let positions = Selected::of(selection, granule.len);
@@ -470,7 +476,7 @@ impl Cursor {
         Ok(())
     }
 
-    fn emit(&mut self, granule: &Granule<'_>, held: &mut Held, selected: &Selected) -> Result<()> {
+    fn emit(&mut self, granule: &Granule<'_>, held: &mut PinnedPages, selected: &Selected) -> Result<()> {
         if self.rows > 0 && self.rows + selected.count > 2 * self.request.batch_rows {
             self.flush()?;
         }
@@ -496,7 +502,7 @@ impl Cursor {
         group: usize,
         columns: &[(usize, usize)],
         selected: &Selected,
-        held: &mut Held,
+        held: &mut PinnedPages,
         buffers: &mut [ColumnBuffer],
     ) -> Result<()> {
         ScanMetrics::add(&self.metrics.values_decoded, selected.count * columns.len());

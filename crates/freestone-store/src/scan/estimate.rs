@@ -1,7 +1,7 @@
 //! An estimate of the bytes that a scan will read, from the footers alone, to choose among the copies of a table.
 
 use super::index::{Candidate, candidate};
-use super::judge::rows_left;
+use super::pruning::rows_left;
 use super::{GRANULE_ROWS, ScanRequest};
 use crate::error::Result;
 use crate::segment::Segment;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freestone_codec::{Kind, Predicate, Rows, Scratch};
 
-use super::judge::{is_ruled_out_whole, leaves};
+use super::pruning::{is_ruled_out_whole, leaves};
 use super::{ColumnPredicate, ScanMetrics, ScanRequest};
 use crate::bitmap;
 use crate::cache::PageCache;
@@ -27,17 +27,17 @@ const MANY: usize = 4096;
 
 /// Rows that satisfy some predicates of a scan, found by an index.
 #[derive(Debug, PartialEq)]
-pub struct NamedRows {
+pub struct IndexMatches {
     /// Ascending.
     rows: Vec<u32>,
     /// The predicates that they satisfy, by position among those given to the index.
     pub(super) passed: Vec<usize>,
 }
 
-impl NamedRows {
+impl IndexMatches {
     #[cfg(test)]
     pub(super) fn new(rows: Vec<u32>, passed: Vec<usize>) -> Self {
-        NamedRows { rows, passed }
+        IndexMatches { rows, passed }
     }
 
     /// The matches among the `len` rows from `start`, as bits.
@@ -92,13 +92,13 @@ impl Candidate<'_> {
 
 /// The rows that an index of the segment finds for some predicates, if its use is worthwhile. `leaves` says whether
 /// zone pruning leaves at least a given number of rows.
-pub(super) fn named_rows(
+pub(super) fn index_matches(
     table: &Table,
     segment: &Segment,
     predicates: &[ColumnPredicate],
     leaves: impl FnOnce(usize) -> bool,
     metrics: &ScanMetrics,
-) -> Result<Option<NamedRows>> {
+) -> Result<Option<IndexMatches>> {
     if segment.indexes().is_empty() || predicates.is_empty() {
         return Ok(None);
     }
@@ -124,7 +124,7 @@ pub(super) fn candidate<'a>(
     Ok(best.filter(|best| leaves(best.cost(segment, predicates))))
 }
 
-/// The key of the index that a scan will use, as positions of its columns in the table, judged by the first segment
+/// The key of the index that a scan will use, as positions of its columns in the table, pruned by the first segment
 /// with indexes that is not pruned.
 ///
 /// # Errors
@@ -176,7 +176,7 @@ fn look_up(
     predicates: &[ColumnPredicate],
     cache: &PageCache<CachedPage>,
     metrics: &ScanMetrics,
-) -> Result<NamedRows> {
+) -> Result<IndexMatches> {
     let entries = &candidate.entries;
     let zone_rows = entries.zone_rows();
     let ranges = candidate.zones.chunk_by(|a, b| a + 1 == *b);
@@ -200,7 +200,7 @@ fn look_up(
     }
     ScanMetrics::add(&metrics.index_segments, 1);
     ScanMetrics::add(&metrics.index_rows, found.len());
-    Ok(NamedRows {
+    Ok(IndexMatches {
         rows: ascending(found, entries.rows()),
         passed: candidate.tests.iter().map(|(at, _)| *at).collect(),
     })

@@ -5,13 +5,13 @@ mod cursor;
 mod estimate;
 mod filters;
 mod index;
-mod judge;
 mod metrics;
+mod morsels;
+mod pruning;
 mod sink;
 mod stored;
 mod texts;
 mod tuples;
-mod units;
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use freestone_codec::Predicate;
 
 pub use cursor::Cursor;
 pub use estimate::expected_bytes;
-pub use index::{NamedRows, index_asked};
+pub use index::{IndexMatches, index_asked};
 pub use metrics::{ScanMetrics, ScanTotals};
+pub use morsels::{GRANULE_ROWS, Morsel, MorselQueue, Morsels, Pieces, morsels, surviving_morsels};
 pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};
 pub use texts::few_texts;
 pub use tuples::{TupleBlock, TupleLayout};
-pub use units::{GRANULE_ROWS, Pieces, Unit, UnitQueue, Units, surviving_units, units};
 
 use crate::cluster::CodeFilter;
 use crate::error::Result;
@@ -124,13 +124,13 @@ impl ScanRequest {
 pub(crate) fn for_each_batch(
     table: &Arc<Table>,
     request: Arc<ScanRequest>,
-    wanted: impl Fn(&Unit) -> bool,
+    wanted: impl Fn(&Morsel) -> bool,
     mut take: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let mut cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
-    let units: Vec<_> = units(table, 1 << 16).into_iter().filter(|unit| wanted(unit)).collect();
-    for (at, unit) in units.iter().enumerate() {
-        cursor.scan(unit, units.get(at + 1))?;
+    let morsels: Vec<_> = morsels(table, 1 << 16).into_iter().filter(|morsel| wanted(morsel)).collect();
+    for (at, morsel) in morsels.iter().enumerate() {
+        cursor.scan(morsel, morsels.get(at + 1))?;
         while let Some(batch) = cursor.next_ready() {
             take(batch)?;
         }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use freestone_codec::Shared;
 
-use super::{Cursor, ScanMetrics, ScanRequest, Unit, units};
+use super::{Cursor, Morsel, ScanMetrics, ScanRequest, morsels};
 use crate::error::Result;
 use crate::media::Pending;
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
 /// Rows per step.
-pub(super) const UNIT_ROWS: usize = 64 << 10;
+pub(super) const MORSEL_ROWS: usize = 64 << 10;
 
 /// Some rows of a table.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ type Place = (usize, usize);
 pub struct StoredScan {
     table: Arc<Table>,
     columns: Vec<usize>,
-    units: VecDeque<Unit>,
+    morsels: VecDeque<Morsel>,
     /// Decodes the rows that are not returned in stored form.
     cursor: Cursor,
     /// The pages of the last step, and their segment; the next step may begin on them.
@@ -86,10 +86,10 @@ impl std::fmt::Debug for PendingPages {
 impl StoredScan {
     /// A scan of `columns` of a table, by their positions.
     pub fn new(table: Arc<Table>, columns: Vec<usize>) -> Self {
-        let request = Arc::new(ScanRequest { batch_rows: UNIT_ROWS, ..ScanRequest::columns(columns.clone()) });
+        let request = Arc::new(ScanRequest { batch_rows: MORSEL_ROWS, ..ScanRequest::columns(columns.clone()) });
         let cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
-        let units = units(&table, UNIT_ROWS).into();
-        StoredScan { table, columns, units, cursor, held: HashMap::new(), held_of: 0, ahead: None }
+        let morsels = morsels(&table, MORSEL_ROWS).into();
+        StoredScan { table, columns, morsels, cursor, held: HashMap::new(), held_of: 0, ahead: None }
     }
 
     /// The next rows; `None` after the last.
@@ -101,39 +101,39 @@ impl StoredScan {
             if let Some(batch) = self.cursor.next_ready() {
                 return Ok(Some(StoredRows::Decoded(batch)));
             }
-            let Some(unit) = self.units.front().cloned() else {
+            let Some(morsel) = self.morsels.front().cloned() else {
                 return Ok(self.cursor.finish()?.map(StoredRows::Decoded));
             };
-            let segment = self.table.open_segment(unit.segment)?;
-            if self.ships(&segment, &unit) {
+            let segment = self.table.open_segment(morsel.segment)?;
+            if self.ships(&segment, &morsel) {
                 // Rows stay in order, so rows that were decoded before come first.
                 if let Some(batch) = self.cursor.finish()? {
                     return Ok(Some(StoredRows::Decoded(batch)));
                 }
-                self.units.pop_front();
-                return self.stored(&segment, &unit).map(Some);
+                self.morsels.pop_front();
+                return self.stored(&segment, &morsel).map(Some);
             }
-            self.units.pop_front();
+            self.morsels.pop_front();
             // The cursor does not read what is returned in stored form.
-            let mut next = self.units.front();
-            if let Some(unit) = next {
-                let segment = self.table.open_segment(unit.segment)?;
-                next = next.filter(|unit| !self.ships(&segment, unit));
+            let mut next = self.morsels.front();
+            if let Some(morsel) = next {
+                let segment = self.table.open_segment(morsel.segment)?;
+                next = next.filter(|morsel| !self.ships(&segment, morsel));
             }
-            self.cursor.scan(&unit, next)?;
+            self.cursor.scan(&morsel, next)?;
         }
     }
 
     /// Whether the columns of a segment are stored separately, and none of its rows is deleted.
-    fn ships(&self, segment: &Segment, unit: &Unit) -> bool {
+    fn ships(&self, segment: &Segment, morsel: &Morsel) -> bool {
         let apart = |column: &usize| segment.group(segment.place(*column).0).ships_columns();
-        self.table.segments[unit.segment].deleted.is_none() && self.columns.iter().all(apart)
+        self.table.segments[morsel.segment].deleted.is_none() && self.columns.iter().all(apart)
     }
 
-    fn stored(&mut self, segment: &Arc<Segment>, unit: &Unit) -> Result<StoredRows> {
-        let rows = unit.rows.start as usize..unit.rows.end as usize;
+    fn stored(&mut self, segment: &Arc<Segment>, morsel: &Morsel) -> Result<StoredRows> {
+        let rows = morsel.rows.start as usize..morsel.rows.end as usize;
         self.hold(segment, &rows)?;
-        if let Some(next) = self.units.front().cloned() {
+        if let Some(next) = self.morsels.front().cloned() {
             let following = self.table.open_segment(next.segment)?;
             if self.ships(&following, &next) {
                 self.read_ahead(following, next.rows.start as usize..next.rows.end as usize);

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::stored::UNIT_ROWS;
-use super::{Cursor, ScanMetrics, ScanRequest, Sink, units};
+use super::stored::MORSEL_ROWS;
+use super::{Cursor, ScanMetrics, ScanRequest, Sink, morsels};
 use crate::column::{ColumnBuffer, Decoded};
 use crate::error::Result;
 use crate::segment::Segment;
@@ -53,15 +53,15 @@ fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u
     let mut whole = Table::clone(table);
     whole.segments[at].deleted = None;
     let request = Arc::new(ScanRequest::columns(vec![column]));
-    let units = units(&whole, UNIT_ROWS);
+    let morsels = morsels(&whole, MORSEL_ROWS);
     let mut cursor = Cursor::new(Arc::new(whole), request, Arc::new(ScanMetrics::default()));
     let mut texts = Texts::default();
-    for unit in units.iter().filter(|unit| unit.segment == at) {
+    for morsel in morsels.iter().filter(|morsel| morsel.segment == at) {
         // Reading stops soon after there are too many.
         if texts.found.len() > FEW {
             break;
         }
-        cursor.scan_into(unit, None, &mut texts)?;
+        cursor.scan_into(morsel, None, &mut texts)?;
     }
     Ok((texts.found.len() <= FEW).then(|| texts.found.into_iter().collect()))
 }

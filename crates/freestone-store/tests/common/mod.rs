@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::design::Design;
 use freestone_store::media::Medium;
-use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, units};
+use freestone_store::scan::{ColumnPredicate, Cursor, ScanMetrics, ScanRequest, morsels};
 use freestone_store::schema::TableSchema;
 use freestone_store::{Snapshot, Store, StoreError, StoreOptions, Table, WriteTransaction};
 
@@ -100,11 +100,11 @@ pub fn keys_between(low: i64, high: i64) -> Predicate {
 }
 
 pub fn scan(table: &Arc<Table>, request: ScanRequest) -> Result<Vec<RecordBatch>, StoreError> {
-    let units = units(table, 1 << 16);
+    let morsels = morsels(table, 1 << 16);
     let mut cursor = Cursor::new(table.clone(), Arc::new(request), Arc::new(ScanMetrics::default()));
     let mut batches = vec![];
-    for (at, unit) in units.iter().enumerate() {
-        cursor.scan(unit, units.get(at + 1))?;
+    for (at, morsel) in morsels.iter().enumerate() {
+        cursor.scan(morsel, morsels.get(at + 1))?;
         while let Some(batch) = cursor.next_ready() {
             batches.push(batch);
         }

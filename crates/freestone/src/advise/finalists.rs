@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use freestone_advisor::advice::{Advice, Existing, MeasuredQuery, Measurement};
-use freestone_advisor::profile::Pace;
+use freestone_advisor::profile::Slowdown;
 use freestone_advisor::{CostModel, PredicateForm, Query, QueryPredicate, Reference, TableStatistics, Workload};
 use freestone_codec::Predicate;
 use freestone_store::cluster::{CodeFilter, DimensionPath, keys_of};
@@ -126,8 +126,9 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
         });
         let requests = requests.collect::<Result<Vec<_>>>()?;
         // Predictions are compared with measurements made at the current speed of the machine.
-        let pace = reference.as_ref().map(|reference| profile.pace_now(reference, judged.threads)).transpose()?;
-        let model = judged.sample_model.clone().at_pace(pace.unwrap_or(Pace::SAME));
+        let slowdown =
+            reference.as_ref().map(|reference| profile.slowdown_now(reference, judged.threads)).transpose()?;
+        let model = judged.sample_model.clone().with_slowdown(slowdown.unwrap_or(Slowdown::SAME));
         let times = trial::times(&trials, &requests, query.output)?;
         for ((design, measurement), Time { ms, noise_ms }) in designs.iter().zip(&mut measurements).zip(times) {
             let predicted_ms = Some(model.query(design, query).ms);

@@ -7,7 +7,7 @@ use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use freestone_advisor::{AdvisorError, CalibrateOptions, Effort, Profile};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::functions::{batch, texts};
+use crate::provider::metadata::{batch, texts};
 
 /// Options of calibration.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::cluster::CodeFilter;
 use freestone_store::column::ColumnBuffer;
 use freestone_store::design::Design;
-use freestone_store::scan::{Cursor, ScanMetrics, ScanRequest, Sink, UnitQueue, Units, surviving_units};
+use freestone_store::scan::{Cursor, MorselQueue, Morsels, ScanMetrics, ScanRequest, Sink, surviving_morsels};
 use freestone_store::schema::TableSchema;
 use freestone_store::segment::Segment;
 use freestone_store::{Store, StoreError, StoreOptions, Table};
@@ -19,7 +19,7 @@ use super::sample::Sample;
 use crate::error::{Error, ErrorKind, Result};
 
 const TABLE: &str = "trial";
-const UNIT_ROWS: usize = 64 << 10;
+const MORSEL_ROWS: usize = 64 << 10;
 /// The number of timed runs of a scan, and their maximum total time.
 const RUNS: usize = 11;
 const RUNS_MIN: usize = 3;
@@ -123,19 +123,19 @@ impl Trial {
     /// A page cannot be read.
     pub fn scan(&self, request: &Arc<ScanRequest>, output: Output) -> Result<usize> {
         let metrics = Arc::new(ScanMetrics::default());
-        let units = surviving_units(&self.table, request, UNIT_ROWS, &metrics)?;
-        let threads = self.threads.clamp(1, units.len().max(1));
-        let queue = Arc::new(UnitQueue::new(units, threads));
+        let morsels = surviving_morsels(&self.table, request, MORSEL_ROWS, &metrics)?;
+        let threads = self.threads.clamp(1, morsels.len().max(1));
+        let queue = Arc::new(MorselQueue::new(morsels, threads));
         let work = || -> Result<usize> {
             let mut cursor = Cursor::new(self.table.clone(), request.clone(), metrics.clone());
-            let (mut units, mut rows) = (Units::new(queue.clone()), 0);
+            let (mut morsels, mut rows) = (Morsels::new(queue.clone()), 0);
             let mut counter = Counter { rows: 0, takes_zones: output == Output::ZoneAggregate };
-            while let Some((unit, next)) = units.take() {
+            while let Some((morsel, next)) = morsels.take() {
                 if output.is_aggregate() {
-                    cursor.scan_into(&unit, next.as_ref(), &mut counter)?;
+                    cursor.scan_into(&morsel, next.as_ref(), &mut counter)?;
                     continue;
                 }
-                cursor.scan(&unit, next.as_ref())?;
+                cursor.scan(&morsel, next.as_ref())?;
                 while let Some(batch) = cursor.next_ready() {
                     rows += batch.num_rows();
                 }

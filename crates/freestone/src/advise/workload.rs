@@ -11,7 +11,7 @@ use freestone_store::{Snapshot, Table};
 
 use super::literals;
 use crate::error::{Error, Result};
-use crate::statement::{Statement, StatementKind, parse_script};
+use crate::sql::statement::{Statement, StatementKind, parse_script};
 use crate::workload::{Asked, LoggedScan};
 
 /// The maximum number of attributes of other tables that are considered for one table.

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 
 use super::function::unary;
 use crate::error::{Error, ErrorKind};
-use crate::sql_forms::similar_as_regex;
+use crate::sql::forms::similar_as_regex;
 
 /// The name of the function that makes a regular expression of a pattern of SIMILAR TO.
 pub(crate) const SIMILAR: &str = "freestone_similar";

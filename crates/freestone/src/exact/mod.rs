@@ -28,7 +28,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator, TryCast};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::expressions;
+use crate::optimizer::expressions;
 pub(crate) use bounds::{integer, result_range};
 pub(crate) use casts::cast;
 pub(crate) use floats::Canonical;

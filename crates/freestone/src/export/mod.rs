@@ -24,7 +24,7 @@ use crate::display::{JsonValues, NonFinite, json_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::FileFormat;
 use crate::provider::files::{boolean, byte, number, unknown_format};
-use crate::statement::OptionList;
+use crate::sql::statement::OptionList;
 use csv::CsvForm;
 use parquet::{ParquetForm, ParquetOut};
 use target::Target;

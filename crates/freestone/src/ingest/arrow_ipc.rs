@@ -15,7 +15,7 @@ use arrow::ipc::{Block, root_as_footer};
 use super::IngestOptions;
 use super::convert::{ColumnMatch, Location, conform, table_fields};
 use super::error::{IngestError, Reason, arrow_text};
-use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker, guarded};
+use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker, guarded};
 
 /// What a file that is not the one it was is refused with.
 const CHANGED: &str = "the file changed while it was read";
@@ -261,9 +261,9 @@ fn starts_a_stream(head: &[u8], file_bytes: u64) -> bool {
 struct WholeFile(Option<(PathBuf, Batches)>);
 
 impl Source for WholeFile {
-    type Unit = (PathBuf, Batches);
+    type Morsel = (PathBuf, Batches);
 
-    fn next_unit(&mut self) -> Option<Self::Unit> {
+    fn next_morsel(&mut self) -> Option<Self::Morsel> {
         self.0.take()
     }
 }
@@ -278,8 +278,8 @@ impl Worker<(PathBuf, Batches)> for IpcWorker {
         &mut self,
         (path, batches): (PathBuf, Batches),
         emit: &mut dyn FnMut(RecordBatch) -> bool,
-    ) -> Result<UnitEnd, UnitError> {
-        let failed = |error| UnitError { error, line: None, row: None };
+    ) -> Result<MorselEnd, MorselError> {
+        let failed = |error| MorselError { error, line: None, row: None };
         let mut location = Location { source: String::new(), first_row: 1 };
         for batch in batches {
             let batch = batch.map_err(|error| {
@@ -292,10 +292,10 @@ impl Worker<(PathBuf, Batches)> for IpcWorker {
                 let converted = conform(&slice, &self.schema, ColumnMatch::Name, &location).map_err(failed)?;
                 location.first_row += slice.num_rows() as u64;
                 if !emit(converted) {
-                    return Ok(UnitEnd::default());
+                    return Ok(MorselEnd::default());
                 }
             }
         }
-        Ok(UnitEnd { lines: 0, rows: location.first_row - 1, bytes: 0 })
+        Ok(MorselEnd { lines: 0, rows: location.first_row - 1, bytes: 0 })
     }
 }

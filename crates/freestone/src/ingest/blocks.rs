@@ -126,9 +126,9 @@ impl BlockSource {
 }
 
 impl Source for BlockSource {
-    type Unit = Block;
+    type Morsel = Block;
 
-    fn next_unit(&mut self) -> Option<Block> {
+    fn next_morsel(&mut self) -> Option<Block> {
         if self.done {
             return None;
         }

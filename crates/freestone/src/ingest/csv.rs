@@ -16,7 +16,7 @@ use super::csv_tokens::{BadRecord, Dialect, Found, Tokenizer, count_lines, has_l
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Field, Fields};
 use super::infer;
-use super::parallel::{Ordered, UnitEnd, UnitError, Worker};
+use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
 use super::{FileFormat, IngestOptions};
 
 /// Records tokenized before their columns are parsed: few enough that text and fields stay in the second-level cache.
@@ -244,12 +244,12 @@ pub(crate) struct CsvParser {
 }
 
 impl Worker<Block> for CsvParser {
-    fn run(&mut self, block: Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError> {
+    fn run(&mut self, block: Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<MorselEnd, MorselError> {
         if let Some(error) = block.failed {
-            return Err(UnitError { error, line: None, row: None });
+            return Err(MorselError { error, line: None, row: None });
         }
         let rows = self.parse(&block, emit)?;
-        let end = UnitEnd { lines: count_lines(&block.bytes), rows, bytes: block.bytes.len() as u64 };
+        let end = MorselEnd { lines: count_lines(&block.bytes), rows, bytes: block.bytes.len() as u64 };
         self.pool.give(block.bytes);
         Ok(end)
     }
@@ -268,7 +268,7 @@ impl CsvParser {
     }
 
     /// Parses a block's records; the number of rows.
-    fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, UnitError> {
+    fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, MorselError> {
         let (text, ends_early) = block.valid_text();
         let columns = self.layout.columns;
         let start = if block.first { self.layout.start.min(text.len()) } else { 0 };
@@ -279,7 +279,7 @@ impl CsvParser {
             self.fields.clear();
             let header = tokenizer.record(None, &mut self.fields);
             let header = check_record(&header, start, &ends_early).and(header);
-            header.map_err(|bad| UnitError { row: None, ..record_error(block, bad, 0) })?;
+            header.map_err(|bad| MorselError { row: None, ..record_error(block, bad, 0) })?;
         }
         loop {
             let step = RECORDS_A_STEP.min(self.batch_rows - self.builder.rows());
@@ -293,14 +293,14 @@ impl CsvParser {
                 let line = block.lines_before(self.fields.starts[cell.row] as usize);
                 let column = self.schema.field(cell.column).name().clone();
                 let error = IngestError::new("", cell.reason).in_column(column);
-                return Err(UnitError { error, line: Some(line), row: Some(rows + cell.row as u64) });
+                return Err(MorselError { error, line: Some(line), row: Some(rows + cell.row as u64) });
             }
             rows += self.fields.rows() as u64;
             if let Some(bad) = bad {
                 return Err(record_error(block, bad, rows));
             }
             if self.builder.rows() > 0 && (ended || self.builder.rows() >= self.batch_rows) {
-                let batch = self.builder.finish().map_err(|error| UnitError { error, line: None, row: None })?;
+                let batch = self.builder.finish().map_err(|error| MorselError { error, line: None, row: None })?;
                 if !emit(batch) {
                     return Ok(rows);
                 }
@@ -364,11 +364,11 @@ fn check_record(found: &Result<Found, BadRecord>, start: usize, ends_early: &Opt
     }
 }
 
-fn record_error(block: &Block, bad: BadRecord, row: u64) -> UnitError {
+fn record_error(block: &Block, bad: BadRecord, row: u64) -> MorselError {
     // The search for the record may have started before empty lines: the line is the record's own.
     let mut offset = bad.offset;
     while let Some(b'\n' | b'\r') = block.bytes.get(offset) {
         offset += 1;
     }
-    UnitError { error: IngestError::new("", bad.reason), line: Some(block.lines_before(offset)), row: Some(row) }
+    MorselError { error: IngestError::new("", bad.reason), line: Some(block.lines_before(offset)), row: Some(row) }
 }

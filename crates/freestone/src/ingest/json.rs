@@ -17,7 +17,7 @@ use super::csv_tokens::count_lines;
 use super::error::{IngestError, Reason, ValueProblem, sql_type_name};
 use super::fields::{Field, Fields};
 use super::infer::{Kinds, column_index};
-use super::parallel::{Ordered, UnitEnd, UnitError, Worker};
+use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
 use super::values::hex_digit;
 
 /// Objects parsed before their columns are.
@@ -192,12 +192,12 @@ pub(crate) struct JsonParser {
 }
 
 impl Worker<Block> for JsonParser {
-    fn run(&mut self, block: Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError> {
+    fn run(&mut self, block: Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<MorselEnd, MorselError> {
         if let Some(error) = block.failed {
-            return Err(UnitError { error, line: None, row: None });
+            return Err(MorselError { error, line: None, row: None });
         }
         let rows = self.parse(&block, emit)?;
-        let end = UnitEnd { lines: count_lines(&block.bytes), rows, bytes: block.bytes.len() as u64 };
+        let end = MorselEnd { lines: count_lines(&block.bytes), rows, bytes: block.bytes.len() as u64 };
         self.pool.give(block.bytes);
         Ok(end)
     }
@@ -217,7 +217,7 @@ impl JsonParser {
     }
 
     /// Parses a block's objects; the number of rows.
-    fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, UnitError> {
+    fn parse(&mut self, block: &Block, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<u64, MorselError> {
         let (text, ends_early) = block.valid_text();
         let mut objects = Objects::new(text, self.array, block.first, block.last && ends_early.is_none());
         let mut rows = 0;
@@ -228,7 +228,7 @@ impl JsonParser {
                 let line = block.lines_before(self.fields.starts[cell.row] as usize);
                 let column = self.builder.schema().field(cell.column).name().clone();
                 let error = IngestError::new("", cell.reason).in_column(column);
-                return Err(UnitError { error, line: Some(line), row: Some(rows + cell.row as u64) });
+                return Err(MorselError { error, line: Some(line), row: Some(rows + cell.row as u64) });
             }
             rows += self.fields.rows() as u64;
             let stopped = match (bad, &ends_early) {
@@ -239,10 +239,10 @@ impl JsonParser {
             };
             if let Some((offset, reason)) = stopped {
                 let error = IngestError::new("", reason);
-                return Err(UnitError { error, line: Some(block.lines_before(offset)), row: Some(rows) });
+                return Err(MorselError { error, line: Some(block.lines_before(offset)), row: Some(rows) });
             }
             if self.builder.rows() > 0 && (ended || self.builder.rows() >= self.batch_rows) {
-                let batch = self.builder.finish().map_err(|error| UnitError { error, line: None, row: None })?;
+                let batch = self.builder.finish().map_err(|error| MorselError { error, line: None, row: None })?;
                 if !emit(batch) {
                     return Ok(rows);
                 }

@@ -38,7 +38,7 @@ pub use convert::{ColumnMatch, Location, conform};
 pub(crate) use convert::{bare, conform_columns, table_type};
 pub use error::{Details, IngestError, Reason, ValueProblem, sql_type_name};
 pub(crate) use infer::{Kinds, different_names};
-pub(crate) use parallel::{Ordered, Source, UnitEnd, UnitError, Worker};
+pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, uuid_texts};
 pub use paths::expand_paths;
 pub(crate) use paths::partitions;

@@ -1,8 +1,8 @@
-//! Units of a file, parsed by several threads ahead of the consumer, and delivered in order with bounded memory.
+//! Morsels of a file, parsed by several threads ahead of the consumer, and delivered in order with bounded memory.
 //!
-//! Workers take units from one shared source. Each unit has a small channel of its own. The receiving ends are queued
-//! in the order of units in a bounded channel, and the consumer empties one after the other. So there are at most
-//! `threads + 2` units at a time, and each has at most `BATCHES_AHEAD` finished batches. A slow consumer therefore
+//! Workers take morsels from one shared source. Each morsel has a small channel of its own. The receiving ends are queued
+//! in the order of morsels in a bounded channel, and the consumer empties one after the other. So there are at most
+//! `threads + 2` morsels at a time, and each has at most `BATCHES_AHEAD` finished batches. A slow consumer therefore
 //! stops the workers, and memory does not grow.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,37 +14,37 @@ use arrow::array::RecordBatch;
 
 use super::error::{IngestError, Reason};
 
-/// The maximum number of finished batches of a unit. Its worker waits while there are more.
+/// The maximum number of finished batches of a morsel. Its worker waits while there are more.
 const BATCHES_AHEAD: usize = 2;
 
-/// The source of units. It is called under a lock, so it does only what must be sequential.
+/// The source of morsels. It is called under a lock, so it does only what must be sequential.
 pub(crate) trait Source: Send + 'static {
-    type Unit;
-    fn next_unit(&mut self) -> Option<Self::Unit>;
+    type Morsel;
+    fn next_morsel(&mut self) -> Option<Self::Morsel>;
 }
 
-/// The work on a unit. A worker reuses its state (buffers, builders) for later units.
+/// The work on a morsel. A worker reuses its state (buffers, builders) for later morsels.
 pub(crate) trait Worker<U>: Send + 'static {
-    /// Parses one unit, and calls `emit` with each finished batch. `emit` returns false if the consumer has stopped.
+    /// Parses one morsel, and calls `emit` with each finished batch. `emit` returns false if the consumer has stopped.
     ///
     /// # Errors
     ///
     /// The first bad row, or a read error.
-    fn run(&mut self, unit: U, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError>;
+    fn run(&mut self, morsel: U, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<MorselEnd, MorselError>;
 }
 
-/// The amounts by which a finished unit increases the counters of later units.
+/// The amounts by which a finished morsel increases the counters of later morsels.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct UnitEnd {
+pub(crate) struct MorselEnd {
     pub lines: u64,
     pub rows: u64,
     pub bytes: u64,
 }
 
-/// An error with line, row and byte relative to the start of the unit, counted from 0. The consumer adds those of the
-/// units before it.
+/// An error with line, row and byte relative to the start of the morsel, counted from 0. The consumer adds those of the
+/// morsels before it.
 #[derive(Debug)]
-pub(crate) struct UnitError {
+pub(crate) struct MorselError {
     pub error: IngestError,
     pub line: Option<u64>,
     pub row: Option<u64>,
@@ -52,17 +52,17 @@ pub(crate) struct UnitError {
 
 enum Message {
     Batch(RecordBatch),
-    End(UnitEnd),
-    Error(UnitError),
+    End(MorselEnd),
+    Error(MorselError),
 }
 
-/// The consumer's end: an iterator of batches in the order of units, which ends after the first error.
+/// The consumer's end: an iterator of batches in the order of morsels, which ends after the first error.
 pub(crate) struct Ordered {
     source_name: String,
-    units: Option<Receiver<Receiver<Message>>>,
+    morsels: Option<Receiver<Receiver<Message>>>,
     current: Option<Receiver<Message>>,
     workers: Vec<JoinHandle<()>>,
-    done: UnitEnd,
+    done: MorselEnd,
 }
 
 impl Ordered {
@@ -74,12 +74,17 @@ impl Ordered {
     pub fn start<S, W>(source_name: String, source: S, workers: Vec<W>) -> Result<Self, IngestError>
     where
         S: Source,
-        W: Worker<S::Unit>,
+        W: Worker<S::Morsel>,
     {
-        let (announce, units) = sync_channel(workers.len());
+        let (announce, morsels) = sync_channel(workers.len());
         let source = Arc::new(Mutex::new((source, announce)));
-        let mut this =
-            Self { source_name, units: Some(units), current: None, workers: Vec::new(), done: UnitEnd::default() };
+        let mut this = Self {
+            source_name,
+            morsels: Some(morsels),
+            current: None,
+            workers: Vec::new(),
+            done: MorselEnd::default(),
+        };
         for worker in workers {
             let source = Arc::clone(&source);
             let spawned = std::thread::Builder::new().name("ingest".into()).spawn(move || work(&source, worker));
@@ -91,15 +96,15 @@ impl Ordered {
         Ok(this)
     }
 
-    /// The bytes of the completely delivered units.
+    /// The bytes of the completely delivered morsels.
     pub fn bytes_done(&self) -> u64 {
         self.done.bytes
     }
 
-    /// Stops and joins the workers. Returns false if one of them panicked outside of a unit.
+    /// Stops and joins the workers. Returns false if one of them panicked outside of a morsel.
     fn finish(&mut self) -> bool {
         // Without receivers, every blocked send fails, so the workers return and can be joined.
-        self.units = None;
+        self.morsels = None;
         self.current = None;
         let joined: Vec<_> = self.workers.drain(..).map(JoinHandle::join).collect();
         joined.iter().all(Result::is_ok)
@@ -110,7 +115,7 @@ impl Ordered {
         IngestError::new(&self.source_name, reason)
     }
 
-    fn locate(&self, failed: UnitError) -> IngestError {
+    fn locate(&self, failed: MorselError) -> IngestError {
         let mut error = failed.error;
         if error.details().source.is_empty() {
             error = error.in_source(&self.source_name);
@@ -134,8 +139,8 @@ impl Iterator for Ordered {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if self.current.is_none() {
-                match self.units.as_ref()?.recv() {
-                    Ok(unit) => self.current = Some(unit),
+                match self.morsels.as_ref()?.recv() {
+                    Ok(morsel) => self.current = Some(morsel),
                     Err(_) => return if self.finish() { None } else { Some(Err(self.stopped())) },
                 }
             }
@@ -152,7 +157,7 @@ impl Iterator for Ordered {
                     self.finish();
                     return Some(Err(error));
                 }
-                // A unit that ends without its final message would lose rows silently.
+                // A morsel that ends without its final message would lose rows silently.
                 Err(_) => {
                     self.finish();
                     return Some(Err(self.stopped()));
@@ -168,21 +173,21 @@ impl Drop for Ordered {
     }
 }
 
-fn work<S: Source, W: Worker<S::Unit>>(source: &Mutex<(S, SyncSender<Receiver<Message>>)>, mut worker: W) {
+fn work<S: Source, W: Worker<S::Morsel>>(source: &Mutex<(S, SyncSender<Receiver<Message>>)>, mut worker: W) {
     loop {
-        // The unit and its position in the queue are taken under one lock, so the queue has the order of the units.
-        let (unit, sender) = {
+        // The morsel and its position in the queue are taken under one lock, so the queue has the order of the morsels.
+        let (morsel, sender) = {
             let mut guard = source.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(unit) = guard.0.next_unit() else { return };
+            let Some(morsel) = guard.0.next_morsel() else { return };
             let (sender, receiver) = sync_channel(BATCHES_AHEAD);
             if guard.1.send(receiver).is_err() {
                 return;
             }
-            (unit, sender)
+            (morsel, sender)
         };
         let mut listening = true;
         let result = catch_unwind(AssertUnwindSafe(|| {
-            worker.run(unit, &mut |batch| {
+            worker.run(morsel, &mut |batch| {
                 listening = sender.send(Message::Batch(batch)).is_ok();
                 listening
             })
@@ -191,7 +196,7 @@ fn work<S: Source, W: Worker<S::Unit>>(source: &Mutex<(S, SyncSender<Receiver<Me
         let message = match result {
             Ok(Ok(end)) => Message::End(end),
             Ok(Err(error)) => Message::Error(error),
-            Err(panic) => Message::Error(UnitError { error: panic_error(panic.as_ref()), line: None, row: None }),
+            Err(panic) => Message::Error(MorselError { error: panic_error(panic.as_ref()), line: None, row: None }),
         };
         // The consumer ends a read early by dropping the receivers.
         if sender.send(message).is_err() || stopped {

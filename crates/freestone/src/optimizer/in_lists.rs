@@ -17,7 +17,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::exact::Canonical;
-use crate::expressions::balanced;
+use crate::optimizer::expressions::balanced;
 
 /// Joins IN lists before the simplifier does.
 #[derive(Debug)]

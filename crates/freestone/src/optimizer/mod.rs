@@ -2,14 +2,20 @@
 
 mod aggregate_calls;
 mod aggregate_filters;
+pub(crate) mod cancellable_joins;
+mod decimal_float_coercion;
 mod dependencies;
+mod dictionary_evaluation;
 mod expansion;
+pub(crate) mod expressions;
 mod filter_pushdown;
 mod grouping_sets;
 mod guards;
 mod in_lists;
 mod join_keys;
+pub(crate) mod physical;
 mod real_keys;
+mod redundant_joins;
 mod set_operations;
 mod unnesting;
 
@@ -20,22 +26,22 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use aggregate_calls::AggregateCalls;
 use aggregate_filters::FiltersAboveAggregates;
+use decimal_float_coercion::DecimalFloatCoercion;
 use dependencies::Dependencies;
 use expansion::Expansion;
 use filter_pushdown::FilterPushdown;
 use grouping_sets::GroupingSets;
-pub(crate) use guards::GuardedScans;
-use guards::Guards;
+use guards::{GuardedScans, Guards};
 use in_lists::InLists;
 use join_keys::JoinKeys;
 use real_keys::GroupKeys;
+use redundant_joins::RedundantJoins;
 use set_operations::SetOperations;
 use unnesting::Unnesting;
 pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
 
 use crate::exact::ExactNumbers;
 use crate::planning;
-use crate::real_operands::RealOperands;
 use crate::shared::Resolve;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
 use crate::windows::WindowFrames;
@@ -48,7 +54,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let at = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert((at + 1).min(rules.len()), Arc::new(TimeCasts));
-    rules.insert(at, Arc::new(RealOperands));
+    rules.insert(at, Arc::new(DecimalFloatCoercion));
     rules.insert(at, Arc::new(TimeOperands));
     rules.insert(0, Arc::new(SetOperations));
     rules.push(Arc::new(Unnesting));
@@ -80,12 +86,14 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     }
     let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions");
     rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(TimeComparisons));
-    rules
+    rules.push(Arc::new(RedundantJoins));
+    rules.push(Arc::new(GuardedScans));
+    planning::optimizer_rules(rules)
 }
 
 /// DataFusion's physical rules, each that can answer wrong replaced by ours of the same name, in the same place; and before
 /// them, ours for nodes of which they would believe what is not so.
-pub(crate) fn corrected(rules: Vec<Rule>) -> Vec<Rule> {
+fn corrected(rules: Vec<Rule>) -> Vec<Rule> {
     let corrected = |rule: Rule| -> Rule {
         match rule.name() {
             "FilterPushdown" => Arc::new(FilterPushdown::first()),

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 
 use crate::exact::Canonical;
 
-use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
+use super::semi_join_filter::InKeys;
 
 /// What is scanned: a table as a snapshot has it.
 #[derive(Debug, Clone)]

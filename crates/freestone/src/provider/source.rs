@@ -21,17 +21,17 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushd
 use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
 use freestone_store::scan::{
-    ColumnPredicate, Cursor, Pieces, RowFilter, ScanMetrics, ScanRequest, Unit, UnitQueue, Units, expected_bytes,
-    index_asked, surviving_units, units,
+    ColumnPredicate, Cursor, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest, expected_bytes,
+    index_asked, morsels, surviving_morsels,
 };
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 
 use super::filter::{Conjuncts, Renumbered, Scanned, remap};
-use super::in_keys::InKeys;
 use super::keys::code_filters;
 use super::paths::PathFilter;
+use super::semi_join_filter::InKeys;
 use super::statistics::{of_partition, statistics};
 use super::stream::ScanStream;
 use super::table::ROW_ID_COLUMN;
@@ -39,9 +39,9 @@ use crate::memory::ROWS_OF_PLENTY;
 use crate::workload::{Asked, AskedPath};
 
 /// Rows that a thread takes at a time.
-const UNIT_ROWS: usize = 64 << 10;
+const MORSEL_ROWS: usize = 64 << 10;
 
-/// A scan: table, snapshot, units, projection, filters, order.
+/// A scan: table, snapshot, morsels, projection, filters, order.
 #[derive(Debug, Clone)]
 pub struct FreestoneSource {
     scanned: Scanned,
@@ -80,7 +80,7 @@ impl FreestoneSource {
             fields.push(Arc::new(Field::new(ROW_ID_COLUMN, freestone_store::scan::ROW_ID_TYPE, false)));
         }
         let table_schema = Arc::new(Schema::new(fields));
-        let partitions = units(&table, UNIT_ROWS).len().clamp(1, target.max(1));
+        let partitions = morsels(&table, MORSEL_ROWS).len().clamp(1, target.max(1));
         let schema = project(&table_schema, &projection);
         FreestoneSource {
             scanned: Scanned { snapshot: Some(snapshot), table },
@@ -291,22 +291,23 @@ impl FreestoneSource {
         }
     }
 
-    /// The units that the zones leave; the first call counts what there is to scan.
-    pub(super) fn surviving_units(&self) -> Result<Vec<Unit>> {
+    /// The morsels that the zones leave; the first call counts what there is to scan.
+    pub(super) fn surviving_morsels(&self) -> Result<Vec<Morsel>> {
         let ignored = ScanMetrics::default();
         let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
-        surviving_units(&self.scanned.table, &self.request(0), UNIT_ROWS, metrics)
+        surviving_morsels(&self.scanned.table, &self.request(0), MORSEL_ROWS, metrics)
             .map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
-    /// The units of one partition where order matters: a contiguous share.
-    fn share(&self, partition: usize) -> Result<Vec<Unit>> {
-        let units = self.surviving_units()?;
-        let (from, to) = (units.len() * partition / self.partitions, units.len() * (partition + 1) / self.partitions);
-        Ok(units[from..to].to_vec())
+    /// The morsels of one partition where order matters: a contiguous share.
+    fn share(&self, partition: usize) -> Result<Vec<Morsel>> {
+        let morsels = self.surviving_morsels()?;
+        let (from, to) =
+            (morsels.len() * partition / self.partitions, morsels.len() * (partition + 1) / self.partitions);
+        Ok(morsels[from..to].to_vec())
     }
 
-    fn stream(&self, partition: usize, queue: Arc<UnitQueue>, context: &TaskContext) -> SendableRecordBatchStream {
+    fn stream(&self, partition: usize, queue: Arc<MorselQueue>, context: &TaskContext) -> SendableRecordBatchStream {
         let in_order = self
             .projection
             .iter()
@@ -318,7 +319,7 @@ impl FreestoneSource {
         let has_texts = self.schema.fields().iter().any(|field| !is_of_one_length(field.data_type()));
         Box::pin(ScanStream {
             _snapshot: self.scanned.snapshot.clone(),
-            pieces: Pieces::new(Units::new(queue), has_texts, batch_rows),
+            pieces: Pieces::new(Morsels::new(queue), has_texts, batch_rows),
             has_texts,
             cursor: self.cursor(batch_rows),
             schema: self.schema.clone(),
@@ -406,7 +407,7 @@ fn project(schema: &Schema, projection: &[usize]) -> SchemaRef {
 
 impl DataSource for FreestoneSource {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let queue = Arc::new(UnitQueue::new(self.share(partition)?, 1));
+        let queue = Arc::new(MorselQueue::new(self.share(partition)?, 1));
         Ok(self.stream(partition, queue, &context))
     }
 
@@ -415,12 +416,12 @@ impl DataSource for FreestoneSource {
             return None;
         }
         // An error shows again, and is reported, when the partitions are opened one by one.
-        let units = self.surviving_units().ok()?;
-        Some(Arc::new(UnitQueue::new(units, self.partitions)))
+        let morsels = self.surviving_morsels().ok()?;
+        Some(Arc::new(MorselQueue::new(morsels, self.partitions)))
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let queue = args.sibling_state.and_then(|state| state.downcast::<UnitQueue>().ok());
+        let queue = args.sibling_state.and_then(|state| state.downcast::<MorselQueue>().ok());
         match queue {
             Some(queue) => Ok(self.stream(args.partition, queue, &args.context)),
             None => self.open(args.partition, args.context),

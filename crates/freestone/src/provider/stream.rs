@@ -1,4 +1,4 @@
-//! A partition of a scan as a stream: takes units from the queue that all partitions share, until none is left.
+//! A partition of a scan as a stream: takes morsels from the queue that all partitions share, until none is left.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl ScanStream {
                 return Ok(Some(batch));
             }
             let cursor = &self.cursor;
-            match self.pieces.take(|unit| cursor.zone_rows(unit)) {
+            match self.pieces.take(|morsel| cursor.zone_rows(morsel)) {
                 Some((piece, next)) => {
                     self.cursor.scan(&piece, next.as_ref())?;
                     if self.has_texts {

@@ -47,7 +47,7 @@ impl FreestoneTable {
         &self.snapshot
     }
 
-    pub(super) fn table(&self) -> &Arc<Table> {
+    pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 }

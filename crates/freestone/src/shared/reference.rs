@@ -24,7 +24,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind};
-use crate::{names, planning, statement, visitor};
+use crate::planning;
+use crate::sql::{names, statement, visitor};
 
 /// Begins the alias by which a derived table says that it is the query of a common table expression.
 const MARK: &str = "freestone$shared$";

@@ -19,7 +19,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::session::panicked;
+use crate::context::panicked;
 
 /// Bytes of rows that a spill file holds: scans read whole files.
 const FILE_BYTES: usize = 16 << 20;

@@ -11,7 +11,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::convert;
 use crate::error::{Error, ErrorKind};
-use crate::expressions;
+use crate::optimizer::expressions;
 
 #[derive(Debug)]
 pub(crate) struct TimeCasts;
@@ -50,7 +50,7 @@ fn ours(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 fn no_timestamp(from: &DataType) -> datafusion::error::DataFusionError {
-    let from = crate::functions::sql_type(from);
+    let from = crate::provider::metadata::sql_type(from);
     let hint =
         "to_timestamp(n) takes seconds since 1970, to_timestamp_millis(n) and to_timestamp_micros(n) finer units";
     Error::new(ErrorKind::Type, format!("{from} is not cast to TIMESTAMP: the unit is not known"))

@@ -11,7 +11,8 @@ use super::arrays::timestamptz;
 use super::convert::{is_zoned_by_name, plain_literal};
 use super::interval::Interval;
 use super::interval_text::{Fields, Unit, parse};
-use crate::{ddl, visitor};
+use crate::exec::ddl;
+use crate::sql::visitor;
 
 /// Rewrites all of them.
 pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {

@@ -16,7 +16,7 @@ use super::arrays::{INTERVAL, finer, is_span, is_text, is_time_of_day, per_secon
 use super::interval::{DAY_NS, SECOND_NS};
 use super::zone::{UTC, Zone};
 use super::{aggregates, casts, convert, interval_text, operators};
-use crate::expressions::{OneType, of_one_type};
+use crate::optimizer::expressions::{OneType, of_one_type};
 
 /// What is known while operands are looked at.
 pub(crate) struct Context<'a> {

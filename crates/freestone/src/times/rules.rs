@@ -19,7 +19,8 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::arrays::is_span;
 use super::operands::{Context, aligned, arithmetic, cast, common_result, corrected, keyed, keyed_sorts, narrowed};
 use super::{aggregates, operators, parts};
-use crate::expressions::{self, OneType};
+use crate::optimizer::expressions;
+use crate::optimizer::expressions::OneType;
 
 /// Plans operators over times, before DataFusion looks at the types of their operands.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("set_operations", Ours, "INTERSECT ALL and EXCEPT ALL count; reals in sets"),
     ("resolve_grouping_function", Kept, "GROUPING becomes bits of the grouping id"),
     ("time_operands", Ours, "times get types that hold them, intervals are compared by length"),
-    ("real_operands", Ours, ""),
+    ("decimal_float_coercion", Ours, ""),
     ("type_coercion", Kept, "operands get one type; `sql-` cases of types"),
     ("time_casts", Ours, "casts of times in the session's time zone"),
     ("unnesting", Ours, "subqueries become joins, in place of four rules of DataFusion's"),
@@ -58,7 +58,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("extract_leaf_expressions", Kept, "field accesses"),
     ("push_down_leaf_projections", Kept, "field accesses"),
     ("optimize_projections", Kept, "columns that nobody reads"),
-    ("unneeded_joins", Ours, ""),
+    ("redundant_joins", Ours, ""),
     ("guarded_scans", Ours, "guards among filters that meet in a scan"),
     ("GroupingSets", Ours, "nothing is known around grouping sets"),
     ("WindowFrames", Ours, "aggregates over frames, n-th values"),
@@ -85,11 +85,11 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("AggregateInScan", Ours, ""),
     ("EnsureCooperative", Kept, "lets others run"),
     ("ConnectSharedQueries", Ours, ""),
-    ("Stoppable", Ours, ""),
+    ("CancellableJoins", Ours, ""),
     ("FilterPushdown(Post)", Replaced, "by position instead of name"),
     ("SanityCheckPlan", Kept, "checks only"),
     ("KeepFileOrder", Ours, "rows of files in their order"),
-    ("OncePerText", Ours, ""),
+    ("DictionaryEvaluation", Ours, ""),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,9 +10,9 @@ use super::{Cursor, Selected, any_selected, whole_zones};
 use crate::bitmap;
 use crate::error::Result;
 use crate::media::Pending;
-use crate::scan::judge::{Granule, Judged, judge_all};
 use crate::scan::metrics::ScanMetrics;
-use crate::scan::{Sink, Unit};
+use crate::scan::pruning::{Granule, ZonePruning, prune_all};
+use crate::scan::{Morsel, Sink};
 use crate::segment::{CachedPage, Segment};
 use crate::store::Table;
 
@@ -33,7 +33,7 @@ pub(super) type Reads = VecDeque<Read>;
 pub(super) struct Ahead {
     segment: usize,
     rows: Range<u32>,
-    pub(super) judged: VecDeque<Judged>,
+    pub(super) pruning: VecDeque<ZonePruning>,
     pub(super) reads: Reads,
 }
 
@@ -41,16 +41,16 @@ pub(super) struct Ahead {
 type Pages = HashSet<(usize, usize)>;
 
 /// The pages of one segment that the cursor has pinned.
-pub(super) struct Held {
+pub(super) struct PinnedPages {
     /// For each group, the pages that it used last, in order.
     groups: Vec<Vec<(usize, Arc<CachedPage>)>>,
     /// Pages that were read ahead and not used yet.
     arrived: HashMap<(usize, usize), Arc<CachedPage>>,
 }
 
-impl Held {
+impl PinnedPages {
     pub(super) fn new(groups: usize) -> Self {
-        Held { groups: vec![vec![]; groups], arrived: HashMap::new() }
+        PinnedPages { groups: vec![vec![]; groups], arrived: HashMap::new() }
     }
 
     fn has(&self, group: usize, page: usize) -> bool {
@@ -79,46 +79,47 @@ impl std::fmt::Debug for Read {
 
 impl Cursor {
     /// The morsel that was begun ahead. If the caller scans another morsel than it announced, that one is begun now.
-    pub(super) fn take_ahead(&mut self, segment: &Arc<Segment>, unit: &Unit, sink: Option<&dyn Sink>) -> Ahead {
-        let begun = self.ahead.take().filter(|ahead| (ahead.segment, &ahead.rows) == (unit.segment, &unit.rows));
-        begun.unwrap_or_else(|| self.begin(segment, unit, sink, Pages::default()))
+    pub(super) fn take_ahead(&mut self, segment: &Arc<Segment>, morsel: &Morsel, sink: Option<&dyn Sink>) -> Ahead {
+        let begun = self.ahead.take().filter(|ahead| (ahead.segment, &ahead.rows) == (morsel.segment, &morsel.rows));
+        begun.unwrap_or_else(|| self.begin(segment, morsel, sink, Pages::default()))
     }
 
     /// Begins the next morsel: prunes its zones, and starts the reads that it needs first, except pages in `under_way`.
     pub(super) fn begin_next(
         &mut self,
         table: &Table,
-        unit: &Unit,
+        morsel: &Morsel,
         sink: Option<&dyn Sink>,
         under_way: &Reads,
     ) -> Result<()> {
-        let segment = table.open_segment(unit.segment)?;
+        let segment = table.open_segment(morsel.segment)?;
         let known = pages_of(&segment, under_way);
-        self.ahead = Some(self.begin(&segment, unit, sink, known));
+        self.ahead = Some(self.begin(&segment, morsel, sink, known));
         Ok(())
     }
 
     /// Starts the reads that a morsel needs first, except known pages, in batches of one, one, two and four granules.
-    fn begin(&self, segment: &Arc<Segment>, unit: &Unit, sink: Option<&dyn Sink>, mut known: Pages) -> Ahead {
-        let judged: VecDeque<Judged> = Granule::of(segment, unit).map(|g| judge_all(&g, &self.request)).collect();
-        let begun = |reads, judged| Ahead { segment: unit.segment, rows: unit.rows.clone(), judged, reads };
+    fn begin(&self, segment: &Arc<Segment>, morsel: &Morsel, sink: Option<&dyn Sink>, mut known: Pages) -> Ahead {
+        let pruning: VecDeque<ZonePruning> =
+            Granule::of(segment, morsel).map(|g| prune_all(&g, &self.request)).collect();
+        let begun = |reads, pruning| Ahead { segment: morsel.segment, rows: morsel.rows.clone(), pruning, reads };
         let mut reads = Reads::default();
         let named = match &self.dynamic_named {
             Some((of, named)) if *of == segment.id => named.as_ref(),
             // For another segment, the index matches become known when it is reached.
             _ if !self.dynamic_predicates.is_empty() && !segment.indexes().is_empty() => {
-                return begun(reads, judged);
+                return begun(reads, pruning);
             }
             _ => None,
         };
-        let (mut pages, mut from) = (vec![], unit.rows.start as usize);
-        for (granule, judged) in Granule::of(segment, unit).zip(&judged) {
-            let selection = self.narrowed(&granule, &judged.selection, named);
+        let (mut pages, mut from) = (vec![], morsel.rows.start as usize);
+        for (granule, pruning) in Granule::of(segment, morsel).zip(&pruning) {
+            let selection = self.narrowed(&granule, &pruning.selection, named);
             let is_wanted = |group, page| any_selected(&granule, group, page, &selection);
-            let mut missing = self.missing(&granule, &self.first_columns(judged), is_wanted, &known);
+            let mut missing = self.missing(&granule, &self.first_columns(pruning), is_wanted, &known);
             // The sink is asked only if there is something to read. Hot scans ask it once per zone.
             if let Some(sink) = sink.filter(|_| !missing.is_empty() && self.zones_decide()) {
-                let left = not_taken(&granule, judged, sink);
+                let left = not_taken(&granule, pruning, sink);
                 missing.retain(|(group, page)| any_selected(&granule, *group, *page, &left));
             }
             known.extend(&missing);
@@ -126,21 +127,21 @@ impl Cursor {
             let end = granule.start + granule.len;
             // Each batch has as many granules as all before. One is decoded while the next is read, and reads far ahead
             // are long.
-            if end - from >= from - unit.rows.start as usize {
+            if end - from >= from - morsel.rows.start as usize {
                 reads.extend(start(segment, std::mem::take(&mut pages), from));
                 from = end;
             }
         }
         reads.extend(start(segment, pages, from));
-        begun(reads, judged)
+        begun(reads, pruning)
     }
 
     /// The columns that a granule needs first: those of its filters, or the projected ones if nothing filters.
-    fn first_columns(&self, judged: &Judged) -> Vec<usize> {
+    fn first_columns(&self, pruning: &ZonePruning) -> Vec<usize> {
         let request = &self.request;
-        let filtered: Vec<usize> = match judged.open.is_empty() {
+        let filtered: Vec<usize> = match pruning.open.is_empty() {
             true => self.dynamic_predicates.iter().map(|p| p.column).collect(),
-            false => judged.open.iter().map(|at| request.predicates[*at].column).collect(),
+            false => pruning.open.iter().map(|at| request.predicates[*at].column).collect(),
         };
         match request.row_filters.first() {
             _ if !filtered.is_empty() => filtered,
@@ -156,7 +157,7 @@ impl Cursor {
         segment: &Arc<Segment>,
         granule: &Granule<'_>,
         selected: &Selected,
-        held: &Held,
+        held: &PinnedPages,
         waiting: &VecDeque<(Granule<'_>, Selected, Option<Read>)>,
     ) -> Option<Read> {
         if selected.count == 0 {
@@ -190,7 +191,7 @@ impl Cursor {
     }
 
     /// Waits for the reads that rows up to `start` need, and verifies the pages.
-    pub(super) fn admit_to(&self, start: usize, reads: &mut Reads, held: &mut Held) -> Result<()> {
+    pub(super) fn admit_to(&self, start: usize, reads: &mut Reads, held: &mut PinnedPages) -> Result<()> {
         while let Some(read) = reads.pop_front_if(|read| read.from <= start) {
             self.take_read(read, held)?;
         }
@@ -198,14 +199,14 @@ impl Cursor {
     }
 
     /// Waits for a read, verifies its pages, and pins them until they are used.
-    pub(super) fn take_read(&self, read: Read, held: &mut Held) -> Result<()> {
+    pub(super) fn take_read(&self, read: Read, held: &mut PinnedPages) -> Result<()> {
         let admitted = self.admit(&read.segment, &read.pages, read.pending)?;
         held.arrived.extend(read.pages.into_iter().zip(admitted));
         Ok(())
     }
 
     /// Pins the `wanted` pages of a group and releases others.
-    pub(super) fn hold(&self, segment: &Segment, group: usize, wanted: &[usize], held: &mut Held) -> Result<()> {
+    pub(super) fn hold(&self, segment: &Segment, group: usize, wanted: &[usize], held: &mut PinnedPages) -> Result<()> {
         let (mut found, mut missing) = (vec![], vec![]);
         for page in wanted {
             if held.groups[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
@@ -250,9 +251,9 @@ impl Cursor {
 }
 
 /// The rows that zone pruning leaves, except zones that the sink would take.
-fn not_taken(granule: &Granule<'_>, judged: &Judged, sink: &dyn Sink) -> Vec<u64> {
-    let mut left = judged.selection.clone();
-    for (zone, from, rows) in whole_zones(granule, &judged.whole, &judged.selection) {
+fn not_taken(granule: &Granule<'_>, pruning: &ZonePruning, sink: &dyn Sink) -> Vec<u64> {
+    let mut left = pruning.selection.clone();
+    for (zone, from, rows) in whole_zones(granule, &pruning.whole, &pruning.selection) {
         if sink.would_take(granule.segment, zone, rows) {
             bitmap::clear_words(&mut left, from, from + rows);
         }

@@ -215,7 +215,7 @@ fn same_bytes(stored: &DataType, read: &DataType) -> bool {
     let is_text = |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let is_binary = |kind: &DataType| matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     let is_timestamp = |kind: &DataType| match kind {
-        DataType::Timestamp(unit, _) => Some(*unit),
+        DataType::Timestamp(morsel, _) => Some(*morsel),
         _ => None,
     };
     is_text(stored) && is_text(read)

@@ -22,7 +22,7 @@ use super::IngestOptions;
 use super::convert::{ColumnMatch, Location, conform};
 use super::error::{IngestError, Reason};
 use super::infer::column_index;
-use super::parallel::{Ordered, Source, UnitEnd, UnitError, Worker};
+use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 
 /// The columns of the file, with types that tables support.
 ///
@@ -124,9 +124,9 @@ fn row_groups(metadata: &ArrowReaderMetadata) -> Vec<RowGroup> {
 struct RowGroups(std::vec::IntoIter<RowGroup>);
 
 impl Source for RowGroups {
-    type Unit = RowGroup;
+    type Morsel = RowGroup;
 
-    fn next_unit(&mut self) -> Option<RowGroup> {
+    fn next_morsel(&mut self) -> Option<RowGroup> {
         self.0.next()
     }
 }
@@ -139,13 +139,13 @@ struct RowGroupWorker {
 }
 
 impl Worker<RowGroup> for RowGroupWorker {
-    fn run(&mut self, group: RowGroup, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, UnitError> {
-        self.decode(group, emit).map_err(|error| UnitError { error, line: None, row: None })
+    fn run(&mut self, group: RowGroup, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<MorselEnd, MorselError> {
+        self.decode(group, emit).map_err(|error| MorselError { error, line: None, row: None })
     }
 }
 
 impl RowGroupWorker {
-    fn decode(&self, group: RowGroup, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<UnitEnd, IngestError> {
+    fn decode(&self, group: RowGroup, emit: &mut dyn FnMut(RecordBatch) -> bool) -> Result<MorselEnd, IngestError> {
         let metadata = self.file.metadata();
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.chunks()?, metadata.clone())
             .with_row_groups(vec![group.index])
@@ -160,7 +160,7 @@ impl RowGroupWorker {
             let converted = conform(&self.with_uuids(batch), &self.schema, ColumnMatch::Name, &location)?;
             location.first_row += batch_rows(&converted);
             if !emit(converted) {
-                return Ok(UnitEnd::default());
+                return Ok(MorselEnd::default());
             }
         }
         let rows = location.first_row - group.first_row;
@@ -168,7 +168,7 @@ impl RowGroupWorker {
             let text = format!("damaged: {rows} rows of {declared} (row group {})", group.index);
             return Err(IngestError::new(self.file.name(), Reason::Malformed(text)));
         }
-        Ok(UnitEnd { lines: 0, rows, bytes: group.bytes })
+        Ok(MorselEnd { lines: 0, rows, bytes: group.bytes })
     }
 
     /// The batch with UUIDs as texts, but where the table has a column of bytes for them.

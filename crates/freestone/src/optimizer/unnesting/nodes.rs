@@ -115,7 +115,7 @@ impl Unnester {
     /// Long expressions over outer references are computed, so that they are not repeated within each other.
     fn shorten(&self, lifted: &mut Lifted, scopes: &Scopes) -> Result<()> {
         const NODES_MAX: usize = 100;
-        if lifted.output.iter().all(|e| crate::expressions::size(e) <= NODES_MAX) {
+        if lifted.output.iter().all(|e| crate::optimizer::expressions::size(e) <= NODES_MAX) {
             return Ok(());
         }
         self.complete(lifted, scopes)?;

@@ -19,7 +19,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use freestone_advisor::Output;
 use freestone_store::Snapshot;
-use freestone_store::scan::{Cursor, UnitQueue, Units};
+use freestone_store::scan::{Cursor, MorselQueue, Morsels};
 use futures::Stream;
 
 use super::Aggregation;
@@ -33,7 +33,7 @@ pub struct ScanAggregateExec {
     scan: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
     /// The queue of all partitions, which the first one creates.
-    queue: OnceLock<Arc<UnitQueue>>,
+    queue: OnceLock<Arc<MorselQueue>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -73,15 +73,15 @@ impl ScanAggregateExec {
         self.aggregation.groups.places()
     }
 
-    fn queue(&self) -> Result<Arc<UnitQueue>> {
+    fn queue(&self) -> Result<Arc<MorselQueue>> {
         let Some(source) = FreestoneSource::of(&self.scan) else {
             return internal_err!("an aggregation without its scan");
         };
         if let Some(queue) = self.queue.get() {
             return Ok(queue.clone());
         }
-        let (units, partitions) = (source.surviving_units()?, self.scan.output_partitioning().partition_count());
-        Ok(self.queue.get_or_init(|| Arc::new(UnitQueue::new(units, partitions))).clone())
+        let (morsels, partitions) = (source.surviving_morsels()?, self.scan.output_partitioning().partition_count());
+        Ok(self.queue.get_or_init(|| Arc::new(MorselQueue::new(morsels, partitions))).clone())
     }
 }
 
@@ -145,7 +145,7 @@ impl ExecutionPlan for ScanAggregateExec {
         Ok(Box::pin(StateStream {
             _snapshot: source.shared_snapshot(),
             _reservation: reservation,
-            units: Units::new(self.queue()?),
+            morsels: Morsels::new(self.queue()?),
             cursor: source.cursor(0),
             states: States::new(self.aggregation.clone()),
             groups: None,
@@ -164,7 +164,7 @@ struct StateStream {
     /// Pins the files while rows are read.
     _snapshot: Option<Arc<Snapshot>>,
     _reservation: MemoryReservation,
-    units: Units,
+    morsels: Morsels,
     cursor: Cursor,
     states: States,
     /// The groups to return after all morsels.
@@ -177,8 +177,8 @@ struct StateStream {
 impl StateStream {
     /// Aggregates one morsel; `false` if none was left.
     fn advance(&mut self) -> Result<bool> {
-        let Some((unit, next)) = self.units.take() else { return Ok(false) };
-        self.cursor.scan_into(&unit, next.as_ref(), &mut self.states).map_err(external)?;
+        let Some((morsel, next)) = self.morsels.take() else { return Ok(false) };
+        self.cursor.scan_into(&morsel, next.as_ref(), &mut self.states).map_err(external)?;
         Ok(true)
     }
 

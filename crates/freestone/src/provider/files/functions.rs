@@ -1,6 +1,6 @@
 //! `read_csv('f.csv', header => true)` and the related functions: files with options.
 //!
-//! Named arguments of a call arrive as pairs of texts (see [`crate::file_calls`]).
+//! Named arguments of a call arrive as pairs of texts (see [`crate::sql::file_calls`]).
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use datafusion::scalar::ScalarValue;
 
 use super::OpenFiles;
 use super::options::FileOptions;
-use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::ingest::FileFormat;
+use crate::session::access::Access;
 
 /// The functions with the format in their names. `read_files` determines formats by extensions.
 pub(crate) const FUNCTIONS: [(&str, Option<FileFormat>); 10] = [

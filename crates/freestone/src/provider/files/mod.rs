@@ -1,13 +1,15 @@
 //! Files as tables: one reader for all formats, for SELECT and all statements that contain a query.
 //!
 //! [`set`] finds the files of a name, reads their schemas, and computes common columns. [`source`] is the scan as a
-//! DataFusion source: it supports projections, filters, limits and dynamic filters. A scan is a queue of [`units`] (row
-//! groups, batches, blocks of text), which its partitions share. Each partition reads units with its own [`reader`].
+//! DataFusion source: it supports projections, filters, limits and dynamic filters. A scan is a queue of [`morsels`] (row
+//! groups, batches, blocks of text), which its partitions share. Each partition reads morsels with its own [`reader`].
 //! Bounds in Parquet files prune row groups and pages ([`pruning`]); they are never used as values.
 
 mod bounds;
 mod filters;
 mod functions;
+mod morsels;
+pub(crate) mod naming;
 mod options;
 mod order;
 mod parquet;
@@ -19,7 +21,6 @@ mod statistics;
 mod stream;
 mod table;
 mod types;
-mod units;
 
 use std::collections::HashMap;
 use std::sync::Arc;

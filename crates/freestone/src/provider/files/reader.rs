@@ -1,4 +1,4 @@
-//! Reads the units of one partition: converts stored columns to the columns of the table, and drops rows that do not
+//! Reads the morsels of one partition: converts stored columns to the columns of the table, and drops rows that do not
 //! pass.
 
 use std::collections::VecDeque;
@@ -13,10 +13,10 @@ use datafusion::scalar::ScalarValue;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use super::filters::{Filters, Measured, Tests};
+use super::morsels::Morsel;
 use super::parquet::GroupReader;
 use super::pruning::{DynamicPruning, Pruning};
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
-use super::units::Unit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{BufferPool, IngestError, Location, TextParser, conform_columns, uuid_texts};
 
@@ -125,7 +125,7 @@ impl Assembly {
     }
 }
 
-/// Reads units.
+/// Reads morsels.
 pub(super) struct Reader {
     scan: Arc<Scan>,
     tests: Option<Tests>,
@@ -138,7 +138,7 @@ pub(super) struct Reader {
     open: Open,
 }
 
-/// The unit that is being read.
+/// The morsel that is being read.
 enum Open {
     Nothing,
     Group(Box<GroupReader>),
@@ -175,20 +175,20 @@ impl Reader {
         Ok(Self { tests: scan.tests()?, dynamic, needed, tested_at, output_at, pool, open: Open::Nothing, scan })
     }
 
-    /// Starts a unit.
-    pub fn begin(&mut self, unit: Unit) -> Result<()> {
+    /// Starts a morsel.
+    pub fn begin(&mut self, morsel: Morsel) -> Result<()> {
         let scan = self.scan.clone();
-        let at = match &unit {
-            Unit::Group { file, .. } | Unit::Batch { file, .. } | Unit::Block { file, .. } => *file,
+        let at = match &morsel {
+            Morsel::Group { file, .. } | Morsel::Batch { file, .. } | Morsel::Block { file, .. } => *file,
         };
         let file = &scan.set.files[at];
-        self.begin_unit(unit, file).map_err(|error| file.renamed(error))
+        self.begin_unit(morsel, file).map_err(|error| file.renamed(error))
     }
 
-    fn begin_unit(&mut self, unit: Unit, file: &SetFile) -> Result<()> {
+    fn begin_unit(&mut self, morsel: Morsel, file: &SetFile) -> Result<()> {
         let scan = &self.scan;
-        match (unit, &file.contents) {
-            (Unit::Group { file: at, group }, Contents::Parquet(parquet)) => {
+        match (morsel, &file.contents) {
+            (Morsel::Group { file: at, group }, Contents::Parquet(parquet)) => {
                 let now = self.dynamic.current(&scan.set.schema)?;
                 let tests = self.tests.clone();
                 let chunks = match std::mem::replace(&mut self.open, Open::Nothing) {
@@ -205,7 +205,7 @@ impl Reader {
                 }
                 Ok(())
             }
-            (Unit::Batch { file: at, batch }, Contents::Arrow(arrow)) => {
+            (Morsel::Batch { file: at, batch }, Contents::Arrow(arrow)) => {
                 let same = matches!(&self.open, Open::Arrow(open) if open.file == at && !open.is_stream);
                 if !same {
                     let assembly = Assembly::new(&scan.set, file, &self.needed);
@@ -222,7 +222,7 @@ impl Reader {
                 }
                 Ok(())
             }
-            (Unit::Block { file: at, block }, Contents::Text(text)) => {
+            (Morsel::Block { file: at, block }, Contents::Text(text)) => {
                 if !matches!(&self.open, Open::Text(open) if open.file == at) {
                     let (set, pool) = (&scan.set, self.pool.clone());
                     let stored = |column: &usize| matches!(file.columns[*column], ColumnSource::Stored(_));
@@ -247,11 +247,11 @@ impl Reader {
                 open.ready = parsed.into();
                 Ok(())
             }
-            _ => Err(Error::new(ErrorKind::Internal, "a unit of another kind of file")),
+            _ => Err(Error::new(ErrorKind::Internal, "a morsel of another kind of file")),
         }
     }
 
-    /// The next rows of the unit; `None` at its end.
+    /// The next rows of the morsel; `None` at its end.
     ///
     /// # Errors
     /// The file is damaged, a value cannot be converted, or a test fails.
@@ -323,7 +323,7 @@ impl Assembly {
 }
 
 impl ArrowBatches {
-    /// The next rows of the unit. They are split, because a writer may have put all rows in one batch.
+    /// The next rows of the morsel. They are split, because a writer may have put all rows in one batch.
     fn next(&mut self, batch_rows: usize) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(current) = self.current.take().filter(|current| current.num_rows() > 0) {

@@ -19,12 +19,12 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
 use super::filters::Filters;
+use super::morsels::{self, Cut, Queue};
 use super::pruning::Pruning;
 use super::reader::{Counters, Reader, Scan};
 use super::set::FileSet;
 use super::statistics::statistics;
 use super::stream::{FilesStream, ordered};
-use super::units::{self, Cut, Queue};
 use crate::provider::filter::remap;
 use crate::provider::statistics::of_partition;
 
@@ -51,7 +51,7 @@ pub(super) struct FilesSource {
 impl FilesSource {
     pub fn new(set: Arc<FileSet>, projection: Vec<usize>, target: usize) -> Self {
         let bytes: u64 = set.files.iter().map(|file| file.bytes).sum();
-        let partitions = if bytes <= SMALL_BYTES { 1 } else { units::count(&set).clamp(1, target.max(1)) };
+        let partitions = if bytes <= SMALL_BYTES { 1 } else { morsels::count(&set).clamp(1, target.max(1)) };
         let schema = projected(&set.schema, &projection);
         let (filters, metrics) = (Filters::default(), ExecutionPlanMetricsSet::new());
         Self { set, projection, schema, filters, target, partitions, fetch: None, ordered: false, metrics }

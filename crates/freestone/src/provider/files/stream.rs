@@ -1,4 +1,4 @@
-//! A partition of a scan as a stream: units from the queue that all partitions share, or for an ordered scan all units
+//! A partition of a scan as a stream: morsels from the queue that all partitions share, or for an ordered scan all morsels
 //! in order, read ahead by several threads.
 
 use std::pin::Pin;
@@ -14,15 +14,15 @@ use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchSt
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 
+use super::morsels::{Cut, Morsel, Queue};
 use super::reader::{Reader, Scan};
-use super::units::{Cut, Queue, Unit};
 use crate::error::{Error, Result};
-use crate::ingest::{IngestError, Ordered, Reason, UnitEnd, UnitError, Worker};
+use crate::ingest::{IngestError, MorselEnd, MorselError, Ordered, Reason, Worker};
 
-/// The number of units without passing rows after which the stream yields.
+/// The number of morsels without passing rows after which the stream yields.
 const BARREN_UNITS: usize = 16;
 
-/// A partition that takes units from the queue.
+/// A partition that takes morsels from the queue.
 pub(super) struct FilesStream {
     pub queue: Arc<Queue>,
     pub reader: Reader,
@@ -33,14 +33,14 @@ pub(super) struct FilesStream {
 }
 
 impl FilesStream {
-    /// The next rows; `None` after several units without any.
+    /// The next rows; `None` after several morsels without any.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         for _ in 0..BARREN_UNITS {
             if let Some(batch) = self.reader.next()? {
                 return Ok(Some(batch));
             }
             match self.queue.next() {
-                Some(unit) => self.reader.begin(unit?)?,
+                Some(morsel) => self.reader.begin(morsel?)?,
                 None => {
                     self.done = true;
                     return Ok(None);
@@ -135,14 +135,14 @@ struct OrderedWorker {
     failed: Failure,
 }
 
-impl Worker<Result<Unit>> for OrderedWorker {
+impl Worker<Result<Morsel>> for OrderedWorker {
     fn run(
         &mut self,
-        unit: Result<Unit>,
+        morsel: Result<Morsel>,
         emit: &mut dyn FnMut(RecordBatch) -> bool,
-    ) -> std::result::Result<UnitEnd, UnitError> {
+    ) -> std::result::Result<MorselEnd, MorselError> {
         let read = || -> Result<()> {
-            self.reader.begin(unit?)?;
+            self.reader.begin(morsel?)?;
             while let Some(batch) = self.reader.next()? {
                 if !emit(batch) {
                     return Ok(());
@@ -150,11 +150,11 @@ impl Worker<Result<Unit>> for OrderedWorker {
             }
             Ok(())
         };
-        read().map(|()| UnitEnd::default()).map_err(|error| {
+        read().map(|()| MorselEnd::default()).map_err(|error| {
             let reason = Reason::Internal(error.to_string());
-            // The first error in the order of the files is reported, because it is taken with its unit.
+            // The first error in the order of the files is reported, because it is taken with its morsel.
             self.failed.lock().get_or_insert(error);
-            UnitError { error: IngestError::new("", reason), line: None, row: None }
+            MorselError { error: IngestError::new("", reason), line: None, row: None }
         })
     }
 }

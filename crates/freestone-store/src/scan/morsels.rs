@@ -1,0 +1,240 @@
+//! Morsels: how a scan is divided, and how threads share it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::index::{IndexMatches, index_matches};
+use super::pruning::{is_ruled_out_whole, leaves, survives};
+use super::{ScanMetrics, ScanRequest};
+use crate::error::Result;
+use crate::store::Table;
+
+/// A morsel: zones of one segment, which one thread processes at a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Morsel {
+    /// The position of the segment in the table.
+    pub segment: usize,
+    pub rows: Range<u32>,
+    /// Index matches: if set, only these rows of the segment are tested.
+    pub named: Option<Arc<IndexMatches>>,
+}
+
+impl Morsel {
+    /// A morsel of all rows of the range.
+    pub fn new(segment: usize, rows: Range<u32>) -> Self {
+        Morsel { segment, rows, named: None }
+    }
+}
+
+/// The rows that a cursor filters and decodes together: several zones, each of which is pruned separately.
+pub const GRANULE_ROWS: usize = 8192;
+
+/// The morsels of a table, in order, of at most about `morsel_rows` rows. Those of one segment have equal lengths, so
+/// that no thread is left with a large one at the end.
+pub fn morsels(table: &Table, morsel_rows: usize) -> Vec<Morsel> {
+    let mut morsels = vec![];
+    for (segment, entry) in table.segments.iter().enumerate() {
+        let most = morsel_rows.next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
+        let count = (entry.rows as usize).div_ceil(most).max(1);
+        let step = (entry.rows as usize).div_ceil(count).next_multiple_of(GRANULE_ROWS).max(GRANULE_ROWS);
+        let starts = (0..entry.rows as usize).step_by(step);
+        morsels.extend(starts.map(|s| Morsel::new(segment, s as u32..(s + step).min(entry.rows as usize) as u32)));
+    }
+    morsels
+}
+
+/// The morsels of a scan of which zone pruning, or an index, leaves any row. Also sets the totals with which a scan's
+/// work is compared.
+///
+/// # Errors
+/// A footer or an index cannot be read.
+pub fn surviving_morsels(
+    table: &Table,
+    request: &ScanRequest,
+    morsel_rows: usize,
+    metrics: &ScanMetrics,
+) -> Result<Vec<Morsel>> {
+    let all = morsels(table, morsel_rows);
+    let mut left = Vec::with_capacity(all.len());
+    let mut all = all.into_iter().peekable();
+    let columns = request.touched();
+    for at in 0..table.segments.len() {
+        let segment = table.open_segment(at)?;
+        ScanMetrics::add(&metrics.segments, 1);
+        for group in segment.groups_of(&columns) {
+            ScanMetrics::add(&metrics.pages_total, segment.page_count(group));
+            ScanMetrics::add(&metrics.bytes_total, segment.group_bytes(group));
+        }
+        let before = left.len();
+        let is_ruled_out = is_ruled_out_whole(&segment, request);
+        let named = if is_ruled_out {
+            None
+        } else {
+            let leaves = |least| leaves(&segment, request, least);
+            index_matches(table, &segment, &request.predicates, leaves, metrics)?.map(Arc::new)
+        };
+        while let Some(morsel) = all.next_if(|morsel| morsel.segment == at) {
+            let morsel = Morsel { named: named.clone(), ..morsel };
+            if !is_ruled_out && survives(&segment, &morsel, request) {
+                left.push(morsel);
+            } else {
+                let zones = (morsel.rows.len()).div_ceil(segment.zone_rows());
+                ScanMetrics::add(&metrics.zones, zones);
+                ScanMetrics::add(&metrics.zones_pruned, zones);
+            }
+        }
+        if left.len() == before {
+            ScanMetrics::add(&metrics.segments_pruned, 1);
+        }
+    }
+    Ok(left)
+}
+
+/// Morsels that several threads take: from one shared queue, or from one range each if order matters.
+#[derive(Debug)]
+pub struct MorselQueue {
+    morsels: Vec<Morsel>,
+    next: AtomicUsize,
+    threads: usize,
+}
+
+impl MorselQueue {
+    /// A queue shared by `threads` threads.
+    pub fn new(morsels: Vec<Morsel>, threads: usize) -> Self {
+        MorselQueue { morsels, next: AtomicUsize::new(0), threads }
+    }
+
+    /// Takes the next morsel, if at least `least` are left.
+    fn take(&self, least: usize) -> Option<&Morsel> {
+        let claim = |at: usize| (at + least <= self.morsels.len()).then_some(at + 1);
+        let at = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
+        self.morsels.get(at)
+    }
+}
+
+/// One thread's access to a queue. It takes its next morsel in advance, to read it ahead, as long as there is one for
+/// each of the other threads, too.
+#[derive(Debug)]
+pub struct Morsels {
+    queue: Arc<MorselQueue>,
+    next: Option<Morsel>,
+}
+
+impl Morsels {
+    /// The access of one thread.
+    pub fn new(queue: Arc<MorselQueue>) -> Self {
+        Morsels { queue, next: None }
+    }
+
+    /// A morsel, and the next one if it is known already.
+    pub fn take(&mut self) -> Option<(Morsel, Option<Morsel>)> {
+        let morsel = self.next.take().or_else(|| self.queue.take(1).cloned())?;
+        self.next = self.queue.take(self.queue.threads).cloned();
+        Some((morsel, self.next.clone()))
+    }
+}
+
+/// Bytes of rows that a thread may have in hand before they are taken from it.
+const PIECE_BYTES: usize = 8 << 20;
+/// The same for each row of a batch, where batches are smaller because memory is little.
+const PIECE_BYTES_PER_BATCH_ROW: usize = 1 << 10;
+
+/// One thread's way through a queue in pieces of morsels: as many rows at a time as fit into few megabytes, which is found out
+/// from those before. Of texts a row may have any length.
+#[derive(Debug)]
+pub struct Pieces {
+    morsels: Morsels,
+    /// What is left of a morsel.
+    rest: Option<Morsel>,
+    /// The morsel after it.
+    next: Option<Morsel>,
+    /// The piece that was said to be next.
+    announced: Option<Morsel>,
+    /// Rows of a piece.
+    rows: usize,
+    bytes_max: usize,
+}
+
+impl Pieces {
+    /// `has_texts`: whether the rows may be longer than one would think.
+    pub fn new(morsels: Morsels, has_texts: bool, batch_rows: usize) -> Self {
+        let rows = if has_texts { GRANULE_ROWS } else { usize::MAX };
+        let bytes_max = PIECE_BYTES.min(batch_rows.saturating_mul(PIECE_BYTES_PER_BATCH_ROW));
+        Pieces { morsels, rest: None, next: None, announced: None, rows, bytes_max }
+    }
+
+    /// A piece, and the one after it if that is known already. Pieces begin with a zone.
+    pub fn take(&mut self, zone_rows: impl Fn(&Morsel) -> usize) -> Option<(Morsel, Option<Morsel>)> {
+        let whole = match self.rest.take() {
+            Some(rest) => rest,
+            None => {
+                let (morsel, next) = self.morsels.take()?;
+                self.next = next;
+                morsel
+            }
+        };
+        let cut = |morsel: Morsel, rows: usize| {
+            let step_rows = if rows < GRANULE_ROWS { zone_rows(&morsel).max(1) } else { GRANULE_ROWS };
+            let rows = (rows / step_rows).max(1).saturating_mul(step_rows);
+            let end = u32::try_from(rows).unwrap_or(u32::MAX).saturating_add(morsel.rows.start).min(morsel.rows.end);
+            let rest = (end < morsel.rows.end).then(|| Morsel { rows: end..morsel.rows.end, ..morsel.clone() });
+            (Morsel { rows: morsel.rows.start..end, ..morsel }, rest)
+        };
+        let is_announced = |piece: &Morsel| (piece.segment, piece.rows.start) == (whole.segment, whole.rows.start);
+        let rows = self.announced.take().filter(is_announced).map_or(self.rows, |piece| piece.rows.len());
+        let (piece, rest) = cut(whole, rows);
+        self.announced = rest.as_ref().or(self.next.as_ref()).map(|morsel| cut(morsel.clone(), self.rows).0);
+        self.rest = rest;
+        Some((piece, self.announced.clone()))
+    }
+
+    /// Tells what a piece gave.
+    pub fn gave(&mut self, bytes: usize) {
+        if bytes > self.bytes_max {
+            self.rows = (self.rows.min(1 << 30) / (bytes / self.bytes_max + 1)).max(1);
+        } else if bytes <= self.bytes_max / 2 {
+            self.rows = self.rows.saturating_mul(2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_all_of_the_units_and_as_large_as_their_rows_let_them() {
+        let morsels: Vec<Morsel> = (0..3).map(|segment| Morsel::new(segment, 0..65_536)).collect();
+        for (has_texts, row_bytes, expected) in [(false, 1 << 20, 3), (true, 10, 6), (true, 20_000, 160)] {
+            let queue = Arc::new(MorselQueue::new(morsels.clone(), 1));
+            let mut pieces = Pieces::new(Morsels::new(queue), has_texts, 8192);
+            let (mut count, mut at, mut announced) = (0, (0, 0), None);
+            while let Some((piece, next)) = pieces.take(|_| 1024) {
+                assert!(announced.is_none_or(|announced| announced == piece));
+                let start = if piece.segment == at.0 { at.1 } else { 0 };
+                assert!(piece.rows.start == start && start % 1024 == 0 && !piece.rows.is_empty());
+                at = (piece.segment, piece.rows.end);
+                count += 1;
+                announced = next;
+                pieces.gave(piece.rows.len() * row_bytes);
+            }
+            assert_eq!(at, (2, 65_536));
+            assert!((expected..=expected + expected / 4).contains(&count), "{row_bytes}: {count}");
+        }
+    }
+
+    #[test]
+    fn every_unit_is_taken_once_and_nobody_takes_the_last_ones_alone() {
+        let morsels: Vec<Morsel> = (0..7).map(|segment| Morsel::new(segment, 0..1)).collect();
+        let queue = Arc::new(MorselQueue::new(morsels, 3));
+        let mut threads: Vec<Morsels> = (0..3).map(|_| Morsels::new(queue.clone())).collect();
+        let mut taken = vec![];
+        while let Some((morsel, next)) = threads[taken.len() % 3].take() {
+            taken.push((morsel.segment, next.map(|next| next.segment)));
+        }
+        let expected = [(0, Some(1)), (2, Some(3)), (4, None), (1, None), (3, None), (5, None), (6, None)];
+        assert_eq!(taken, expected);
+        assert!(threads.iter_mut().all(|thread| thread.take().is_none()));
+    }
+}

@@ -1,0 +1,153 @@
+//! The cancellation of statements: by a handle, or because nobody waits for them any more.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream};
+use futures::{Stream, StreamExt};
+use tokio::sync::watch;
+
+use super::panicked;
+use crate::error::{Error, Result};
+
+/// Cancels the statements that a session executes when it is called; later ones run.
+#[derive(Clone)]
+pub struct CancelHandle {
+    sender: Arc<watch::Sender<u64>>,
+}
+
+impl CancelHandle {
+    pub fn cancel(&self) {
+        self.sender.send_modify(|generation| *generation += 1);
+    }
+}
+
+/// Cancels the statements of one session.
+pub(crate) struct Canceller(Arc<watch::Sender<u64>>);
+
+impl Canceller {
+    pub fn new() -> Self {
+        Canceller(Arc::new(watch::Sender::new(0)))
+    }
+
+    pub fn handle(&self) -> CancelHandle {
+        CancelHandle { sender: self.0.clone() }
+    }
+
+    /// The cancellation of a statement that begins now.
+    pub fn statement(&self) -> Cancellation {
+        let receiver = self.0.subscribe();
+        let began = *receiver.borrow();
+        Cancellation { receiver, began, abandoned: Arc::default() }
+    }
+}
+
+/// Whether one statement was cancelled: by the handle, or because nobody waits for it any more.
+#[derive(Clone, Debug)]
+pub(crate) struct Cancellation {
+    receiver: watch::Receiver<u64>,
+    began: u64,
+    abandoned: Arc<AtomicBool>,
+}
+
+impl Cancellation {
+    /// Of a statement that nobody cancels.
+    #[cfg(test)]
+    pub fn of_nobody() -> Self {
+        let (_, receiver) = watch::channel(0);
+        Cancellation { receiver, began: 0, abandoned: Arc::default() }
+    }
+
+    /// The same statement, without regard to whether somebody waits for it.
+    pub fn unwatched(&self) -> Self {
+        Cancellation { abandoned: Arc::default(), ..self.clone() }
+    }
+
+    /// A guard for the future that waits for the statement. When it is dropped, nobody waits any more.
+    pub fn guard(&self) -> AbandonGuard {
+        AbandonGuard(self.abandoned.clone())
+    }
+
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::cancelled()) } else { Ok(()) }
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        *self.receiver.borrow() != self.began || self.abandoned.load(Ordering::Relaxed)
+    }
+
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (mut receiver, began) = (self.receiver.clone(), self.began);
+        async move {
+            // The session is gone: nobody can cancel any more.
+            if receiver.wait_for(|generation| *generation != began).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Marks a write as abandoned when the future that waits for it is dropped; after its end that means nothing.
+pub(crate) struct AbandonGuard(Arc<AtomicBool>);
+
+impl Drop for AbandonGuard {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A stream that ends with an error once its statement is cancelled.
+pub(crate) struct CancellableStream {
+    inner: Option<SendableRecordBatchStream>,
+    schema: SchemaRef,
+    cancelled: Pin<Box<dyn Future<Output = ()> + Send>>,
+    cancellation: Cancellation,
+    /// Where the stream is all of the statement: that nobody reads it any more ends what still works for it.
+    _guard: Option<AbandonGuard>,
+}
+
+impl CancellableStream {
+    /// The rows of a query.
+    pub fn of_query(inner: SendableRecordBatchStream, cancellation: Cancellation) -> Self {
+        let guard = cancellation.guard();
+        CancellableStream { _guard: Some(guard), ..Self::new(inner, cancellation) }
+    }
+
+    /// Rows within a statement, which goes on after them.
+    pub fn new(inner: SendableRecordBatchStream, cancellation: Cancellation) -> Self {
+        let schema = inner.schema();
+        let cancelled = Box::pin(cancellation.cancelled());
+        CancellableStream { inner: Some(inner), schema, cancelled, cancellation, _guard: None }
+    }
+}
+
+impl Stream for CancellableStream {
+    type Item = Result<RecordBatch, DataFusionError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(inner) = self.inner.as_mut() else { return Poll::Ready(None) };
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| inner.poll_next_unpin(context)));
+        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Some(Err(panicked(&*panic).into()))));
+        let cancelled = self.cancellation.is_cancelled() || self.cancelled.as_mut().poll(context).is_ready();
+        if cancelled && !matches!(polled, Poll::Ready(None)) {
+            self.inner = None;
+            return Poll::Ready(Some(Err(Error::cancelled().into())));
+        }
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            self.inner = None;
+        }
+        polled
+    }
+}
+
+impl RecordBatchStream for CancellableStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

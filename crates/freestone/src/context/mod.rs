@@ -1,0 +1,11 @@
+//! What every part of the engine shares about a running statement: its outcome, its cancellation and its progress. Nothing
+//! here knows SQL, sessions or tables.
+
+mod cancellation;
+mod outcome;
+mod panics;
+
+pub use cancellation::CancelHandle;
+pub(crate) use cancellation::{CancellableStream, Cancellation, Canceller};
+pub use outcome::{Outcome, Progress};
+pub(crate) use panics::{guarded_now, panicked};

@@ -1,0 +1,49 @@
+//! The outcome of a statement, and the progress of long work.
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
+
+use crate::error::Result;
+
+/// What a statement gives back.
+pub enum Outcome {
+    /// Rows, computed while they are read.
+    Rows { schema: SchemaRef, stream: SendableRecordBatchStream },
+    /// So many rows were written or removed.
+    Affected { verb: &'static str, rows: u64 },
+    /// It is done, and there is nothing to count.
+    Done { verb: &'static str },
+}
+
+impl Outcome {
+    /// Rows that are there already.
+    pub(crate) fn batch(batch: RecordBatch) -> Outcome {
+        let schema = batch.schema();
+        let stream = futures::stream::iter([Ok(batch)]);
+        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);
+        Outcome::Rows { schema, stream: Box::pin(stream) }
+    }
+
+    /// All rows; none where the statement returns none.
+    pub async fn collect(self) -> Result<Vec<RecordBatch>> {
+        let Outcome::Rows { mut stream, .. } = self else { return Ok(vec![]) };
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+/// Told how far long work has come, in units of its own (bytes of input for COPY). Called from worker threads.
+pub trait Progress: Send + Sync {
+    /// Work of `total` units begins; `None` where nobody knows how much it is.
+    fn begin(&self, task: &str, total: Option<u64>);
+    /// So many units are done since it began.
+    fn advance(&self, done: u64);
+    /// The work has ended, well or not.
+    fn end(&self);
+}

@@ -1,0 +1,219 @@
+//! `COPY … FROM` files. `COPY … TO` a file is [`crate::export`]'s.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringViewArray, UInt32Array, new_null_array};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use freestone_store::WriteTransaction;
+use freestone_store::schema::TableSchema;
+
+use crate::context::{Outcome, Progress};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::dml;
+use crate::exec::stored_values::Places;
+use crate::exec::write::WriteContext;
+use crate::ingest;
+use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location, Spooled};
+use crate::provider::files::FileOptions;
+use crate::sql::statement::{CopyFrom, OptionList};
+
+/// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern; files are read in the order
+/// of their names, and of a file's columns those that the table has, by name.
+pub(crate) fn copy_from(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    request: &CopyFrom,
+    progress: Option<&dyn Progress>,
+) -> Result<Outcome> {
+    let table = dml::find(transaction, &request.table)?;
+    context.prepare_append(transaction, None)?;
+    let memory_bytes = context.prepare_parse()?;
+    let options = IngestOptions { memory_bytes, ..from_options(&request.options, context.threads())? };
+    let files = ingest::expand_paths(&request.path)?.into_iter().map(Input::new).collect::<Result<Vec<_>>>()?;
+    let loading = Loading {
+        read: read_schema(&table.schema, &request.columns)?,
+        table: table.schema.to_arrow(),
+        files: files.into_iter(),
+        current: None,
+        named: None,
+        reader: None,
+        bytes_before: 0,
+        options,
+    };
+    let watched = Watched::new(progress, &request.table, loading);
+    let rows = dml::append(transaction, context, &request.table, &table.schema, Places::all(&table.schema), watched)?;
+    Ok(Outcome::Affected { verb: "COPY", rows })
+}
+
+/// The columns to read: those named, in that order, else the table's.
+fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
+    let schema = table.to_arrow();
+    if columns.is_empty() {
+        return Ok(schema);
+    }
+    let indices = columns.iter().map(|column| table.index_of(column)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(missing) = table.columns.iter().find(|column| !column.nullable && !columns.contains(&column.name)) {
+        let message = format!("column {} is NOT NULL and not among the columns to load", missing.name);
+        return Err(Error::new(ErrorKind::Constraint, message));
+    }
+    Ok(Arc::new(schema.project(&indices)?))
+}
+
+/// A file to read: what comes from a pipe is one of its own.
+struct Input {
+    path: PathBuf,
+    spooled: Option<Spooled>,
+}
+
+impl Input {
+    fn new(path: PathBuf) -> Result<Input> {
+        Ok(Input { spooled: ingest::spooled(&path)?, path })
+    }
+
+    fn read_path(&self) -> &Path {
+        self.spooled.as_ref().map_or(&self.path, Spooled::path)
+    }
+
+    /// An error under the name that the user gave.
+    fn renamed(&self, error: IngestError) -> IngestError {
+        match &self.spooled {
+            Some(_) => error.in_source(self.path.display().to_string()),
+            None => error,
+        }
+    }
+}
+
+/// The batches of all files, one file after the other.
+struct Loading {
+    read: SchemaRef,
+    table: SchemaRef,
+    files: std::vec::IntoIter<Input>,
+    current: Option<Input>,
+    /// Columns whose values the current file's folders name: one row of them.
+    named: Option<RecordBatch>,
+    reader: Option<FileReader>,
+    /// Bytes of the files before the one that is read.
+    bytes_before: u64,
+    options: IngestOptions,
+}
+
+impl Loading {
+    /// Bytes of the files whose rows have been delivered.
+    fn bytes_done(&self) -> u64 {
+        self.bytes_before + self.reader.as_ref().map_or(0, FileReader::bytes_done)
+    }
+
+    /// A batch with the table's columns: those not read are NULL.
+    fn completed(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        if self.named.is_none() && self.read == self.table {
+            return Ok(batch);
+        }
+        let rows = batch.num_rows();
+        let named = |name: &str| self.named.as_ref().and_then(|named| named.column_by_name(name));
+        let column = |field: &FieldRef| match (named(field.name()), batch.column_by_name(field.name())) {
+            (Some(value), _) => Ok(take(value, &UInt32Array::from(vec![0; rows]), None)?),
+            (None, Some(column)) => Ok(column.clone()),
+            (None, None) => Ok(new_null_array(field.data_type(), rows)),
+        };
+        let columns = self.table.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
+        Ok(RecordBatch::try_new(self.table.clone(), columns)?)
+    }
+
+    /// Takes the values that a file's folders name for columns that are read; the others are to be read of the file.
+    fn take_named(&mut self, file: &Input) -> Result<SchemaRef> {
+        let partitions = ingest::partitions(&file.path);
+        let named = |field: &FieldRef| partitions.iter().rev().find(|(name, _)| name == field.name());
+        let (of_folders, of_file): (Vec<FieldRef>, Vec<FieldRef>) =
+            self.read.fields().iter().cloned().partition(|field| named(field).is_some());
+        self.named = None;
+        if of_folders.is_empty() {
+            return Ok(self.read.clone());
+        }
+        let text = |field: &FieldRef| -> ArrayRef {
+            let value = named(field).and_then(|(_, value)| value.as_deref());
+            Arc::new(StringViewArray::from(vec![value]))
+        };
+        let texts: Vec<ArrayRef> = of_folders.iter().map(text).collect();
+        let at = Location { source: file.path.display().to_string(), first_row: 1 };
+        let row = ingest::conform_columns(&texts, 1, &Arc::new(Schema::new(of_folders)), &at);
+        self.named = Some(row.map_err(IngestError::without_row)?);
+        Ok(Arc::new(Schema::new(of_file)))
+    }
+}
+
+impl Iterator for Loading {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(batch) = self.reader.as_mut().and_then(Iterator::next) {
+                let renamed = |error| self.current.iter().fold(error, |error, file| file.renamed(error));
+                return Some(batch.map_err(|error| renamed(error).into()).and_then(|batch| self.completed(batch)));
+            }
+            let file = self.files.next()?;
+            self.bytes_before = self.bytes_done();
+            // What the file says of itself is asked under its own name, which tells its format.
+            let format = self.options.format.or_else(|| FileFormat::of_path(&file.path));
+            let options = IngestOptions { format, ..self.options.clone() };
+            let opened = self.take_named(&file).and_then(|schema| {
+                ingest::read_file(file.read_path(), schema, &options).map_err(|error| file.renamed(error).into())
+            });
+            match opened {
+                Ok(reader) => self.reader = Some(reader),
+                Err(error) => return Some(Err(error)),
+            }
+            self.current = Some(file);
+        }
+    }
+}
+
+/// Tells how many bytes of the files are loaded.
+struct Watched<'a> {
+    progress: Option<&'a dyn Progress>,
+    loading: Loading,
+}
+
+impl<'a> Watched<'a> {
+    fn new(progress: Option<&'a dyn Progress>, table: &str, loading: Loading) -> Self {
+        if let Some(progress) = progress {
+            let sizes =
+                loading.files.as_slice().iter().map(|file| std::fs::metadata(file.read_path()).map(|data| data.len()));
+            progress.begin(&format!("COPY {table}"), sizes.sum::<Result<u64, _>>().ok());
+        }
+        Watched { progress, loading }
+    }
+}
+
+impl Iterator for Watched<'_> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.loading.next();
+        if let Some(progress) = self.progress {
+            progress.advance(self.loading.bytes_done());
+        }
+        batch
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if let Some(progress) = self.progress {
+            progress.end();
+        }
+    }
+}
+
+fn from_options(given: &OptionList, threads: usize) -> Result<IngestOptions> {
+    let mut options = FileOptions::new(threads);
+    for (name, value) in given {
+        if matches!(name.to_ascii_lowercase().as_str(), "types" | "dtypes" | "columns" | "all_varchar" | "sample_size")
+        {
+            return Err(Error::invalid(format!("COPY FROM has no option {name}: columns have the types of the table")));
+        }
+        options.set(name, value, &|_| Err(Error::invalid("COPY FROM reads the types of the table")))?;
+    }
+    Ok(options.ingest)
+}

@@ -1,0 +1,475 @@
+//! Statements that define things: tables with their constraints and designs, views, conversion, and VACUUM.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef, TimeUnit};
+use datafusion::common::Result as DfResult;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::sql::sqlparser::ast;
+use freestone_store::design::Design;
+use freestone_store::schema::{ForeignKey, TableSchema};
+use freestone_store::{Snapshot, Store, WriteTransaction};
+
+use crate::catalog::Scope;
+use crate::context::Outcome;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::dml;
+use crate::exec::stored_values::{Places, check_count};
+use crate::exec::write::WriteContext;
+use crate::session::settings;
+use crate::sql::names;
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::{AddCopy, OptionList, parse_script};
+
+/// `CREATE TABLE`, with columns or `AS` a query.
+pub(crate) fn create_table(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    mut create: ast::CreateTable,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let name = object_name(&create.name)?;
+    let if_not_exists = std::mem::take(&mut create.if_not_exists);
+    let or_replace = std::mem::take(&mut create.or_replace);
+    let exists = transaction.base().table(&name).is_some();
+    if exists && if_not_exists {
+        return Ok(Outcome::Done { verb: "CREATE TABLE" });
+    }
+    if exists && !or_replace || transaction.base().views().contains_key(&name) {
+        return Err(taken(&name));
+    }
+    let keys = take_keys(&mut create)?;
+    let options = take_options(&mut create)?;
+    // DataFusion checks a name against its own catalog; ours is checked above, against the transaction's snapshot.
+    create.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "freestone$new")]);
+    let query = create.query.take();
+    let has_columns = !create.columns.is_empty();
+    let scope = Scope::new(transaction.base().clone());
+    let query = query.map(|query| context.plan(&scope, ast::Statement::Query(query), parameters)).transpose()?;
+    let declared = declared(context, &scope, create)?;
+    let columns = match &query {
+        Some((_, plan)) if !has_columns => {
+            let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+            names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
+            let mut columns = TableSchema::from_arrow(&fields)?;
+            // Whether rows of a query happen to have no NULL says nothing of those to come.
+            columns.columns.iter_mut().for_each(|column| column.nullable = true);
+            columns
+        }
+        _ => TableSchema::from_arrow(&declared)?,
+    };
+    let schema = keys.apply(columns)?;
+    let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
+    if exists {
+        transaction.drop_table(&name)?;
+    }
+    transaction.create_table(&name, schema.clone(), design)?;
+    let Some((state, plan)) = query else { return Ok(Outcome::Done { verb: "CREATE TABLE" }) };
+    let places = Places::all(&schema);
+    check_count(places.given(), plan.schema().fields().len())?;
+    context.prepare_append(transaction, plan.max_rows())?;
+    let batches = dml::run_in_order(context, state, &plan)?;
+    let rows = dml::append(transaction, context, &name, &schema, places, batches)?;
+    Ok(Outcome::Affected { verb: "CREATE TABLE", rows })
+}
+
+/// The columns that the statement declares; what else it says is checked.
+fn declared(context: &WriteContext, scope: &Scope, create: ast::CreateTable) -> Result<SchemaRef> {
+    let (_, plan) = context.plan(scope, ast::Statement::CreateTable(create), &Parameters::default())?;
+    let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(planned)) = plan else {
+        return Err(Error::unsupported("this form of CREATE TABLE is not available"));
+    };
+    Ok(Arc::new(planned.input.schema().as_arrow().clone()))
+}
+
+fn taken(name: &str) -> Error {
+    Error::new(ErrorKind::Exists, format!("a table or view {name} exists"))
+        .with_hint("choose another name, or DROP it first, or say IF NOT EXISTS or OR REPLACE")
+}
+
+/// `CREATE [OR REPLACE] VIEW`. The view is kept as the text of its query, and planned anew by each statement.
+pub(crate) fn create_view(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    create: ast::CreateView,
+    text: Option<String>,
+) -> Result<Outcome> {
+    let name = object_name(&create.name)?;
+    let base = transaction.base().clone();
+    let is_view = base.views().contains_key(&name);
+    if is_view && create.if_not_exists {
+        return Ok(Outcome::Done { verb: "CREATE VIEW" });
+    }
+    if base.table(&name).is_some() || is_view && !create.or_replace {
+        return Err(taken(&name));
+    }
+    let mut sql = text.unwrap_or_else(|| create.query.to_string());
+    let mut query = create.query;
+    if !create.columns.is_empty() {
+        let columns: Vec<String> = create.columns.iter().map(|column| column.name.to_string()).collect();
+        sql = format!("SELECT * FROM ({sql}\n) AS \"{}\" ({})", name.replace('"', "\"\""), columns.join(", "));
+        query = crate::sql::statement::parse_query(&sql)?;
+    }
+    // Planned inside the view of its own name, so that one that refers to itself fails here.
+    let scope = Scope::new(base).with_view(&name);
+    let (_, plan) = context.plan(&scope, ast::Statement::Query(query), &Parameters::default())?;
+    let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+    names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
+    if is_view {
+        transaction.drop_view(&name)?;
+    }
+    transaction.create_view(&name, &sql)?;
+    Ok(Outcome::Done { verb: "CREATE VIEW" })
+}
+
+/// `DROP TABLE` and `DROP VIEW`.
+pub(crate) fn drop(
+    transaction: &mut WriteTransaction<'_>,
+    object_type: ast::ObjectType,
+    if_exists: bool,
+    cascade: bool,
+    names: &[ast::ObjectName],
+) -> Result<Outcome> {
+    let base = transaction.base().clone();
+    if cascade {
+        check_dependents(&base, names)?;
+    }
+    let (what, verb) = match object_type {
+        ast::ObjectType::Table => ("table", "DROP TABLE"),
+        ast::ObjectType::View => ("view", "DROP VIEW"),
+        other => return Err(Error::unsupported(format!("DROP {other} is not available"))),
+    };
+    for name in names {
+        let name = object_name(name)?;
+        let (is_table, is_view) = (base.table(&name).is_some(), base.views().contains_key(&name));
+        match what {
+            "table" if is_table => transaction.drop_table(&name)?,
+            "view" if is_view => transaction.drop_view(&name)?,
+            "table" if is_view => {
+                return Err(Error::invalid(format!("{name} is a view")).with_hint(format!("DROP VIEW {name}")));
+            }
+            "view" if is_table => {
+                return Err(Error::invalid(format!("{name} is a table")).with_hint(format!("DROP TABLE {name}")));
+            }
+            _ if if_exists => {}
+            "table" => return Err(Error::not_found("table", &name, base.tables().map(|table| table.name.as_str()))),
+            _ => return Err(Error::not_found("view", &name, base.views().keys().map(String::as_str))),
+        }
+    }
+    Ok(Outcome::Done { verb })
+}
+
+/// Refuses CASCADE where something depends on what is dropped: nothing is dropped that the statement does not name.
+fn check_dependents(base: &Snapshot, names: &[ast::ObjectName]) -> Result<()> {
+    let dropped = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+    let stays = |name: &str| !dropped.iter().any(|other| other == name);
+    let refused = |what: String, name: &str| {
+        let hint = format!("drop {name} as well, or leave out CASCADE");
+        Err(Error::unsupported(format!("CASCADE: {what}")).with_hint(hint))
+    };
+    for (view, text) in base.views().iter().filter(|(view, _)| stays(view)) {
+        // A view that does not read as a query depends on nothing that could be found.
+        let read = parse_script(text).first().and_then(|query| query.named_tables().ok()).unwrap_or_default();
+        if let Some(name) = read.iter().find(|name| !stays(name)) {
+            return refused(format!("view {view} reads {name}"), view);
+        }
+    }
+    for table in base.tables().filter(|table| stays(&table.name)) {
+        if let Some(key) = table.schema.foreign_keys.iter().find(|key| !stays(&key.table)) {
+            return refused(format!("a FOREIGN KEY of {} references {}", table.name, key.table), &table.name);
+        }
+    }
+    Ok(())
+}
+
+/// `ALTER TABLE … SET DESIGN`: rewrites the table's segments. What the options do not name stays as it is, but for a
+/// new preset, which starts afresh.
+pub(crate) fn set_design(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    table: &str,
+    options: &OptionList,
+) -> Result<Outcome> {
+    let found = dml::find(transaction, table)?;
+    let start = if options.iter().any(|(name, _)| name.eq_ignore_ascii_case("design")) {
+        Design::default()
+    } else {
+        found.design.clone()
+    };
+    let design = design(start, options, &found.schema)?;
+    context.prepare_append(transaction, usize::try_from(found.rows()).ok())?;
+    transaction.convert(table, design)?;
+    Ok(Outcome::Done { verb: "ALTER TABLE" })
+}
+
+/// `ALTER TABLE … ADD COPY`: the table's rows, in another design.
+pub(crate) fn add_copy(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    copy: &AddCopy,
+) -> Result<Outcome> {
+    let table = dml::find(transaction, &copy.table)?;
+    if transaction.copies(&table).iter().any(|known| known.name == copy.name) {
+        let hint = format!("choose another name, or ALTER TABLE {} DROP COPY it first", copy.table);
+        return Err(
+            Error::new(ErrorKind::Exists, format!("table {} has a copy {}", copy.table, copy.name)).with_hint(hint)
+        );
+    }
+    let mut columns: Vec<usize> = match copy.columns.as_slice() {
+        [] => (0..table.schema.columns.len()).collect(),
+        names => names.iter().map(|name| table.schema.index_of(name)).collect::<Result<_, _>>()?,
+    };
+    columns.sort_unstable();
+    if let Some(twice) = columns.windows(2).find(|two| two[0] == two[1]) {
+        let name = &table.schema.columns[twice[0]].name;
+        return Err(Error::invalid(format!("column {name} is named twice")));
+    }
+    let design = design(Design::default(), &copy.options, &table.schema.of_columns(&columns))?;
+    context.prepare_append(transaction, usize::try_from(table.rows()).ok())?;
+    transaction.create_copy(&copy.table, &copy.name, columns, design)?;
+    Ok(Outcome::Done { verb: "ALTER TABLE" })
+}
+
+/// `ALTER TABLE … DROP COPY`.
+pub(crate) fn drop_copy(
+    transaction: &mut WriteTransaction<'_>,
+    table: &str,
+    name: &str,
+    if_exists: bool,
+) -> Result<Outcome> {
+    let found = dml::find(transaction, table)?;
+    let copies = transaction.copies(&found);
+    if copies.iter().any(|copy| copy.name == name) {
+        transaction.drop_copy(table, name)?;
+    } else if !if_exists {
+        return Err(Error::not_found("copy", name, copies.iter().map(|copy| copy.name.as_str())));
+    }
+    Ok(Outcome::Done { verb: "ALTER TABLE" })
+}
+
+/// `VACUUM [table]`.
+pub(crate) fn vacuum(store: &Store, table: Option<&str>) -> Result<Outcome> {
+    require(store, table)?;
+    store.vacuum(table)?;
+    Ok(Outcome::Done { verb: "VACUUM" })
+}
+
+pub(crate) fn require(store: &Store, table: Option<&str>) -> Result<()> {
+    let snapshot = store.snapshot()?;
+    match table {
+        Some(name) if snapshot.table(name).is_none() => {
+            Err(Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn design(start: Design, options: &OptionList, schema: &TableSchema) -> Result<Design> {
+    let design = start.with_options(options.iter().map(|(name, value)| (name.as_str(), value.as_str())), schema)?;
+    design.check_order(schema)?;
+    Ok(design)
+}
+
+/// Keys as declared, with the columns as the statement names them.
+#[derive(Default)]
+struct Keys {
+    primary: Vec<String>,
+    foreign: Vec<ForeignKey>,
+}
+
+impl Keys {
+    fn apply(self, mut schema: TableSchema) -> Result<TableSchema> {
+        for column in &mut schema.columns {
+            if self.primary.contains(&column.name) {
+                column.nullable = false;
+            }
+        }
+        schema.primary_key = self.primary;
+        schema.foreign_keys = self.foreign;
+        Ok(schema.validated()?)
+    }
+}
+
+/// Takes the keys out of the statement, which DataFusion would refuse, and refuses what Freestone does not have.
+fn take_keys(create: &mut ast::CreateTable) -> Result<Keys> {
+    let mut keys = Keys::default();
+    for constraint in std::mem::take(&mut create.constraints) {
+        match constraint {
+            ast::TableConstraint::PrimaryKey(key) => set_primary(&mut keys, index_columns(&key.columns)?)?,
+            ast::TableConstraint::ForeignKey(key) => keys.foreign.push(foreign_key(key, None)?),
+            other => return Err(no_constraint(&other.to_string())),
+        }
+    }
+    for column in &mut create.columns {
+        let name = identifier(&column.name);
+        let mut kept = Vec::with_capacity(column.options.len());
+        for option in std::mem::take(&mut column.options) {
+            match option.option {
+                ast::ColumnOption::PrimaryKey(_) => set_primary(&mut keys, vec![name.clone()])?,
+                ast::ColumnOption::ForeignKey(key) => keys.foreign.push(foreign_key(key, Some(&name))?),
+                ast::ColumnOption::Null | ast::ColumnOption::NotNull => kept.push(option),
+                other => return Err(no_constraint(&other.to_string())),
+            }
+        }
+        column.options = kept;
+    }
+    Ok(keys)
+}
+
+fn set_primary(keys: &mut Keys, columns: Vec<String>) -> Result<()> {
+    if !keys.primary.is_empty() {
+        return Err(Error::invalid("a table has one PRIMARY KEY only"));
+    }
+    keys.primary = columns;
+    Ok(())
+}
+
+fn no_constraint(what: &str) -> Error {
+    Error::unsupported(format!("{what} is not available in this version"))
+        .with_hint("columns take NOT NULL, PRIMARY KEY and REFERENCES; tables take PRIMARY KEY and FOREIGN KEY")
+}
+
+fn index_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
+    columns
+        .iter()
+        .map(|column| match &column.column.expr {
+            ast::Expr::Identifier(name) => Ok(identifier(name)),
+            other => Err(Error::invalid(format!("a key names columns; {other} is an expression"))),
+        })
+        .collect()
+}
+
+fn foreign_key(key: ast::ForeignKeyConstraint, column: Option<&str>) -> Result<ForeignKey> {
+    let columns = match column {
+        Some(column) => vec![column.to_owned()],
+        None => key.columns.iter().map(identifier).collect(),
+    };
+    let referenced: Vec<String> = key.referred_columns.iter().map(identifier).collect();
+    if !referenced.is_empty() && referenced.len() != columns.len() {
+        return Err(Error::invalid(format!(
+            "FOREIGN KEY names {} columns and references {}",
+            columns.len(),
+            referenced.len()
+        )));
+    }
+    Ok(ForeignKey { columns, table: object_name(&key.foreign_table)?, referenced })
+}
+
+/// The options of `WITH (…)`, taken out of the statement.
+fn take_options(create: &mut ast::CreateTable) -> Result<OptionList> {
+    let options = match std::mem::take(&mut create.table_options) {
+        ast::CreateTableOptions::None => return Ok(vec![]),
+        ast::CreateTableOptions::With(options) => options,
+        other => return Err(Error::syntax(format!("syntax error: expected WITH (option = value, …), found: {other}"))),
+    };
+    options.into_iter().map(option).collect()
+}
+
+fn option(option: ast::SqlOption) -> Result<(String, String)> {
+    match option {
+        ast::SqlOption::KeyValue { key, value } => Ok((identifier(&key), option_value(value))),
+        other => Err(Error::syntax(format!("syntax error: expected option = value, found: {other}"))),
+    }
+}
+
+fn option_value(value: ast::Expr) -> String {
+    match value {
+        ast::Expr::Value(value) => match value.value {
+            ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => text,
+            ast::Value::DollarQuotedString(text) => text.value,
+            other => other.to_string(),
+        },
+        ast::Expr::Identifier(name) => name.value,
+        other => other.to_string(),
+    }
+}
+
+/// The name of a table or view: only one catalog and schema exist, and their names may stand before it.
+pub(crate) fn object_name(name: &ast::ObjectName) -> Result<String> {
+    let mut parts = Vec::with_capacity(name.0.len());
+    for part in &name.0 {
+        let part = part.as_ident().ok_or_else(|| Error::syntax(format!("{name} is not a name")))?;
+        parts.push(identifier(part));
+    }
+    match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [table] | ["public", table] | ["freestone", "public", table] => Ok((*table).to_owned()),
+        _ => Err(Error::new(ErrorKind::NotFound, format!("no schema for {name}"))
+            .with_hint("the only schema is public, in the catalog freestone")),
+    }
+}
+
+/// An identifier as SQL folds it: lower case unless quoted.
+pub(crate) fn identifier(name: &ast::Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
+}
+
+/// Type names beyond DataFusion's, and timestamps in microseconds, whose range is 290,000 years around 1970.
+#[derive(Debug)]
+pub(crate) struct SqlTypes;
+
+impl TypePlanner for SqlTypes {
+    fn plan_type_field(&self, sql: &ast::DataType) -> DfResult<Option<FieldRef>> {
+        Ok(sql_type(sql).map(|data_type| Arc::new(Field::new("", data_type, true))))
+    }
+}
+
+/// The name of a type that stands as Arrow writes it, for parameters that have one.
+const ARROW_TYPE: &str = "freestone$arrow";
+
+/// A type of SQL that is planned as this one; nothing where Arrow does not read what it writes.
+pub(crate) fn arrow_type(data_type: &DataType) -> Option<ast::DataType> {
+    let text = data_type.to_string();
+    let is_read = text.parse::<DataType>().is_ok_and(|read| read == *data_type);
+    let name = ast::ObjectName::from(vec![ast::Ident::new(ARROW_TYPE)]);
+    is_read.then(|| ast::DataType::Custom(name, vec![text]))
+}
+
+/// The type of a parameter; where SQL cannot write it, NULL, of which its value becomes once it is put in its place.
+pub(crate) fn parameter_type(data_type: &DataType) -> ast::DataType {
+    let name = ast::ObjectName::from(vec![ast::Ident::new(ARROW_TYPE)]);
+    arrow_type(data_type).unwrap_or_else(|| ast::DataType::Custom(name, vec![DataType::Null.to_string()]))
+}
+
+/// The type of a name that is not DataFusion's, or that it gives another unit.
+pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
+    use ast::DataType as Sql;
+    Some(match sql {
+        Sql::Binary(_) | Sql::Varbinary(_) | Sql::Blob(_) | Sql::Bytes(_) | Sql::Bytea => DataType::BinaryView,
+        Sql::UTinyInt | Sql::UInt8 => DataType::UInt8,
+        Sql::USmallInt | Sql::UInt16 => DataType::UInt16,
+        Sql::UInt32 => DataType::UInt32,
+        Sql::UBigInt | Sql::UInt64 => DataType::UInt64,
+        Sql::Int16 => DataType::Int16,
+        Sql::Int32 => DataType::Int32,
+        Sql::Int64 => DataType::Int64,
+        Sql::Float32 => DataType::Float32,
+        Sql::Float64 => DataType::Float64,
+        Sql::Nvarchar(_) | Sql::CharacterVarying(_) | Sql::CharVarying(_) | Sql::Character(_) => DataType::Utf8View,
+        Sql::Datetime(None) => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Sql::Timestamp(precision, zone) => {
+            let unit = match precision {
+                None | Some(4..=6) => TimeUnit::Microsecond,
+                Some(0) => TimeUnit::Second,
+                Some(1..=3) => TimeUnit::Millisecond,
+                Some(7..=9) => TimeUnit::Nanosecond,
+                Some(_) => return None,
+            };
+            let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
+            DataType::Timestamp(unit, zoned.then(|| "+00:00".into()))
+        }
+        Sql::Custom(name, modifiers) => match name.to_string().to_ascii_lowercase().as_str() {
+            "uint" | "uinteger" => DataType::UInt32,
+            ARROW_TYPE => return modifiers.first()?.parse().ok(),
+            "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
+            "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
+            "timestamp_us" => DataType::Timestamp(TimeUnit::Microsecond, None),
+            "timestamp_ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}

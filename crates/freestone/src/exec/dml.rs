@@ -1,0 +1,427 @@
+//! Statements that change rows: INSERT, DELETE, UPDATE, TRUNCATE, and the appending that all loading shares.
+//!
+//! DELETE and UPDATE plan a query for the row ids of the rows they meet; UPDATE is delete and insert. All of it reads
+//! the snapshot that the write transaction is based on.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::schema::TableSchema;
+use freestone_store::{Appended, Appender, Snapshot, Table, WriteTransaction};
+
+use crate::catalog::{Scope, TARGET};
+use crate::context::Outcome;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::ddl;
+use crate::exec::ddl::{identifier, object_name};
+use crate::exec::stored_values::{Places, check_count, prepare_values};
+use crate::exec::write::{Batches, WriteContext};
+use crate::ingest::{ColumnMatch, Location, conform};
+use crate::provider::ROW_ID_COLUMN;
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::parse_query;
+
+/// Whether a statement changes the database.
+pub(crate) fn is_write(sql: &ast::Statement) -> bool {
+    use ast::Statement as Sql;
+    matches!(
+        sql,
+        Sql::Insert(_)
+            | Sql::Delete(_)
+            | Sql::Update(_)
+            | Sql::Truncate(_)
+            | Sql::CreateTable(_)
+            | Sql::CreateView(_)
+            | Sql::Drop { .. }
+    )
+}
+
+/// Performs a statement that changes the database. `text` is that of a view's query, as it was written.
+pub(crate) fn perform(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    sql: ast::Statement,
+    parameters: &Parameters,
+    text: Option<String>,
+) -> Result<Outcome> {
+    use ast::Statement as Sql;
+    match sql {
+        Sql::Insert(insert) => self::insert(transaction, context, insert, parameters),
+        Sql::Delete(delete) => self::delete(transaction, context, delete, parameters),
+        Sql::Update(update) => self::update(transaction, context, update, parameters),
+        Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
+        Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
+        Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
+        Sql::Drop { object_type, if_exists, names, cascade, .. } => {
+            ddl::drop(transaction, object_type, if_exists, cascade, &names)
+        }
+        other => Err(Error::unsupported(format!("{other} is not a statement that writes"))),
+    }
+}
+
+/// `INSERT INTO table [(columns)] VALUES … | SELECT …`. Columns not named are NULL.
+fn insert(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    mut insert: ast::Insert,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let name = insert_target(&insert)?;
+    let Some(mut source) = insert.source.take() else {
+        return Err(Error::unsupported("INSERT takes VALUES or a query"));
+    };
+    let table = find(transaction, &name)?;
+    let places = Places::named(&table.schema, &insert.columns)?;
+    prepare_values(&mut source, &places, &table.schema)?;
+    let scope = Scope::new(transaction.base().clone()).with_target_columns(&table.schema);
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(source), parameters)?;
+    check_count(places.given(), plan.schema().fields().len())?;
+    context.prepare_append(transaction, plan.max_rows())?;
+    let batches = run_in_order(context, state, &plan)?;
+    let rows = append(transaction, context, &name, &table.schema, places, batches)?;
+    Ok(Outcome::Affected { verb: "INSERT", rows })
+}
+
+/// `DELETE FROM table [USING …] [WHERE …]`.
+fn delete(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    delete: ast::Delete,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let target = delete_target(&delete)?;
+    let table = find(transaction, &target)?;
+    if delete.selection.is_none() && delete.using.is_none() {
+        transaction.truncate(&target)?;
+        return Ok(Outcome::Affected { verb: "DELETE", rows: table.rows() });
+    }
+    let scope = Scope::new(transaction.base().clone()).with_target_rows(&target);
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(delete_query(delete, &target)?), parameters)?;
+    let mut row_ids = HashSet::new();
+    for batch in context.run(&state, &plan)? {
+        row_ids.extend(row_id_column(&batch?)?.values());
+    }
+    let rows = transaction.delete(&target, row_ids)?;
+    Ok(Outcome::Affected { verb: "DELETE", rows })
+}
+
+/// `UPDATE table SET column = expression, … [FROM …] [WHERE …]`. Where several rows of FROM meet a row, one of them
+/// gives its values.
+fn update(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    update: ast::Update,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let target = update_target(&update)?;
+    let table = find(transaction, &target)?;
+    let scope = Scope::new(transaction.base().clone()).with_target_rows(&target);
+    let query = ast::Statement::Query(update_query(update, &target, &table.schema)?);
+    let (mut state, plan) = context.plan(&scope, query, parameters)?;
+    keep_order(&mut state, &plan);
+    context.prepare_append(transaction, None)?;
+    let mut row_ids = HashSet::new();
+    let places = Places::all(&table.schema);
+    let mut appender = Appending::new(transaction.replacing_appender(&target)?, &table.schema, places);
+    for batch in context.run(&state, &plan)? {
+        context.check_cancelled()?;
+        let batch = first_of_each_row(&batch?, &mut row_ids)?;
+        appender.push(&batch)?;
+    }
+    let appended = appender.finish()?;
+    transaction.delete(&target, row_ids)?;
+    let rows = transaction.append(appended)?;
+    Ok(Outcome::Affected { verb: "UPDATE", rows })
+}
+
+/// `TRUNCATE table, …`.
+fn truncate(transaction: &mut WriteTransaction<'_>, truncate: &ast::Truncate) -> Result<Outcome> {
+    let mut rows = 0;
+    for target in &truncate.table_names {
+        let name = object_name(&target.name)?;
+        if truncate.if_exists && transaction.base().table(&name).is_none() {
+            continue;
+        }
+        rows += find(transaction, &name)?.rows();
+        transaction.truncate(&name)?;
+    }
+    Ok(Outcome::Affected { verb: "TRUNCATE", rows })
+}
+
+/// A write as it is planned against a snapshot, and what its [`TARGET`] stands for.
+pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Result<(Scope, ast::Statement)> {
+    if let ast::Statement::Insert(mut insert) = statement {
+        let name = insert_target(&insert)?;
+        let table = snapshot.table(&name).cloned().ok_or_else(|| no_table(&snapshot, &name))?;
+        insert.table = ast::TableObject::TableName(target_name());
+        return Ok((Scope::new(snapshot).with_target_columns(&table.schema), ast::Statement::Insert(insert)));
+    }
+    let (target, query) = row_query(statement, &snapshot)?;
+    let scope = Scope::new(snapshot);
+    Ok((target.iter().fold(scope, |scope, target| scope.with_target_rows(target)), query))
+}
+
+/// Parameters that UPDATE assigns to columns as they are: their numbers, from 1, and the columns' types.
+pub(crate) fn assigned(statement: &ast::Statement, snapshot: &Snapshot) -> Vec<(usize, DataType)> {
+    let ast::Statement::Update(update) = statement else { return vec![] };
+    let table = update_target(update).ok().and_then(|target| snapshot.table(&target).cloned());
+    let Some(table) = table else { return vec![] };
+    let assigned = |assignment: &ast::Assignment| {
+        let (ast::AssignmentTarget::ColumnName(name), ast::Expr::Value(value)) =
+            (&assignment.target, &assignment.value)
+        else {
+            return None;
+        };
+        let ast::Value::Placeholder(placeholder) = &value.value else { return None };
+        let number: usize =
+            placeholder.strip_prefix('$')?.parse().ok().filter(|number| (1..=65_535).contains(number))?;
+        let column = name.0.last().and_then(|part| part.as_ident()).map(identifier)?;
+        let column = table.schema.columns.iter().find(|known| known.name == column)?;
+        Some((number, column.data_type.clone()))
+    };
+    update.assignments.iter().filter_map(assigned).collect()
+}
+
+fn insert_target(insert: &ast::Insert) -> Result<String> {
+    match &insert.table {
+        ast::TableObject::TableName(name) => object_name(name),
+        _ => Err(Error::unsupported("INSERT takes a table's name")),
+    }
+}
+
+/// The query that finds a statement's rows, and the table that it plans as [`TARGET`]: what EXPLAIN explains.
+pub(crate) fn row_query(statement: ast::Statement, snapshot: &Snapshot) -> Result<(Option<String>, ast::Statement)> {
+    match statement {
+        ast::Statement::Delete(delete) => {
+            let target = delete_target(&delete)?;
+            let query = delete_query(delete, &target)?;
+            Ok((Some(target), ast::Statement::Query(query)))
+        }
+        ast::Statement::Update(update) => {
+            let target = update_target(&update)?;
+            let table = snapshot.table(&target).ok_or_else(|| no_table(snapshot, &target))?;
+            let query = update_query(update, &target, &table.schema)?;
+            Ok((Some(target), ast::Statement::Query(query)))
+        }
+        ast::Statement::Insert(ast::Insert { source: Some(query), .. })
+        | ast::Statement::CreateTable(ast::CreateTable { query: Some(query), .. }) => {
+            Ok((None, ast::Statement::Query(query)))
+        }
+        other => Ok((None, other)),
+    }
+}
+
+/// The table of a write, or an error that knows views and similar names.
+pub(crate) fn find(transaction: &WriteTransaction<'_>, name: &str) -> Result<Arc<Table>> {
+    let base = transaction.base();
+    base.table(name).cloned().ok_or_else(|| no_table(base, name))
+}
+
+fn no_table(snapshot: &Snapshot, name: &str) -> Error {
+    if snapshot.views().contains_key(name) {
+        return Error::invalid(format!("{name} is a view")).with_hint("change the tables that it reads");
+    }
+    Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str()))
+}
+
+/// Appends batches to a table: values brought to the table's types without loss, NOT NULL checked. Returns the rows.
+pub(crate) fn append(
+    transaction: &mut WriteTransaction<'_>,
+    context: &WriteContext,
+    table: &str,
+    schema: &TableSchema,
+    places: Places,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<u64> {
+    let mut appender = Appending::new(transaction.appender(table)?, schema, places);
+    for batch in batches {
+        context.check_cancelled()?;
+        appender.push(&batch?)?;
+    }
+    let appended = appender.finish()?;
+    Ok(transaction.append(appended)?)
+}
+
+/// An appender of the store behind the checks of the engine.
+struct Appending {
+    appender: Appender,
+    schema: SchemaRef,
+    places: Places,
+    rows: u64,
+}
+
+impl Appending {
+    fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
+        Appending { appender, schema: schema.to_arrow(), places, rows: 0 }
+    }
+
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let batch = self.places.arranged(batch, &self.schema)?;
+        check_not_null(&self.schema, &batch, self.rows)?;
+        let at = Location { source: String::new(), first_row: self.rows + 1 };
+        self.appender.push(&conform(&batch, &self.schema, ColumnMatch::Position, &at)?)?;
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Appended> {
+        Ok(self.appender.finish()?)
+    }
+}
+
+fn check_not_null(schema: &SchemaRef, batch: &RecordBatch, rows_before: u64) -> Result<()> {
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        if field.is_nullable() || column.logical_null_count() == 0 {
+            continue;
+        }
+        let nulls = column.logical_nulls();
+        let row = (0..column.len()).find(|row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row))).unwrap_or(0);
+        let row = rows_before + row as u64 + 1;
+        return Err(Error::new(
+            ErrorKind::Constraint,
+            format!("column {} is NOT NULL, row {row} has NULL", field.name()),
+        )
+        .with_hint("give the column a value in every row"));
+    }
+    Ok(())
+}
+
+/// Runs the query of an INSERT or CREATE TABLE AS. A query that only reads, filters and computes delivers its rows in
+/// the order of what it reads, so that loading a sorted file gives a sorted table.
+pub(crate) fn run_in_order(context: &WriteContext, mut state: SessionState, plan: &LogicalPlan) -> Result<Batches> {
+    keep_order(&mut state, plan);
+    context.run(&state, plan)
+}
+
+fn keep_order(state: &mut SessionState, plan: &LogicalPlan) {
+    if only_reads(plan) {
+        state.config_mut().options_mut().execution.target_partitions = 1;
+    }
+}
+
+fn only_reads(plan: &LogicalPlan) -> bool {
+    let mut simple = true;
+    let _ = plan.apply_with_subqueries(|node| {
+        simple &= matches!(
+            node,
+            LogicalPlan::TableScan(_)
+                | LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::SubqueryAlias(_)
+                | LogicalPlan::Limit(_)
+                | LogicalPlan::Values(_)
+                | LogicalPlan::EmptyRelation(_)
+        );
+        Ok(if simple { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    simple
+}
+
+fn row_id_column(batch: &RecordBatch) -> Result<&UInt64Array> {
+    let column = batch.columns().first().and_then(|column| column.as_any().downcast_ref::<UInt64Array>());
+    column.ok_or_else(|| Error::new(ErrorKind::Internal, "internal error: the row ids are missing"))
+}
+
+/// The new rows without their ids, those left out whose row has new values already.
+fn first_of_each_row(batch: &RecordBatch, row_ids: &mut HashSet<u64>) -> Result<RecordBatch> {
+    let ids = row_id_column(batch)?;
+    let first: BooleanArray = ids.values().iter().map(|id| Some(row_ids.insert(*id))).collect();
+    let columns: Vec<usize> = (1..batch.num_columns()).collect();
+    let rows = batch.project(&columns)?;
+    if first.true_count() == first.len() { Ok(rows) } else { Ok(filter_record_batch(&rows, &first)?) }
+}
+
+fn delete_target(delete: &ast::Delete) -> Result<String> {
+    let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+    match from.as_slice() {
+        [ast::TableWithJoins { relation: ast::TableFactor::Table { name, .. }, joins }] if joins.is_empty() => {
+            object_name(name)
+        }
+        _ => Err(Error::unsupported("DELETE takes one table").with_hint("name the tables it depends on in USING")),
+    }
+}
+
+fn delete_query(delete: ast::Delete, target: &str) -> Result<Box<ast::Query>> {
+    let (ast::FromTable::WithFromKeyword(mut from) | ast::FromTable::WithoutKeyword(mut from)) = delete.from;
+    for table in &mut from {
+        retarget(&mut table.relation, target);
+    }
+    from.extend(delete.using.unwrap_or_default());
+    row_id_query(from, delete.selection, vec![])
+}
+
+fn update_target(update: &ast::Update) -> Result<String> {
+    match &update.table {
+        ast::TableWithJoins { relation: ast::TableFactor::Table { name, .. }, joins } if joins.is_empty() => {
+            object_name(name)
+        }
+        _ => Err(Error::unsupported("UPDATE takes one table").with_hint("name the tables it depends on in FROM")),
+    }
+}
+
+fn update_query(mut update: ast::Update, target: &str, schema: &TableSchema) -> Result<Box<ast::Query>> {
+    let mut values: Vec<Option<ast::Expr>> = vec![None; schema.columns.len()];
+    for assignment in update.assignments {
+        let ast::AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return Err(Error::unsupported("UPDATE assigns to one column at a time"));
+        };
+        let last = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+        let position = schema.columns.iter().position(|column| column.name == last);
+        let names = schema.columns.iter().map(|column| column.name.as_str());
+        let position = position.ok_or_else(|| Error::not_found("column", &last, names))?;
+        if values[position].replace(assignment.value).is_some() {
+            return Err(Error::invalid(format!("column {last} is assigned twice")));
+        }
+    }
+    let alias = retarget(&mut update.table.relation, target);
+    let quoted = |name: &str| ast::Ident::with_quote('"', name);
+    let items = schema.columns.iter().zip(values).map(|(column, value)| ast::SelectItem::ExprWithAlias {
+        expr: value.unwrap_or_else(|| ast::Expr::CompoundIdentifier(vec![alias.clone(), quoted(&column.name)])),
+        alias: quoted(&format!("new {}", column.name)),
+    });
+    let items = items.collect();
+    let mut from = vec![update.table];
+    match update.from {
+        Some(ast::UpdateTableFromKind::BeforeSet(tables) | ast::UpdateTableFromKind::AfterSet(tables)) => {
+            from.extend(tables);
+        }
+        None => {}
+    }
+    row_id_query(from, update.selection, items)
+}
+
+/// Makes a table of the statement stand for [`TARGET`], under the name that the statement's expressions use.
+fn retarget(relation: &mut ast::TableFactor, target: &str) -> ast::Ident {
+    let ast::TableFactor::Table { name, alias, .. } = relation else { return ast::Ident::with_quote('"', target) };
+    *name = target_name();
+    let own = ast::TableAlias { explicit: true, name: ast::Ident::with_quote('"', target), columns: vec![], at: None };
+    alias.get_or_insert(own).name.clone()
+}
+
+fn target_name() -> ast::ObjectName {
+    ast::ObjectName::from(vec![ast::Ident::with_quote('"', TARGET)])
+}
+
+fn row_id_query(
+    from: Vec<ast::TableWithJoins>,
+    selection: Option<ast::Expr>,
+    items: Vec<ast::SelectItem>,
+) -> Result<Box<ast::Query>> {
+    let mut query = parse_query(&format!("SELECT \"{ROW_ID_COLUMN}\" FROM \"{TARGET}\""))?;
+    if let ast::SetExpr::Select(select) = query.body.as_mut() {
+        select.projection.extend(items);
+        select.from = from;
+        select.selection = selection;
+    }
+    Ok(query)
+}

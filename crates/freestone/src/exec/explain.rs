@@ -1,0 +1,108 @@
+//! EXPLAIN, and EXPLAIN ANALYZE of statements that write: those are executed once, and the plan that found their rows is
+//! shown with its counters.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, StringViewArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use datafusion::sql::sqlparser::ast::{self, Statement, VisitMut, VisitorMut};
+use parking_lot::Mutex;
+
+use crate::context::Outcome;
+use crate::error::{Error, Result};
+use crate::exec::dml;
+use crate::session::Session;
+use crate::sql::parameters::Parameters;
+use crate::sql::visitor;
+
+/// The plans that a write ran, in their order.
+pub(crate) type PlansRun = Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>;
+
+impl Session {
+    /// EXPLAIN of a query; for INSERT, UPDATE, DELETE and CREATE TABLE AS, of the query that finds their rows.
+    pub(crate) async fn explain(&self, sql: Statement, parameters: &Parameters) -> Result<Outcome> {
+        let Statement::Explain { analyze, verbose, statement, .. } = &sql else {
+            return Err(Error::syntax("expected EXPLAIN"));
+        };
+        let is_query = matches!(**statement, Statement::Query(_));
+        if !is_query && !has_rows(statement) {
+            return Err(Error::unsupported("EXPLAIN of this statement is not available")
+                .with_hint("EXPLAIN takes queries, INSERT, UPDATE, DELETE and CREATE TABLE … AS"));
+        }
+        if *analyze && !is_query {
+            return self.analyze_write((**statement).clone(), *verbose, parameters).await;
+        }
+        let (scope, sql) = self.explained(sql)?;
+        self.query_in(scope.with_tables(&parameters.tables), sql, parameters).await
+    }
+
+    /// Executes a write, and shows the plan that found its rows.
+    async fn analyze_write(&self, write: Statement, verbose: bool, parameters: &Parameters) -> Result<Outcome> {
+        let plans = PlansRun::default();
+        let (parameters, kept) = (parameters.clone(), plans.clone());
+        self.write_keeping(Some(kept), move |transaction, context| {
+            dml::perform(transaction, context, write, &parameters, None)
+        })
+        .await?;
+        let plans = plans.lock();
+        let show = |plan: &Arc<dyn ExecutionPlan>| {
+            DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(verbose).to_string()
+        };
+        let shown: Vec<String> = match plans.as_slice() {
+            [] => vec!["no query was needed to find the rows\n".to_owned()],
+            plans => plans.iter().map(show).collect(),
+        };
+        let schema = Schema::new(vec![
+            Field::new("plan_type", DataType::Utf8View, false),
+            Field::new("plan", DataType::Utf8View, false),
+        ]);
+        let kinds: StringViewArray = shown.iter().map(|_| Some("Plan with Metrics")).collect();
+        let texts: StringViewArray = shown.iter().map(Some).collect();
+        Ok(Outcome::batch(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(kinds), Arc::new(texts)])?))
+    }
+}
+
+/// Reads the options in parentheses that have words of their own: `EXPLAIN (ANALYZE, VERBOSE off, FORMAT text)`. The others
+/// stay, and are refused.
+pub(crate) fn rewrite(sql: &mut impl VisitMut) {
+    struct Options;
+    impl VisitorMut for Options {
+        type Break = ();
+        fn pre_visit_statement(&mut self, sql: &mut Statement) -> ControlFlow<()> {
+            if let Statement::Explain { analyze, verbose, options, .. } = sql
+                && let Some(written) = options
+            {
+                written.retain(|option| {
+                    match (option.name.value.to_ascii_lowercase().as_str(), argument(option.arg.as_ref()).as_str()) {
+                        ("analyze", "" | "true" | "on" | "1") => *analyze = true,
+                        ("verbose", "" | "true" | "on" | "1") => *verbose = true,
+                        ("analyze" | "verbose", "false" | "off" | "0") | ("format", "text") => {}
+                        _ => return true,
+                    }
+                    false
+                });
+                if written.is_empty() {
+                    *options = None;
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = visitor::visit_mut(sql, &mut Options);
+}
+
+fn argument(argument: Option<&ast::Expr>) -> String {
+    argument.map_or_else(String::new, |argument| argument.to_string().trim_matches('\'').to_ascii_lowercase())
+}
+
+/// Whether a write finds its rows by a query.
+fn has_rows(statement: &Statement) -> bool {
+    match statement {
+        Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => true,
+        Statement::CreateTable(ast::CreateTable { query, .. }) => query.is_some(),
+        _ => false,
+    }
+}

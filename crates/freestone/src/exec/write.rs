@@ -1,0 +1,114 @@
+//! What statements that write have besides their transaction.
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::execute_stream;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::WriteTransaction;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use crate::catalog::{Planner, Scope};
+use crate::context::{CancellableStream, Cancellation};
+use crate::error::{Error, Result};
+use crate::exec::explain::PlansRun;
+use crate::memory::{self, Division};
+use crate::optimizer::physical;
+use crate::planning;
+use crate::sql::parameters::Parameters;
+
+/// What a write needs besides its transaction. Used on a thread that may block.
+pub(crate) struct WriteContext {
+    pub(crate) planner: Planner,
+    pub(crate) runtime: Handle,
+    pub(crate) cancellation: Cancellation,
+    pub(crate) division: Division,
+    /// What the write has taken of the memory that all statements share, until it ends.
+    pub(crate) memory: Mutex<Vec<MemoryReservation>>,
+    /// Where the plans that run are kept, if somebody wants to show them.
+    pub(crate) plans: Option<PlansRun>,
+}
+
+impl WriteContext {
+    pub fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    pub fn threads(&self) -> usize {
+        self.planner.settings().config().target_partitions()
+    }
+
+    pub fn check_cancelled(&self) -> Result<()> {
+        self.cancellation.check()
+    }
+
+    /// Takes memory for appending at most so many rows. Before the query that makes them runs: it has the rest.
+    pub fn prepare_append(&self, transaction: &mut WriteTransaction<'_>, rows_max: Option<usize>) -> Result<()> {
+        let pool = &self.planner.settings().runtime_env().memory_pool;
+        if let Some(taken) = memory::take_for_write(pool, &self.division, rows_max)? {
+            transaction.set_write_bytes(taken.size());
+            self.memory.lock().push(taken);
+        }
+        Ok(())
+    }
+
+    /// Takes memory for parsing files: how many bytes, where that is limited.
+    pub fn prepare_parse(&self) -> Result<Option<usize>> {
+        let Some(wanted) = self.division.parse else { return Ok(None) };
+        let pool = &self.planner.settings().runtime_env().memory_pool;
+        let taken = memory::take(pool, "files being parsed", wanted, memory::PARSE_BYTES_MIN)?;
+        let bytes = taken.size();
+        self.memory.lock().push(taken);
+        Ok(Some(bytes))
+    }
+
+    fn within_limits<T>(&self, plan: impl FnOnce() -> T) -> T {
+        planning::within(self.cancellation.clone(), &self.planner.settings().runtime_env().memory_pool, plan)
+    }
+
+    /// Plans against the snapshot that the transaction is based on.
+    pub fn plan(
+        &self,
+        scope: &Scope,
+        sql: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<(SessionState, LogicalPlan)> {
+        let scope = &scope.clone().with_tables(&parameters.tables);
+        let state = self.planner.state(scope);
+        let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
+        Ok((state, plan))
+    }
+
+    /// Runs a plan in the background; the iterator waits for its batches.
+    pub fn run(&self, state: &SessionState, plan: &LogicalPlan) -> Result<Batches> {
+        let _entered = self.runtime.enter();
+        let planned = physical::plan_once(state, plan, &self.cancellation);
+        let physical = self.within_limits(|| self.runtime.block_on(planned))?;
+        if let Some(plans) = &self.plans {
+            plans.lock().push(physical.clone());
+        }
+        let stream = execute_stream(physical, state.task_ctx())?;
+        // Scan and encoding overlap: the plan runs in a task of its own, a few batches ahead.
+        let stream = datafusion::physical_plan::common::spawn_buffered(stream, 4);
+        let stream = CancellableStream::new(stream, self.cancellation.clone());
+        Ok(Batches { stream, runtime: self.runtime.clone() })
+    }
+}
+
+/// The batches of a running plan, for a thread that may block.
+pub(crate) struct Batches {
+    stream: CancellableStream,
+    runtime: Handle,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.runtime.block_on(self.stream.next())?;
+        Some(batch.map_err(Error::from))
+    }
+}

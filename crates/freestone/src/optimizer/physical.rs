@@ -1,0 +1,53 @@
+//! The physical rules of every plan, and of a plan for one run.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::cancellable_joins::CancellableJoins;
+use super::dictionary_evaluation::DictionaryEvaluation;
+use super::{Rule, corrected};
+use crate::context::Cancellation;
+use crate::planning;
+use crate::provider::files::KeepFileOrder;
+use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates};
+use crate::shared::Connect;
+
+/// Plans a query for one run, which ends when its statement is cancelled.
+pub(crate) async fn plan_once(
+    state: &SessionState,
+    logical: &LogicalPlan,
+    cancellation: &Cancellation,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut rules = state.physical_optimizers().to_vec();
+    let for_this_run: [Rule; 2] = [Arc::new(Connect), Arc::new(CancellableJoins(cancellation.clone()))];
+    let at = dynamic_filters_at(&rules);
+    rules.splice(at..at, for_this_run);
+    let state = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
+    state.create_physical_plan(logical).await
+}
+
+/// DataFusion's rules, with ours before those that each run applies: what they find is kept with the plan.
+pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
+    let mut rules = corrected(PhysicalOptimizer::default().rules);
+    // Scans are bare until that rule wraps them; and an aggregation inside a scan hides its columns from what is above.
+    let wraps_scans = rules.iter().position(|rule| rule.name() == "EnsureCooperative");
+    let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));
+    let ours: [Rule; 2] = [Arc::new(PathPredicates), Arc::new(AggregateInScan { memory_limit })];
+    rules.splice(at..at, ours);
+    // A copy may be in the order that a query asks for.
+    let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");
+    rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
+    rules.push(Arc::new(KeepFileOrder));
+    rules.push(Arc::new(DictionaryEvaluation));
+    planning::physical_rules(rules)
+}
+
+/// The place of the rule that makes dynamic filters, which is applied for each run, as all behind it.
+pub(crate) fn dynamic_filters_at(rules: &[Rule]) -> usize {
+    rules.iter().rposition(|rule| rule.name().starts_with("FilterPushdown")).unwrap_or(rules.len())
+}

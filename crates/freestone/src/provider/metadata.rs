@@ -1,0 +1,534 @@
+//! Table functions over metadata, and the rows of SHOW and DESCRIBE.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringViewArray, TimestampSecondArray, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, create_udf};
+use datafusion::scalar::ScalarValue;
+use freestone_advisor::{PathTest, PredicateForm};
+use freestone_store::column::display_int;
+use freestone_store::design::{PageFormat, plan_name};
+use freestone_store::schema::type_name;
+use freestone_store::segment::Segment;
+use freestone_store::segment::zones::{Bounds, ZoneMap};
+use freestone_store::{Snapshot, Table};
+
+use crate::advise;
+use crate::error::{Error, Result};
+use crate::sql::names;
+use crate::sql::statement::quote;
+use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
+
+/// Makes the table functions of one statement's snapshot known to it.
+pub(crate) fn register(state: &mut SessionState, snapshot: &Arc<Snapshot>, log: &Arc<WorkloadLog>) {
+    // Only functions of a state that takes none are refused.
+    let _ = state.register_udf(version());
+    let _ = state.register_udf(names::as_written());
+    for (name, rows) in FUNCTIONS {
+        let known = Known { snapshot: snapshot.clone(), log: log.clone() };
+        state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
+    }
+}
+
+/// `version()`: this engine and its version.
+fn version() -> Arc<ScalarUDF> {
+    static VERSION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let text = concat!("Freestone ", env!("CARGO_PKG_VERSION"));
+        let answer = |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(text.to_owned()))));
+        Arc::new(create_udf("version", vec![], DataType::Utf8View, Volatility::Immutable, Arc::new(answer)))
+    });
+    VERSION.clone()
+}
+
+/// What the functions tell of.
+struct Known {
+    snapshot: Arc<Snapshot>,
+    log: Arc<WorkloadLog>,
+}
+
+type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
+
+const FUNCTIONS: [(&str, Rows); 10] = [
+    ("freestone_tables", |known, _| tables(&known.snapshot)),
+    ("freestone_copies", |known, _| copies(&known.snapshot)),
+    ("freestone_views", |known, _| views(&known.snapshot)),
+    ("freestone_keys", |known, _| keys(&known.snapshot)),
+    ("freestone_design", |known, argument| design(argument.table(&known.snapshot)?)),
+    ("freestone_segments", |known, argument| segments(argument.table(&known.snapshot)?)),
+    ("freestone_columns", |known, argument| columns(argument.table(&known.snapshot)?)),
+    ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
+    ("freestone_profile", |_, _| advise::profile_batch(&advise::profile()?)),
+    ("freestone_workload", |known, _| workload(&known.log.scans()?)),
+];
+
+struct MetadataFunction {
+    name: &'static str,
+    rows: Rows,
+    known: Known,
+}
+
+impl std::fmt::Debug for MetadataFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl TableFunctionImpl for MetadataFunction {
+    fn call_with_args(&self, arguments: TableFunctionArgs) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        let argument = Argument { function: self.name, value: text(arguments.exprs()) };
+        let batch = (self.rows)(&self.known, argument)?;
+        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+    }
+}
+
+/// The first argument of a call, where it is a string.
+struct Argument {
+    function: &'static str,
+    value: Option<String>,
+}
+
+impl Argument {
+    fn table(self, snapshot: &Snapshot) -> Result<&Arc<Table>> {
+        let Some(name) = self.value else {
+            return Err(Error::invalid(format!("{0} takes a table's name: {0}('t')", self.function)));
+        };
+        let names = snapshot.tables().map(|table| table.name.as_str());
+        snapshot.table(&name).ok_or_else(|| Error::not_found("table", &name, names))
+    }
+}
+
+fn text(expressions: &[Expr]) -> Option<String> {
+    match expressions {
+        [Expr::Literal(ScalarValue::Utf8(text) | ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text), _)] => {
+            text.clone()
+        }
+        _ => None,
+    }
+}
+
+/// `freestone_tables()`: one row a table.
+fn tables(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let tables: Vec<&Arc<Table>> = snapshot.tables().collect();
+    batch(vec![
+        ("name", false, texts(tables.iter().map(|table| Some(table.name.clone())))),
+        ("rows", false, numbers(tables.iter().map(|table| Some(table.rows())))),
+        ("columns", false, numbers(tables.iter().map(|table| Some(table.schema.columns.len() as u64)))),
+        ("segments", false, numbers(tables.iter().map(|table| Some(table.segments.len() as u64)))),
+        ("bytes", false, numbers(tables.iter().map(|table| Some(table.bytes())))),
+        ("design", false, texts(tables.iter().map(|table| Some(table.design.to_string())))),
+    ])
+}
+
+/// `freestone_copies()`: one row a copy of a table. Those that are not current wait for VACUUM, and are not read.
+fn copies(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let with_copies = snapshot.tables().flat_map(|table| snapshot.copies(table).map(move |copy| (table, copy)));
+    let copies: Vec<(&Arc<Table>, &Arc<Table>)> = with_copies.collect();
+    let columns = |copy: &Table| copy.schema.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    batch(vec![
+        ("table", false, texts(copies.iter().map(|(table, _)| Some(table.name.clone())))),
+        ("name", false, texts(copies.iter().map(|(_, copy)| Some(copy.name.clone())))),
+        ("columns", false, texts(copies.iter().map(|(_, copy)| Some(columns(copy))))),
+        ("current", false, booleans(copies.iter().map(|(_, copy)| copy.is_current()))),
+        ("rows", false, numbers(copies.iter().map(|(_, copy)| Some(copy.rows())))),
+        ("segments", false, numbers(copies.iter().map(|(_, copy)| Some(copy.segments.len() as u64)))),
+        ("bytes", false, numbers(copies.iter().map(|(_, copy)| Some(copy.bytes())))),
+        ("design", false, texts(copies.iter().map(|(_, copy)| Some(copy.design.to_string())))),
+    ])
+}
+
+/// `freestone_views()`: one row a view, with its query; also of views whose query fails.
+fn views(snapshot: &Snapshot) -> Result<RecordBatch> {
+    batch(vec![
+        ("name", false, texts(snapshot.views().keys().map(|name| Some(name.clone())))),
+        ("query", false, texts(snapshot.views().values().map(|query| Some(query.to_string())))),
+    ])
+}
+
+/// `freestone_keys()`: one row a column of a declared key. Keys of a table have numbers, the primary key's is 0.
+fn keys(snapshot: &Snapshot) -> Result<RecordBatch> {
+    type Row = (String, &'static str, u64, u64, String, Option<String>, Option<String>);
+    let mut rows: Vec<Row> = vec![];
+    for table in snapshot.tables() {
+        for (at, column) in table.schema.primary_key.iter().enumerate() {
+            rows.push((table.name.clone(), "PRIMARY KEY", 0, at as u64 + 1, column.clone(), None, None));
+        }
+        for (number, key) in table.schema.foreign_keys.iter().enumerate() {
+            // Without columns of its own, the reference is to the primary key.
+            let primary = || snapshot.table(&key.table).map(|table| table.schema.primary_key.clone());
+            let referenced =
+                if key.referenced.is_empty() { primary().unwrap_or_default() } else { key.referenced.clone() };
+            for (at, column) in key.columns.iter().enumerate() {
+                let (name, target) = (table.name.clone(), Some(key.table.clone()));
+                let (number, place) = (number as u64 + 1, at as u64 + 1);
+                rows.push((name, "FOREIGN KEY", number, place, column.clone(), target, referenced.get(at).cloned()));
+            }
+        }
+    }
+    batch(vec![
+        ("table", false, texts(rows.iter().map(|row| Some(row.0.clone())))),
+        ("kind", false, texts(rows.iter().map(|row| Some(row.1.to_owned())))),
+        ("key", false, numbers(rows.iter().map(|row| Some(row.2)))),
+        ("position", false, numbers(rows.iter().map(|row| Some(row.3)))),
+        ("column", false, texts(rows.iter().map(|row| Some(row.4.clone())))),
+        ("referenced_table", true, texts(rows.iter().map(|row| row.5.clone()))),
+        ("referenced_column", true, texts(rows.iter().map(|row| row.6.clone()))),
+    ])
+}
+
+/// `freestone_workload()`: what queries asked of the tables, those that took most time first.
+fn workload(scans: &[LoggedScan]) -> Result<RecordBatch> {
+    let texts_of = |of: fn(&LoggedScan) -> String| texts(scans.iter().map(|scan| Some(of(scan))));
+    let floats = |of: fn(&LoggedScan) -> f64| Arc::new(scans.iter().map(of).collect::<Float64Array>()) as ArrayRef;
+    batch(vec![
+        ("table", false, texts_of(|scan| scan.table.clone())),
+        ("statement", false, texts_of(|scan| scan.statement.clone())),
+        ("runs", false, numbers(scans.iter().map(|scan| Some(scan.runs)))),
+        ("mean_ms", false, floats(|scan| scan.total_ms / scan.runs.max(1) as f64)),
+        ("total_ms", false, floats(|scan| scan.total_ms)),
+        ("columns", false, texts_of(|scan| scan.columns.join(", "))),
+        ("predicates", false, texts_of(|scan| scan.predicates.iter().map(predicate).collect::<Vec<_>>().join(", "))),
+        ("paths", false, texts_of(|scan| scan.paths.iter().map(path).collect::<Vec<_>>().join(", "))),
+        ("selectivity", false, floats(|scan| scan.predicates.iter().map(|p| p.selectivity).product())),
+        ("output", false, texts_of(|scan| scan.output.name().to_owned())),
+        ("last_run", false, Arc::new(scans.iter().map(|s| Some(s.last_run as i64)).collect::<TimestampSecondArray>())),
+    ])
+}
+
+/// A conjunct in words: `price range 0.25`.
+fn predicate(predicate: &LoggedPredicate) -> String {
+    test(&predicate.column, predicate.form, predicate.selectivity)
+}
+
+/// A test of what foreign keys lead to: `day.year equal 0.143`.
+fn path(asked: &PathTest) -> String {
+    test(&asked.path.join("."), asked.form, asked.selectivity)
+}
+
+fn test(of: &str, form: PredicateForm, selectivity: f64) -> String {
+    format!("{of} {} {selectivity:.3}", format!("{form:?}").to_lowercase())
+}
+
+/// `freestone_design('t')`: the options that make the table's design, one a row.
+fn design(table: &Arc<Table>) -> Result<RecordBatch> {
+    let options = table.design.to_options();
+    batch(vec![
+        ("option", false, texts(options.iter().map(|(name, _)| Some((*name).to_owned())))),
+        ("value", false, texts(options.iter().map(|(_, value)| Some(value.clone())))),
+    ])
+}
+
+fn open_segments(table: &Arc<Table>) -> Result<Vec<Arc<Segment>>> {
+    (0..table.segments.len()).map(|at| Ok(table.open_segment(at)?)).collect()
+}
+
+/// `freestone_segments('t')`: one row a segment, in the order of scans.
+fn segments(table: &Arc<Table>) -> Result<RecordBatch> {
+    let entries = &table.segments;
+    let opened = open_segments(table)?;
+    let pages = |segment: &Segment| (0..segment.group_count()).map(|group| segment.page_count(group) as u64).sum();
+    batch(vec![
+        ("segment", false, numbers((0..entries.len() as u64).map(Some))),
+        ("id", false, numbers(entries.iter().map(|entry| Some(entry.id)))),
+        ("rows", false, numbers(entries.iter().map(|entry| Some(u64::from(entry.rows))))),
+        ("deleted", false, numbers(entries.iter().map(|entry| Some(u64::from(entry.rows) - entry.live_rows())))),
+        ("bytes", false, numbers(entries.iter().map(|entry| Some(entry.bytes)))),
+        ("pages", false, numbers(opened.iter().map(|segment| Some(pages(segment))))),
+        ("pending", false, booleans(entries.iter().map(|entry| entry.pending.is_some()))),
+        ("groups", false, texts(opened.iter().map(|segment| Some(groups(segment))))),
+        ("design", false, texts(opened.iter().map(|segment| Some(segment.footer.description.design.to_string())))),
+    ])
+}
+
+/// The groups of a segment as it is stored: `dense (a, b), pax (c)`.
+fn groups(segment: &Segment) -> String {
+    let description = &segment.footer.description;
+    let name = |column: &u32| description.schema.columns[*column as usize].name.clone();
+    let group = |group: &freestone_store::segment::footer::GroupDescription| {
+        let format = match group.format {
+            PageFormat::Slotted => "slotted",
+            PageFormat::Dense => "dense",
+            PageFormat::Pax => "pax",
+        };
+        format!("{format} ({})", group.columns.iter().map(name).collect::<Vec<_>>().join(", "))
+    };
+    description.groups.iter().map(group).collect::<Vec<_>>().join(", ")
+}
+
+/// `freestone_columns('t')`: one row a column, over all segments. The least and the greatest of strings are prefixes.
+fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
+    let opened = open_segments(table)?;
+    let described = &table.schema.columns;
+    let encodings = |at: usize| {
+        let names = opened.iter().map(|segment| {
+            let column = &segment.footer.description.columns[at];
+            column.plan().map_or_else(|_| column.encoding.clone(), plan_name)
+        });
+        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let bytes = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].bytes).sum();
+    let distinct = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].distinct).max();
+    let zones = |at: usize| opened.iter().map(move |segment| &segment.footer.zones[at]);
+    let nulls = |at: usize| zones(at).flat_map(|map| map.nulls.iter()).map(|nulls| u64::from(*nulls)).sum();
+    let bound = |at: usize, end: End| {
+        let all = zones(at).filter_map(|map| Extreme::of_all(map, end));
+        let extreme = all.reduce(|a, b| a.further(b, end))?;
+        extreme.text(&described[at].data_type)
+    };
+    let all = || 0..described.len();
+    batch(vec![
+        ("column", false, texts(described.iter().map(|column| Some(column.name.clone())))),
+        ("type", false, texts(described.iter().map(|column| Some(sql_type(&column.data_type))))),
+        ("encoding", false, texts(all().map(|at| Some(encodings(at))))),
+        ("bytes", false, numbers(all().map(|at| Some(bytes(at))))),
+        ("distinct", true, numbers(all().map(distinct))),
+        ("nulls", false, numbers(all().map(|at| Some(nulls(at))))),
+        ("min", true, texts(all().map(|at| bound(at, End::Min)))),
+        ("max", true, texts(all().map(|at| bound(at, End::Max)))),
+    ])
+}
+
+/// `freestone_zones('t')`: one row a zone of a column of a segment.
+fn zones(table: &Arc<Table>) -> Result<RecordBatch> {
+    let opened = open_segments(table)?;
+    let mut at: Vec<(u64, u64, usize, u64)> = vec![];
+    let mut maps: Vec<(&ZoneMap, usize)> = vec![];
+    for (position, segment) in opened.iter().enumerate() {
+        for (column, map) in segment.footer.zones.iter().enumerate() {
+            for zone in 0..map.len() {
+                let first = zone * segment.zone_rows();
+                let rows = segment.zone_rows().min(segment.rows() - first);
+                at.push((position as u64, zone as u64, column, rows as u64));
+                maps.push((map, zone));
+            }
+        }
+    }
+    let described = &table.schema.columns;
+    let bound = |index: usize, end: End| {
+        let (map, zone) = maps[index];
+        Extreme::of_zone(map, zone, end)?.text(&described[at[index].2].data_type)
+    };
+    let sum = |index: usize| {
+        let (map, zone) = maps[index];
+        let Bounds::Int(bounds) = &map.bounds else { return None };
+        let sum = bounds[zone].as_ref()?.sum?;
+        match &described[at[index].2].data_type {
+            data_type @ (DataType::Decimal128(..)
+            | DataType::Int8
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64) => Some(display_int(sum, data_type)),
+            _ => None,
+        }
+    };
+    batch(vec![
+        ("segment", false, numbers(at.iter().map(|(segment, ..)| Some(*segment)))),
+        ("zone", false, numbers(at.iter().map(|(_, zone, ..)| Some(*zone)))),
+        ("column", false, texts(at.iter().map(|(_, _, column, _)| Some(described[*column].name.clone())))),
+        ("rows", false, numbers(at.iter().map(|(.., rows)| Some(*rows)))),
+        ("nulls", false, numbers(maps.iter().map(|(map, zone)| Some(u64::from(map.nulls[*zone]))))),
+        ("min", true, texts((0..at.len()).map(|index| bound(index, End::Min)))),
+        ("max", true, texts((0..at.len()).map(|index| bound(index, End::Max)))),
+        ("sum", true, texts((0..at.len()).map(sum))),
+    ])
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Min,
+    Max,
+}
+
+/// The least or the greatest of some values, as zones keep it.
+enum Extreme {
+    Int(i128),
+    Bytes(Vec<u8>),
+}
+
+impl Extreme {
+    fn of_zone(map: &ZoneMap, zone: usize, end: End) -> Option<Extreme> {
+        match &map.bounds {
+            Bounds::Int(bounds) => {
+                let bounds = bounds[zone].as_ref()?;
+                Some(Extreme::Int(if end == End::Min { bounds.min } else { bounds.max }))
+            }
+            Bounds::Bytes(bounds) => {
+                let bounds = bounds[zone].as_ref()?;
+                let bytes = if end == End::Min { Some(bounds.min.clone()) } else { bounds.max.clone() };
+                bytes.map(Extreme::Bytes)
+            }
+        }
+    }
+
+    fn of_all(map: &ZoneMap, end: End) -> Option<Extreme> {
+        let zones = (0..map.len()).filter_map(|zone| Extreme::of_zone(map, zone, end));
+        zones.reduce(|a, b| a.further(b, end))
+    }
+
+    /// The one of two that lies further at this end.
+    fn further(self, other: Extreme, end: End) -> Extreme {
+        let less = match (&self, &other) {
+            (Extreme::Int(a), Extreme::Int(b)) => a < b,
+            (Extreme::Bytes(a), Extreme::Bytes(b)) => a < b,
+            // A column's bounds are all of one kind.
+            _ => true,
+        };
+        if less == (end == End::Min) { self } else { other }
+    }
+
+    fn text(&self, data_type: &DataType) -> Option<String> {
+        Some(match (self, data_type) {
+            (Extreme::Int(key), DataType::Float64) => {
+                let key = i64::try_from(*key).ok()?;
+                f64::from_bits((key ^ (((key >> 63) as u64) >> 1) as i64) as u64).to_string()
+            }
+            (Extreme::Int(key), DataType::Float32) => {
+                let key = i32::try_from(*key).ok()?;
+                f32::from_bits((key ^ (((key >> 31) as u32) >> 1) as i32) as u32).to_string()
+            }
+            (Extreme::Int(value), data_type) => display_int(*value, data_type),
+            (Extreme::Bytes(bytes), DataType::BinaryView) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            (Extreme::Bytes(bytes), _) => String::from_utf8_lossy(bytes).trim_end_matches('\u{fffd}').to_owned(),
+        })
+    }
+}
+
+/// `SHOW TABLES`: tables and views.
+pub(crate) fn show_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let mut rows: Vec<(String, &str, Option<u64>)> =
+        snapshot.tables().map(|table| (table.name.clone(), "table", Some(table.rows()))).collect();
+    rows.extend(snapshot.views().keys().map(|name| (name.clone(), "view", None)));
+    rows.sort();
+    batch(vec![
+        ("name", false, texts(rows.iter().map(|(name, ..)| Some(name.clone())))),
+        ("type", false, texts(rows.iter().map(|(_, kind, _)| Some((*kind).to_owned())))),
+        ("rows", true, numbers(rows.iter().map(|(.., rows)| *rows))),
+    ])
+}
+
+/// `DESCRIBE t`: one row a column.
+pub(crate) fn describe_table(table: &Table) -> Result<RecordBatch> {
+    let columns = &table.schema.columns;
+    let key = |name: &String| {
+        let primary = table.schema.primary_key.contains(name).then(|| "PRIMARY KEY".to_owned());
+        let foreign = table.schema.foreign_keys.iter().find(|key| key.columns.contains(name));
+        primary.or_else(|| foreign.map(|key| format!("REFERENCES {}", key.table)))
+    };
+    batch(vec![
+        ("column", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
+        ("type", false, texts(columns.iter().map(|column| Some(sql_type(&column.data_type))))),
+        ("nullable", false, booleans(columns.iter().map(|column| column.nullable))),
+        ("key", true, texts(columns.iter().map(|column| key(&column.name)))),
+    ])
+}
+
+/// `DESCRIBE` of a view or file.
+pub(crate) fn describe_schema(schema: &Schema) -> Result<RecordBatch> {
+    let fields = schema.fields();
+    batch(vec![
+        ("column", false, texts(fields.iter().map(|field| Some(field.name().clone())))),
+        ("type", false, texts(fields.iter().map(|field| Some(sql_type(field.data_type()))))),
+        ("nullable", false, booleans(fields.iter().map(|field| field.is_nullable()))),
+        ("key", true, texts(fields.iter().map(|_| None))),
+    ])
+}
+
+/// `SHOW CREATE TABLE t`: the statement that makes the table or view again.
+pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch> {
+    let sql = if let Some(table) = snapshot.table(name) {
+        create_statement(table)
+    } else if let Some(view) = snapshot.views().get(name) {
+        format!("CREATE VIEW {} AS {view}", bare_or_quoted(name))
+    } else {
+        let names = snapshot.tables().map(|table| table.name.as_str());
+        return Err(Error::not_found("table or view", name, names.chain(snapshot.views().keys().map(String::as_str))));
+    };
+    batch(vec![
+        ("name", false, texts([Some(name.to_owned())].into_iter())),
+        ("statement", false, texts([Some(sql)].into_iter())),
+    ])
+}
+
+fn create_statement(table: &Table) -> String {
+    let list = |names: &[String]| names.iter().map(|name| bare_or_quoted(name)).collect::<Vec<_>>().join(", ");
+    let mut parts: Vec<String> = Vec::new();
+    for column in &table.schema.columns {
+        let not_null = if column.nullable { "" } else { " NOT NULL" };
+        parts.push(format!("{} {}{not_null}", bare_or_quoted(&column.name), sql_type(&column.data_type)));
+    }
+    if !table.schema.primary_key.is_empty() {
+        parts.push(format!("PRIMARY KEY ({})", list(&table.schema.primary_key)));
+    }
+    for key in &table.schema.foreign_keys {
+        let referenced =
+            if key.referenced.is_empty() { String::new() } else { format!(" ({})", list(&key.referenced)) };
+        let (columns, table) = (list(&key.columns), bare_or_quoted(&key.table));
+        parts.push(format!("FOREIGN KEY ({columns}) REFERENCES {table}{referenced}"));
+    }
+    let name = bare_or_quoted(&table.name);
+    format!("CREATE TABLE {name} (\n  {}\n) WITH ({})", parts.join(",\n  "), table.design)
+}
+
+/// A name as SQL reads it back, quoted where it must be.
+fn bare_or_quoted(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let keyword =
+        datafusion::sql::sqlparser::keywords::ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
+    if plain && !keyword && !name.starts_with(|c: char| c.is_ascii_digit()) { name.to_owned() } else { quote(name) }
+}
+
+/// A type as `CREATE TABLE` reads it back.
+pub(crate) fn sql_type(data_type: &DataType) -> String {
+    use datafusion::arrow::datatypes::TimeUnit::*;
+    match data_type {
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INT".into(),
+        DataType::Int64 => "BIGINT".into(),
+        DataType::UInt8 => "TINYINT UNSIGNED".into(),
+        DataType::UInt16 => "SMALLINT UNSIGNED".into(),
+        DataType::UInt32 => "INT UNSIGNED".into(),
+        DataType::UInt64 => "BIGINT UNSIGNED".into(),
+        DataType::Utf8 | DataType::LargeUtf8 => "VARCHAR".into(),
+        DataType::Binary | DataType::LargeBinary => "BINARY".into(),
+        DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
+        DataType::Interval(_) | DataType::Duration(_) => "INTERVAL".into(),
+        DataType::Timestamp(unit, zone) => {
+            let precision = match unit {
+                Second => "(0)",
+                Millisecond => "(3)",
+                Microsecond => "",
+                Nanosecond => "(9)",
+            };
+            let zone = if zone.is_some() { " WITH TIME ZONE" } else { "" };
+            format!("TIMESTAMP{precision}{zone}")
+        }
+        other => type_name(other).to_uppercase(),
+    }
+}
+
+pub(crate) fn batch(columns: Vec<(&str, bool, ArrayRef)>) -> Result<RecordBatch> {
+    let field =
+        |(name, nullable, values): &(&str, bool, ArrayRef)| Field::new(*name, values.data_type().clone(), *nullable);
+    let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
+    Ok(RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(.., values)| values).collect())?)
+}
+
+pub(crate) fn texts(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
+    Arc::new(values.collect::<StringViewArray>())
+}
+
+pub(crate) fn numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(values.collect::<UInt64Array>())
+}
+
+pub(crate) fn booleans(values: impl Iterator<Item = bool>) -> ArrayRef {
+    Arc::new(values.map(Some).collect::<BooleanArray>())
+}

@@ -1,0 +1,121 @@
+//! What a session says about designs: CALIBRATE, ADVISE and WHATIF.
+
+use freestone_advisor::Advice;
+use freestone_store::design::Design;
+
+use crate::advise::{AdviseOptions, Calibration, Judged, TableWork};
+use crate::context::Outcome;
+use crate::error::{Error, Result};
+use crate::session::Session;
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::{Command, WhatIfRequest};
+use crate::{advise, workload};
+
+impl Session {
+    /// Advice on the designs of one table, or of all that queries read, by the log of what ran or by a given workload.
+    /// Finalists are stored as a sample and timed; nothing of the database changes.
+    ///
+    /// # Errors
+    /// When the table is not there or empty, no query reads it, or a query of the workload cannot be planned.
+    pub async fn advise(&self, options: AdviseOptions) -> Result<Vec<Advice>> {
+        let snapshot = self.scope()?.snapshot;
+        if let Some(name) = &options.table
+            && snapshot.table(name).is_none()
+        {
+            return Err(Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str())));
+        }
+        let works = match &options.workload {
+            Some(script) => self.planned_work(script, options.table.as_deref()).await?,
+            None => advise::logged_work(&self.database().workload().scans()?, &snapshot, options.table.as_deref()),
+        };
+        if works.is_empty() {
+            return Err(nothing_to_advise_on(&options));
+        }
+        self.blocking(move |database| {
+            works.iter().map(|work| Judged::new(database, &work.table, work, None)?.advise(&options)).collect()
+        })
+        .await
+    }
+
+    /// What the queries of a script ask of tables.
+    async fn planned_work(&self, script: &str, only: Option<&str>) -> Result<Vec<TableWork>> {
+        let mut works = vec![];
+        for (statement, weight) in advise::weighted_statements(script)? {
+            let located = |error: Error| error.at(&format!("line {} of the workload", statement.line));
+            let Command::Sql(sql) = statement.command().map_err(located)? else {
+                return Err(located(Error::invalid("only SELECT has a place in a workload")));
+            };
+            let (kept, _) = self.planned(*sql, &Parameters::default()).await.map_err(located)?;
+            let name = advise::shortened(&statement.text);
+            let scans = advise::planned_scans(&name, weight, workload::asked(kept.plan()));
+            for (table, scan) in scans.filter(|(table, _)| only.is_none_or(|only| table.name == only)) {
+                advise::of_table(&mut works, &table).push(scan);
+            }
+        }
+        Ok(works)
+    }
+
+    /// WHATIF: what one query would cost in a design, predicted and on a sample.
+    pub(crate) async fn what_if(&self, request: WhatIfRequest, parameters: &Parameters) -> Result<Outcome> {
+        let WhatIfRequest { table, options, query } = request;
+        let name = advise::shortened(&query.to_string());
+        let (kept, snapshot) = self.planned(query, parameters).await?;
+        let Some(found) = snapshot.table(&table).cloned() else {
+            return Err(Error::not_found("table", &table, snapshot.tables().map(|table| table.name.as_str())));
+        };
+        let start = match options.iter().any(|(name, _)| name.eq_ignore_ascii_case("design")) {
+            true => Design::default(),
+            false => found.design.clone(),
+        };
+        let given = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let design = start.with_options(given, &found.schema)?;
+        design.check_order(&found.schema)?;
+        let mut works = vec![];
+        for (of, scan) in advise::planned_scans(&name, 1.0, workload::asked(kept.plan())) {
+            if of.name == table {
+                advise::of_table(&mut works, &of).push(scan);
+            }
+        }
+        let Some(work) = works.pop() else {
+            return Err(Error::invalid(format!("the query does not read table {table}"))
+                .with_hint("WHATIF asks what a query would cost if a table that it reads were stored otherwise"));
+        };
+        let answer = self
+            .blocking(move |database| Judged::new(database, &work.table, &work, Some(&design))?.what_if(&design))
+            .await?;
+        Ok(Outcome::batch(advise::what_if_batch(&answer)?))
+    }
+
+    /// CALIBRATE: measures this machine and gives the profile's rows.
+    pub(crate) async fn calibrate_here(&self) -> Result<Outcome> {
+        self.access().check_files()?;
+        let progress = self.progress();
+        let profile = self
+            .blocking(move |database| {
+                let calibration = Calibration { folder: database.folder().map(Into::into), ..Calibration::default() };
+                if let Some(progress) = &progress {
+                    progress.begin("calibrating", Some(100));
+                }
+                let result = advise::calibrate(&calibration, &mut |_, share| {
+                    if let Some(progress) = &progress {
+                        progress.advance((share * 100.0) as u64);
+                    }
+                });
+                if let Some(progress) = &progress {
+                    progress.end();
+                }
+                result
+            })
+            .await?;
+        Ok(Outcome::batch(advise::profile_batch(&profile)?))
+    }
+}
+
+fn nothing_to_advise_on(options: &AdviseOptions) -> Error {
+    let what = options.table.as_ref().map_or("any table".to_owned(), |table| format!("table {table}"));
+    let error = match options.workload {
+        Some(_) => Error::invalid(format!("no query of the workload reads {what}")),
+        None => Error::invalid(format!("no query on {what} is in the workload log: there is nothing to advise by")),
+    };
+    error.with_hint("run the queries that matter, or give them as a file: freestone advise DB --workload FILE")
+}

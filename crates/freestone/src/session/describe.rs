@@ -1,0 +1,188 @@
+//! What a statement takes and gives, found without executing it; and what the database has, as data.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+
+use crate::catalog::Scope;
+use crate::context::Outcome;
+use crate::error::Result;
+use crate::exec::dml;
+use crate::session::{Session, guarded};
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::{Command, Statement, parse_query};
+use crate::sql::{names, statement};
+
+/// What a statement takes and gives.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// Types of `$1`, `$2`, …; VARCHAR where nothing says.
+    pub parameters: Vec<DataType>,
+    /// The columns of its rows; `None` where it gives none.
+    pub schema: Option<SchemaRef>,
+}
+
+/// A table or view of the database.
+#[derive(Debug, Clone)]
+pub struct Relation {
+    pub name: String,
+    /// A view's columns are empty where it is broken.
+    pub schema: Option<SchemaRef>,
+    pub rows: Option<u64>,
+    /// A view's query.
+    pub view: Option<String>,
+    pub primary_key: Vec<String>,
+    pub foreign_keys: Vec<Reference>,
+}
+
+/// A foreign key.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    pub columns: Vec<String>,
+    pub table: String,
+    pub referenced: Vec<String>,
+}
+
+impl Session {
+    /// Plans a statement without executing it. `types` are those that the caller has chosen for parameters.
+    pub async fn describe_statement(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
+        guarded(statement, self.described(statement, types)).await
+    }
+
+    async fn described(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
+        match self.command(statement).await? {
+            Command::Sql(sql) => self.describe_sql(statement, *sql, types).await,
+            Command::Show { .. } | Command::ShowTables | Command::Describe { .. } | Command::DescribeQuery(_) => {
+                self.describe_rows(statement).await
+            }
+            Command::Check(_) => {
+                let schema = Some(crate::exec::check::rows(&[])?.schema());
+                Ok(Description { parameters: vec![], schema })
+            }
+            _ => Ok(Description { parameters: vec![], schema: None }),
+        }
+    }
+
+    async fn describe_sql(
+        &self,
+        statement: &Statement,
+        sql: ast::Statement,
+        types: &[Option<DataType>],
+    ) -> Result<Description> {
+        use ast::Statement as Sql;
+        match &sql {
+            Sql::Query(_) | Sql::ShowFunctions { .. } | Sql::Explain { .. } => {
+                let (scope, sql) = self.explained(sql)?;
+                let types = types.to_vec();
+                self.plan_apart(move |planner, _| async move {
+                    let (parameters, plan) = planner.describe(&planner.state(&scope), &scope, sql, &types).await?;
+                    let schema = names::shown(analyzed_schema(&planner.state(&scope), plan)?);
+                    Ok(Description { parameters, schema: Some(schema) })
+                })
+                .await
+            }
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {
+                let snapshot = self.database().store().snapshot()?;
+                let types = with_assigned(types, dml::assigned(&sql, &snapshot));
+                let (scope, sql) = dml::planned(sql, snapshot)?;
+                self.plan_apart(move |planner, _| async move {
+                    let (parameters, _) = planner.describe(&planner.state(&scope), &scope, sql, &types).await?;
+                    Ok(Description { parameters, schema: None })
+                })
+                .await
+            }
+            Sql::ShowCreate { .. } => self.describe_rows(statement).await,
+            Sql::Execute { name: Some(name), .. } => {
+                let prepared = self.prepared_statement(name)?;
+                let description = Box::pin(self.describe_sql(statement, prepared, &[])).await?;
+                Ok(Description { parameters: vec![], ..description })
+            }
+            _ => Ok(Description { parameters: vec![], schema: None }),
+        }
+    }
+
+    /// EXPLAIN of a write plans the query that finds its rows.
+    pub(crate) fn explained(&self, mut sql: ast::Statement) -> Result<(Scope, ast::Statement)> {
+        let mut scope = self.scope()?;
+        if let ast::Statement::Explain { statement, .. } = &mut sql {
+            let (target, query) = dml::row_query((**statement).clone(), &scope.snapshot)?;
+            if let Some(target) = target {
+                scope = scope.with_target_rows(&target);
+            }
+            **statement = query;
+        }
+        Ok((scope, sql))
+    }
+
+    /// Of a statement that costs nothing: its rows say what they are.
+    async fn describe_rows(&self, statement: &Statement) -> Result<Description> {
+        let schema = match self.execute(statement).await? {
+            Outcome::Rows { schema, .. } => Some(schema),
+            _ => None,
+        };
+        Ok(Description { parameters: vec![], schema })
+    }
+
+    /// The tables and views of the database, with their columns and keys.
+    pub async fn relations(&self) -> Result<Vec<Relation>> {
+        let scope = self.scope()?;
+        let mut relations: Vec<Relation> = scope.snapshot.tables().map(|table| table_relation(table)).collect();
+        for (name, text) in scope.snapshot.views() {
+            let schema = self.view_schema(&scope, name).await.ok();
+            let (name, view) = (name.clone(), Some(text.to_string()));
+            let relation = Relation { name, schema, rows: None, view, primary_key: vec![], foreign_keys: vec![] };
+            relations.push(relation);
+        }
+        Ok(relations)
+    }
+
+    async fn view_schema(&self, scope: &Scope, name: &str) -> Result<SchemaRef> {
+        let query = parse_query(&format!("SELECT * FROM {}", statement::quote(name)))?;
+        let scope = scope.clone();
+        self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let sql = ast::Statement::Query(query);
+            let plan = planner.plan(&state, &scope, sql, &Parameters::default()).await?;
+            analyzed_schema(&state, plan)
+        })
+        .await
+    }
+}
+
+/// The columns of a plan, with the types that they have once it is analyzed.
+fn analyzed_schema(state: &SessionState, plan: LogicalPlan) -> Result<SchemaRef> {
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    Ok(Arc::new(plan.schema().as_arrow().clone()))
+}
+
+/// Types of parameters, where the caller has not chosen one those of the columns that they are assigned to.
+fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -> Vec<Option<DataType>> {
+    let mut types = types.to_vec();
+    for (number, data_type) in assigned {
+        let at = number - 1;
+        if types.len() <= at {
+            types.resize(at + 1, None);
+        }
+        types[at].get_or_insert(data_type);
+    }
+    types
+}
+
+fn table_relation(table: &freestone_store::Table) -> Relation {
+    let references = table.schema.foreign_keys.iter().map(|key| Reference {
+        columns: key.columns.clone(),
+        table: key.table.clone(),
+        referenced: key.referenced.clone(),
+    });
+    Relation {
+        name: table.name.clone(),
+        schema: Some(table.schema.to_arrow()),
+        rows: Some(table.rows()),
+        view: None,
+        primary_key: table.schema.primary_key.clone(),
+        foreign_keys: references.collect(),
+    }
+}

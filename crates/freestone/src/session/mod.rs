@@ -1,0 +1,757 @@
+//! A session: settings, prepared statements, and the execution of one statement after the other.
+
+pub(crate) mod access;
+mod advise;
+pub(crate) mod describe;
+mod memory_cap;
+mod plan_cache;
+pub(crate) mod settings;
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast;
+use freestone_advisor::Output;
+use freestone_store::{Snapshot, WriteTransaction};
+use futures::FutureExt;
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Handle;
+
+use crate::advise::{AdviseOptions, advice_batch};
+use crate::catalog::{Planner, Scope};
+use crate::context::{CancelHandle, CancellableStream, Cancellation, Canceller, Outcome, Progress, panicked};
+use crate::database::Database;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::explain::PlansRun;
+use crate::exec::stored::{Answer, StoredQuery};
+use crate::exec::write::WriteContext;
+use crate::exec::{check, copy, ddl, dml};
+use crate::export::Export;
+use crate::inputs::Inputs;
+use crate::planning::BoundedExpressions;
+use crate::provider::metadata;
+use crate::shared::{SharedPlanner, SharedRelations};
+use crate::sql::depth::OnStack;
+use crate::sql::parameters::Parameters;
+use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement};
+use crate::sql::{depth, names, parameters, statement};
+use crate::times::TimePlanner;
+use crate::workload::{Watch, Watched};
+use crate::{aggregates, exact, optimizer, planning, shared, times, windows, workload};
+use access::{Access, Extension};
+use plan_cache::{CachedPlan, Plans};
+
+/// Texts below this many bytes are read without asking for memory.
+const LONG_TEXT_BYTES: usize = 64 << 10;
+/// What a token becomes, several times over, on its way to a plan.
+const TOKEN_BYTES: usize = 500;
+/// Statements of more tokens take so long to read that others should not wait for it.
+const LONG_TOKENS: usize = 2000;
+
+/// One user's connection to a database. Statements may run at the same time; each has one snapshot.
+pub struct Session {
+    database: Arc<Database>,
+    planner: RwLock<Planner>,
+    prepared: Mutex<HashMap<String, Prepared>>,
+    cancel: Canceller,
+    progress: RwLock<Option<Arc<dyn Progress>>>,
+    plans: Mutex<Plans>,
+    access: Access,
+    /// Whether writes are refused for the time being.
+    read_only: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Prepared {
+    statement: ast::Statement,
+    /// Those that PREPARE declares.
+    types: Vec<Option<DataType>>,
+}
+
+impl Session {
+    pub(crate) fn new(database: Arc<Database>, access: Access) -> Session {
+        // A pool that cannot be limited is the database's.
+        let runtime =
+            memory_cap::capped(database.runtime(), access.memory).unwrap_or_else(|_| database.runtime().clone());
+        let mut state = SessionStateBuilder::new()
+            .with_config(settings::initial(database.options()))
+            .with_runtime_env(runtime)
+            .with_expr_planners(vec![Arc::new(BoundedExpressions), Arc::new(TimePlanner)])
+            .with_default_features()
+            .with_relation_planners(vec![Arc::new(SharedRelations)])
+            .with_query_planner(Arc::new(SharedPlanner))
+            .with_type_planner(Arc::new(ddl::SqlTypes))
+            .with_analyzer_rules(optimizer::analyzer_rules())
+            .with_optimizer_rules(optimizer::optimizer_rules())
+            .with_physical_optimizer_rules(optimizer::physical::rules(database.options().memory_limit))
+            .build();
+        // A state that takes functions takes these.
+        for function in aggregates::functions() {
+            let _ = state.register_udaf(function);
+        }
+        for function in windows::functions() {
+            let _ = state.register_udwf(function);
+        }
+        // Only functions of a state that takes none are refused.
+        let _ = times::register(&mut state);
+        let _ = exact::register(&mut state);
+        Session {
+            planner: RwLock::new(Planner::new(state, access, database.workload().clone())),
+            database,
+            prepared: Mutex::default(),
+            cancel: Canceller::new(),
+            progress: RwLock::default(),
+            plans: Mutex::default(),
+            access,
+            read_only: AtomicBool::new(false),
+        }
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Splits a script into statements. What does not read as SQL is an error when it is executed, not here.
+    ///
+    /// # Errors
+    /// Of kind [`ErrorKind::Resource`], where the text is so long that what is made of it does not fit the memory limit.
+    pub fn parse(&self, script: &str) -> Result<Vec<Statement>> {
+        if script.len() < LONG_TEXT_BYTES {
+            return Ok(statement::parse_script(script));
+        }
+        let tokens = statement::expected_tokens(script);
+        let pool = self.planner().settings().runtime_env().memory_pool.clone();
+        let memory = MemoryConsumer::new("the text of a statement").register(&pool);
+        memory.try_grow(tokens.saturating_mul(TOKEN_BYTES))?;
+        let memory = Arc::new(memory);
+        let mut statements = statement::parse_script(script);
+        statements.iter_mut().for_each(|statement| statement.hold(&memory));
+        Ok(statements)
+    }
+
+    /// Executes one statement, which commits when it succeeds. A query's rows are computed as they are read.
+    pub async fn execute(&self, statement: &Statement) -> Result<Outcome> {
+        self.execute_with(statement, vec![]).await
+    }
+
+    /// Executes one statement with values for its `$1`, `$2`, ….
+    pub async fn execute_with(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Outcome> {
+        self.execute_given(statement, Inputs { values, ..Inputs::default() }).await
+    }
+
+    /// Executes one statement with values for its parameters, and tables that it may name.
+    pub async fn execute_given(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+        guarded(statement, self.execute_unguarded(statement, inputs)).await
+    }
+
+    async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+        let parameters = given(statement, inputs)?;
+        match self.command(statement).await? {
+            Command::Sql(sql) => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
+            Command::CopyFrom(request) => {
+                self.access.check_files()?;
+                let progress = self.progress.read().clone();
+                self.write(move |transaction, context| {
+                    copy::copy_from(transaction, context, &request, progress.as_deref())
+                })
+                .await
+            }
+            Command::CopyTo(request) => {
+                self.access.check_files()?;
+                let scope = self.scope()?.with_tables(&parameters.tables);
+                let options = self.planner().settings().config_options().execution.clone();
+                let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
+                let export = Export::new(&request.path, &request.options, threads, group_rows)?;
+                let query = ast::Statement::Query(request.query);
+                let run = self.plan_apart(move |planner, cancellation| async move {
+                    let state = planner.state(&scope);
+                    let plan = planner.plan(&state, &scope, query, &parameters).await?;
+                    read_only_plan(&plan)?;
+                    OneRun::plan(&state, &plan, &cancellation).await
+                });
+                let rows = names::shown_rows(run.await?.stream()?);
+                let rows = times::in_zone_of_session(rows, self.planner().settings().config_options());
+                names::check_distinct(rows.schema().fields().iter().map(|field| field.name().as_str()))?;
+                Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
+            }
+            Command::SetDesign { table, options } => {
+                self.write(move |transaction, context| ddl::set_design(transaction, context, &table, &options)).await
+            }
+            Command::AddCopy(copy) => {
+                self.write(move |transaction, context| ddl::add_copy(transaction, context, &copy)).await
+            }
+            Command::DropCopy { table, name, if_exists } => {
+                self.write(move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
+            }
+            Command::Vacuum(table) => {
+                self.check_write()?;
+                self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
+            }
+            Command::Check(table) => self.check(table).await,
+            Command::Set { name, value } => {
+                self.change_settings(|state| settings::set(state, &name, &value))?;
+                Ok(Outcome::Done { verb: "SET" })
+            }
+            Command::Reset { name } => {
+                self.change_settings(|state| settings::reset(state, self.database.options(), &name))?;
+                Ok(Outcome::Done { verb: "RESET" })
+            }
+            Command::Show { name } => {
+                let batch = settings::show(self.planner().settings(), self.database.options(), &name)?;
+                Ok(Outcome::batch(batch))
+            }
+            Command::ShowTables => Ok(Outcome::batch(metadata::show_tables(&self.scope()?.snapshot)?)),
+            Command::Describe { table } => Box::pin(self.describe(&table, &parameters)).await,
+            Command::DescribeQuery(sql) => Box::pin(self.describe_query(*sql, &parameters)).await,
+            Command::Calibrate => self.calibrate_here().await,
+            Command::Advise(request) => {
+                let AdviseRequest { table, copies, budget } = request;
+                let max_copies = copies.unwrap_or(1);
+                let options = AdviseOptions { table, budget, max_copies, ..AdviseOptions::default() };
+                Ok(Outcome::batch(advice_batch(&self.advise(options).await?)?))
+            }
+            Command::WhatIf(request) => Box::pin(self.what_if(*request, &parameters)).await,
+        }
+    }
+
+    /// Executes SQL text that holds exactly one statement.
+    pub async fn sql(&self, text: &str) -> Result<Outcome> {
+        match self.parse(text)?.as_slice() {
+            [statement] => self.execute(statement).await,
+            [] => Err(Error::syntax("there is no statement in the text")),
+            more => Err(Error::syntax(format!("expected one statement, found {}", more.len()))
+                .with_hint("parse the script and execute its statements one by one")),
+        }
+    }
+
+    /// The columns of a query's rows, as it is planned now; nothing where the statement is no query.
+    pub async fn schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
+        guarded(statement, self.planned_schema(statement, inputs)).await
+    }
+
+    async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
+        let Command::Sql(sql) = self.command(statement).await? else { return Ok(None) };
+        if !matches!(*sql, ast::Statement::Query(_)) {
+            return Ok(None);
+        }
+        let parameters = given(statement, inputs)?;
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let plan = planner.plan(&state, &scope, *sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+            let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+            Ok(Some(times::shown_schema(shown, state.config_options())))
+        })
+        .await
+    }
+
+    /// What a statement asks for; a long one is read on a thread of its own.
+    pub(crate) async fn command(&self, statement: &Statement) -> Result<Command> {
+        if statement.tokens() <= LONG_TOKENS {
+            return statement.command();
+        }
+        let statement = statement.clone();
+        self.plan_apart(move |_, _| async move { statement.command() }).await
+    }
+
+    /// The tables that a statement names and the database does not have, for callers that have tables of their own.
+    pub fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
+        let named = statement.named_tables()?;
+        if named.is_empty() {
+            return Ok(named);
+        }
+        let scope = self.scope()?;
+        Ok(named.into_iter().filter(|name| !scope.knows(name)).collect())
+    }
+
+    /// A handle that cancels what this session executes, from any thread.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.handle()
+    }
+
+    /// Who is told how far long statements have come.
+    pub fn set_progress(&self, progress: Option<Arc<dyn Progress>>) {
+        *self.progress.write() = progress;
+    }
+
+    /// Names that a shell may complete: tables and views, and their columns.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let snapshot = self.database.store().snapshot()?;
+        let tables = snapshot.tables().map(|table| table.name.clone());
+        let columns = snapshot.tables().flat_map(|table| table.schema.columns.iter().map(|c| c.name.clone()));
+        let mut names: Vec<String> = tables.chain(snapshot.views().keys().cloned()).chain(columns).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    pub(crate) fn progress(&self) -> Option<Arc<dyn Progress>> {
+        self.progress.read().clone()
+    }
+
+    pub(crate) fn planner(&self) -> Planner {
+        self.planner.read().clone()
+    }
+
+    pub(crate) fn scope(&self) -> Result<Scope> {
+        Ok(Scope::new(self.database.store().snapshot()?))
+    }
+
+    pub(crate) fn state(&self, scope: &Scope) -> SessionState {
+        self.planner().state(scope)
+    }
+
+    /// Gives the session schemas and functions beside those of the database, in place of what it was given before.
+    pub fn extend(&self, extension: Extension) {
+        let mut planner = self.planner.write();
+        *planner = planner.with_extension(extension);
+        self.plans.lock().clear();
+    }
+
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Refuses writes, or lets them through again, as a read-only transaction of a protocol asks for.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Relaxed);
+    }
+
+    fn check_write(&self) -> Result<()> {
+        self.access.check_write()?;
+        match self.read_only.load(Ordering::Relaxed) {
+            true => Err(Error::new(ErrorKind::ReadOnly, "this transaction may only read")
+                .with_hint("end it, or SET TRANSACTION READ WRITE")),
+            false => Ok(()),
+        }
+    }
+
+    /// Loads a file into a table, as `COPY table (columns) FROM 'path' (options)` does, on behalf of a client whose data
+    /// it holds: whether the session may read files does not matter.
+    pub async fn load_file(
+        &self,
+        table: &str,
+        columns: Vec<String>,
+        path: &str,
+        options: Vec<(String, String)>,
+    ) -> Result<Outcome> {
+        let request = CopyFrom { table: table.to_owned(), columns, path: path.to_owned(), options };
+        self.write(move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
+    }
+
+    pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<ast::Statement> {
+        let name = ddl::object_name(name)?;
+        let prepared = self.prepared.lock().get(&name).map(|prepared| prepared.statement.clone());
+        prepared.ok_or_else(|| self.not_prepared(&name))
+    }
+
+    fn change_settings(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
+        let mut planner = self.planner.write();
+        let mut state = planner.settings().clone();
+        change(&mut state)?;
+        *planner = planner.with_settings(state);
+        self.plans.lock().clear();
+        Ok(())
+    }
+
+    async fn execute_sql(
+        &self,
+        sql: ast::Statement,
+        parameters: Parameters,
+        text_after_as: Option<&str>,
+    ) -> Result<Outcome> {
+        use ast::Statement as Sql;
+        match sql {
+            Sql::Query(_) => Box::pin(self.query(sql, &parameters)).await,
+            Sql::ShowFunctions { .. } => Box::pin(self.query_in(self.scope()?, sql, &parameters)).await,
+            Sql::Explain { .. } => Box::pin(self.explain(sql, &parameters)).await,
+            write if dml::is_write(&write) => {
+                let text = text_after_as.map(str::to_owned);
+                self.write(move |transaction, context| dml::perform(transaction, context, write, &parameters, text))
+                    .await
+            }
+            Sql::ShowCreate { obj_name, .. } => {
+                let name = ddl::object_name(&obj_name)?;
+                Ok(Outcome::batch(metadata::show_create(&self.scope()?.snapshot, &name)?))
+            }
+            Sql::Prepare { name, data_types, statement } => Box::pin(self.prepare(name, data_types, *statement)).await,
+            Sql::Execute { name: Some(name), parameters, .. } => self.execute_prepared(&name, parameters).await,
+            Sql::Deallocate { name, .. } => self.deallocate(&name),
+            other => {
+                let text = other.to_string();
+                let words: Vec<&str> = text.split_whitespace().take(2).collect();
+                Err(Error::unsupported(format!("{} is not a statement of this version", words.join(" "))))
+            }
+        }
+    }
+
+    /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
+    pub async fn execute_stored(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
+        guarded(statement, self.execute_stored_command(statement, inputs)).await
+    }
+
+    async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
+        if let Command::Sql(sql) = self.command(statement).await?
+            && matches!(*sql, ast::Statement::Query(_))
+        {
+            let (kept, snapshot) = self.planned(*sql, &given(statement, inputs)?).await?;
+            let shown_as_stored =
+                times::is_shown_as_stored(&kept.plan().schema(), self.planner().settings().config_options());
+            return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
+                Some(stored) if shown_as_stored => {
+                    let watch = self.watch(&kept, kept.plan(), Some(Output::Shipped));
+                    Answer::Stored(Box::new(stored.watched(watch)))
+                }
+                _ => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
+            });
+        }
+        Ok(Answer::Outcome(self.execute_given(statement, inputs).await?))
+    }
+
+    async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let (kept, snapshot) = self.planned(sql, parameters).await?;
+        self.run_kept(&kept, &snapshot)
+    }
+
+    /// A query's plan, the one that was kept of it if it comes again, and the snapshot that it reads.
+    pub(crate) async fn planned(
+        &self,
+        sql: ast::Statement,
+        parameters: &Parameters,
+    ) -> Result<(CachedPlan, Arc<Snapshot>)> {
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
+        let known = self.plans.lock().find(&key, &scope.snapshot)?;
+        if let Some(kept) = known {
+            return Ok((kept, scope.snapshot));
+        }
+        let snapshot = scope.snapshot.clone();
+        let parameters = parameters.clone();
+        let planned = self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let logged = settings::logged_text(&state, &sql);
+            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            Ok(CachedPlan::new(&state, &plan, logged).await?)
+        });
+        let (planned, lasting) = planned.await?;
+        if lasting {
+            self.plans.lock().keep(key, &snapshot, planned.clone());
+        }
+        Ok((planned, snapshot))
+    }
+
+    fn run_kept(&self, kept: &CachedPlan, snapshot: &Arc<Snapshot>) -> Result<Outcome> {
+        let cancellation = self.cancellation();
+        let (plan, context) = kept.start(snapshot, &cancellation)?;
+        let watch = self.watch(kept, &plan, None);
+        let stream = CancellableStream::of_query(execute_stream(plan, context)?, cancellation);
+        let stream = Watched { inner: Box::pin(stream), watch };
+        Ok(shown_rows(Box::pin(stream), self.planner().settings().config_options()))
+    }
+
+    /// Watches a query for the workload log, if it is logged; `output` is what becomes of its scans' rows, where the plan
+    /// does not say.
+    fn watch(&self, kept: &CachedPlan, plan: &Arc<dyn ExecutionPlan>, output: Option<Output>) -> Option<Watch> {
+        let text = kept.logged()?;
+        let mut asked = workload::asked(plan);
+        for asked in &mut asked {
+            asked.output = output.unwrap_or(asked.output);
+        }
+        Watch::begin(self.database.workload(), text, asked)
+    }
+
+    pub(crate) async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let parameters = parameters.clone();
+        let run = self.plan_apart(move |planner, cancellation| async move {
+            let state = planner.state(&scope);
+            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            OneRun::plan(&state, &plan, &cancellation).await
+        });
+        let rows = run.await?.stream()?;
+        Ok(shown_rows(rows, self.planner().settings().config_options()))
+    }
+
+    async fn describe(&self, table: &str, parameters: &Parameters) -> Result<Outcome> {
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        if let Some(table) = scope.snapshot.table(table) {
+            return Ok(Outcome::batch(metadata::describe_table(table)?));
+        }
+        let query = statement::parse_query(&format!("SELECT * FROM {}", statement::quote(table)))?;
+        let schema = self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let sql = ast::Statement::Query(query);
+            let plan = planner.plan(&state, &scope, sql, &Parameters::default()).await?;
+            Ok(plan.schema().as_arrow().clone())
+        });
+        Ok(Outcome::batch(metadata::describe_schema(&schema.await?)?))
+    }
+
+    /// The columns of a query's rows, as DESCRIBE shows those of a table.
+    async fn describe_query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let scope = self.scope()?.with_tables(&parameters.tables);
+        let parameters = parameters.clone();
+        let schema = self.plan_apart(move |planner, _| async move {
+            let state = planner.state(&scope);
+            let plan = planner.plan(&state, &scope, sql, &parameters).await?;
+            read_only_plan(&plan)?;
+            let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+            Ok(Arc::new(plan.schema().as_arrow().clone()))
+        });
+        Ok(Outcome::batch(metadata::describe_schema(&names::shown(schema.await?))?))
+    }
+
+    /// CHECK: what is damaged, and where nothing is, which declared keys the rows do not keep. No row: all is well.
+    async fn check(&self, table: Option<String>) -> Result<Outcome> {
+        let only = table.clone();
+        let mut problems = self.blocking(move |database| check::damage(database.store(), only.as_deref())).await?;
+        if problems.is_empty() {
+            let scope = self.scope()?;
+            for question in check::key_questions(&scope.snapshot, table.as_deref()) {
+                let query = ast::Statement::Query(statement::parse_query(&question.sql)?);
+                let rows = self.query_in(scope.clone(), query, &Parameters::default()).await?.collect().await?;
+                problems.extend(question.answer(&rows)?);
+            }
+        }
+        Ok(Outcome::batch(check::rows(&problems)?))
+    }
+
+    /// Plans a statement on a thread of its own, within its limits: whatever it takes, other statements go on. When the
+    /// statement is cancelled, or nobody waits for it any more, the thread ends at the next check.
+    pub(crate) async fn plan_apart<T, F>(
+        &self,
+        plan: impl FnOnce(Planner, Cancellation) -> F + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>>,
+    {
+        let cancellation = self.cancellation();
+        let unwatched = cancellation.unwatched();
+        let _guard = cancellation.guard();
+        let (planner, runtime, tokens) = (self.planner(), Handle::current(), depth::tokens_here());
+        let pool = planner.settings().runtime_env().memory_pool.clone();
+        let cancelled = cancellation.cancelled();
+        let planned = tokio::task::spawn_blocking(move || {
+            let planned = || runtime.block_on(plan(planner, unwatched));
+            depth::with_stack(tokens, || planning::within(cancellation, &pool, planned))
+        });
+        tokio::select! {
+            planned = planned => match planned {
+                Ok(planned) => planned,
+                Err(error) => Err(match error.try_into_panic() {
+                    Ok(panic) => panicked(&*panic),
+                    Err(_) => Error::cancelled(),
+                }),
+            },
+            () = cancelled => Err(Error::cancelled()),
+        }
+    }
+
+    async fn prepare(&self, name: ast::Ident, types: Vec<ast::DataType>, statement: ast::Statement) -> Result<Outcome> {
+        use ast::Statement as Sql;
+        let name = ddl::identifier(&name);
+        let scope = self.scope()?;
+        let state = self.state(&scope);
+        let types = self.planner().declared(&state, &scope, types).await?;
+        match &statement {
+            // Planned now, so that what cannot work fails here and not later.
+            Sql::Query(_) => {
+                let (statement, types) = (statement.clone(), types.clone());
+                self.plan_apart(move |planner, _| async move {
+                    planner.describe(&planner.state(&scope), &scope, statement, &types).await
+                })
+                .await?;
+            }
+            Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {}
+            _ => return Err(Error::unsupported("PREPARE takes SELECT, INSERT, UPDATE and DELETE")),
+        }
+        let mut prepared = self.prepared.lock();
+        if prepared.contains_key(&name) {
+            return Err(Error::new(ErrorKind::Exists, format!("prepared statement {name} exists"))
+                .with_hint(format!("DEALLOCATE {name} first")));
+        }
+        prepared.insert(name, Prepared { statement, types });
+        Ok(Outcome::Done { verb: "PREPARE" })
+    }
+
+    async fn execute_prepared(&self, name: &ast::ObjectName, values: Vec<ast::Expr>) -> Result<Outcome> {
+        let name = ddl::object_name(name)?;
+        let prepared = self.prepared.lock().get(&name).cloned();
+        let Some(Prepared { statement, types }) = prepared else { return Err(self.not_prepared(&name)) };
+        if !types.is_empty() && types.len() != values.len() {
+            let (expected, given) = (types.len(), values.len());
+            return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {given}")));
+        }
+        let state = self.state(&self.scope()?);
+        let values = values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?;
+        let parameters = Parameters { types, values, ..Parameters::default() };
+        Box::pin(self.execute_sql(statement, parameters, None)).await
+    }
+
+    fn deallocate(&self, name: &ast::Ident) -> Result<Outcome> {
+        let name = ddl::identifier(name);
+        let mut prepared = self.prepared.lock();
+        if name == "all" {
+            prepared.clear();
+        } else if prepared.remove(&name).is_none() {
+            drop(prepared);
+            return Err(self.not_prepared(&name));
+        }
+        Ok(Outcome::Done { verb: "DEALLOCATE" })
+    }
+
+    fn not_prepared(&self, name: &str) -> Error {
+        Error::not_found("prepared statement", name, self.prepared.lock().keys().map(String::as_str))
+    }
+
+    /// Runs `work` in a write transaction on a thread that may block, and commits when it succeeds. The one writer of
+    /// the database is it until then; readers go on.
+    async fn write<F>(&self, work: F) -> Result<Outcome>
+    where
+        F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
+    {
+        self.write_keeping(None, work).await
+    }
+
+    /// The same, with the plans that run kept for whoever wants to show them.
+    pub(crate) async fn write_keeping<F>(&self, plans: Option<PlansRun>, work: F) -> Result<Outcome>
+    where
+        F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
+    {
+        self.check_write()?;
+        let cancellation = self.cancellation();
+        // Dropping this future, as a caller does that gives up, stops the work.
+        let _guard = cancellation.guard();
+        let context = WriteContext {
+            planner: self.planner(),
+            runtime: Handle::current(),
+            cancellation,
+            division: *self.database.division(),
+            memory: Mutex::default(),
+            plans,
+        };
+        self.blocking(move |database| {
+            let mut transaction = database.store().write()?;
+            let outcome = work(&mut transaction, &context)?;
+            context.check_cancelled()?;
+            transaction.commit()?;
+            database.merge_soon();
+            Ok(outcome)
+        })
+        .await
+    }
+
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let database = self.database.clone();
+        let tokens = depth::tokens_here();
+        match tokio::task::spawn_blocking(move || depth::with_stack(tokens, || work(&database))).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => Err(panicked(&*panic)),
+                Err(_) => Err(Error::cancelled()),
+            },
+        }
+    }
+
+    fn cancellation(&self) -> Cancellation {
+        self.cancel.statement()
+    }
+}
+
+/// Work for a statement, on a stack that is large enough for it. A panic ends its statement and nothing else; what it leaves
+/// behind is dropped with the future.
+pub(crate) async fn guarded<T>(statement: &Statement, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    let caught = AssertUnwindSafe(work).catch_unwind();
+    OnStack::new(statement.tokens(), caught).await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// The rows of a plan, under the names that users know their columns by, and in their time zone.
+fn shown_rows(stream: SendableRecordBatchStream, options: &ConfigOptions) -> Outcome {
+    let stream = times::in_zone_of_session(names::shown_rows(stream), options);
+    Outcome::Rows { schema: stream.schema(), stream }
+}
+
+/// What a statement is given; more values than it has parameters are a mistake.
+fn given(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
+    if !inputs.values.is_empty() {
+        let expected = statement.parameter_names()?.count();
+        if inputs.values.len() > expected {
+            return Err(parameters::count(expected, inputs.values.len()));
+        }
+    }
+    Ok(Parameters::from(inputs))
+}
+
+/// DataFusion plans a few statements that change something (SELECT … INTO): they have no place in a query.
+fn read_only_plan(plan: &LogicalPlan) -> Result<()> {
+    let mut changes = false;
+    shared::apply(plan, &mut |node| {
+        use LogicalPlan::{Copy, Ddl, Dml, Statement};
+        changes |= matches!(node, Copy(_) | Ddl(_) | Dml(_) | Statement(_));
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if changes {
+        return Err(
+            Error::unsupported("a query cannot create or change tables").with_hint("use CREATE TABLE … AS SELECT …")
+        );
+    }
+    Ok(())
+}
+
+/// The value of an expression that needs no rows.
+fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
+    let text = sql.to_string();
+    let schema = Arc::new(DFSchema::empty());
+    let with_alias = ast::ExprWithAlias { expr: sql, alias: None };
+    let expression = state.create_logical_expr_from_sql_expr(with_alias, &schema)?;
+    let expression = exact::exact(expression, &schema)?;
+    let context = SimplifyContext::builder()
+        .with_schema(schema)
+        .with_config_options(state.config_options().clone())
+        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
+        .build();
+    match ExprSimplifier::new(context).simplify(expression)? {
+        Expr::Literal(value, _) => Ok(value),
+        _ => Err(Error::invalid(format!("parameter {text} is not a constant"))),
+    }
+}
+
+/// A plan that is ready to run once.
+struct OneRun {
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    cancellation: Cancellation,
+}
+
+impl OneRun {
+    async fn plan(state: &SessionState, plan: &LogicalPlan, cancellation: &Cancellation) -> Result<OneRun> {
+        let plan = optimizer::physical::plan_once(state, plan, cancellation).await?;
+        Ok(OneRun { plan, context: state.task_ctx(), cancellation: cancellation.clone() })
+    }
+
+    fn stream(self) -> Result<SendableRecordBatchStream> {
+        let rows = execute_stream(self.plan, self.context)?;
+        Ok(Box::pin(CancellableStream::of_query(rows, self.cancellation)))
+    }
+}

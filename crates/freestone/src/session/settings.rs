@@ -1,0 +1,247 @@
+//! The session's settings: DataFusion's, and Freestone's own under `freestone.`.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, StringViewArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::config::{ConfigExtension, ExecutionOptions, OptimizerOptions};
+use datafusion::common::extensions_options;
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::sqlparser::ast;
+use freestone_store::design::Design;
+use freestone_store::schema::TableSchema;
+
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::options::Options;
+use crate::sql::{names, statement};
+use crate::times::{Zone, missing_zone};
+
+extensions_options! {
+    /// Freestone's part of the session's settings.
+    pub struct FreestoneSettings {
+        /// Design of tables created without WITH: a preset's name
+        pub design: String, default = "auto".to_string()
+        /// What the workload log keeps of this session's queries: on (without literals), literals, or off
+        pub workload: String, default = "on".to_string()
+        /// Whether queries may read copies of their tables
+        pub copies: bool, default = true
+    }
+}
+
+impl ConfigExtension for FreestoneSettings {
+    const PREFIX: &'static str = "freestone";
+}
+
+/// Short names, and the settings they stand for.
+const ALIASES: [(&str, &str); 7] = [
+    ("copies", "freestone.copies"),
+    ("design", "freestone.design"),
+    ("workload", "freestone.workload"),
+    ("threads", "datafusion.execution.target_partitions"),
+    ("freestone.threads", "datafusion.execution.target_partitions"),
+    ("time_zone", TIME_ZONE),
+    ("timezone", TIME_ZONE),
+];
+
+const TIME_ZONE: &str = "datafusion.execution.time_zone";
+const DEFAULT_ZONE: &str = "UTC";
+
+/// Settings fixed when the database is opened: shown, never set.
+const FIXED: [&str; 3] = ["freestone.memory_limit", "freestone.read_only", "freestone.cache_bytes"];
+
+/// Settings of DataFusion from which nothing follows here, or which would make names mean something else than this engine
+/// reads: neither shown nor taken. What ends with a dot stands for all that begin so.
+const WITHOUT_EFFECT: [&str; 7] = [
+    "datafusion.catalog.",
+    "datafusion.format.",
+    "datafusion.sql_parser.collect_spans",
+    "datafusion.sql_parser.dialect",
+    "datafusion.sql_parser.enable_ident_normalization",
+    "datafusion.sql_parser.enable_options_value_normalization",
+    "datafusion.sql_parser.recursion_limit",
+];
+
+/// The values of `freestone.workload`.
+const WORKLOAD: [&str; 3] = ["on", "literals", "off"];
+
+/// The text of a query for the workload log; nothing where the session wants none.
+pub(crate) fn logged_text(state: &SessionState, sql: &ast::Statement) -> Option<Arc<str>> {
+    let own = state.config_options().extensions.get::<FreestoneSettings>()?;
+    if own.workload == "off" {
+        return None;
+    }
+    let mut sql = sql.clone();
+    names::take_back(&mut sql);
+    let text = sql.to_string();
+    Some(if own.workload == "literals" { text.into() } else { statement::without_literals(&text).into() })
+}
+
+/// The configuration that a session starts with.
+pub(crate) fn initial(options: &Options) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(options.threads.max(1))
+        .with_default_catalog_and_schema("freestone", "public")
+        .with_create_default_catalog_and_schema(false)
+        // Each statement has its own, of what it sees.
+        .with_information_schema(false)
+        .with_option_extension(FreestoneSettings::default());
+    let memory = memory::spill_settings(options);
+    if let Some(memory) = &memory {
+        config = config.with_batch_size(memory.batch_rows);
+    }
+    let settings = config.options_mut();
+    // SQL's meaning of 0.06 + 0.01, and DuckDB's: exact decimals, so that predicates on decimal columns are exact too.
+    settings.sql_parser.parse_float_as_decimal = true;
+    // Plan and expressions may differ in what they think can be NULL (`b IS TRUE`): only that is compared there, and an
+    // aggregation has the schema of its input as it runs.
+    settings.execution.skip_physical_aggregate_schema_check = true;
+    settings.execution.time_zone = Some(DEFAULT_ZONE.to_owned());
+    settings.execution.parquet.pushdown_filters = true;
+    settings.execution.parquet.reorder_filters = true;
+    if memory.is_none() {
+        join_settings(&mut settings.optimizer, &mut settings.execution, options.threads.max(1));
+    }
+    if let Some(memory) = memory {
+        // Every sorting thread keeps this back for merging what it spilled: under a small limit the default is all.
+        let merge_bytes = memory.merge_bytes.min(settings.execution.sort_spill_reservation_bytes);
+        settings.execution.sort_spill_reservation_bytes = merge_bytes;
+        settings.execution.parquet.max_row_group_size = memory.row_group_rows;
+    }
+    // Groups whose first rows do not shrink go straight to the final aggregation; judge after fewer rows than the
+    // default, since a scan's first batches are representative.
+    settings.execution.skip_partial_aggregation_probe_rows_threshold = 50_000;
+    config
+}
+
+/// Rows and bytes of a join's smaller side that one thread collects for all, divided by the threads.
+const COLLECTED_ROWS: usize = 16 << 20;
+const COLLECTED_BYTES: usize = 1 << 30;
+/// Keys of which at least one in so many is there are found by their place in an array: 4 bytes for each that might be.
+const DENSE_KEYS: f64 = 1.0 / 50.0;
+
+/// How joins look for their keys where memory is plenty. Dealing out the rows of both sides by hashes costs more than one
+/// table for all threads, as long as these are few; and scans test the keys of one table at once, of several one by one.
+fn join_settings(optimizer: &mut OptimizerOptions, execution: &mut ExecutionOptions, threads: usize) {
+    optimizer.hash_join_single_partition_threshold_rows = COLLECTED_ROWS / threads;
+    optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES / threads;
+    execution.perfect_hash_join_min_key_density = DENSE_KEYS;
+}
+
+/// `SET name = value`.
+pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<()> {
+    let name = resolve(state, name)?;
+    if name == "freestone.design" {
+        // Any schema does: a preset names no columns.
+        Design::default().with_options([("design", value)], &TableSchema::default())?;
+    }
+    if name == "freestone.workload" && !WORKLOAD.contains(&value) {
+        let known = WORKLOAD.join(", ");
+        return Err(Error::invalid(format!("{name} = '{value}': the values are {known}")));
+    }
+    let zone = if name == TIME_ZONE { Some(zone_name(value)?) } else { None };
+    let value = zone.as_deref().unwrap_or(value);
+    state.config_mut().options_mut().set(&name, value).map_err(|error| {
+        let reason = Error::from(error);
+        Error::invalid(format!("{name} = '{value}': {reason}"))
+    })
+}
+
+/// The name of a time zone, however it is written: a number is one of hours.
+fn zone_name(value: &str) -> Result<String> {
+    if ["default", "local"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        return Ok(DEFAULT_ZONE.to_owned());
+    }
+    let number = value.parse::<f64>().ok().filter(|_| !value.starts_with('+'));
+    let zone = number.map_or_else(|| Zone::parse(value), Zone::of_hours);
+    match zone {
+        Some(zone) if zone.is_utc() => Ok(DEFAULT_ZONE.to_owned()),
+        Some(zone) => Ok(zone.name()),
+        None => Err(missing_zone(value)),
+    }
+}
+
+/// `RESET name`: back to what the session started with.
+pub(crate) fn reset(state: &mut SessionState, options: &Options, name: &str) -> Result<()> {
+    let initial = initial(options);
+    if name == "all" {
+        *state.config_mut() = initial;
+        return Ok(());
+    }
+    let name = resolve(state, name)?;
+    let entry = entries(&initial, options).into_iter().find(|(entry, _)| *entry == name);
+    let value = entry.and_then(|(_, value)| value).unwrap_or_default();
+    state.config_mut().options_mut().set(&name, &value)?;
+    Ok(())
+}
+
+/// `SHOW name` and `SHOW ALL`: rows of name and value.
+pub(crate) fn show(state: &SessionState, options: &Options, name: &str) -> Result<RecordBatch> {
+    let all = entries(state.config(), options);
+    let chosen = if name == "all" {
+        all
+    } else {
+        let name = match FIXED.iter().find(|fixed| **fixed == name || fixed.strip_prefix("freestone.") == Some(name)) {
+            Some(fixed) => (*fixed).to_owned(),
+            None => resolve(state, name)?,
+        };
+        all.into_iter().filter(|(entry, _)| *entry == name).collect()
+    };
+    let schema =
+        Schema::new(vec![Field::new("name", DataType::Utf8View, false), Field::new("value", DataType::Utf8View, true)]);
+    let names: StringViewArray = chosen.iter().map(|(name, _)| Some(name)).collect();
+    let values: StringViewArray = chosen.iter().map(|(_, value)| value.as_ref()).collect();
+    Ok(RecordBatch::try_new(Arc::new(schema), vec![Arc::new(names), Arc::new(values)])?)
+}
+
+/// The full name of a setting that can be set.
+fn resolve(state: &SessionState, name: &str) -> Result<String> {
+    if let Some((_, full)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+        return Ok((*full).to_owned());
+    }
+    if FIXED.iter().any(|fixed| *fixed == name || fixed.strip_prefix("freestone.") == Some(name)) {
+        return Err(Error::invalid(format!("{name} is fixed while the database is open"))
+            .with_hint("give it when you open the database"));
+    }
+    let known = settable(state.config());
+    let with_prefix = |prefix: &str| known.iter().find(|(entry, _)| *entry == format!("{prefix}{name}"));
+    let found = with_prefix("").or_else(|| with_prefix("datafusion.execution."));
+    match found {
+        Some((full, _)) => Ok(full.clone()),
+        None => {
+            let names = known.iter().map(|(entry, _)| entry.as_str()).chain(ALIASES.iter().map(|(alias, _)| *alias));
+            let error = Error::not_found("setting", name, names);
+            Err(if error.hint().is_some() { error } else { error.with_hint("SHOW ALL lists the settings") })
+        }
+    }
+}
+
+fn settable(config: &SessionConfig) -> Vec<(String, Option<String>)> {
+    let entries = config.options().entries().into_iter();
+    // Entries of ours come without their prefix.
+    let name = |key: String| if key.contains('.') { key } else { format!("{}.{key}", FreestoneSettings::PREFIX) };
+    let has_effect =
+        |name: &str| !WITHOUT_EFFECT.iter().any(|none| name == *none || none.ends_with('.') && name.starts_with(none));
+    let entries = entries.map(|entry| (name(entry.key), entry.value));
+    let mut entries: Vec<_> = entries.filter(|(name, _)| has_effect(name)).collect();
+    entries.sort();
+    entries
+}
+
+fn entries(config: &SessionConfig, options: &Options) -> Vec<(String, Option<String>)> {
+    let fixed = [
+        options.memory_limit.map_or("none".to_owned(), |bytes| bytes.to_string()),
+        options.read_only.to_string(),
+        options.cache_bytes.to_string(),
+    ];
+    let fixed = FIXED.iter().zip(fixed).map(|(name, value)| ((*name).to_owned(), Some(value)));
+    fixed.chain(settable(config)).collect()
+}
+
+/// The design of a table created without WITH.
+pub(crate) fn default_design(state: &SessionState) -> Result<Design> {
+    let settings = state.config().options().extensions.get::<FreestoneSettings>();
+    let design = settings.map_or("auto", |settings| settings.design.as_str());
+    Ok(Design::default().with_options([("design", design)], &TableSchema::default())?)
+}

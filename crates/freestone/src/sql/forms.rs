@@ -1,0 +1,163 @@
+//! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `mod(a, b)`, `SIMILAR
+//! TO`, whose pattern is SQL's and covers the whole text, the operand of `IS DISTINCT FROM`, and
+//! rows before IN (SELECT …).
+
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
+};
+
+use crate::exact::SIMILAR;
+use crate::sql::statement::parse_query;
+use crate::sql::visitor;
+
+/// Rewrites all such forms.
+pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
+    visitor::expressions_mut(sql, &mut |expr| match expr {
+        Expr::SimilarTo { pattern, escape_char, .. } => {
+            let escape = match escape_char.as_ref().map(|value| &value.value) {
+                None => Some('\\'),
+                Some(Value::SingleQuotedString(text)) => text.chars().next(),
+                Some(_) => return,
+            };
+            match pattern.as_mut() {
+                Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => {
+                    if let Value::SingleQuotedString(text) = &mut value.value {
+                        *text = similar_as_regex(text, escape);
+                    }
+                }
+                other => {
+                    let known = std::mem::replace(other, Expr::value(Value::Null));
+                    let escape = escape.map(String::from).unwrap_or_default();
+                    let escape = Expr::value(Value::SingleQuotedString(escape));
+                    *other = call(SIMILAR, vec![known, escape]);
+                }
+            }
+            *escape_char = None;
+        }
+        Expr::InSubquery { expr: row, subquery, .. } => one_row_value(row, subquery),
+        Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {
+            "mod" => {
+                if let Some([a, b]) = arguments(function) {
+                    let operand = |e: Expr| Box::new(Expr::Nested(Box::new(e)));
+                    let (left, right) = (operand(a), operand(b));
+                    let remainder = Expr::BinaryOp { left, op: BinaryOperator::Modulo, right };
+                    *expr = Expr::Nested(Box::new(remainder));
+                }
+            }
+            "regexp_like" | "regexp_match" => filled_flags(function, 2),
+            "regexp_replace" => filled_flags(function, 3),
+            _ => {}
+        },
+        _ => {}
+    });
+}
+
+/// `(a, b) IN (SELECT …)` compares one value that holds both.
+fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
+    let Expr::Tuple(values) = row else { return };
+    let names: Vec<String> = (0..values.len()).map(|at| format!("__row_{at}")).collect();
+    let names = names.join(", ");
+    let Ok(mut wrapped) = parse_query(&format!("SELECT struct({names}) FROM (SELECT 1) AS __row ({names})")) else {
+        return;
+    };
+    let ast::SetExpr::Select(select) = wrapped.body.as_mut() else { return };
+    let relation = select.from.first_mut().map(|from| &mut from.relation);
+    let Some(ast::TableFactor::Derived { subquery: inner, .. }) = relation else { return };
+    std::mem::swap(inner, subquery);
+    *subquery = wrapped;
+    *row = Expr::Struct { values: std::mem::take(values), fields: vec![] };
+}
+
+/// The arguments of a plain call of two.
+fn arguments(call: &ast::Function) -> Option<[Expr; 2]> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    if call.over.is_some() || call.filter.is_some() {
+        return None;
+    }
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(a)), FunctionArg::Unnamed(FunctionArgExpr::Expr(b))] => {
+            Some([a.clone(), b.clone()])
+        }
+        _ => None,
+    }
+}
+
+/// A call of one of our functions.
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let args = arguments.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
+    let list = ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
+    Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}
+
+/// The flags of a regular expression, `u` in the place of none: it is on anyhow, and DataFusion takes no empty text.
+fn filled_flags(function: &mut ast::Function, at: usize) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(flags))) = list.args.get_mut(at) else { return };
+    if let Expr::Value(value) = flags
+        && matches!(&value.value, Value::SingleQuotedString(text) if !text.is_empty())
+    {
+        return;
+    }
+    let text = |text: &str| Expr::value(Value::SingleQuotedString(text.to_owned()));
+    let given = std::mem::replace(flags, Expr::value(Value::Null));
+    *flags = match &given {
+        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => text("u"),
+        _ => Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: Some(Box::new(given.clone())),
+            conditions: vec![ast::CaseWhen { condition: text(""), result: text("u") }],
+            else_result: Some(Box::new(given)),
+        },
+    };
+}
+
+/// A pattern of SIMILAR TO as a regular expression of the whole text: `%` and `_` are any characters, and `| * + ? { } ( )
+/// [ ]` mean what they do there; all else is itself.
+pub(crate) fn similar_as_regex(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::from("(?s)^(?:");
+    let mut characters = pattern.chars();
+    let mut in_class = false;
+    while let Some(character) = characters.next() {
+        match character {
+            _ if Some(character) == escape => {
+                if let Some(next) = characters.next() {
+                    push_plain(&mut out, next);
+                }
+            }
+            ']' => {
+                in_class = false;
+                out.push(']');
+            }
+            '[' if !in_class => {
+                in_class = true;
+                out.push('[');
+            }
+            '%' if !in_class => out.push_str(".*"),
+            '_' if !in_class => out.push('.'),
+            '|' | '*' | '+' | '?' | '{' | '}' | '(' | ')' | '^' | '-' | ':' if in_class => out.push(character),
+            '|' | '*' | '+' | '?' | '{' | '}' | '(' | ')' => out.push(character),
+            '[' => out.push_str(r"\["),
+            other => push_plain(&mut out, other),
+        }
+    }
+    out.push_str(")$");
+    out
+}
+
+fn push_plain(out: &mut String, character: char) {
+    if r".\+*?()|[]{}^$#&-~".contains(character) {
+        out.push('\\');
+    }
+    out.push(character);
+}

@@ -1,0 +1,86 @@
+//! `LIKE … ESCAPE '/'`: any one character may escape, as in SQL; DataFusion knows the backslash alone. So the pattern is put
+//! in its words before it is planned.
+
+use datafusion::sql::sqlparser::ast::{self, Expr, Value, ValueWithSpan};
+use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::sql::dialect::SqlDialect;
+use crate::sql::visitor;
+
+/// Puts the patterns of all LIKEs into ones that backslashes escape.
+pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
+    visitor::expressions_mut(sql, &mut |expr| {
+        if let Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } = expr
+            && let Some(escape) = escape_char.as_ref().and_then(text)
+            && let Some(with_backslashes) = with_backslashes(pattern, escape)
+        {
+            **pattern = with_backslashes;
+            *escape_char = None;
+        }
+    });
+}
+
+fn text(value: &ValueWithSpan) -> Option<&str> {
+    match &value.value {
+        Value::SingleQuotedString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The pattern with backslashes in place of the escape character, where that is one character or, for none, empty.
+fn with_backslashes(pattern: &Expr, escape: &str) -> Option<Expr> {
+    let mut characters = escape.chars();
+    let (escape, None) = (characters.next(), characters.next()) else { return None };
+    if let Expr::Value(value) = pattern
+        && let Some(known) = text(value)
+    {
+        return Some(Expr::value(Value::SingleQuotedString(escaped_anew(known, escape))));
+    }
+    // What is not known before the statement runs is put in other words while it does.
+    let doubled = format!(r"replace({pattern}, '\', '\\')");
+    let call = match escape {
+        Some('\\') => return Some(pattern.clone()),
+        None => doubled,
+        // In a class of its own no character but ^, which is escaped, means anything else.
+        Some(escape) => {
+            let escape = escape.to_string().replace('\'', "''").replace('^', r"\^");
+            format!(r"regexp_replace({doubled}, '[{escape}](.)', '\${{1}}', 'gs')")
+        }
+    };
+    Parser::new(&SqlDialect).try_with_sql(&call).ok()?.parse_expr().ok()
+}
+
+fn escaped_anew(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            _ if Some(character) == escape => {
+                out.push('\\');
+                out.extend(characters.next());
+            }
+            '\\' => out.push_str(r"\\"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_become_backslashes() {
+        for (pattern, escape, expected) in [
+            ("a/_b%", Some('/'), r"a\_b%"),
+            (r"//\/%", Some('/'), r"\/\\\%"),
+            (r"a\_", None, r"a\\_"),
+            (r"a\_", Some('\\'), r"a\_"),
+            ("ääö", Some('ä'), r"\äö"),
+            ("a/", Some('/'), r"a\"),
+        ] {
+            assert_eq!(escaped_anew(pattern, escape), expected, "{pattern}");
+        }
+    }
+}

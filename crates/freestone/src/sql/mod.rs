@@ -1,0 +1,17 @@
+//! From text to statements: the parser, its dialect, and rewrites of parsed statements before they are planned.
+
+pub(crate) mod depth;
+pub(crate) mod dialect;
+pub(crate) mod fetch;
+pub(crate) mod file_calls;
+pub(crate) mod forms;
+pub(crate) mod from_first;
+pub(crate) mod like_escape;
+pub(crate) mod named_windows;
+pub(crate) mod names;
+pub(crate) mod parameters;
+pub(crate) mod statement;
+pub(crate) mod supported;
+pub(crate) mod using;
+#[doc(hidden)]
+pub mod visitor;

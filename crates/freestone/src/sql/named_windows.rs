@@ -1,0 +1,193 @@
+//! Expands named windows and HAVING before a query is planned. DataFusion resolves `OVER w` only in the SELECT list,
+//! and ignores the PARTITION BY of `w` in `OVER (w ORDER BY x)`. It refuses HAVING in a query without groups and
+//! aggregates, for which SQL defines a single group.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, GroupByExpr, Ident, NamedWindowDefinition, NamedWindowExpr, Select, SelectItem,
+    SetExpr, VisitMut, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+};
+
+use crate::error::{Error, Result};
+use crate::sql::names::folded;
+use crate::sql::{statement, visitor};
+
+/// Expands named windows and HAVING without groups, and refuses invalid windows.
+pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
+    let mut rewrite = Rewrite(Ok(()));
+    let _ = visitor::visit_mut(sql, &mut rewrite);
+    rewrite.0
+}
+
+/// The first error.
+struct Rewrite(Result<()>);
+
+impl Rewrite {
+    fn go_on_if(&mut self, done: Result<()>) -> ControlFlow<()> {
+        let flow = if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+        self.0 = done;
+        flow
+    }
+}
+
+impl VisitorMut for Rewrite {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        let SetExpr::Select(select) = query.body.as_mut() else { return ControlFlow::Continue(()) };
+        // The ORDER BY of a query can refer to the windows of its SELECT.
+        let done = windows_of(select).and_then(|windows| use_windows(&mut query.order_by, &windows));
+        self.go_on_if(done)
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let done = in_select(select);
+        self.go_on_if(done)
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+        let Some(WindowType::WindowSpec(window)) = &call.over else { return ControlFlow::Continue(()) };
+        let done = check_frame(window);
+        self.go_on_if(done)
+    }
+}
+
+fn in_select(select: &mut Select) -> Result<()> {
+    let windows = windows_of(select)?;
+    select.named_window.clear();
+    for item in &mut select.projection {
+        use_windows(item, &windows)?;
+    }
+    use_windows(&mut select.qualify, &windows)?;
+    let has_groups = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    if let Some(condition) = select.having.take() {
+        select.having = Some(if has_groups { condition } else { of_one_group(condition) });
+    }
+    Ok(())
+}
+
+/// The condition AND an aggregate that is always true, so that all rows are one group.
+fn of_one_group(condition: Expr) -> Expr {
+    let Ok(query) = statement::parse_query("SELECT count(*) >= 0") else { return condition };
+    let SetExpr::Select(mut select) = *query.body else { return condition };
+    let Some(SelectItem::UnnamedExpr(count) | SelectItem::ExprWithAlias { expr: count, .. }) = select.projection.pop()
+    else {
+        return condition;
+    };
+    let condition = Expr::Nested(Box::new(condition));
+    Expr::BinaryOp { left: Box::new(condition), op: BinaryOperator::And, right: Box::new(count) }
+}
+
+/// The windows of a SELECT by name, each expanded.
+fn windows_of(select: &Select) -> Result<Vec<(String, WindowSpec)>> {
+    let mut windows: Vec<(String, WindowSpec)> = vec![];
+    for NamedWindowDefinition(name, window) in &select.named_window {
+        let folded_name = folded(name);
+        if windows.iter().any(|(other, _)| *other == folded_name) {
+            return Err(Error::invalid(format!("window {name} is defined twice")));
+        }
+        let window = match window {
+            NamedWindowExpr::NamedWindow(other) => find(&windows, other)?.clone(),
+            NamedWindowExpr::WindowSpec(window) => extended(window, &windows)?,
+        };
+        check_frame(&window)?;
+        windows.push((folded_name, window));
+    }
+    Ok(windows)
+}
+
+fn find<'a>(windows: &'a [(String, WindowSpec)], name: &Ident) -> Result<&'a WindowSpec> {
+    let names = windows.iter().map(|(name, _)| name.as_str());
+    let window = windows.iter().find(|(other, _)| *other == folded(name));
+    window.map(|(_, window)| window).ok_or_else(|| Error::not_found("window", &name.value, names))
+}
+
+/// A window with the clauses of the window that it refers to.
+fn extended(window: &WindowSpec, windows: &[(String, WindowSpec)]) -> Result<WindowSpec> {
+    let Some(name) = &window.window_name else { return Ok(window.clone()) };
+    let base = find(windows, name)?;
+    if !window.partition_by.is_empty() {
+        return Err(Error::invalid(format!("window {name} cannot be given another PARTITION BY")));
+    }
+    if !window.order_by.is_empty() && !base.order_by.is_empty() {
+        return Err(Error::invalid(format!("window {name} has an ORDER BY, and cannot be given another")));
+    }
+    if base.window_frame.is_some() {
+        return Err(Error::invalid(format!("window {name} has a frame, so it cannot be extended"))
+            .with_hint(format!("write OVER {name} without parentheses, or define the window without a frame")));
+    }
+    let order_by = if window.order_by.is_empty() { &base.order_by } else { &window.order_by };
+    Ok(WindowSpec {
+        window_name: None,
+        partition_by: base.partition_by.clone(),
+        order_by: order_by.clone(),
+        window_frame: window.window_frame.clone(),
+    })
+}
+
+/// Replaces references to windows in a part of a query by the windows. Its subqueries have their own windows.
+fn use_windows(part: &mut impl VisitMut, windows: &[(String, WindowSpec)]) -> Result<()> {
+    let mut using = Using { windows, depth: 0, done: Ok(()) };
+    let _ = visitor::visit_mut(part, &mut using);
+    using.done
+}
+
+struct Using<'a> {
+    windows: &'a [(String, WindowSpec)],
+    depth: usize,
+    done: Result<()>,
+}
+
+impl VisitorMut for Using<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+        if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
+        let window = match &call.over {
+            Some(WindowType::NamedWindow(name)) => find(self.windows, name).cloned(),
+            Some(WindowType::WindowSpec(window)) if window.window_name.is_some() => extended(window, self.windows),
+            _ => return ControlFlow::Continue(()),
+        };
+        match window {
+            Ok(window) => {
+                call.over = Some(WindowType::WindowSpec(window));
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                self.done = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// Refuses frames that are always empty, whatever their offsets.
+fn check_frame(window: &WindowSpec) -> Result<()> {
+    use WindowFrameBound::{CurrentRow, Following, Preceding};
+    let Some(frame) = &window.window_frame else { return Ok(()) };
+    let end = frame.end_bound.as_ref().unwrap_or(&CurrentRow);
+    let problem = match (&frame.start_bound, end) {
+        (Following(None), _) => "a window frame cannot begin with UNBOUNDED FOLLOWING",
+        (_, Preceding(None)) => "a window frame cannot end with UNBOUNDED PRECEDING",
+        (CurrentRow, Preceding(_)) => "a window frame that begins with the current row cannot end before it",
+        (Following(_), Preceding(_)) => "a window frame that begins after the current row cannot end before it",
+        (Following(_), CurrentRow) => "a window frame that begins after the current row cannot end with it",
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(format!("{problem}: {} BETWEEN {} AND {end}", frame.units, frame.start_bound)))
+}

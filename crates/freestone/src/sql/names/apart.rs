@@ -1,0 +1,500 @@
+//! Gives the result columns of subqueries different names.
+//!
+//! SQL allows the columns of a subquery to have the same name, as long as it is not referenced: `SELECT * FROM (SELECT
+//! a.id, b.id FROM a JOIN b …) q` has two columns `id`, and `q.id` is an error. DataFusion requires different names. So
+//! a query that repeats a name is rewritten with other names, which [`super::shown`] reverts, and a wildcard with such
+//! a name is expanded. If two columns are the same expression, the first keeps the name, because a reference to either
+//! has the same value.
+//!
+//! The columns of tables, WITHs and subqueries are computed for this. RIGHT and FULL joins with USING need them as
+//! well.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    ExceptSelectItem, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement, TableAlias,
+    TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+
+use super::{MARK, casts, folded, top};
+use crate::error::{Error, Result};
+use crate::sql::{using, visitor};
+
+/// The columns of a table or query; `None` if they are known only after planning.
+pub(crate) type Columns = Option<Arc<[String]>>;
+
+/// The columns of a table of the database or of the caller, by its name.
+pub(crate) type Tables<'a> = dyn Fn(&ObjectName) -> Columns + 'a;
+
+/// The position of a query in the statement.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Its rows are the statement's result, whose columns may have the same name.
+    Top,
+    Within,
+}
+
+/// Gives the columns of all queries different names, and rewrites RIGHT and FULL joins with USING as joins with ON.
+///
+/// # Errors
+/// A reference is ambiguous, or the columns for USING are not known.
+pub(crate) fn resolve(statement: &mut Statement, tables: &Tables) -> Result<()> {
+    let mut resolver = Resolver { tables, ctes: vec![] };
+    match statement {
+        Statement::Query(query) => resolver.query(query, Place::Top).map(drop),
+        Statement::Insert(insert) => match &mut insert.source {
+            Some(query) => resolver.query(query, Place::Top).map(drop),
+            None => Ok(()),
+        },
+        Statement::CreateTable(create) => match &mut create.query {
+            Some(query) => resolver.query(query, Place::Top).map(drop),
+            None => Ok(()),
+        },
+        Statement::Prepare { statement, .. } | Statement::Explain { statement, .. } => resolve(statement, tables),
+        other => resolver.subqueries(other),
+    }
+}
+
+/// Whether the columns of tables are needed for that: a subquery has a wildcard over several tables, or there is a join
+/// that merges columns.
+pub(crate) fn asks_for_columns(statement: &mut Statement) -> bool {
+    struct Asking {
+        depth: usize,
+    }
+    impl VisitorMut for Asking {
+        type Break = ();
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            self.depth += 1;
+            if asks(&query.body, self.depth > 1) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+    }
+    visitor::visit_mut(statement, &mut Asking { depth: 0 }).is_break()
+}
+
+fn asks(body: &SetExpr, within: bool) -> bool {
+    match body {
+        SetExpr::Select(select) => {
+            let joined = select.from.len() > 1 || select.from.iter().any(|tables| !tables.joins.is_empty());
+            let starred =
+                |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+            within && joined && select.projection.iter().any(starred) || select.from.iter().any(using::merges_outer)
+        }
+        SetExpr::SetOperation { left, right, .. } => asks(left, true) || asks(right, true),
+        _ => false,
+    }
+}
+
+struct Resolver<'a> {
+    tables: &'a Tables<'a>,
+    /// The visible WITHs. Of several with one name, the last is meant.
+    ctes: Vec<(String, Columns)>,
+}
+
+impl Resolver<'_> {
+    fn query(&mut self, query: &mut Query, place: Place) -> Result<Columns> {
+        let in_sight = self.ctes.len();
+        if let Some(with) = &mut query.with {
+            for cte in &mut with.cte_tables {
+                let (name, listed) = (folded(&cte.alias.name), listed(Some(&cte.alias)));
+                if with.recursive {
+                    self.ctes.push((name.clone(), listed.clone()));
+                }
+                let columns = self.query(&mut cte.query, Place::Within)?;
+                self.ctes.push((name, listed.or(columns)));
+            }
+        }
+        let columns = self.body(&mut query.body, query.order_by.as_mut(), place)?;
+        self.subqueries(&mut query.order_by)?;
+        self.subqueries(&mut query.limit_clause)?;
+        self.ctes.truncate(in_sight);
+        Ok(columns)
+    }
+
+    fn body(&mut self, body: &mut SetExpr, order: Option<&mut OrderBy>, place: Place) -> Result<Columns> {
+        match body {
+            SetExpr::Select(select) => self.select(select, order, place),
+            SetExpr::SetOperation { left, right, set_quantifier, .. } => {
+                let left = self.body(left, None, Place::Within)?;
+                let right = self.body(right, None, Place::Within)?;
+                Ok(match set_quantifier {
+                    SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName => None,
+                    SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None => left.or(right),
+                })
+            }
+            SetExpr::Query(query) => self.query(query, place),
+            SetExpr::Values(values) => {
+                self.subqueries(values)?;
+                let width = values.rows.first().map_or(0, |row| row.content.len());
+                Ok(Some((1..=width).map(|at| format!("column{at}")).collect()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn select(&mut self, select: &mut Select, mut order: Option<&mut OrderBy>, place: Place) -> Result<Columns> {
+        let mut from = Vec::with_capacity(select.from.len());
+        for tables in &mut select.from {
+            from.push(self.joined(tables)?);
+        }
+        self.subqueries(&mut select.distinct)?;
+        self.subqueries(&mut select.projection)?;
+        self.subqueries(&mut select.selection)?;
+        self.subqueries(&mut select.group_by)?;
+        self.subqueries(&mut select.having)?;
+        self.subqueries(&mut select.qualify)?;
+        self.subqueries(&mut select.named_window)?;
+        using::rewrite(select, order.as_deref_mut(), &from)?;
+        casts::tell_apart(select, order.as_deref_mut());
+        let outputs = if place == Place::Within { outputs(select, &from) } else { None };
+        let Some(outputs) = outputs else {
+            top::apart_items(&mut select.projection);
+            return Ok(None);
+        };
+        apart(select, outputs, order.as_deref())
+    }
+
+    /// The columns of each table of one item of FROM.
+    fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Vec<Columns>> {
+        using::flatten(tables);
+        let mut columns = vec![self.factor(&mut tables.relation)?];
+        for join in &mut tables.joins {
+            columns.push(self.factor(&mut join.relation)?);
+            self.subqueries(&mut join.join_operator)?;
+        }
+        Ok(columns)
+    }
+
+    fn factor(&mut self, factor: &mut TableFactor) -> Result<Columns> {
+        let (columns, alias) = match factor {
+            TableFactor::Table { name, alias, args: None, .. } => (self.named(name), alias),
+            TableFactor::Table { alias, args: Some(args), .. } => {
+                self.subqueries(&mut args.args)?;
+                (None, alias)
+            }
+            TableFactor::Derived { subquery, alias, .. } => (self.query(subquery, Place::Within)?, alias),
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                let columns = self.joined(table_with_joins)?;
+                let star = star_of(table_with_joins, &columns);
+                (star.map(|star| star.into_iter().map(|column| column.name).collect()), alias)
+            }
+            TableFactor::Function { args, alias, .. } => {
+                self.subqueries(args)?;
+                (None, alias)
+            }
+            TableFactor::UNNEST { array_exprs, alias, .. } => {
+                self.subqueries(array_exprs)?;
+                (None, alias)
+            }
+            _ => return Ok(None),
+        };
+        Ok(listed(alias.as_ref()).or(columns))
+    }
+
+    fn named(&self, name: &ObjectName) -> Columns {
+        if let [part] = name.0.as_slice() {
+            let ident = folded(part.as_ident()?);
+            if let Some((_, columns)) = self.ctes.iter().rev().find(|(cte, _)| *cte == ident) {
+                return columns.clone();
+            }
+        }
+        (self.tables)(name)
+    }
+
+    /// The subqueries in expressions.
+    fn subqueries(&mut self, sql: &mut impl VisitMut) -> Result<()> {
+        struct Found<'r, 'a> {
+            resolver: &'r mut Resolver<'a>,
+            depth: usize,
+            error: Option<Error>,
+        }
+        impl VisitorMut for Found<'_, '_> {
+            type Break = ();
+            fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+                if self.depth == 0
+                    && let Err(error) = self.resolver.query(query, Place::Within)
+                {
+                    self.error = Some(error);
+                    return ControlFlow::Break(());
+                }
+                self.depth += 1;
+                ControlFlow::Continue(())
+            }
+            fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+                self.depth -= 1;
+                ControlFlow::Continue(())
+            }
+        }
+        let mut found = Found { resolver: self, depth: 0, error: None };
+        let _ = visitor::visit_mut(sql, &mut found);
+        found.error.map_or(Ok(()), Err)
+    }
+}
+
+/// The column list of an alias.
+fn listed(alias: Option<&TableAlias>) -> Columns {
+    let columns = &alias?.columns;
+    (!columns.is_empty()).then(|| columns.iter().map(|column| folded(&column.name)).collect())
+}
+
+/// A column that a wildcard stands for.
+#[derive(Clone)]
+struct Starred {
+    table: Option<Ident>,
+    name: String,
+}
+
+impl Starred {
+    fn expr(&self) -> Expr {
+        let column = Ident::with_quote('"', &self.name);
+        match &self.table {
+            Some(table) => Expr::CompoundIdentifier(vec![table.clone(), column]),
+            None => Expr::Identifier(column),
+        }
+    }
+}
+
+/// The columns of `*` in one item of FROM.
+fn star_of(tables: &TableWithJoins, columns: &[Columns]) -> Option<Vec<Starred>> {
+    let of = |factor: &TableFactor, columns: &Columns| -> Option<Vec<Starred>> {
+        let table = using::table_name(factor);
+        Some(columns.as_ref()?.iter().map(|name| Starred { table: table.clone(), name: name.clone() }).collect())
+    };
+    let mut star = of(&tables.relation, columns.first()?)?;
+    for (join, columns) in tables.joins.iter().zip(&columns[1..]) {
+        let mut right = of(&join.relation, columns)?;
+        match &join.join_operator {
+            JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => continue,
+            JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => star.clear(),
+            _ => {}
+        }
+        match using::constraint(&join.join_operator) {
+            Some(JoinConstraint::Using(names)) => {
+                let names: Vec<String> =
+                    names.iter().filter_map(|name| name.0.last()?.as_ident()).map(folded).collect();
+                right.retain(|column| !names.contains(&column.name));
+            }
+            Some(JoinConstraint::Natural) => right.retain(|column| star.iter().all(|left| left.name != column.name)),
+            _ => {}
+        }
+        star.extend(right);
+    }
+    Some(star)
+}
+
+/// A result column of a SELECT.
+struct Output {
+    name: String,
+    /// The position of the SELECT item from which it comes.
+    item: usize,
+    /// The column, if the item is a wildcard.
+    starred: Option<Starred>,
+}
+
+/// The result columns of a SELECT; `None` if not all are known.
+fn outputs(select: &Select, from: &[Vec<Columns>]) -> Option<Vec<Output>> {
+    let has_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let mut star = vec![];
+    if select.projection.iter().any(has_star) {
+        for (tables, columns) in select.from.iter().zip(from) {
+            star.extend(star_of(tables, columns)?);
+        }
+    }
+    let mut outputs = vec![];
+    for (item, selected) in select.projection.iter().enumerate() {
+        let starred = match selected {
+            SelectItem::Wildcard(options) => kept(&star, options)?,
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                let table = folded(name.0.last()?.as_ident()?);
+                let of_table = star.iter().filter(|c| c.table.as_ref().is_some_and(|own| folded(own) == table));
+                let of_table: Vec<Starred> = of_table.cloned().collect();
+                // They include columns that a join has merged.
+                let merges = select.from.iter().any(using::merges);
+                if of_table.is_empty() || merges {
+                    return None;
+                }
+                kept(&of_table, options)?
+            }
+            // Applied to a struct, it returns one column per field.
+            SelectItem::ExprWithAlias { expr: Expr::Function(call), .. }
+                if call.name.to_string().eq_ignore_ascii_case("unnest") =>
+            {
+                return None;
+            }
+            named => {
+                outputs.push(Output { name: top::output_name(named)?, item, starred: None });
+                continue;
+            }
+        };
+        outputs.extend(starred.into_iter().map(|column| Output {
+            name: column.name.clone(),
+            item,
+            starred: Some(column),
+        }));
+    }
+    Some(outputs)
+}
+
+/// The columns of a wildcard that remain under its options; `None` if the options do more than exclude columns.
+fn kept(star: &[Starred], options: &WildcardAdditionalOptions) -> Option<Vec<Starred>> {
+    if options.opt_ilike.is_some() || options.opt_replace.is_some() || options.opt_rename.is_some() {
+        return None;
+    }
+    let mut left_out = vec![];
+    if let Some(ExceptSelectItem { first_element, additional_elements }) = &options.opt_except {
+        left_out.push(folded(first_element));
+        left_out.extend(additional_elements.iter().map(folded));
+    }
+    let excluded = match &options.opt_exclude {
+        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(ExcludeSelectItem::Multiple(names)) => names.as_slice(),
+        None => &[],
+    };
+    for name in excluded {
+        left_out.push(folded(name.0.last()?.as_ident()?));
+    }
+    Some(star.iter().filter(|column| !left_out.contains(&column.name)).cloned().collect())
+}
+
+/// The SELECT with a different name for each column.
+fn apart(select: &mut Select, outputs: Vec<Output>, order: Option<&OrderBy>) -> Result<Columns> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, output) in outputs.iter().enumerate() {
+        places.entry(&output.name).or_default().push(at);
+    }
+    if places.len() == outputs.len() {
+        return Ok(Some(outputs.into_iter().map(|output| output.name).collect()));
+    }
+    let exprs: Vec<Expr> = outputs.iter().map(|output| expr_of(output, &select.projection)).collect();
+    // The new names of the columns that need one.
+    let mut other: Vec<Option<String>> = vec![None; outputs.len()];
+    let mut taken: HashSet<String> = outputs.iter().map(|output| output.name.clone()).collect();
+    let mut repeated: Vec<(&str, Vec<usize>)> = places.into_iter().filter(|(_, places)| places.len() > 1).collect();
+    repeated.sort_by_key(|(_, places)| places[0]);
+    for (name, places) in repeated {
+        let is_one = places.iter().all(|at| exprs[*at] == exprs[places[0]]);
+        if !is_one {
+            check_order(name, order)?;
+        }
+        for at in &places[usize::from(is_one)..] {
+            other[*at] = Some(unused(name, *at, &mut taken));
+        }
+    }
+    let written_out: Vec<bool> = (0..select.projection.len())
+        .map(|item| outputs.iter().zip(&other).any(|(output, other)| output.item == item && other.is_some()))
+        .collect();
+    let mut items = vec![];
+    let mut rest = outputs.iter().zip(&other).zip(exprs).peekable();
+    for (at, item) in std::mem::take(&mut select.projection).into_iter().enumerate() {
+        let own = std::iter::from_fn(|| rest.next_if(|((output, _), _)| output.item == at));
+        let replaced: Vec<SelectItem> = own
+            .map(|((output, other), expr)| match other {
+                Some(name) => SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) },
+                None if output.starred.is_some() => SelectItem::UnnamedExpr(expr),
+                None => item.clone(),
+            })
+            .collect();
+        if written_out[at] { items.extend(replaced) } else { items.push(item) }
+    }
+    select.projection = items;
+    let names = outputs.into_iter().zip(other).map(|(output, other)| other.unwrap_or(output.name));
+    Ok(Some(names.collect()))
+}
+
+fn expr_of(output: &Output, items: &[SelectItem]) -> Expr {
+    match (&output.starred, &items[output.item]) {
+        (Some(column), _) => column.expr(),
+        (None, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => expr.clone(),
+        (None, _) => Expr::Identifier(Ident::with_quote('"', &output.name)),
+    }
+}
+
+/// A name that no other column has, and from which the name for users can be derived.
+fn unused(name: &str, at: usize, taken: &mut HashSet<String>) -> String {
+    let shown = name.split(MARK).next().unwrap_or_default();
+    let mut names = (at..).map(|number| format!("{shown}{MARK}{number}"));
+    names.find(|name| taken.insert(name.clone())).unwrap_or_else(|| shown.to_owned())
+}
+
+/// Refuses `ORDER BY name` if several columns have this name.
+fn check_order(name: &str, order: Option<&OrderBy>) -> Result<()> {
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order else { return Ok(()) };
+    let says = |expr: &Expr| matches!(expr, Expr::Identifier(ident) if folded(ident) == name);
+    match keys.iter().any(|key| says(&key.expr)) {
+        true => Err(super::ambiguous(name)),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::statement::parse_query;
+
+    /// The tables are `a (id, x)` and `b (id, y)`.
+    fn resolved(sql: &str) -> Result<String> {
+        let tables = |name: &ObjectName| -> Columns {
+            match name.to_string().as_str() {
+                "a" => Some(["id".to_owned(), "x".to_owned()].into()),
+                "b" => Some(["id".to_owned(), "y".to_owned()].into()),
+                _ => None,
+            }
+        };
+        let mut statement = Statement::Query(parse_query(sql)?);
+        resolve(&mut statement, &tables)?;
+        Ok(statement.to_string().replace(MARK, "|"))
+    }
+
+    #[test]
+    fn columns_of_queries_within_have_names_of_their_own() {
+        for (sql, expected) in [
+            ("SELECT * FROM (SELECT id, x FROM a) AS q", "SELECT * FROM (SELECT id, x FROM a) AS q"),
+            ("SELECT * FROM (SELECT x, x FROM a) AS q", "SELECT * FROM (SELECT x, x AS \"x|1\" FROM a) AS q"),
+            (
+                "SELECT * FROM (SELECT * FROM a JOIN b ON a.id = b.id) AS q",
+                "SELECT * FROM (SELECT a.\"id\" AS \"id|0\", a.\"x\", b.\"id\" AS \"id|2\", b.\"y\" FROM a JOIN b ON a.id = \
+                 b.id) AS q",
+            ),
+            (
+                "SELECT * FROM (SELECT * FROM a JOIN b USING (id)) AS q",
+                "SELECT * FROM (SELECT * FROM a JOIN b USING(id)) AS q",
+            ),
+            (
+                "WITH q AS (SELECT a.id, b.id FROM a, b) SELECT * FROM q",
+                "WITH q AS (SELECT a.id AS \"id|0\", b.id AS \"id|1\" FROM a, b) SELECT * FROM q",
+            ),
+            (
+                "WITH q AS (SELECT 1 AS k, 2 AS k) SELECT * FROM (SELECT * FROM q, q AS r) AS s",
+                "WITH q AS (SELECT 1 AS \"k|0\", 2 AS \"k|1\") SELECT * FROM (SELECT q.\"k|0\" AS \"k|2\", q.\"k|1\" AS \
+                 \"k|4\", r.\"k|0\" AS \"k|3\", r.\"k|1\" AS \"k|5\" FROM q, q AS r) AS s",
+            ),
+            ("SELECT * FROM a JOIN b ON a.id = b.id", "SELECT * FROM a JOIN b ON a.id = b.id"),
+            ("SELECT id, id FROM a", "SELECT id, id AS \"|1|0\" FROM a"),
+            (
+                "SELECT x, x FROM a UNION SELECT 1, 2 ORDER BY 1",
+                "SELECT x, x AS \"x|1\" FROM a UNION SELECT 1 AS \"1\", 2 AS \"2\" ORDER BY 1",
+            ),
+            (
+                "SELECT 1 WHERE EXISTS (SELECT * FROM a, (SELECT x, x FROM a) AS r)",
+                "SELECT 1 AS \"1\" WHERE EXISTS (SELECT a.\"id\", a.\"x\" AS \"x|2\", r.\"x\" AS \"x|3\", r.\"x|1\" \
+                 FROM a, (SELECT x, x AS \"x|1\" FROM a) AS r)",
+            ),
+            ("SELECT * FROM (SELECT *, x FROM f(1)) AS q", "SELECT * FROM (SELECT *, x AS \"x|1\" FROM f(1)) AS q"),
+        ] {
+            assert_eq!(resolved(sql).expect(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn an_order_by_a_name_of_several_columns_is_refused() {
+        let sql = "SELECT * FROM (SELECT id AS k, x AS k FROM a ORDER BY k) AS q";
+        assert!(resolved(sql).expect_err(sql).to_string().contains("ambiguous"));
+        assert!(resolved("SELECT * FROM (SELECT x, x FROM a ORDER BY x) AS q").is_ok());
+    }
+}

@@ -1,0 +1,1023 @@
+//! From a script to statements, and from a statement to what it asks for.
+//!
+//! SQL that sqlparser reads goes through it unchanged. Freestone's own statements (`COPY … FROM`, `ALTER TABLE … SET
+//! DESIGN`, `VACUUM`, `CHECK`, `SET`, …) are read here from the same tokens, so that strings, comments and dollar quotes
+//! mean the same everywhere.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use datafusion::common::TableReference;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
+
+use crate::context::guarded_now;
+use crate::error::{Error, Result};
+use crate::exec::{dml, explain};
+use crate::sql::dialect::SqlDialect;
+use crate::sql::{depth, fetch, file_calls, forms, from_first, like_escape, named_windows, names, supported, using};
+use crate::{shared, times};
+
+const DIALECT: SqlDialect = SqlDialect;
+
+/// One statement of a script.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// The statement's text, without the closing semicolon.
+    pub text: String,
+    /// The line of the script it begins on, from 1.
+    pub line: usize,
+    pub kind: StatementKind,
+    tokens: Arc<Vec<TokenWithSpan>>,
+    /// Memory for what is made of the text, where that is much.
+    memory: Option<Arc<MemoryReservation>>,
+    /// Why the tokens end early: a quote that nothing closes.
+    broken: Option<Error>,
+}
+
+/// How a statement names its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParameterNames {
+    /// `$1`, `$2`, … or one `?` for each; the greatest number.
+    Numbers(usize),
+    /// `$name`: the names in the order of their numbers, which is that of their first appearance.
+    Names(Vec<String>),
+}
+
+/// What a statement does, from its first word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatementKind {
+    /// Returns rows and changes nothing.
+    Query,
+    /// Changes rows.
+    Write,
+    /// Changes tables, views or designs.
+    Definition,
+    /// Changes or shows the session.
+    Session,
+    /// VACUUM, CHECK and CALIBRATE.
+    Maintenance,
+    /// Anything else; executing it gives the error.
+    Other,
+}
+
+/// A statement as the session executes it.
+#[derive(Debug, Clone)]
+pub(crate) enum Command {
+    Sql(Box<ast::Statement>),
+    CopyFrom(CopyFrom),
+    CopyTo(CopyTo),
+    SetDesign {
+        table: String,
+        options: OptionList,
+    },
+    AddCopy(AddCopy),
+    DropCopy {
+        table: String,
+        name: String,
+        if_exists: bool,
+    },
+    Vacuum(Option<String>),
+    Check(Option<String>),
+    Set {
+        name: String,
+        value: String,
+    },
+    Reset {
+        name: String,
+    },
+    Show {
+        name: String,
+    },
+    ShowTables,
+    Describe {
+        table: String,
+    },
+    /// The columns of a query's rows.
+    DescribeQuery(Box<ast::Statement>),
+    Calibrate,
+    Advise(AdviseRequest),
+    WhatIf(Box<WhatIfRequest>),
+}
+
+/// `ALTER TABLE table ADD COPY name [(columns)] [WITH (options)]`: all columns where none is named.
+#[derive(Debug, Clone)]
+pub(crate) struct AddCopy {
+    pub table: String,
+    pub name: String,
+    pub columns: Vec<String>,
+    pub options: OptionList,
+}
+
+/// `ADVISE [table] [COPIES n] [BUDGET 'size']`: all tables where none is named.
+#[derive(Debug, Clone)]
+pub(crate) struct AdviseRequest {
+    pub table: Option<String>,
+    /// Copies of the table, itself included, that may be advised.
+    pub copies: Option<usize>,
+    /// Bytes that the table may take.
+    pub budget: Option<usize>,
+}
+
+/// `WHATIF table DESIGN (options) FOR query`.
+#[derive(Debug, Clone)]
+pub(crate) struct WhatIfRequest {
+    pub table: String,
+    pub options: OptionList,
+    pub query: ast::Statement,
+}
+
+/// Options in parentheses, in the order written. An option without a value has the value `true`.
+pub(crate) type OptionList = Vec<(String, String)>;
+
+#[derive(Debug, Clone)]
+pub(crate) struct CopyFrom {
+    pub table: String,
+    pub columns: Vec<String>,
+    pub path: String,
+    pub options: OptionList,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct CopyTo {
+    pub query: Box<ast::Query>,
+    pub path: String,
+    pub options: OptionList,
+}
+
+/// Splits a script at its semicolons. A quote that nothing closes makes the rest one statement, whose execution says so:
+/// the statements before it can still run.
+pub fn parse_script(script: &str) -> Vec<Statement> {
+    let mut tokens = Vec::new();
+    let broken = Tokenizer::new(&DIALECT, script).tokenize_with_location_into_buf(&mut tokens).err();
+    let offsets = Offsets::new(script);
+    let mut statements = Vec::new();
+    let mut current: Vec<TokenWithSpan> = Vec::new();
+    for token in tokens {
+        match token.token {
+            Token::SemiColon => finish(&mut statements, std::mem::take(&mut current), &offsets),
+            Token::Whitespace(_) | Token::EOF => {}
+            _ => current.push(token),
+        }
+    }
+    match broken {
+        None => finish(&mut statements, current, &offsets),
+        Some(error) => {
+            let start = current.first().map_or(error.location, |t| t.span.start);
+            let text = script[offsets.of(start)..].trim_end().to_owned();
+            let error = Error::from(ParserError::from(error));
+            let kind = kind_of(&current);
+            let (line, tokens) = (start.line as usize, Arc::new(current));
+            statements.push(Statement { text, line, kind, tokens, memory: None, broken: Some(error) });
+        }
+    }
+    statements
+}
+
+/// About how many tokens a text has, found without reading it as SQL: words, and characters that are none. What stands in
+/// quotes is one.
+pub(crate) fn expected_tokens(text: &str) -> usize {
+    let (mut tokens, mut in_word, mut quote) = (0, false, None);
+    for byte in text.bytes() {
+        match quote {
+            Some(open) => quote = (byte != open).then_some(open),
+            None => {
+                let is_word = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | 0x80..);
+                tokens += usize::from(!(byte.is_ascii_whitespace() || is_word && in_word));
+                in_word = is_word;
+                quote = matches!(byte, b'\'' | b'"').then_some(byte);
+            }
+        }
+    }
+    tokens
+}
+
+/// Whether a script ends a statement: what an interactive shell asks before it executes what was typed.
+pub fn is_complete(script: &str) -> bool {
+    let mut tokens = Vec::new();
+    if let Err(error) = Tokenizer::new(&DIALECT, script).tokenize_with_location_into_buf(&mut tokens) {
+        // What nothing can complete is executed as it is, to show the error.
+        return !["nterminated", "EOF"].iter().any(|part| error.message.contains(part));
+    }
+    let last = tokens.iter().rev().find(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
+    last.is_none_or(|t| t.token == Token::SemiColon)
+}
+
+fn finish(statements: &mut Vec<Statement>, tokens: Vec<TokenWithSpan>, offsets: &Offsets) {
+    let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return };
+    let text = offsets.script[offsets.of(first.span.start)..offsets.of(last.span.end)].to_owned();
+    let (line, kind) = (first.span.start.line as usize, kind_of(&tokens));
+    statements.push(Statement { text, line, kind, tokens: Arc::new(tokens), memory: None, broken: None });
+}
+
+fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
+    match (Cursor { tokens }).upper(0).as_str() {
+        "SELECT" | "WITH" | "VALUES" | "TABLE" | "FROM" | "(" | "EXPLAIN" | "DESCRIBE" | "DESC" => StatementKind::Query,
+        "INSERT" | "DELETE" | "UPDATE" | "TRUNCATE" | "COPY" => StatementKind::Write,
+        "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
+        "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" => StatementKind::Session,
+        "EXECUTE" => StatementKind::Query,
+        "VACUUM" | "CHECK" | "CALIBRATE" => StatementKind::Maintenance,
+        "ADVISE" | "WHATIF" => StatementKind::Query,
+        _ => StatementKind::Other,
+    }
+}
+
+impl ParameterNames {
+    /// How many values the statement takes.
+    pub fn count(&self) -> usize {
+        match self {
+            ParameterNames::Numbers(count) => *count,
+            ParameterNames::Names(names) => names.len(),
+        }
+    }
+}
+
+impl Statement {
+    /// What the statement asks for.
+    pub(crate) fn command(&self) -> Result<Command> {
+        depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
+    }
+
+    /// Keeps the memory that its text was given for as long as it lives.
+    pub(crate) fn hold(&mut self, memory: &Arc<MemoryReservation>) {
+        self.memory = Some(memory.clone());
+    }
+
+    /// The number of the statement's tokens, which bounds how deeply it nests.
+    pub(crate) fn tokens(&self) -> usize {
+        self.tokens.len()
+    }
+
+    fn parsed(&self) -> Result<Command> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let numbered = numbered(&self.tokens)?;
+        let cursor = Cursor { tokens: &numbered };
+        let rest = cursor.after(1);
+        match cursor.upper(0).as_str() {
+            "COPY" => copy(rest),
+            "ALTER" => alter(cursor),
+            "VACUUM" => Ok(Command::Vacuum(rest.optional_name("VACUUM [table]")?)),
+            "CHECK" => Ok(Command::Check(rest.optional_name("CHECK [table]")?)),
+            "SET" => set(rest),
+            "RESET" => Ok(Command::Reset { name: rest.setting_name()? }),
+            "SHOW" => show(cursor),
+            "DESCRIBE" | "DESC" => describe(cursor),
+            "CALIBRATE" => rest.expect_end().map(|()| Command::Calibrate),
+            "ADVISE" => advise(rest),
+            "WHATIF" => what_if(rest),
+            word @ ("BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "END") => {
+                Err(Error::unsupported(format!("{word}: transactions over several statements are not available"))
+                    .with_hint("each statement commits by itself when it succeeds"))
+            }
+            _ => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
+        }
+    }
+
+    /// The names of the statement's parameters.
+    pub fn parameter_names(&self) -> Result<ParameterNames> {
+        parameter_names(&self.tokens)
+    }
+
+    /// Whether the statement is a query: it gives rows and changes nothing.
+    pub fn is_query(&self) -> Result<bool> {
+        Ok(matches!(self.command()?, Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_))))
+    }
+
+    /// Whether executing the statement changes the database, by what it says: EXECUTE may, and is not among them.
+    pub fn writes(&self) -> bool {
+        match self.command() {
+            Ok(Command::Sql(sql)) => match *sql {
+                ast::Statement::Explain { analyze, statement, .. } => analyze && dml::is_write(&statement),
+                sql => dml::is_write(&sql),
+            },
+            Ok(
+                Command::CopyFrom(_)
+                | Command::SetDesign { .. }
+                | Command::AddCopy(_)
+                | Command::DropCopy { .. }
+                | Command::Vacuum(_),
+            ) => true,
+            _ => false,
+        }
+    }
+
+    /// What the user should know of the statement once it is executed.
+    pub fn notice(&self) -> Option<String> {
+        let first = Cursor { tokens: &self.tokens };
+        if first.upper(0) != "CREATE" {
+            return None;
+        }
+        let Ok(Command::Sql(sql)) = self.command() else { return None };
+        let ast::Statement::CreateTable(create) = *sql else { return None };
+        let is_key = |constraint: &ast::TableConstraint| matches!(constraint, ast::TableConstraint::PrimaryKey(_));
+        let is_primary = |option: &ast::ColumnOptionDef| matches!(option.option, ast::ColumnOption::PrimaryKey(_));
+        let declared = create.constraints.iter().any(is_key)
+            || create.columns.iter().any(|column| column.options.iter().any(is_primary));
+        let notice = "PRIMARY KEY is declared and not enforced when rows are written: CHECK tells which rows break it";
+        declared.then(|| notice.to_owned())
+    }
+
+    /// The tables that the statement names, as SQL folds their names: those without a schema, or of the database's own.
+    /// Tables that a query defines itself (WITH) are not among them.
+    pub fn named_tables(&self) -> Result<Vec<String>> {
+        let sql = match self.command()? {
+            Command::Sql(sql) | Command::DescribeQuery(sql) => *sql,
+            Command::CopyTo(request) => ast::Statement::Query(request.query),
+            Command::Describe { table } => return Ok(vec![table]),
+            _ => return Ok(vec![]),
+        };
+        // What a statement makes or fills is a table of the database.
+        let sql = match sql {
+            ast::Statement::CreateTable(ast::CreateTable { query, .. }) => query.map(ast::Statement::Query),
+            ast::Statement::Insert(ast::Insert { source, .. }) => source.map(ast::Statement::Query),
+            ast::Statement::CreateView(_) | ast::Statement::Drop { .. } | ast::Statement::Truncate(_) => None,
+            other => Some(other),
+        };
+        let Some(sql) = sql else { return Ok(vec![]) };
+        let sql = datafusion::sql::parser::Statement::Statement(Box::new(sql));
+        let (named, _) = datafusion::sql::resolve::resolve_table_references(&sql, true)?;
+        let ours = |name: &TableReference| name.schema().is_none_or(|schema| schema == crate::catalog::SCHEMA);
+        Ok(named.into_iter().filter(ours).map(|name| name.table().to_owned()).collect())
+    }
+
+    /// The text of the statement from its first top-level `AS` on: a view's query as it was written.
+    pub(crate) fn text_after_as(&self) -> Option<&str> {
+        let start = self.tokens.first()?.span.start;
+        let mut depth = 0;
+        for token in self.tokens.iter() {
+            match &token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                Token::Word(word) if depth == 0 && is_word(word, "AS") => {
+                    let end = token.span.end;
+                    let relative = Location {
+                        line: end.line - start.line + 1,
+                        column: if end.line == start.line { end.column - start.column + 1 } else { end.column },
+                    };
+                    return Some(self.text[Offsets::new(&self.text).of(relative)..].trim());
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// How parameters are named, from a statement's tokens.
+fn parameter_names(tokens: &[TokenWithSpan]) -> Result<ParameterNames> {
+    let (mut marks, mut numbers, mut names) = (0, 0, Vec::<String>::new());
+    for token in tokens {
+        let Token::Placeholder(text) = &token.token else { continue };
+        match text.strip_prefix('$') {
+            None => marks += 1,
+            Some(rest) => match rest.parse::<usize>() {
+                Ok(number) => numbers = numbers.max(number),
+                Err(_) if names.iter().any(|name| name == rest) => {}
+                Err(_) => names.push(rest.to_owned()),
+            },
+        }
+    }
+    match (marks, numbers, names.is_empty()) {
+        (marks, 0, true) => Ok(ParameterNames::Numbers(marks)),
+        (0, numbers, true) => Ok(ParameterNames::Numbers(numbers)),
+        (0, 0, false) => Ok(ParameterNames::Names(names)),
+        _ => Err(Error::invalid("the statement has parameters of several kinds")
+            .with_hint("write all of them as $1, $2, …, or all as ?, or all as $name")),
+    }
+}
+
+/// The tokens with every parameter as a number: `?` takes the next one, `$name` that of its first appearance.
+fn numbered(tokens: &[TokenWithSpan]) -> Result<Cow<'_, [TokenWithSpan]>> {
+    let is_parameter = |token: &TokenWithSpan| matches!(token.token, Token::Placeholder(_));
+    if !tokens.iter().any(is_parameter) {
+        return Ok(Cow::Borrowed(tokens));
+    }
+    let names = match parameter_names(tokens)? {
+        ParameterNames::Names(names) => names,
+        ParameterNames::Numbers(_) => vec![],
+    };
+    let mut marks = 0;
+    let number = |token: &TokenWithSpan| {
+        let Token::Placeholder(text) = &token.token else { return token.clone() };
+        let number = match text.strip_prefix('$') {
+            None => {
+                marks += 1;
+                Some(marks)
+            }
+            Some(name) => names.iter().position(|other| other == name).map(|at| at + 1),
+        };
+        let text = number.map_or_else(|| text.clone(), |number| format!("${number}"));
+        TokenWithSpan::new(Token::Placeholder(text), token.span)
+    };
+    Ok(Cow::Owned(tokens.iter().map(number).collect()))
+}
+
+/// The text with `?` in the place of each literal. What does not read as SQL has nothing that may be kept.
+pub(crate) fn without_literals(sql: &str) -> String {
+    let Ok(tokens) = Tokenizer::new(&DIALECT, sql).tokenize() else { return String::new() };
+    let is_literal = |token: &Token| {
+        use Token::*;
+        let is_text = matches!(token, SingleQuotedString(_) | DollarQuotedString(_) | EscapedStringLiteral(_));
+        let is_other_text = matches!(token, NationalStringLiteral(_) | HexStringLiteral(_) | UnicodeStringLiteral(_));
+        is_text || is_other_text || matches!(token, Number(..) | DoubleQuotedByteStringLiteral(_))
+    };
+    tokens.iter().map(|token| if is_literal(token) { "?".to_owned() } else { token.to_string() }).collect()
+}
+
+/// Parses one query, for views.
+pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
+    let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(ParserError::from)?;
+    depth::with_stack(tokens.len(), || {
+        let mut query = parser(&tokens)?.parse_query()?;
+        put_in_our_form(&mut *query)?;
+        Ok(query)
+    })
+}
+
+/// What every query and statement goes through once it is parsed: its depth is bounded, and forms that DataFusion reads
+/// otherwise, or not at all, are written in its words.
+fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
+    depth::bound(sql)?;
+    explain::rewrite(sql);
+    supported::check(sql)?;
+    // Before anything else is written otherwise: columns are called by what the user wrote.
+    names::give(sql);
+    fetch::rewrite(sql);
+    like_escape::rewrite(sql);
+    forms::rewrite(sql);
+    times::rewrite_literals(sql);
+    using::check(sql)?;
+    named_windows::rewrite(sql)?;
+    names::rename_shadowing(sql);
+    Ok(())
+}
+
+/// A parser of tokens in which `FROM t` alone is a query, files with options are calls, and `1e300` a DOUBLE, as SQL has it: DataFusion would make a
+/// decimal of it, whose scale has an end.
+fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
+    depth::check_nesting(tokens)?;
+    let mut read = Vec::with_capacity(tokens.len());
+    for token in shared::with_marks(file_calls::written(from_first::completed(tokens))) {
+        match &token.token {
+            Token::Number(digits, _) if digits.contains(['e', 'E']) => {
+                let literal = Token::SingleQuotedString(digits.clone());
+                let word = |word| Token::make_keyword(word);
+                let cast = [word("CAST"), Token::LParen, literal, word("AS"), word("DOUBLE"), Token::RParen];
+                read.extend(cast.map(|part| TokenWithSpan::new(part, token.span)));
+            }
+            _ => read.push(token),
+        }
+    }
+    Ok(Parser::new(&DIALECT).with_recursion_limit(depth::PARSER_LEVELS_MAX).with_tokens_with_locations(read))
+}
+
+fn advise(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "ADVISE [table] [COPIES n] [BUDGET 'size']";
+    cursor.skip_word("TABLE");
+    // A table may have the name of a clause.
+    let is_clause = matches!(cursor.upper(0).as_str(), "COPIES" | "BUDGET") && cursor.tokens.len() > 1;
+    let table = if cursor.tokens.is_empty() || is_clause { None } else { Some(cursor.object_name(FORM)?) };
+    let copies = match cursor.skip_word("COPIES") {
+        true => Some(cursor.count(FORM)?),
+        false => None,
+    };
+    let budget = match cursor.skip_word("BUDGET") {
+        true => Some(crate::options::parse_size(&cursor.string(FORM)?)?),
+        false => None,
+    };
+    cursor.expect_end()?;
+    Ok(Command::Advise(AdviseRequest { table, copies, budget }))
+}
+
+fn what_if(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "WHATIF table DESIGN (option = value, …) FOR SELECT …";
+    cursor.skip_word("TABLE");
+    let table = cursor.object_name(FORM)?;
+    if !cursor.skip_word("DESIGN") {
+        return Err(cursor.unexpected(FORM));
+    }
+    let options = cursor.optional_options()?;
+    if options.is_empty() || !cursor.skip_word("FOR") {
+        return Err(cursor.unexpected(FORM));
+    }
+    let query = cursor.sql()?;
+    if !matches!(query, ast::Statement::Query(_)) {
+        return Err(Error::syntax(format!("syntax error: expected {FORM}")));
+    }
+    Ok(Command::WhatIf(Box::new(WhatIfRequest { table, options, query })))
+}
+
+fn copy(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "COPY table [(columns)] FROM 'file' [(options)], or COPY table | (query) TO 'file' [(options)]";
+    let (source, columns) = if cursor.is(&Token::LParen) {
+        (Source::Query(cursor.parenthesized_query()?), vec![])
+    } else {
+        let name = cursor.object_name(FORM)?;
+        (Source::Table(name), cursor.optional_columns(FORM)?)
+    };
+    let direction = cursor.upper(0);
+    if !matches!(direction.as_str(), "FROM" | "TO") {
+        return Err(cursor.unexpected(FORM));
+    }
+    cursor.advance();
+    let path = cursor.string(FORM)?;
+    cursor.skip_word("WITH");
+    let options = cursor.optional_options()?;
+    cursor.expect_end()?;
+    match (direction.as_str(), source) {
+        ("FROM", Source::Table(table)) => Ok(Command::CopyFrom(CopyFrom { table, columns, path, options })),
+        ("TO", Source::Query(query)) => Ok(Command::CopyTo(CopyTo { query, path, options })),
+        ("TO", Source::Table(table)) => {
+            let list = if columns.is_empty() {
+                "*".to_owned()
+            } else {
+                columns.iter().map(|c| quote(c)).collect::<Vec<_>>().join(", ")
+            };
+            let query = parse_query(&format!("SELECT {list} FROM {}", quote(&table)))?;
+            Ok(Command::CopyTo(CopyTo { query, path, options }))
+        }
+        _ => Err(Error::syntax(format!("syntax error: expected {FORM}"))),
+    }
+}
+
+enum Source {
+    Table(String),
+    Query(Box<ast::Query>),
+}
+
+/// A name as a quoted SQL identifier.
+pub fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn alter(cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "ALTER TABLE table SET DESIGN (option = value, …), ADD COPY name [(columns)] [WITH (…)], \
+                        or DROP COPY [IF EXISTS] name";
+    let mut rest = cursor.after(1);
+    let unknown = || {
+        let what = "ALTER changes designs and copies of tables only in this version";
+        Err(Error::unsupported(what).with_hint(format!("the form is {FORM}")))
+    };
+    if !rest.skip_word("TABLE") {
+        return unknown();
+    }
+    let table = rest.object_name(FORM)?;
+    let (verb, what) = (rest.upper(0), rest.upper(1));
+    let mut rest = rest.after(2);
+    let command = match (verb.as_str(), what.as_str()) {
+        ("SET", "DESIGN") => {
+            let options = rest.optional_options()?;
+            if options.is_empty() {
+                return Err(Error::syntax(format!("syntax error: expected {FORM}")));
+            }
+            Command::SetDesign { table, options }
+        }
+        ("ADD", "COPY") => {
+            let (name, columns) = (rest.object_name(FORM)?, rest.optional_columns(FORM)?);
+            let options = if rest.skip_word("WITH") { rest.optional_options()? } else { vec![] };
+            Command::AddCopy(AddCopy { table, name, columns, options })
+        }
+        ("DROP", "COPY") => {
+            let if_exists = rest.skip_word("IF") && rest.skip_word("EXISTS");
+            Command::DropCopy { table, name: rest.object_name(FORM)?, if_exists }
+        }
+        _ => return unknown(),
+    };
+    rest.expect_end()?;
+    Ok(command)
+}
+
+fn set(mut cursor: Cursor) -> Result<Command> {
+    if cursor.skip_word("LOCAL") {
+        return Err(Error::unsupported("SET LOCAL is not available: there are no transactions of several statements")
+            .with_hint("SET name = value holds for the session, RESET name takes it back"));
+    }
+    cursor.skip_word("SESSION");
+    if cursor.upper(0) == "TIME" && cursor.upper(1) == "ZONE" {
+        return set_time_zone(cursor.after(2));
+    }
+    let name = cursor.setting_name_part()?;
+    if !cursor.skip(&Token::Eq) && !cursor.skip_word("TO") {
+        return Err(Error::syntax("syntax error: expected SET name = value"));
+    }
+    let value = cursor.rest_text();
+    if value.is_empty() && cursor.tokens.is_empty() {
+        return Err(Error::syntax(format!("syntax error: SET {name} = … misses the value")));
+    }
+    Ok(Command::Set { name, value })
+}
+
+/// What follows `SET TIME ZONE`.
+fn set_time_zone(mut cursor: Cursor) -> Result<Command> {
+    const FORM: &str = "SET TIME ZONE 'name', 'offset', hours, INTERVAL 'offset' HOUR TO MINUTE, LOCAL or DEFAULT";
+    let _ = cursor.skip(&Token::Eq) || cursor.skip_word("TO");
+    let is_interval = cursor.skip_word("INTERVAL");
+    let value = if is_interval { cursor.string(FORM)? } else { cursor.rest_text() };
+    if is_interval {
+        let _ = cursor.skip_word("HOUR") && cursor.skip_word("TO") && cursor.skip_word("MINUTE");
+        cursor.expect_end()?;
+    }
+    if value.is_empty() {
+        return Err(Error::syntax(format!("syntax error: expected {FORM}")));
+    }
+    Ok(Command::Set { name: "time_zone".into(), value })
+}
+
+fn show(cursor: Cursor) -> Result<Command> {
+    let rest = cursor.after(1);
+    match (rest.upper(0).as_str(), rest.tokens.len()) {
+        ("TABLES", 1) => Ok(Command::ShowTables),
+        ("COLUMNS", _) => {
+            let mut rest = rest.after(1);
+            let _ = rest.skip_word("FROM") || rest.skip_word("IN");
+            let table = rest.object_name("SHOW COLUMNS FROM table")?;
+            rest.expect_end()?;
+            Ok(Command::Describe { table })
+        }
+        ("CREATE" | "FUNCTIONS", _) => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
+        ("TIME", 2) => Ok(Command::Show { name: "time_zone".into() }),
+        _ => Ok(Command::Show { name: rest.setting_name()? }),
+    }
+}
+
+fn describe(cursor: Cursor) -> Result<Command> {
+    let mut rest = cursor.after(1);
+    if matches!(rest.upper(0).as_str(), "SELECT" | "WITH" | "VALUES" | "FROM" | "(") {
+        return match rest.sql()? {
+            query @ ast::Statement::Query(_) => Ok(Command::DescribeQuery(Box::new(query))),
+            _ => Err(rest.unexpected("DESCRIBE table, or DESCRIBE query")),
+        };
+    }
+    rest.skip_word("TABLE");
+    let table = match rest.string("DESCRIBE table") {
+        Ok(file) => file,
+        Err(_) => rest.object_name("DESCRIBE table")?,
+    };
+    rest.expect_end()?;
+    Ok(Command::Describe { table })
+}
+
+/// The tokens still to read.
+#[derive(Clone, Copy)]
+struct Cursor<'a> {
+    tokens: &'a [TokenWithSpan],
+}
+
+impl<'a> Cursor<'a> {
+    fn after(&self, count: usize) -> Cursor<'a> {
+        Cursor { tokens: self.tokens.get(count..).unwrap_or_default() }
+    }
+
+    fn advance(&mut self) {
+        *self = self.after(1);
+    }
+
+    /// The token at an index as upper-case text, empty past the end or where it is quoted.
+    fn upper(&self, index: usize) -> String {
+        match self.tokens.get(index).map(|t| &t.token) {
+            Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+            Some(Token::LParen) => "(".into(),
+            _ => String::new(),
+        }
+    }
+
+    fn is(&self, token: &Token) -> bool {
+        self.tokens.first().is_some_and(|t| t.token == *token)
+    }
+
+    fn skip(&mut self, token: &Token) -> bool {
+        let found = self.is(token);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    fn skip_word(&mut self, word: &str) -> bool {
+        let found = self.upper(0) == word;
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    /// The whole rest as SQL of the parser's own.
+    fn sql(&self) -> Result<ast::Statement> {
+        let mut parser = parser(self.tokens)?;
+        let mut statement = parser.parse_statement()?;
+        put_in_our_form(&mut statement)?;
+        match parser.peek_token().token {
+            Token::EOF => Ok(statement),
+            _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
+        }
+    }
+
+    /// A query in parentheses; moves past the closing one.
+    fn parenthesized_query(&mut self) -> Result<Box<ast::Query>> {
+        let mut depth = 0usize;
+        for (i, token) in self.tokens.iter().enumerate() {
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                let mut parser = parser(&self.tokens[1..i])?;
+                let mut query = parser.parse_query()?;
+                put_in_our_form(&mut *query)?;
+                if parser.peek_token().token != Token::EOF {
+                    return Err(unexpected("the query's closing parenthesis", Some(&parser.peek_token())));
+                }
+                *self = self.after(i + 1);
+                return Ok(query);
+            }
+        }
+        Err(self.unexpected("a closing parenthesis"))
+    }
+
+    /// A table's name: unquoted ones in lower case, our only schema's name allowed before it.
+    fn object_name(&mut self, form: &str) -> Result<String> {
+        let mut name = self.identifier(form)?;
+        while self.skip(&Token::Period) {
+            name = match name.as_str() {
+                "public" | "freestone" => self.identifier(form)?,
+                other => return Err(Error::new(crate::ErrorKind::NotFound, format!("no schema {other}"))),
+            };
+        }
+        Ok(name)
+    }
+
+    fn identifier(&mut self, form: &str) -> Result<String> {
+        let name = match self.tokens.first().map(|t| &t.token) {
+            Some(Token::Word(word)) => fold(word),
+            _ => return Err(self.unexpected(form)),
+        };
+        self.advance();
+        Ok(name)
+    }
+
+    fn optional_name(mut self, form: &str) -> Result<Option<String>> {
+        self.skip_word("TABLE");
+        if self.tokens.is_empty() {
+            return Ok(None);
+        }
+        let name = self.object_name(form)?;
+        self.expect_end()?;
+        Ok(Some(name))
+    }
+
+    fn optional_columns(&mut self, form: &str) -> Result<Vec<String>> {
+        let mut columns = Vec::new();
+        if self.skip(&Token::LParen) {
+            loop {
+                columns.push(self.identifier(form)?);
+                if self.skip(&Token::RParen) {
+                    break;
+                }
+                if !self.skip(&Token::Comma) {
+                    return Err(self.unexpected("a comma or a closing parenthesis"));
+                }
+            }
+        }
+        Ok(columns)
+    }
+
+    fn string(&mut self, form: &str) -> Result<String> {
+        let text = match self.tokens.first().map(|t| &t.token) {
+            Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => text.clone(),
+            _ => return Err(self.unexpected(form)),
+        };
+        self.advance();
+        Ok(text)
+    }
+
+    /// A number that something is counted with, from 1 on.
+    fn count(&mut self, form: &str) -> Result<usize> {
+        let count = match self.tokens.first().map(|t| &t.token) {
+            Some(Token::Number(text, _)) => text.parse().ok().filter(|count| *count > 0),
+            _ => None,
+        };
+        let count = count.ok_or_else(|| self.unexpected(form))?;
+        self.advance();
+        Ok(count)
+    }
+
+    /// `(name value, name = value, name, …)`, or nothing.
+    fn optional_options(&mut self) -> Result<OptionList> {
+        let mut options = Vec::new();
+        if !self.skip(&Token::LParen) {
+            return Ok(options);
+        }
+        loop {
+            let name = self.identifier("an option's name")?;
+            self.skip(&Token::Eq);
+            options.push((name, self.option_value()?));
+            if self.skip(&Token::RParen) {
+                return Ok(options);
+            }
+            if !self.skip(&Token::Comma) {
+                return Err(self.unexpected("a comma or a closing parenthesis"));
+            }
+        }
+    }
+
+    fn option_value(&mut self) -> Result<String> {
+        let sign = if self.skip(&Token::Minus) { "-" } else { "" };
+        let value = match self.tokens.first().map(|t| &t.token) {
+            Some(Token::Comma | Token::RParen) => return Ok("true".into()),
+            Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => text.clone(),
+            Some(Token::DollarQuotedString(text)) => text.value.clone(),
+            Some(Token::Number(digits, _)) => format!("{sign}{digits}"),
+            Some(Token::Word(word)) => match self.tokens.get(1..4).map(|rest| [0, 1, 2].map(|at| &rest[at].token)) {
+                // A codec with its level: zstd(3).
+                Some([Token::LParen, Token::Number(level, _), Token::RParen]) => {
+                    *self = self.after(3);
+                    format!("{}({level})", word.value)
+                }
+                _ => word.value.clone(),
+            },
+            _ => return Err(self.unexpected("an option's value")),
+        };
+        self.advance();
+        Ok(value)
+    }
+
+    /// A setting's dotted name, to the end of the statement.
+    fn setting_name(mut self) -> Result<String> {
+        let name = self.setting_name_part()?;
+        self.expect_end()?;
+        Ok(name)
+    }
+
+    fn setting_name_part(&mut self) -> Result<String> {
+        let mut name = self.identifier("a setting's name")?;
+        while self.skip(&Token::Period) {
+            name.push('.');
+            name.push_str(&self.identifier("a setting's name")?);
+        }
+        Ok(name.to_ascii_lowercase())
+    }
+
+    /// The rest as a plain value: one string without its quotes, or the tokens as written.
+    fn rest_text(&self) -> String {
+        match self.tokens {
+            [TokenWithSpan { token: Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text), .. }] => {
+                text.clone()
+            }
+            tokens => tokens.iter().map(|t| t.token.to_string()).collect(),
+        }
+    }
+
+    fn expect_end(&self) -> Result<()> {
+        match self.tokens.is_empty() {
+            true => Ok(()),
+            false => Err(self.unexpected("the end of the statement")),
+        }
+    }
+
+    fn unexpected(&self, expected: &str) -> Error {
+        unexpected(expected, self.tokens.first())
+    }
+}
+
+fn unexpected(expected: &str, found: Option<&TokenWithSpan>) -> Error {
+    match found.filter(|t| t.token != Token::EOF) {
+        Some(TokenWithSpan { token, span: Span { start, .. } }) => {
+            let (line, column) = (start.line, start.column);
+            Error::syntax(format!("syntax error at line {line}, column {column}: expected {expected}, found: {token}"))
+        }
+        None => Error::syntax(format!("syntax error: expected {expected}, found the end of the statement")),
+    }
+}
+
+fn is_word(word: &Word, keyword: &str) -> bool {
+    word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword)
+}
+
+/// An identifier as SQL folds it: lower case unless quoted.
+fn fold(word: &Word) -> String {
+    match word.quote_style {
+        Some(_) => word.value.clone(),
+        None => word.value.to_lowercase(),
+    }
+}
+
+/// Byte offsets of the tokenizer's positions (lines and characters from 1).
+struct Offsets<'a> {
+    script: &'a str,
+    lines: Vec<usize>,
+}
+
+impl<'a> Offsets<'a> {
+    fn new(script: &'a str) -> Self {
+        let breaks = script.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(i, _)| i + 1);
+        Offsets { script, lines: std::iter::once(0).chain(breaks).collect() }
+    }
+
+    fn of(&self, location: Location) -> usize {
+        let line = (location.line as usize).saturating_sub(1);
+        let Some(&start) = self.lines.get(line) else { return self.script.len() };
+        let column = (location.column as usize).saturating_sub(1);
+        self.script[start..].char_indices().nth(column).map_or(self.script.len(), |(i, _)| start + i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(script: &str, expected: &[(usize, &str)]) {
+        let statements = parse_script(script);
+        let found: Vec<_> = statements.iter().map(|s| (s.line, s.text.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    fn check_error(script: &str, part: &str) {
+        let error = parse_script(script)[0].command().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+
+    #[test]
+    fn scripts_split_at_semicolons_only() {
+        check("", &[]);
+        check(" ; ;; -- nothing\n", &[]);
+        check(
+            "select 1;\n\nselect ';' -- ; no\n, 2 ; /* ; */ select $$;$$",
+            &[(1, "select 1"), (3, "select ';' -- ; no\n, 2"), (4, "select $$;$$")],
+        );
+        check("select 'é;', \"a;b\"; select 'it''s;'", &[(1, "select 'é;', \"a;b\""), (1, "select 'it''s;'")]);
+    }
+
+    #[test]
+    fn an_open_quote_leaves_the_statements_before_it() {
+        check("select 1; select\n 'abc", &[(1, "select 1"), (1, "select\n 'abc")]);
+        let statements = parse_script("select 1; select\n 'abc");
+        assert!(statements[0].command().is_ok());
+        assert_eq!(statements[1].command().unwrap_err().kind(), crate::ErrorKind::Syntax);
+        assert!(!is_complete("select 'abc;"));
+        assert!(!is_complete("select 1"));
+        assert!(is_complete("select 1; -- done\n"));
+    }
+
+    #[test]
+    fn own_statements_are_read() {
+        let command = |sql: &str| parse_script(sql).remove(0).command().unwrap();
+        let Command::CopyFrom(copy) =
+            command("COPY T (a, \"B\") FROM 'x.csv' (FORMAT csv, HEADER, DELIMITER '|', NULL '', skip = -1)")
+        else {
+            panic!("COPY FROM");
+        };
+        assert_eq!((copy.table.as_str(), copy.path.as_str()), ("t", "x.csv"));
+        assert_eq!(copy.columns, ["a", "B"]);
+        let options: Vec<_> = copy.options.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        assert_eq!(options, [("format", "csv"), ("header", "true"), ("delimiter", "|"), ("null", ""), ("skip", "-1")]);
+        assert!(matches!(command("copy (select (1)) to 'x.parquet' (format parquet)"), Command::CopyTo(_)));
+        assert!(matches!(command("copy t to 'x.csv'"), Command::CopyTo(_)));
+        assert!(matches!(command("vacuum"), Command::Vacuum(None)));
+        assert!(matches!(command("check t"), Command::Check(Some(t)) if t == "t"));
+        assert!(matches!(command("set freestone.design = 'row'"), Command::Set { name, value }
+            if name == "freestone.design" && value == "row"));
+        assert!(
+            matches!(command("alter table t set design (design = 'row', levels = 2)"), Command::SetDesign { options, .. }
+            if options[1] == ("levels".to_owned(), "2".to_owned()))
+        );
+        let view = &parse_script("create view v (\"as\") as -- why\n select 1 as x;")[0];
+        assert_eq!(view.text_after_as(), Some("-- why\n select 1 as x"));
+    }
+
+    #[test]
+    fn parameters_are_numbered() {
+        let names = |sql: &str| parse_script(sql)[0].parameter_names().unwrap();
+        assert_eq!(names("select '?', \"$1\" -- ?"), ParameterNames::Numbers(0));
+        assert_eq!(names("select ? + ?"), ParameterNames::Numbers(2));
+        assert_eq!(names("select $2 + $2"), ParameterNames::Numbers(2));
+        assert_eq!(names("select $b + $a + $b"), ParameterNames::Names(vec!["b".into(), "a".into()]));
+        check_error("select ? + $1", "several kinds");
+        let shown = |sql: &str| match parse_script(sql)[0].command() {
+            Ok(Command::Sql(mut sql)) => {
+                names::take_back(&mut sql);
+                sql.to_string()
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(shown("select ? + ?"), "SELECT $1 + $2");
+        assert_eq!(shown("select $b + $a + $b"), "SELECT $1 + $2 + $1");
+    }
+
+    #[test]
+    fn errors_say_where() {
+        check_error("select 1 +) from t", "line 1, column");
+        check_error("copy t\nfrom x", "syntax error at line 2, column 6: expected COPY");
+        check_error("copy t from", "found the end of the statement");
+        check_error("advise t budget 3", "expected ADVISE");
+        check_error("whatif t design (page = dense)", "expected WHATIF");
+        check_error("calibrate now", "the end of the statement");
+        check_error("begin", "transactions");
+        check_error("select 1 select 2", "the end of the statement");
+    }
+}

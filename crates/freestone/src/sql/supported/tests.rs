@@ -1,0 +1,132 @@
+use crate::ErrorKind;
+use crate::sql::statement::parse_script;
+
+/// Statements, and what the error that refuses each names.
+fn check(cases: &[(&str, &str)]) {
+    let wrong = cases.iter().filter_map(|(sql, part)| match parse_script(sql)[0].command() {
+        Ok(_) => Some(format!("{sql}: accepted")),
+        Err(error) => {
+            let refused = error.kind() == ErrorKind::Unsupported && error.hint().is_some();
+            (!refused || !error.to_string().contains(part)).then(|| format!("{sql}: {error}"))
+        }
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn clauses_of_queries_that_nothing_executes_are_refused() {
+    check(&[
+        ("SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
+        ("SELECT a FROM t WHERE a IN (SELECT a FROM u FOR SHARE)", "FOR SHARE"),
+        ("SELECT a FROM t ORDER BY a FETCH FIRST 2 ROWS WITH TIES", "WITH TIES"),
+        ("SELECT a FROM t FETCH FIRST 10 PERCENT ROWS ONLY", "PERCENT"),
+        ("SELECT a FROM t LIMIT 1 FETCH FIRST ROW ONLY", "beside LIMIT"),
+        ("SELECT a FROM t FOR XML AUTO", "FOR XML"),
+        ("SELECT a FROM t SETTINGS max_threads = 1", "SETTINGS"),
+        ("SELECT a FROM t FORMAT CSV", "FORMAT"),
+        ("SELECT a FROM t LIMIT 1 BY a", "LIMIT … BY"),
+        ("SELECT a FROM t ORDER BY a INTERPOLATE", "INTERPOLATE"),
+        ("SELECT a FROM t ORDER BY a WITH FILL", "WITH FILL"),
+        ("SELECT TOP 3 a FROM t", "TOP"),
+        ("SELECT a INTO u FROM t", "SELECT … INTO"),
+        ("SELECT a FROM t LATERAL VIEW explode(b) v AS x", "LATERAL VIEW"),
+        ("SELECT a FROM t PREWHERE a = 1", "PREWHERE"),
+        ("SELECT a FROM t START WITH a = 1 CONNECT BY PRIOR a = b", "CONNECT BY"),
+        ("SELECT a FROM t GROUP BY a WITH ROLLUP", "WITH ROLLUP"),
+        ("SELECT a FROM t GROUP BY ALL WITH TOTALS", "TOTALS"),
+        ("SELECT a FROM t CLUSTER BY a", "CLUSTER BY"),
+        ("SELECT a FROM t DISTRIBUTE BY a", "DISTRIBUTE BY"),
+        ("SELECT a FROM t SORT BY a", "SORT BY"),
+        ("SELECT * RENAME (a AS b) FROM t", "RENAME"),
+        ("SELECT a FROM t GLOBAL JOIN u ON t.a = u.a", "GLOBAL JOIN"),
+        ("SELECT a FROM t CROSS APPLY u", "APPLY"),
+        ("SELECT a FROM t SEMI JOIN u ON t.a = u.a", "SEMI JOIN"),
+        ("SELECT a FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE"),
+        ("SELECT a FROM t PARTITION (p)", "PARTITION"),
+        ("SELECT a FROM t WITH (NOLOCK)", "WITH (…)"),
+        ("SELECT a FROM UNNEST([1, 2]) WITH OFFSET", "WITH OFFSET"),
+        ("SELECT a FROM f(1) AS g (a INT)", "a type in a list of columns"),
+        ("SELECT a FROM t PIVOT (sum(b) FOR c IN (1, 2)) AS p", "PIVOT"),
+        ("SELECT a FROM t UNPIVOT (v FOR n IN (b, c)) AS p", "UNPIVOT"),
+        ("WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x", "WITH … INSERT"),
+        ("WITH x AS (SELECT 1) DELETE FROM t", "WITH … DELETE"),
+        ("WITH x AS (SELECT 1) UPDATE t SET a = 1", "WITH … UPDATE"),
+    ]);
+}
+
+#[test]
+fn clauses_of_expressions_that_nothing_executes_are_refused() {
+    check(&[
+        ("SELECT CAST(a AS DATE FORMAT 'YYYY') FROM t", "FORMAT"),
+        ("SELECT a LIKE ANY ('x') FROM t", "LIKE ANY"),
+        ("SELECT floor(a TO DAY) FROM t", "CEIL and FLOOR"),
+        ("SELECT a IS NFC NORMALIZED FROM t", "IS NORMALIZED"),
+        ("SELECT a IN UNNEST([1]) FROM t", "IN UNNEST"),
+        ("SELECT a RLIKE 'x' FROM t", "RLIKE"),
+        ("SELECT a COLLATE \"C\" FROM t", "COLLATE"),
+        ("SELECT sum(a LIMIT 1) FROM t", "LIMIT in a function"),
+        ("SELECT array(SELECT a FROM t)", "a query as a function's argument"),
+        ("SELECT 1 WHERE EXISTS (SELECT a COLLATE \"C\" FROM t)", "COLLATE"),
+    ]);
+}
+
+#[test]
+fn clauses_of_writes_that_nothing_executes_are_refused() {
+    check(&[
+        ("INSERT INTO t VALUES (1) RETURNING a", "RETURNING"),
+        ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", "ON CONFLICT"),
+        ("INSERT OVERWRITE TABLE t SELECT 1", "OVERWRITE"),
+        ("INSERT INTO t PARTITION (a = 1) SELECT 1", "PARTITION"),
+        ("INSERT INTO t DEFAULT VALUES", "DEFAULT VALUES"),
+        ("UPDATE t SET a = 1 RETURNING a", "RETURNING"),
+        ("UPDATE t JOIN u ON t.a = u.a SET a = 1", "JOIN"),
+        ("UPDATE t SET a = 1 LIMIT 1", "LIMIT"),
+        ("DELETE FROM t RETURNING a", "RETURNING"),
+        ("DELETE FROM t ORDER BY a LIMIT 1", "ORDER BY"),
+        ("TRUNCATE TABLE t PARTITION (p1)", "PARTITION"),
+        ("TRUNCATE t CASCADE", "CASCADE"),
+        ("TRUNCATE ONLY t", "ONLY"),
+        ("TRUNCATE t RESTART IDENTITY", "RESTART IDENTITY"),
+        ("EXPLAIN (ANALYZE, COSTS off) SELECT 1", "options of EXPLAIN"),
+        ("EXPLAIN (FORMAT json) SELECT 1", "options of EXPLAIN"),
+        ("SET LOCAL threads = 1", "SET LOCAL"),
+        ("EXPLAIN ANALYZE DELETE FROM t RETURNING a", "RETURNING"),
+        ("PREPARE p AS DELETE FROM t LIMIT 1", "LIMIT"),
+    ]);
+    for accepted in [
+        "TRUNCATE TABLE t CONTINUE IDENTITY RESTRICT",
+        "DROP TABLE t RESTRICT",
+        "EXPLAIN (ANALYZE, VERBOSE off, FORMAT text) SELECT 1",
+    ] {
+        assert!(parse_script(accepted)[0].command().is_ok(), "{accepted}");
+    }
+}
+
+#[test]
+fn clauses_of_definitions_that_nothing_executes_are_refused() {
+    check(&[
+        ("CREATE TEMPORARY TABLE t (a INT)", "TEMPORARY"),
+        ("CREATE EXTERNAL TABLE t (a INT) LOCATION 'x'", "EXTERNAL"),
+        ("CREATE TABLE t (a INT) PARTITIONED BY (b INT)", "PARTITIONED BY"),
+        ("CREATE TABLE t (a INT) PARTITION BY RANGE (a)", "PARTITION BY"),
+        ("CREATE TABLE t (a INT) CLUSTER BY (a)", "CLUSTER BY"),
+        ("CREATE TABLE t (a INT) ON COMMIT DROP", "ON COMMIT"),
+        ("CREATE TABLE t (a INT) INHERITS (u)", "INHERITS"),
+        ("CREATE TABLE t LIKE u", "LIKE"),
+        ("CREATE TABLE t (a INT) STRICT", "STRICT"),
+        ("CREATE TABLE t (a INT PRIMARY KEY DEFERRABLE)", "DEFERRABLE"),
+        ("CREATE TABLE t (a INT REFERENCES u (b) ON DELETE CASCADE)", "ON DELETE"),
+        ("CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES u (b) ON UPDATE SET NULL)", "ON UPDATE"),
+        ("CREATE TABLE t (a INT REFERENCES u (b) MATCH FULL)", "MATCH"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a DESC))", "an order in a PRIMARY KEY"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT 1", "MATERIALIZED"),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", "TEMPORARY"),
+        ("CREATE OR ALTER VIEW v AS SELECT 1", "OR ALTER"),
+        ("CREATE VIEW v WITH (a = 1) AS SELECT 1", "WITH and OPTIONS"),
+        ("DROP TABLE t PURGE", "PURGE"),
+        ("SHOW CREATE FUNCTION f", "SHOW CREATE"),
+    ]);
+    let accepted = "CREATE TABLE t (a INT CONSTRAINT c PRIMARY KEY, b INT REFERENCES u (b) ON DELETE NO ACTION)";
+    assert!(parse_script(accepted)[0].command().is_ok());
+}

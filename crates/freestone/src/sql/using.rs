@@ -1,0 +1,389 @@
+//! `USING` and `NATURAL` of RIGHT and FULL joins, and JOINs that have no condition.
+//!
+//! The merged column of a join is the left column for INNER and LEFT, the right one for RIGHT, and COALESCE of both for
+//! FULL. DataFusion takes the left column for all of them. So where a FROM has a RIGHT or FULL join with USING or NATURAL,
+//! its joins are written with ON before planning, and names of merged columns become what they stand for. Where the columns
+//! of a table are not known (a table function without a list of columns, say), such a join is refused.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::error::{Error, Result};
+use crate::sql::dialect::SqlDialect;
+use crate::sql::names::{Columns, folded};
+use crate::sql::visitor;
+
+/// Refuses `a JOIN b` without ON or USING: CROSS JOIN is how all pairs are asked for.
+pub(crate) fn check(sql: &impl ast::Visit) -> Result<()> {
+    struct Conditions;
+    impl ast::Visitor for Conditions {
+        type Break = ();
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            match has_open_join(&query.body) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    match visitor::visit(sql, &mut Conditions) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::syntax("syntax error: a JOIN has no condition")
+            .with_hint("write ON or USING behind it, or CROSS JOIN for all pairs of rows")),
+    }
+}
+
+fn has_open_join(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select.from.iter().any(is_open),
+        SetExpr::SetOperation { left, right, .. } => has_open_join(left) || has_open_join(right),
+        _ => false,
+    }
+}
+
+fn is_open(tables: &TableWithJoins) -> bool {
+    let nested = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => is_open(table_with_joins),
+        _ => false,
+    };
+    let open = |join: &ast::Join| matches!(constraint(&join.join_operator), Some(JoinConstraint::None));
+    nested(&tables.relation) || tables.joins.iter().any(|join| open(join) || nested(&join.relation))
+}
+
+pub(crate) fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    use JoinOperator::*;
+    match operator {
+        Join(c) | Inner(c) | Left(c) | LeftOuter(c) | Right(c) | RightOuter(c) | FullOuter(c) => Some(c),
+        _ => None,
+    }
+}
+
+fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    use JoinOperator::*;
+    match operator {
+        Join(c) | Inner(c) | Left(c) | LeftOuter(c) | Right(c) | RightOuter(c) | FullOuter(c) => Some(c),
+        _ => None,
+    }
+}
+
+/// Writes `(a JOIN b …) JOIN c …` as `a JOIN b … JOIN c …`, which is the same, where the joins within merge columns.
+pub(crate) fn flatten(tables: &mut TableWithJoins) {
+    while merges_outer(tables)
+        && let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation
+    {
+        let TableWithJoins { relation, joins } = (**table_with_joins).clone();
+        tables.relation = relation;
+        tables.joins.splice(0..0, joins);
+    }
+}
+
+/// Puts RIGHT and FULL joins by USING and NATURAL in words that DataFusion reads right. `columns` are those of each table
+/// of each item of FROM.
+///
+/// # Errors
+/// Where the columns of a table matter and are not known.
+pub(crate) fn rewrite(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Result<()> {
+    if !select.from.iter().any(merges_outer) {
+        return Ok(());
+    }
+    rewritten(select, order, columns).ok_or_else(|| {
+        Error::unsupported("a RIGHT or FULL JOIN with USING or NATURAL over a table whose columns are not known")
+            .with_hint("write the join with ON, or give the table a list of columns: f(…) AS t (a, b)")
+    })
+}
+
+/// Nothing where a name cannot be resolved.
+fn rewritten(select: &mut Select, order: Option<&mut OrderBy>, columns: &[Vec<Columns>]) -> Option<()> {
+    let mut from = Vec::new();
+    for (tables, columns) in select.from.iter_mut().zip(columns) {
+        from.push(joined(tables, columns)?);
+    }
+    let merged: Vec<&Merged> = from.iter().flat_map(|joined| &joined.merged).collect();
+    let mut items = Vec::new();
+    for item in std::mem::take(&mut select.projection) {
+        match item {
+            SelectItem::Wildcard(options) if options == Default::default() => {
+                for joined in &from {
+                    joined.expand(&mut items);
+                }
+            }
+            SelectItem::Wildcard(_) => return None,
+            SelectItem::UnnamedExpr(before) => {
+                let mut expr = before.clone();
+                replace(&mut expr, &merged);
+                items.push(match (expr == before, before) {
+                    (true, before) => SelectItem::UnnamedExpr(before),
+                    (false, Expr::Identifier(name)) => SelectItem::ExprWithAlias { expr, alias: name },
+                    (false, before) => {
+                        let alias = Ident::with_quote('"', before.to_string().replace('"', ""));
+                        SelectItem::ExprWithAlias { expr, alias }
+                    }
+                });
+            }
+            mut other => {
+                replace(&mut other, &merged);
+                items.push(other);
+            }
+        }
+    }
+    select.projection = items;
+    replace(&mut select.selection, &merged);
+    replace(&mut select.having, &merged);
+    replace(&mut select.qualify, &merged);
+    replace(&mut select.distinct, &merged);
+    replace(&mut select.named_window, &merged);
+    if let GroupByExpr::Expressions(..) = select.group_by {
+        replace(&mut select.group_by, &merged);
+    }
+    if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order {
+        let named: Vec<String> = select.projection.iter().filter_map(output_name).collect();
+        for key in keys {
+            // A name of the output is meant before one of the tables.
+            let is_output = matches!(&key.expr, Expr::Identifier(name) if named.contains(&folded(name)));
+            if !is_output {
+                replace(key, &merged);
+            }
+        }
+    }
+    Some(())
+}
+
+/// Writes the joins of one item of FROM with ON.
+fn joined(tables: &mut TableWithJoins, columns: &[Columns]) -> Option<Joined> {
+    let mut columns = columns.iter();
+    let mut factor = |factor: &TableFactor| -> Option<Factor> {
+        Some(Factor { alias: table_name(factor)?, columns: columns.next()?.clone() })
+    };
+    let mut joined = Joined { factors: vec![factor(&tables.relation)?], merged: vec![] };
+    for join in &mut tables.joins {
+        let right = factor(&join.relation)?;
+        let (is_full, is_right) = (
+            matches!(join.join_operator, JoinOperator::FullOuter(_)),
+            matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_)),
+        );
+        let Some(constraint) = constraint_mut(&mut join.join_operator) else {
+            if !matches!(join.join_operator, JoinOperator::CrossJoin(_)) {
+                return None;
+            }
+            joined.factors.push(right);
+            continue;
+        };
+        let names: Vec<Ident> = match constraint {
+            JoinConstraint::Using(names) => {
+                names.iter().map(|name| name.0.last()?.as_ident().cloned()).collect::<Option<_>>()?
+            }
+            JoinConstraint::Natural => joined.common(&right)?,
+            other => {
+                replace(other, &joined.merged.iter().collect::<Vec<_>>());
+                joined.factors.push(right);
+                continue;
+            }
+        };
+        let (mut condition, mut merged) = (None, Vec::new());
+        for name in names {
+            let known = joined.merged.iter().position(|merged| merged.name == folded(&name));
+            let mut column = match known {
+                Some(at) => joined.merged.remove(at),
+                None => Merged::of(&name, joined.owner(&folded(&name))?),
+            };
+            let other = qualified(&right.alias, &name);
+            let equal = parsed(&format!("{} = {other}", column.expr))?;
+            condition = Some(match condition {
+                None => equal,
+                Some(before) => parsed(&format!("{before} AND {equal}"))?,
+            });
+            if is_full {
+                column.expr = parsed(&format!("coalesce({}, {other})", column.expr))?;
+            } else if is_right {
+                column.expr = other;
+            }
+            column.owners.push(right.alias.value.clone());
+            merged.push(column);
+        }
+        // Tables without a common column are joined by all pairs.
+        *constraint = JoinConstraint::On(condition.or_else(|| parsed("true"))?);
+        merged.append(&mut joined.merged);
+        joined.merged = merged;
+        joined.factors.push(right);
+    }
+    Some(joined)
+}
+
+/// The name by which expressions know a table.
+pub(crate) fn table_name(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, args: None, .. } => name.0.last()?.as_ident().cloned(),
+        _ => None,
+    }
+}
+
+/// One table of a FROM.
+struct Factor {
+    alias: Ident,
+    columns: Columns,
+}
+
+/// A column that joins have merged.
+struct Merged {
+    name: String,
+    ident: Ident,
+    expr: Expr,
+    /// The tables whose columns it stands for.
+    owners: Vec<String>,
+}
+
+impl Merged {
+    fn of(name: &Ident, owner: &Ident) -> Merged {
+        let expr = qualified(owner, name);
+        Merged { name: folded(name), ident: name.clone(), expr, owners: vec![owner.value.clone()] }
+    }
+}
+
+struct Joined {
+    factors: Vec<Factor>,
+    merged: Vec<Merged>,
+}
+
+impl Joined {
+    /// The one table that has a column.
+    fn owner(&self, name: &str) -> Option<&Ident> {
+        if let [only] = self.factors.as_slice() {
+            return Some(&only.alias);
+        }
+        let mut found = None;
+        for factor in &self.factors {
+            if factor.columns.as_ref()?.iter().any(|column| column == name) {
+                if found.is_some() {
+                    return None;
+                }
+                found = Some(&factor.alias);
+            }
+        }
+        found
+    }
+
+    /// The names of NATURAL, in the order of the left side.
+    fn common(&self, right: &Factor) -> Option<Vec<Ident>> {
+        let right = right.columns.as_ref()?;
+        let mut names: Vec<&String> = self.merged.iter().map(|merged| &merged.name).collect();
+        for factor in &self.factors {
+            names.extend(factor.columns.as_ref()?.iter());
+        }
+        let mut common: Vec<Ident> = Vec::new();
+        for name in names {
+            if right.contains(name) && !common.iter().any(|known| known.value == *name) {
+                common.push(Ident::with_quote('"', name));
+            }
+        }
+        Some(common)
+    }
+
+    /// What `*` stands for: the merged columns, then those of each table that are not merged.
+    fn expand(&self, items: &mut Vec<SelectItem>) {
+        for merged in &self.merged {
+            items.push(SelectItem::ExprWithAlias { expr: merged.expr.clone(), alias: merged.ident.clone() });
+        }
+        for Factor { alias, columns } in &self.factors {
+            let mut hidden = self.merged.iter().filter(|merged| merged.owners.contains(&alias.value));
+            if let Some(columns) = columns {
+                let hidden: Vec<&str> = hidden.map(|merged| merged.name.as_str()).collect();
+                let shown = columns.iter().filter(|column| !hidden.contains(&column.as_str()));
+                items
+                    .extend(shown.map(|name| SelectItem::UnnamedExpr(qualified(alias, &Ident::with_quote('"', name)))));
+                continue;
+            }
+            let mut options = ast::WildcardAdditionalOptions::default();
+            if let Some(first) = hidden.next() {
+                let additional_elements = hidden.map(|merged| merged.ident.clone()).collect();
+                let first_element = first.ident.clone();
+                options.opt_except = Some(ast::ExceptSelectItem { first_element, additional_elements });
+            }
+            let table = SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(vec![alias.clone()]));
+            items.push(SelectItem::QualifiedWildcard(table, options));
+        }
+    }
+}
+
+/// Whether a FROM has a RIGHT or FULL join that merges columns.
+pub(crate) fn merges_outer(tables: &TableWithJoins) -> bool {
+    tables.joins.iter().any(|join| {
+        let outer = matches!(
+            join.join_operator,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+        );
+        outer && is_merging(join)
+    }) || nested(tables).any(merges_outer)
+}
+
+/// Whether a FROM has a join that merges columns.
+pub(crate) fn merges(tables: &TableWithJoins) -> bool {
+    tables.joins.iter().any(is_merging) || nested(tables).any(merges)
+}
+
+fn is_merging(join: &ast::Join) -> bool {
+    matches!(constraint(&join.join_operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
+}
+
+/// The joins in parentheses among the tables of a FROM.
+fn nested(tables: &TableWithJoins) -> impl Iterator<Item = &TableWithJoins> {
+    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+    factors.filter_map(|factor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => Some(table_with_joins.as_ref()),
+        _ => None,
+    })
+}
+
+fn qualified(table: &Ident, column: &Ident) -> Expr {
+    Expr::CompoundIdentifier(vec![table.clone(), column.clone()])
+}
+
+fn parsed(text: &str) -> Option<Expr> {
+    Parser::new(&SqlDialect).try_with_sql(text).ok()?.parse_expr().ok()
+}
+
+fn output_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(folded(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(names)) => names.last().map(folded),
+        _ => None,
+    }
+}
+
+/// Puts what merged columns stand for in the place of their names, but not in subqueries, whose names may be their own.
+fn replace(sql: &mut impl VisitMut, merged: &[&Merged]) {
+    struct Replacer<'a> {
+        merged: &'a [&'a Merged],
+        depth: usize,
+    }
+    impl VisitorMut for Replacer<'_> {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if self.depth == 0
+                && let Expr::Identifier(name) = &*expr
+                && let Some(found) = self.merged.iter().find(|merged| merged.name == folded(name))
+            {
+                *expr = found.expr.clone();
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = visitor::visit_mut(sql, &mut Replacer { merged, depth: 0 });
+}
