@@ -68,7 +68,7 @@ pub fn print_csv(cases: &[Case]) {
             p.bytes_read,
             p.pages_visited,
             p.rows_left,
-            p.units,
+            p.morsels,
             c.rows,
             c.reference_ns,
             c.design,
@@ -231,7 +231,7 @@ fn worst(cases: &[Case]) {
             p.bytes_read / 1e6,
             p.pages_visited,
             p.rows_left,
-            p.units,
+            p.morsels,
             case.bytes_predicted / 1e6,
             case.bytes_stored / 1e6
         );
