@@ -10,6 +10,8 @@ PYTHON ?= python3
 DEMO_OUTPUT ?= freestone-demo
 BENCH_SCALE ?= 1
 FUZZ_ROUNDS ?= 10
+# Random statements of each kind per round, compared with DuckDB.
+FUZZ_STATEMENTS ?= 2000
 
 # Tests share the compiled dependencies, but what they build goes to a folder of its own: $(FREESTONE) stays the build that ships.
 TEST_ENVIRONMENT = CARGO_BUILD_BUILD_DIR='$(CARGO_TARGET_DIR)' CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)/tests'
@@ -98,8 +100,11 @@ bench: build lab
 	$(PYTHON) bench/peers.py --scale $(BENCH_SCALE) --threads 2 --runs 7 --freestone $(FREESTONE)
 
 # The tests of decoders, parsers and faults with more inputs: every position instead of samples, more random cases, and
-# another seed per round. `fuzz/` has the same targets for cargo-fuzz, which needs nightly Rust.
-fuzz:
+# another seed per round, and random statements compared with DuckDB. `fuzz/` has the same targets for cargo-fuzz, which needs
+# nightly Rust.
+fuzz: build
+	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
+	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
 	for round in $$(seq $(FUZZ_ROUNDS)); do \
 		echo "round $$round of $(FUZZ_ROUNDS)"; \
 		export FREESTONE_TEST_ALL=1 FREESTONE_TEST_ROUNDS=100000 FREESTONE_TEST_SECONDS=60 FREESTONE_TEST_SEED=$$round; \
@@ -107,6 +112,9 @@ fuzz:
 		$(TEST) --quiet -p freestone --test suite fuzz || exit 1; \
 		$(TEST) --quiet --workspace --exclude freestone-python --test fuzz --test faults || exit 1; \
 		$(TEST) --quiet --workspace --exclude freestone-python --test suite -- fuzz || exit 1; \
+		for kind in joins subqueries aggregates expressions times; do \
+			'$(PYTHON_VENV)/bin/python' -B conformance/random_$$kind.py '$(FREESTONE)' $(FUZZ_STATEMENTS) $$round || exit 1; \
+		done; \
 	done
 
 clean:

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,19 +15,28 @@ def arguments(count):
     return given[0], int(given[1]) if len(given) > 1 else count, int(given[2]) if len(given) > 2 else 1
 
 
+# Layouts of the tables here. A seed chooses one.
+DESIGNS = ["design = 'auto'", "design = 'row'", "design = 'column'", "design = 'slotted'", "design = 'pax'", "design = 'column', page_size = '4KiB'"]
+
+
 def run(script, folder, sql):
     """Runs statements by the program on a database folder."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(sql)
         file.flush()
-        return subprocess.run([script, folder, "-f", file.name], capture_output=True, text=True)
+        return subprocess.run([script, folder, "-f", file.name, "--format", "csv"], capture_output=True, text=True)
 
 
-def create(script, folder, database, statements):
-    """Runs the statements that create the tables in both systems."""
+def create(script, folder, database, statements, seed=1):
+    """Runs the statements that create the tables in both systems. The seed chooses the design of the tables here."""
+    design = random.Random(seed).choice(DESIGNS)
+    mine = []
     for sql in statements:
         database.execute(sql)
-    run(script, folder, ";\n".join(statements) + ";\n").check_returncode()
+        mine.append(f"{sql} WITH ({design})" if re.fullmatch(r"CREATE TABLE \w+ \(.*\)", sql, re.DOTALL) else sql)
+    done = run(script, folder, ";\n".join(mine) + ";\n")
+    if done.returncode:
+        raise SystemExit(f"the tables cannot be created: {done.stderr}")
 
 
 def ours(script, folder, queries, setup=""):

@@ -2,7 +2,7 @@
 
     python3 conformance/random_aggregates.py SCRIPT [QUERIES] [SEED] [KIND]
 
-SCRIPT is the example `script` of the engine, as built by `cargo build --release -p freestone --example script`; the module
+SCRIPT is the command line `freestone`, or the example `script` of the engine; the module
 `duckdb` must be there. Tables hold NULL, NaN, infinities, -0.0, the ends of their types, equal rows, and one table is empty.
 Every aggregate with DISTINCT, FILTER and an ORDER BY of its own, grouping sets, window functions over ROWS, RANGE and GROUPS
 frames, UNION, INTERSECT and EXCEPT with ALL and without. KIND is one of groups, windows, sets; all without it. Prints the
@@ -314,7 +314,7 @@ def main():
     wrong = refused = skipped = 0
     with tempfile.TemporaryDirectory() as folder:
         database = duckdb.connect()
-        create(script, folder, database, tables(r))
+        create(script, folder, database, tables(r), seed)
         for first in range(0, count, BATCH):
             queries = [r.choice(kinds)(r) for _ in range(min(BATCH, count - first))]
             for (here, there, _), mine in zip(queries, ours(script, folder, [query[0] for query in queries])):

@@ -2,7 +2,7 @@
 
     python3 conformance/random_expressions.py SCRIPT [EXPRESSIONS] [SEED]
 
-SCRIPT is the example `script` of the engine, as built by `cargo build --release -p freestone --example script`; the module
+SCRIPT is the command line `freestone`, or the example `script` of the engine; the module
 `duckdb` must be there. Each expression is computed for one row of a table that holds extremes, NULL, NaN, infinities and
 -0.0, once over the columns, once with literals in their place, and once as a condition. Prints the seed, and each expression
 whose value differs (WRONG), fails here alone (REFUSED), or fails there alone (ACCEPTED); ends with 1 if one does. What
@@ -149,7 +149,7 @@ def main():
     database = duckdb.connect()
     counts = {"WRONG": 0, "REFUSED": 0, "ACCEPTED": 0}
     with tempfile.TemporaryDirectory() as folder:
-        create(script, folder, database, made)
+        create(script, folder, database, made, seed)
         for first in range(0, count, BATCH):
             cases = []
             for _ in range(min(BATCH, count - first)):

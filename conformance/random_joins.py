@@ -2,7 +2,7 @@
 
     python3 conformance/random_joins.py SCRIPT [QUERIES] [SEED]
 
-SCRIPT is the example `script` of the engine, built by `cargo build --release -p freestone --example script`. The Python
+SCRIPT is the command line `freestone`, or the example `script` of the engine. The Python
 module `duckdb` must be installed. The queries have joins of all types over 2 to 6 tables, with NULLs and an empty table,
 filters in WHERE and ON, semijoins and antijoins, GROUP BY, derived tables and Top-N. Prints the seed, and each query
 whose answers differ. The exit status is 1 if there is one.
@@ -122,7 +122,7 @@ def main():
     wrong = refused = 0
     with tempfile.TemporaryDirectory() as folder:
         database = duckdb.connect()
-        create(script, folder, database, tables(r))
+        create(script, folder, database, tables(r), seed)
         for first in range(0, count, BATCH):
             queries = [query(r) for _ in range(min(BATCH, count - first))]
             for sql, mine in zip(queries, ours(script, folder, queries)):

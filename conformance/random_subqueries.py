@@ -1,7 +1,7 @@
 """Random queries with subqueries against DuckDB: every kind of subquery, nested up to three levels, over tables with equal column
 names, NULLs, duplicates and no rows. Prints what differs, and the queries that only one of both can answer.
 
-Usage: random_subqueries.py SCRIPT [COUNT [SEED]], SCRIPT being the engine's example program `script`.
+Usage: random_subqueries.py SCRIPT [COUNT [SEED]], SCRIPT being the command line `freestone`, or the engine's example `script`.
 """
 import random
 import sys
@@ -261,7 +261,7 @@ def main():
     wrong = refused = both = 0
     with tempfile.TemporaryDirectory() as folder:
         database = duckdb.connect()
-        create(script, folder, database, tables(r))
+        create(script, folder, database, tables(r), seed)
         for first in range(0, count, BATCH):
             queries = [Maker(r).query() for _ in range(min(BATCH, count - first))]
             for sql, mine in zip(queries, ours(script, folder, queries)):

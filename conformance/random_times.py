@@ -2,7 +2,7 @@
 
     python3 conformance/random_times.py SCRIPT [EXPRESSIONS] [SEED]
 
-SCRIPT is the example `script` of the engine, as built by `cargo build --release -p freestone --example script`; the module
+SCRIPT is the command line `freestone`, or the example `script` of the engine; the module
 `duckdb` must be there. Every operator and function, over columns with extremes (years 1, 1677, 2262 and 9999, leap days,
 hours that daylight saving skips and repeats) and NULLs; comparisons of dates, timestamps, intervals and texts; groups, joins,
 orders and aggregates of intervals; sessions in several time zones. Prints the seed, and each query whose answers differ; ends
@@ -224,7 +224,7 @@ def main():
         database = duckdb.connect(config={"threads": 1})
         database.execute(f"SET TimeZone = '{zone}'")
         with tempfile.TemporaryDirectory() as folder:
-            create(script, folder, database, made)
+            create(script, folder, database, made, seed)
             answers = ours(script, folder, [pair[0] for pair in pairs], f"SET TimeZone = '{zone}';\n")
         for (mine, other), answer in zip(pairs, answers):
             answer = answer if isinstance(answer, str) else rows_of(answer)
