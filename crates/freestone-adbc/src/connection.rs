@@ -15,7 +15,7 @@ use crate::database::{FreestoneDatabase, Place};
 use crate::error::{not_found, not_implemented, state, wire};
 use crate::link::{Backend, Link};
 use crate::options::{text, truth, unknown};
-use crate::running::{Cancel, Lane, Signals};
+use crate::runtime::{Cancel, Lane, Signals};
 use crate::statement::FreestoneStatement;
 use crate::{CATALOG, SCHEMA, info, objects, statistics};
 
@@ -191,7 +191,7 @@ impl adbc_core::Connection for FreestoneConnection {
         column_name: Option<&str>,
     ) -> Result<Reader> {
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        let wanted = objects::Wanted {
+        let wanted = objects::ObjectFilter {
             depth,
             catalog: owned(catalog),
             schema: owned(db_schema),

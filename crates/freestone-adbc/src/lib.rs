@@ -10,14 +10,14 @@
 mod connection;
 mod database;
 mod error;
-mod exported;
+mod exports;
 mod info;
 mod ingest;
 mod link;
 mod objects;
 mod options;
 mod parameters;
-mod running;
+mod runtime;
 mod statement;
 mod statistics;
 
@@ -27,7 +27,7 @@ use adbc_core::options::{OptionDatabase, OptionValue};
 pub use connection::FreestoneConnection;
 pub use database::FreestoneDatabase;
 pub use options::DATABASE_OPTIONS;
-pub use running::Rows;
+pub use runtime::Rows;
 pub use statement::FreestoneStatement;
 
 /// The catalog and the schema of every table.

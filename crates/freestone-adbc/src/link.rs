@@ -8,14 +8,14 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader, Str
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::{ArrowTable, Inputs, Outcome, ScalarValue, Session, Statement, Strings};
-use freestone_wire::client::{Client, Given, Prepared as RemotePrepared, ResultStream, Upload};
+use freestone_wire::client::{self, Client, Prepared as RemotePrepared, ResultStream, Upload};
 use freestone_wire::wire_type;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
 use crate::error::{engine, internal, invalid, not_implemented, wire};
-use crate::running::{Cancel, Lane, Message, Outlet, Signals};
+use crate::runtime::{Cancel, Lane, Message, Outlet, Signals};
 
 /// The name of the rows in the statement that ingests them.
 const ROWS: &str = "ingested rows";
@@ -204,14 +204,14 @@ impl Link {
                 }
                 let values = values.as_ref().map(scalars).transpose()?.unwrap_or_default();
                 let inputs = Inputs { values, ..Inputs::default() };
-                answer(session.execute_given(last, inputs).await.map_err(engine)?)
+                answer(session.execute_with_inputs(last, inputs).await.map_err(engine)?)
             }
             Backend::Remote(client) => {
                 self.lane.settled().await;
-                let given = Given { strings: self.strings, ..Given::parameters(values.as_ref()) };
+                let inputs = client::Inputs { strings: self.strings, ..client::Inputs::parameters(values.as_ref()) };
                 let rows = match &prepared.remote {
-                    Some(remote) => client.execute_given(remote, given).await,
-                    None => client.query_given(&prepared.text, given).await,
+                    Some(remote) => client.execute_with_inputs(remote, inputs).await,
+                    None => client.query_with_inputs(&prepared.text, inputs).await,
                 };
                 self.remote_answer(rows.map_err(wire)?).await
             }
@@ -290,7 +290,7 @@ impl Link {
         let inputs = Inputs { tables, ..Inputs::default() };
         let statements = freestone::parse_script(&text(&quote(ROWS)));
         let [statement] = &statements[..] else { return Err(internal("an ingestion is not one statement")) };
-        match session.execute_given(statement, inputs).await.map_err(engine)? {
+        match session.execute_with_inputs(statement, inputs).await.map_err(engine)? {
             Outcome::Affected { rows, .. } => Ok(rows),
             _ => Err(internal("an ingestion gave no count")),
         }

@@ -18,7 +18,7 @@ const TABLE: &str = "TABLE";
 const VIEW: &str = "VIEW";
 
 /// The parameters of GetObjects. Names may be patterns.
-pub struct Wanted {
+pub struct ObjectFilter {
     pub depth: ObjectDepth,
     pub catalog: Option<String>,
     pub schema: Option<String>,
@@ -50,7 +50,7 @@ pub async fn table_schema(link: &Arc<Link>, table: &str) -> Result<SchemaRef> {
 /// # Errors
 ///
 /// A query of the catalog fails.
-pub async fn batch(link: Arc<Link>, wanted: Wanted) -> Result<RecordBatch> {
+pub async fn batch(link: Arc<Link>, wanted: ObjectFilter) -> Result<RecordBatch> {
     let mut catalogs = vec![];
     if matches(wanted.catalog.as_deref(), CATALOG) {
         let schemas = match wanted.depth {
@@ -65,7 +65,7 @@ pub async fn batch(link: Arc<Link>, wanted: Wanted) -> Result<RecordBatch> {
     Ok(batch.unwrap_or_else(|| RecordBatch::new_empty(GET_OBJECTS_SCHEMA.clone())))
 }
 
-async fn schemas(link: &Arc<Link>, wanted: &Wanted) -> Result<Value> {
+async fn schemas(link: &Arc<Link>, wanted: &ObjectFilter) -> Result<Value> {
     if !matches(wanted.schema.as_deref(), SCHEMA) {
         return Ok(json!([]));
     }
@@ -76,7 +76,7 @@ async fn schemas(link: &Arc<Link>, wanted: &Wanted) -> Result<Value> {
     Ok(json!([{"db_schema_name": SCHEMA, "db_schema_tables": tables}]))
 }
 
-async fn tables(link: &Arc<Link>, wanted: &Wanted) -> Result<Value> {
+async fn tables(link: &Arc<Link>, wanted: &ObjectFilter) -> Result<Value> {
     let deep = matches!(wanted.depth, ObjectDepth::All | ObjectDepth::Columns);
     let keys = if deep { keys(link).await? } else { vec![] };
     let mut tables = vec![];
@@ -101,7 +101,7 @@ async fn tables(link: &Arc<Link>, wanted: &Wanted) -> Result<Value> {
 }
 
 /// The columns of a table or view. A view whose query fails has none.
-async fn columns(link: &Arc<Link>, table: &str, kind: &str, wanted: &Wanted) -> Result<Value> {
+async fn columns(link: &Arc<Link>, table: &str, kind: &str, wanted: &ObjectFilter) -> Result<Value> {
     let schema = match table_schema(link, table).await {
         Ok(schema) => schema,
         Err(_) if kind == VIEW => return Ok(json!([])),

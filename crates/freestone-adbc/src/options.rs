@@ -12,31 +12,31 @@ use crate::error::{engine, invalid, not_found, wire};
 
 /// The databases that an option applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum For {
+pub enum OptionScope {
     Any,
     Embedded,
     Server,
 }
 
 /// The options of databases. Those for servers, except the name, are parameters of their addresses.
-pub const DATABASE_OPTIONS: [(&str, For); 17] = [
-    ("uri", For::Any),
-    ("path", For::Embedded),
-    ("username", For::Server),
-    ("password", For::Server),
-    ("freestone.read_only", For::Embedded),
-    ("freestone.threads", For::Any),
-    ("freestone.memory_limit", For::Embedded),
-    ("freestone.cache_size", For::Embedded),
-    ("freestone.spill_directory", For::Embedded),
-    ("freestone.string_views", For::Any),
-    ("freestone.tls", For::Server),
-    ("freestone.tls_ca", For::Server),
-    ("freestone.chunk_size", For::Server),
-    ("freestone.streams", For::Server),
-    ("freestone.ordered", For::Server),
-    ("freestone.shared_memory", For::Server),
-    ("freestone.connect_timeout", For::Server),
+pub const DATABASE_OPTIONS: [(&str, OptionScope); 17] = [
+    ("uri", OptionScope::Any),
+    ("path", OptionScope::Embedded),
+    ("username", OptionScope::Server),
+    ("password", OptionScope::Server),
+    ("freestone.read_only", OptionScope::Embedded),
+    ("freestone.threads", OptionScope::Any),
+    ("freestone.memory_limit", OptionScope::Embedded),
+    ("freestone.cache_size", OptionScope::Embedded),
+    ("freestone.spill_directory", OptionScope::Embedded),
+    ("freestone.string_views", OptionScope::Any),
+    ("freestone.tls", OptionScope::Server),
+    ("freestone.tls_ca", OptionScope::Server),
+    ("freestone.chunk_size", OptionScope::Server),
+    ("freestone.streams", OptionScope::Server),
+    ("freestone.ordered", OptionScope::Server),
+    ("freestone.shared_memory", OptionScope::Server),
+    ("freestone.connect_timeout", OptionScope::Server),
 ];
 
 const PREFIX: &str = "freestone.";
@@ -112,7 +112,7 @@ impl DatabaseOptions {
     }
 
     fn embedded(&self, place: &str) -> Result<Target> {
-        self.refuse(For::Server, "servers, and this database is in this process")?;
+        self.refuse(OptionScope::Server, "servers, and this database is in this process")?;
         let mut options = Options::default();
         if let Some(value) = self.values.get("freestone.threads") {
             options.threads = number("freestone.threads", value, 1, 1024)?;
@@ -142,7 +142,7 @@ impl DatabaseOptions {
 
     /// The address of a server, from the text and the options that are set in addition to it.
     fn server(&self, place: &str) -> Result<Address> {
-        self.refuse(For::Embedded, "databases in this process, and this one is a server's")?;
+        self.refuse(OptionScope::Embedded, "databases in this process, and this one is a server's")?;
         let mut text = place.to_owned();
         let options = DATABASE_OPTIONS.iter().filter_map(|(name, _)| Some((*name, name.strip_prefix(PREFIX)?)));
         for (name, short) in options.filter(|(name, _)| *name != "freestone.string_views") {
@@ -162,7 +162,7 @@ impl DatabaseOptions {
         Ok(address)
     }
 
-    fn refuse(&self, whose: For, of: &str) -> Result<()> {
+    fn refuse(&self, whose: OptionScope, of: &str) -> Result<()> {
         let wrong = DATABASE_OPTIONS.iter().find(|(name, who)| *who == whose && self.values.contains_key(*name));
         match wrong {
             Some((name, _)) => Err(invalid(format!("option {name} is one of {of}"))),

@@ -10,12 +10,12 @@ use arrow::datatypes::Schema;
 use freestone::Strings;
 
 use crate::error::{not_found, not_implemented, state};
-use crate::exported;
+use crate::exports;
 use crate::ingest::{self, Ingestion};
 use crate::link::{Link, Prepared, Reader};
 use crate::options::{text, truth, unknown};
 use crate::parameters;
-use crate::running::{Cancel, Current, Message, Rows, Signals, Started, start, supersede};
+use crate::runtime::{Cancel, CurrentSource, FirstMessage, Message, Rows, Signals, start, supersede};
 
 const BY_NAME: &str = "adbc.statement.bind_by_name";
 const INGEST_DESIGN: &str = "freestone.ingest.design";
@@ -40,7 +40,7 @@ pub struct FreestoneStatement {
     ingestion: Ingestion,
     bound: Option<Reader>,
     by_name: bool,
-    current: Option<Current>,
+    current: Option<CurrentSource>,
 }
 
 /// What a statement executes.
@@ -96,7 +96,7 @@ impl FreestoneStatement {
     }
 
     /// Executes the statement with the bound rows, which are consumed.
-    fn start(&mut self) -> Result<Started> {
+    fn start(&mut self) -> Result<FirstMessage> {
         self.end_current();
         let values = match self.bound.take() {
             Some(reader) if matches!(self.work, Some(Work::Query(_))) => {
@@ -123,7 +123,7 @@ impl FreestoneStatement {
                 })?
             }
         };
-        if let Started::Rows(rows) = &started {
+        if let FirstMessage::Rows(rows) = &started {
             self.current = Some(rows.current());
         }
         Ok(started)
@@ -218,17 +218,17 @@ impl adbc_core::Statement for FreestoneStatement {
 
     fn execute(&mut self) -> Result<Box<dyn RecordBatchReader + Send + 'static>> {
         let (rows, changed) = match self.start()? {
-            Started::Rows(rows) => (rows, None),
-            Started::Changed(changed) => (Rows::none(), changed),
+            FirstMessage::Rows(rows) => (rows, None),
+            FirstMessage::Changed(changed) => (Rows::none(), changed),
         };
-        exported::began(rows.failure(), changed.map(count));
+        exports::began(rows.failure(), changed.map(count));
         Ok(Box::new(rows))
     }
 
     fn execute_update(&mut self) -> Result<Option<i64>> {
         match self.start()? {
-            Started::Changed(rows) => Ok(rows.map(count)),
-            Started::Rows(rows) => {
+            FirstMessage::Changed(rows) => Ok(rows.map(count)),
+            FirstMessage::Rows(rows) => {
                 let failure = rows.failure();
                 for batch in rows {
                     if let Err(error) = batch {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use common::{random_case, random_design, total};
 use freestone_advisor::search::{
-    Base, Evaluator, Found, Layout, Limits, Names, SearchOptions, Steps, climb, exhaustive, grouped, search,
+    Base, Evaluator, Layout, Limits, Names, ScoredLayout, SearchOptions, Steps, climb, exhaustive, grouped, search,
 };
 use freestone_advisor::{CostModel, Options, Profile, ScanModel, Setting, TableStatistics, Workload, advise};
 use freestone_store::design::{Design, Preset};
@@ -44,7 +44,7 @@ fn small_tables() {
             climb(&mut evaluator, together, Steps::SPLIT, usize::MAX),
             grouped(&mut evaluator, &base, usize::MAX, &limits)
                 .into_iter()
-                .reduce(Found::better)
+                .reduce(ScoredLayout::better)
                 .expect("three climbs"),
             climb(&mut evaluator, apart, Steps::ALL, usize::MAX),
         ];

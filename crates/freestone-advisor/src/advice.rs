@@ -470,10 +470,10 @@ fn propose_copies(
         }
         let columns: Vec<String> = copy.columns.iter().flatten().map(|c| names.columns()[*c].clone()).collect();
         let share = copy.bytes / model.bytes(&design).max(1.0);
-        let held = copy.columns.clone().unwrap_or_else(|| (0..model.columns()).collect());
+        let positions = copy.columns.clone().unwrap_or_else(|| (0..model.columns()).collect());
         let is_there = |e: &&Existing| {
             let is_alike = names.layout(&e.whole) == copy.layout && e.whole.levels == design.levels;
-            e.is_current && e.columns == held && is_alike
+            e.is_current && e.columns == positions && is_alike
         };
         let known = unused.iter().position(|e| number > 0 && is_there(e));
         let stays = known.is_some() || number == 0 && same(names, &design, &now.design);

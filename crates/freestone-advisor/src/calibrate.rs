@@ -1,7 +1,7 @@
 //! Measures this machine: its memory as the Calibrator of Grund et al. 2010 (section 3.2) does, its disk, its own
 //! loopback network, and the costs of the store's scans, each with repetitions and their spread.
 
-mod beside;
+mod concurrency;
 mod disk;
 mod engine;
 mod host;
@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::Result;
 use crate::profile::{Hardware, Measured, Profile, Source, VERSION};
 pub use slowdown::Reference;
-use slowdown::Steady;
+use slowdown::SlowdownWatch;
 use timing::Timing;
 
 /// How much time calibration may take.
@@ -71,8 +71,8 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
         hardware.disk = Some(disk::measure(folder, &timing, &mut warnings)?);
     }
     progress("scans", 0.4);
-    let steady = Arc::new(Steady::new(options.effort)?);
-    let timing = timing.held_against(steady.clone());
+    let steady = Arc::new(SlowdownWatch::new(options.effort)?);
+    let timing = timing.relative_to(steady.clone());
     let mut engine = engine::measure(&timing, options.threads, &mut |share| progress("scans", 0.4 + 0.6 * share))?;
     engine.reference = steady.level();
     hardware.spread = Measured::exact((engine.reference.high - engine.reference.low) / engine.reference.value);

@@ -248,11 +248,11 @@ mod tests {
         let standard = |rows, columns| standard_row_scan(&PAPER, &Table::flat(rows, columns), 1.0).total();
         let growth = standard(8e6, 32.0) / standard(8e6, 4.0);
         assert!((1.3..2.0).contains(&growth), "{growth}");
-        let dearer = (4..=32u32).find(|c| {
+        let crossover = (4..=32u32).find(|c| {
             let table = Table::flat(32e6 / f64::from(*c), f64::from(*c));
             standard_row_scan(&PAPER, &table, 1.0).total() < all_columns(&table)
         });
-        assert!(matches!(dearer, Some(13..=16)), "{dearer:?}");
+        assert!(matches!(crossover, Some(13..=16)), "{crossover:?}");
         let columns: Vec<f64> = [4.0, 8.0, 16.0, 32.0].map(|c| all_columns(&Table::flat(32e6 / c, c))).to_vec();
         assert!(columns.iter().all(|cost| (cost / columns[0] - 1.0).abs() < 0.06), "{columns:?}");
     }

@@ -264,7 +264,7 @@ impl ScanModel {
     fn crowd(&self) -> f64 {
         let wanted = self.all_threads();
         let cores = self.profile.host.cores.max(1) as f64;
-        self.profile.engine.beside(wanted.min(cores)) * (wanted / cores).max(1.0)
+        self.profile.engine.concurrency_factor(wanted.min(cores)) * (wanted / cores).max(1.0)
     }
 
     /// The share of a query's pages that are read from the medium.

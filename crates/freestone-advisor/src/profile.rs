@@ -2,7 +2,7 @@
 //! [`crate::calibrate`] creates it, it is stored as JSON, and it is passed to the model. Without one there is
 //! [`Profile::assumed`], which is marked as not measured.
 
-mod assumed;
+mod defaults;
 mod table;
 
 use std::path::Path;
@@ -405,7 +405,8 @@ pub struct EngineCosts {
     pub granule: Measured,
     #[serde(alias = "unit")]
     pub morsel: Measured,
-    pub judge: Measured,
+    #[serde(alias = "judge")]
+    pub zone_test: Measured,
     /// Nanoseconds for pruning the zones of a granule by a predicate, before its morsel is begun.
     pub rule_out: Measured,
     /// Nanoseconds of the reference scan ([`Reference`](crate::calibrate::Reference)); 0 if it was not measured.
@@ -485,7 +486,7 @@ impl PageCost {
 
 impl EngineCosts {
     /// The slowdown of a thread if `threads` threads scan, including itself.
-    pub fn beside(&self, threads: f64) -> f64 {
+    pub fn concurrency_factor(&self, threads: f64) -> f64 {
         self.crowd.at(threads).max(1.0)
     }
 
@@ -538,9 +539,9 @@ impl Profile {
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).expect("a profile has only strings as keys");
         let file = |source| AdvisorError::File { path: path.into(), source };
-        let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-        std::fs::write(&beside, text).map_err(file)?;
-        std::fs::rename(&beside, path).map_err(file)
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        std::fs::write(&temporary, text).map_err(file)?;
+        std::fs::rename(&temporary, path).map_err(file)
     }
 
     /// Whether the profile was measured.
@@ -551,7 +552,7 @@ impl Profile {
     /// The machine's slowdown if the reference scan takes `reference_ns` nanoseconds on `threads` threads at the same
     /// time, relative to the time of the profile.
     pub fn slowdown(&self, reference_ns: f64, threads: usize) -> Slowdown {
-        Slowdown::of(reference_ns, self.engine.reference.value * self.engine.beside(threads.max(1) as f64))
+        Slowdown::of(reference_ns, self.engine.reference.value * self.engine.concurrency_factor(threads.max(1) as f64))
     }
 
     /// The machine's current slowdown for scans with `threads` threads. Threads beyond its cores are not counted.

@@ -2,7 +2,7 @@
 //! are measured on the sample, not modelled. What the sample cannot show (the length of runs in the whole table after
 //! sorting) is extrapolated.
 
-mod encoded;
+mod encoded_columns;
 mod order;
 mod paths;
 mod sample;
@@ -19,7 +19,7 @@ use freestone_store::design::Design;
 use freestone_store::schema::{TableSchema, kind};
 
 use crate::error::{AdvisorError, Result};
-pub use encoded::{ChunkForm, DenseForm, SlottedForm};
+pub use encoded_columns::{ChunkForm, DenseForm, SlottedForm};
 pub use order::Order;
 use order::Ordered;
 use paths::PathColumn;
@@ -44,7 +44,7 @@ pub struct TableStatistics {
     paths: Vec<Arc<PathColumn>>,
     zones: Option<Zones>,
     orders: Mutex<HashMap<Order, Arc<Ordered>>>,
-    forms: Mutex<encoded::Forms>,
+    forms: Mutex<encoded_columns::Forms>,
 }
 
 /// One column, in the current order of the rows.

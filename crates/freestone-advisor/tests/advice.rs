@@ -36,7 +36,7 @@ fn reports_keep_their_columns() {
     assert!(advice.keep && advice.recommended().is_none(), "{advice}");
     assert!(advice.reason.contains("columns are already best") || advice.reason.contains("error"), "{}", advice.reason);
     let advice = advise(&model, &work, &preset(Preset::Row), &Options::default()).unwrap();
-    let best = advice.recommended().expect("rows are dear here");
+    let best = advice.recommended().expect("rows are expensive here");
     assert!(best.design.groups.iter().all(|g| g.len() < 8) && best.design.preset != Preset::Row, "{advice}");
 }
 
@@ -180,9 +180,9 @@ fn copies_that_are_there_are_counted_kept_and_dropped() {
     assert!(after.current.total.ms * 2.0 < before.current.total.ms);
     // A copy that is not read saves nothing, but has its name and takes its space.
     let stale = Existing { is_current: false, ..existing("copy_1", &all, &["c0"]) };
-    let beside = with(vec![stale.clone()]);
-    assert_eq!(beside.current.total, before.current.total);
-    let changes = beside.changes();
+    let with_stale = with(vec![stale.clone()]);
+    assert_eq!(with_stale.current.total, before.current.total);
+    let changes = with_stale.changes();
     assert!(
         changes[0].0.contains("DROP COPY \"copy_1\"") && changes.iter().any(|c| c.0.contains("ADD COPY \"copy_2\""))
     );

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use common::{DiskModel, query, random_case, random_design, total, workload};
 use freestone_advisor::search::{
-    Base, Evaluator, Found, Layout, Limits, Names, Pins, SearchOptions, Steps, climb, exhaustive, grouped, search,
+    Base, Evaluator, Layout, Limits, Names, Pins, ScoredLayout, SearchOptions, Steps, climb, exhaustive, grouped,
+    search,
 };
 use freestone_advisor::{CostModel, PredicateForm, Workload};
 use freestone_store::design::{Design, PAGE_SIZE_DEFAULT, PageFormat, Preset};
@@ -27,8 +28,8 @@ fn singles(columns: usize) -> Vec<Vec<usize>> {
     (0..columns).map(|c| vec![c]).collect()
 }
 
-fn best(found: Vec<Found>) -> Found {
-    found.into_iter().reduce(Found::better).expect("something is found")
+fn best(found: Vec<ScoredLayout>) -> ScoredLayout {
+    found.into_iter().reduce(ScoredLayout::better).expect("something is found")
 }
 
 fn print_distribution(what: &str, regrets: &mut [f64]) {
@@ -64,7 +65,7 @@ fn climbing_regrets_little_against_all_partitions() {
 }
 
 /// All partitions in both page formats, in every order of at most two tested or requested columns.
-fn best_of_all(evaluator: &mut Evaluator<'_>, work: &Workload, columns: usize) -> Found {
+fn best_of_all(evaluator: &mut Evaluator<'_>, work: &Workload, columns: usize) -> ScoredLayout {
     let tested = work.queries.iter().flat_map(|q| q.predicates.iter().map(|p| p.column).chain(q.order.iter().copied()));
     let mut tested: Vec<usize> = tested.collect();
     tested.sort_unstable();
@@ -78,7 +79,7 @@ fn best_of_all(evaluator: &mut Evaluator<'_>, work: &Workload, columns: usize) -
         [PageFormat::Dense, PageFormat::Pax].map(|page| Base { page, sort: sort.clone(), ..Base::default() })
     });
     let found = bases.map(|base| exhaustive(evaluator, &singles(columns), &Layout::apart(columns, base)));
-    found.reduce(Found::better).expect("there is a base")
+    found.reduce(ScoredLayout::better).expect("there is a base")
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn password(name: &str) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
         return line().map_err(unreadable);
     }
-    let _silence = Silence::start().map_err(unreadable)?;
+    let _silence = EchoOff::start().map_err(unreadable)?;
     let first = asked(&format!("password of {name}: ")).map_err(unreadable)?;
     let second = asked("again: ").map_err(unreadable)?;
     if first == second { Ok(first) } else { Err(Failure::error("the passwords differ")) }
@@ -62,7 +62,7 @@ fn password(name: &str) -> Result<String, Failure> {
 /// Reads a line from the terminal at standard input without echo.
 pub fn ask(prompt: &str) -> Result<String, Failure> {
     let unreadable = |error: io::Error| Failure::error(format!("cannot read the password: {error}"));
-    let _silence = Silence::start().map_err(unreadable)?;
+    let _silence = EchoOff::start().map_err(unreadable)?;
     asked(prompt).map_err(unreadable)
 }
 
@@ -80,9 +80,9 @@ fn line() -> io::Result<String> {
 }
 
 /// Turns off the terminal's echo until this is dropped.
-struct Silence(libc::termios);
+struct EchoOff(libc::termios);
 
-impl Silence {
+impl EchoOff {
     fn start() -> io::Result<Self> {
         let mut settings = std::mem::MaybeUninit::<libc::termios>::uninit();
         // SAFETY: the pointer is to a termios, which a successful call fills.
@@ -94,11 +94,11 @@ impl Silence {
         let mut silent = settings;
         silent.c_lflag &= !libc::ECHO;
         set(&silent)?;
-        Ok(Silence(settings))
+        Ok(EchoOff(settings))
     }
 }
 
-impl Drop for Silence {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         let _ = set(&self.0);
     }

@@ -8,7 +8,7 @@ use crate::encodings::ints::{IntBody, Test, filter_packed};
 use crate::encodings::strings::{Lengths, PlainStrings};
 use crate::fsst_table::SymbolTable;
 use crate::layout::{Header, Reader};
-use crate::texts::TextSink;
+use crate::string_sink::StringSink;
 use crate::{BytesPredicate, CodecError, Encoding, IntPredicate, Kind, Predicate, Shared, Transform, select};
 
 /// The rows of a chunk to decode.
@@ -198,7 +198,7 @@ impl<'a> Chunk<'a> {
     ///
     /// # Errors
     /// `Corrupt` if codes, data or `rows` are invalid; `Unsupported` for a chunk of another kind; or the error of `out`.
-    pub fn bytes<T: TextSink>(
+    pub fn bytes<T: StringSink>(
         &self,
         rows: Rows<'_>,
         out: &mut T,

@@ -28,7 +28,7 @@ mod predicate;
 mod select;
 mod shared;
 mod simd;
-mod texts;
+mod string_sink;
 mod values;
 mod views;
 
@@ -42,6 +42,6 @@ pub use fuzz::{exercise, fuzz_chunk};
 pub use key_set::KeySet;
 pub use predicate::{BytesBound, BytesPredicate, IntPredicate, IntTest, Predicate, f32_key, f64_key};
 pub use shared::Shared;
-pub use texts::{TextSink, Texts};
+pub use string_sink::{OffsetStrings, StringSink};
 pub use values::{BytesSlice, ColumnPlan, Encoding, Kind, Transform, Values};
 pub use views::Views;

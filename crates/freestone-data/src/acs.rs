@@ -12,7 +12,7 @@ use arrow::array::{ArrayRef, Int32Array, StringArray};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::random::Random;
-use super::shaped::{self, Shaped};
+use super::synthetic::{self, Shaped};
 
 /// The default seed.
 pub const SEED: u64 = 274;
@@ -141,7 +141,7 @@ fn make_schema() -> SchemaRef {
     let weights =
         (0..WEIGHTS).map(|at| (if at == 0 { "pwgtp".into() } else { format!("pwgtp{at}") }, DataType::Int32, false));
     let all: Vec<_> = codes.into_iter().chain(answers).chain(flags).chain(weights).collect();
-    shaped::schema(all.iter().map(|(name, kind, nullable)| (name.as_str(), kind.clone(), *nullable)))
+    synthetic::schema(all.iter().map(|(name, kind, nullable)| (name.as_str(), kind.clone(), *nullable)))
 }
 
 fn columns(mut random: Random, start: u64, count: usize) -> Vec<ArrayRef> {

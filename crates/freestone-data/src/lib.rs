@@ -31,13 +31,13 @@ pub mod ontime;
 mod parallel;
 pub mod queries;
 mod random;
-mod shaped;
 pub mod ssb;
+mod synthetic;
 pub mod tpch;
 pub mod wide;
 
 pub use random::Random;
-pub use shaped::Shaped;
+pub use synthetic::Shaped;
 pub use tpch::{tables, tpch_schema, tpch_table};
 
 /// The number of rows of every batch but the last.

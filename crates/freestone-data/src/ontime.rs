@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, StringArr
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::random::Random;
-use super::shaped::{self, Shaped};
+use super::synthetic::{self, Shaped};
 
 /// The default seed.
 pub const SEED: u64 = 109;
@@ -315,7 +315,7 @@ fn make_schema() -> SchemaRef {
         FLIGHT.iter().map(|(name, of)| (name.trim_end_matches('*').to_owned(), kind(*of), name.ends_with('*')));
     let diversions = (1..=5).flat_map(|at| DIVERSION.map(|name| (format!("div{at}{name}"), DataType::Utf8, true)));
     let all: Vec<_> = flight.chain(diversions).collect();
-    shaped::schema(all.iter().map(|(name, kind, nullable)| (name.as_str(), kind.clone(), *nullable)))
+    synthetic::schema(all.iter().map(|(name, kind, nullable)| (name.as_str(), kind.clone(), *nullable)))
 }
 
 fn columns(mut random: Random, start: u64, count: usize) -> Vec<ArrayRef> {

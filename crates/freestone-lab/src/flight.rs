@@ -1,7 +1,7 @@
 //! A minimal Arrow Flight server with the crate `arrow-flight`, over record batches in memory: a peer in
 //! `bench/export.py`. It supports only `DoGet`.
 //!
-//! A ticket is JSON: `form` names the table, and the other fields say how to send it; see [`Asked`].
+//! A ticket is JSON: `form` names the table, and the other fields say how to send it; see [`TicketFields`].
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -37,7 +37,7 @@ const FEW: usize = 100;
 
 /// The fields of a ticket.
 #[derive(Debug, Clone, Default, Deserialize)]
-struct Asked {
+struct TicketFields {
     /// The table's name.
     form: String,
     /// The maximum number of rows.
@@ -96,7 +96,7 @@ struct Service {
 }
 
 impl Service {
-    fn batches(&self, asked: &Asked) -> std::result::Result<Vec<RecordBatch>, Status> {
+    fn batches(&self, asked: &TicketFields) -> std::result::Result<Vec<RecordBatch>, Status> {
         let known = self.tables.get(&asked.form);
         let plain = known.ok_or_else(|| Status::not_found(format!("there is no table {}", asked.form)))?;
         let table = if asked.dictionaries {
@@ -153,7 +153,7 @@ fn with_dictionaries(table: &[RecordBatch]) -> Vec<RecordBatch> {
 }
 
 /// The messages of an answer.
-fn messages(batches: Vec<RecordBatch>, asked: &Asked) -> std::result::Result<Answer<FlightData>, Status> {
+fn messages(batches: Vec<RecordBatch>, asked: &TicketFields) -> std::result::Result<Answer<FlightData>, Status> {
     let codec = match asked.codec.as_deref() {
         None => None,
         Some("lz4") => Some(CompressionType::LZ4_FRAME),
@@ -211,7 +211,7 @@ impl FlightService for Service {
     type ListActionsStream = Answer<ActionType>;
 
     async fn do_get(&self, request: Request<Ticket>) -> std::result::Result<Response<Self::DoGetStream>, Status> {
-        let asked: Asked = serde_json::from_slice(&request.into_inner().ticket)
+        let asked: TicketFields = serde_json::from_slice(&request.into_inner().ticket)
             .map_err(|error| Status::invalid_argument(format!("the ticket is not understood: {error}")))?;
         Ok(Response::new(messages(self.batches(&asked)?, &asked)?))
     }
@@ -281,7 +281,7 @@ mod tests {
         vec![batch(0), batch(1000)]
     }
 
-    async fn received(asked: Asked) -> Vec<RecordBatch> {
+    async fn received(asked: TicketFields) -> Vec<RecordBatch> {
         let service = Service { tables: HashMap::from([("t".into(), table())]), encoded: Mutex::default() };
         let batches = service.batches(&asked).expect("the table exists");
         let messages = messages(batches, &asked).expect("the ticket makes sense");
@@ -295,18 +295,18 @@ mod tests {
             let columns = batches.iter().map(|batch| batch.column(0).as_primitive::<arrow::datatypes::Int32Type>());
             columns.flat_map(|column| column.values().to_vec()).collect()
         };
-        let plain = Asked { form: "t".into(), ..Default::default() };
+        let plain = TicketFields { form: "t".into(), ..Default::default() };
         let ways = [
             plain.clone(),
-            Asked { rows: 64, ..plain.clone() },
-            Asked { message: Some(1 << 10), ahead: 4, ..plain.clone() },
-            Asked { codec: Some("lz4".into()), ..plain.clone() },
-            Asked { codec: Some("zstd".into()), dictionaries: true, ..plain.clone() },
+            TicketFields { rows: 64, ..plain.clone() },
+            TicketFields { message: Some(1 << 10), ahead: 4, ..plain.clone() },
+            TicketFields { codec: Some("lz4".into()), ..plain.clone() },
+            TicketFields { codec: Some("zstd".into()), dictionaries: true, ..plain.clone() },
         ];
         for asked in ways {
             assert_eq!(numbers(&received(asked.clone()).await), (0..2000).collect::<Vec<_>>(), "{asked:?}");
         }
-        let few = received(Asked { limit: Some(1100), rows: 300, dictionaries: true, ..plain }).await;
+        let few = received(TicketFields { limit: Some(1100), rows: 300, dictionaries: true, ..plain }).await;
         assert_eq!(numbers(&few), (0..1100).collect::<Vec<_>>());
         assert!(matches!(few[0].column(1).data_type(), DataType::Dictionary(..)), "{:?}", few[0].schema());
     }
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         let service = Service { tables: HashMap::new(), encoded: Mutex::default() };
-        assert!(service.batches(&Asked::default()).is_err());
-        assert!(messages(table(), &Asked { codec: Some("gzip".into()), ..Default::default() }).is_err());
+        assert!(service.batches(&TicketFields::default()).is_err());
+        assert!(messages(table(), &TicketFields { codec: Some("gzip".into()), ..Default::default() }).is_err());
     }
 }

@@ -120,7 +120,7 @@ impl Backend for Embedded {
     ) -> BoxFuture<'static, Result<Answer>> {
         let session = self.session.clone();
         Box::pin(async move {
-            Ok(match session.execute_given(&statement, inputs).await? {
+            Ok(match session.execute_with_inputs(&statement, inputs).await? {
                 Outcome::Rows { schema, stream } => {
                     let plain = move |batch| strings.batch(batch).map_err(Error::from);
                     let stream = stream.map(move |batch| batch.map_err(Error::from).and_then(plain)).boxed();

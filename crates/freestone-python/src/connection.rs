@@ -12,7 +12,7 @@ use crate::backend;
 use crate::error::{OrRaise, interface, raise};
 use crate::inputs;
 use crate::query::{Link, Query};
-use crate::results::{self, Started};
+use crate::results::{self, StatementStart};
 use crate::workers::Workers;
 
 /// The name of the table with the sets of parameters of one statement.
@@ -146,8 +146,8 @@ fn options(read_only: bool, threads: Option<usize>, memory_limit: Option<&str>) 
 fn run_through(py: Python<'_>, link: &Link, statement: Statement, find: &Bound<'_, PyAny>) -> PyResult<()> {
     let tables = tables(py, link, &statement, find)?;
     match link.start(py, &Arc::new(statement), &inputs::gather(vec![], tables), None, Strings::Views)? {
-        Started::Done { .. } => Ok(()),
-        Started::Rows(running) => {
+        StatementStart::Done { .. } => Ok(()),
+        StatementStart::Rows(running) => {
             while running.next(py)?.is_some() {}
             Ok(())
         }

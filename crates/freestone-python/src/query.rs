@@ -12,7 +12,7 @@ use pyo3::types::PyCapsule;
 use crate::backend::{Backend, Planned, Verb};
 use crate::capsule;
 use crate::error::{OrRaise, interface};
-use crate::results::{self, Batches, Source, Started};
+use crate::results::{self, Batches, Source, StatementStart};
 use crate::rows::Rows;
 use crate::workers::Workers;
 
@@ -39,7 +39,7 @@ impl Link {
         inputs: &Inputs,
         planned: Option<&Planned>,
         strings: Strings,
-    ) -> PyResult<Started> {
+    ) -> PyResult<StatementStart> {
         self.check_open(py)?;
         let answer = self.backend.execute(statement.clone(), inputs.clone(), planned, strings);
         results::start(py, &self.workers, &self.backend, answer)
@@ -72,8 +72,8 @@ impl Query {
         let state = match results::wait_for(py, &link.workers, &link.backend, planned)? {
             Some(planned) => State::Lazy(planned),
             None => match link.start(py, &statement, &inputs, None, Strings::Views)? {
-                Started::Done { verb, rows } => State::Done { verb, rows },
-                Started::Rows(running) => {
+                StatementStart::Done { verb, rows } => State::Done { verb, rows },
+                StatementStart::Rows(running) => {
                     let schema = running.schema.clone();
                     State::Rows(schema, running.collect(py)?)
                 }
@@ -97,15 +97,15 @@ impl Query {
                 let batches =
                     batches.iter().map(|batch| strings.batch(batch.clone()).map_err(Error::from).or_raise(py));
                 let batches = batches.collect::<PyResult<Vec<_>>>()?;
-                Ok(Source::Held(strings.schema(schema), batches.into_iter()))
+                Ok(Source::Batches(strings.schema(schema), batches.into_iter()))
             }
             State::Done { verb, .. } => {
                 let message = format!("{verb} gives no rows");
                 Err(interface(py, &message, "ask for rows with SELECT"))
             }
             State::Lazy(planned) => match self.link.start(py, &self.statement, &self.inputs, Some(planned), strings)? {
-                Started::Rows(running) => Ok(Source::Running(running)),
-                Started::Done { verb, .. } => Err(interface(py, &format!("{verb} gives no rows"), "use SELECT")),
+                StatementStart::Rows(running) => Ok(Source::Running(running)),
+                StatementStart::Done { verb, .. } => Err(interface(py, &format!("{verb} gives no rows"), "use SELECT")),
             },
         }
     }
@@ -172,7 +172,7 @@ impl Query {
     fn collect(&self, py: Python<'_>, string_views: bool) -> PyResult<Collected> {
         Ok(match self.source(py, Strings::views(string_views))? {
             Source::Running(running) => Collected { schema: running.schema.clone(), batches: running.collect(py)? },
-            Source::Held(schema, batches) => Collected { schema, batches: batches.collect() },
+            Source::Batches(schema, batches) => Collected { schema, batches: batches.collect() },
         })
     }
 

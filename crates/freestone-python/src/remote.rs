@@ -8,7 +8,7 @@ use arrow::datatypes::{Field, Schema};
 use freestone::{ArrowTable, Error, ErrorKind, Inputs, Result, Statement, StatementKind};
 use freestone_wire::address::Address;
 use freestone_wire::blocking::Client;
-use freestone_wire::client::{Given, Input, Prepared, ResultStream};
+use freestone_wire::client::{self, Input, Prepared, ResultStream};
 use freestone_wire::{SqlError, Strings, WireError};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
@@ -68,13 +68,13 @@ impl Connected {
     async fn execute(
         self: Arc<Self>,
         statement: Arc<Statement>,
-        given: Given,
+        inputs: client::Inputs,
         prepared: Option<Arc<Prepared>>,
     ) -> Result<Answer> {
         let client = self.client();
         let begun = match &prepared {
-            Some(prepared) => client.execute_given(prepared, given).await,
-            None => client.query_given(&statement.text, given).await,
+            Some(prepared) => client.execute_with_inputs(prepared, inputs).await,
+            None => client.query_with_inputs(&statement.text, inputs).await,
         };
         let mut rows = begun.map_err(error)?;
         let schema = rows.schema().await.map_err(|wire| self.error(wire))?;
@@ -127,9 +127,12 @@ impl Backend for Remote {
                 let message = format!("the statement has {expected} parameters and was given 0");
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
-            let given =
-                Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, false), ..Given::default() };
-            let prepared = connected.client().prepare_given(&statement.text, given).await;
+            let inputs = client::Inputs {
+                parameters: parameters(&inputs)?,
+                tables: inputs_of(&inputs, false),
+                ..client::Inputs::default()
+            };
+            let prepared = connected.client().prepare_with_inputs(&statement.text, inputs).await;
             let prepared = prepared.map_err(|wire| connected.error(wire))?;
             let schema = prepared.columns().clone();
             let gives_rows = !schema.fields().is_empty();
@@ -146,8 +149,8 @@ impl Backend for Remote {
     ) -> BoxFuture<'static, Result<Answer>> {
         let (connected, prepared) = (self.connected.clone(), planned.and_then(|planned| planned.prepared.clone()));
         Box::pin(async move {
-            let given = Given { parameters: parameters(&inputs)?, inputs: inputs_of(&inputs, true), strings };
-            connected.execute(statement, given, prepared).await
+            let inputs = client::Inputs { parameters: parameters(&inputs)?, tables: inputs_of(&inputs, true), strings };
+            connected.execute(statement, inputs, prepared).await
         })
     }
 
@@ -186,7 +189,7 @@ fn inputs_of(inputs: &Inputs, with_rows: bool) -> Vec<Input> {
     let input = |(name, table): (&String, &ArrowTable)| Input {
         name: name.clone(),
         schema: table.schema().clone(),
-        whole: table.is_held(),
+        whole: table.is_in_memory(),
         batches: if with_rows { batches(table.clone()) } else { Box::new(std::iter::empty()) },
     };
     inputs.tables.iter().map(input).collect()
@@ -219,9 +222,9 @@ fn error(error: WireError) -> Error {
 }
 
 fn of_server(error: SqlError) -> Error {
-    let given = Error::new(ErrorKind::of_sqlstate(&error.sqlstate), error.message);
+    let converted = Error::new(ErrorKind::of_sqlstate(&error.sqlstate), error.message);
     match error.hint {
-        Some(hint) => given.with_hint(hint),
-        None => given,
+        Some(hint) => converted.with_hint(hint),
+        None => converted,
     }
 }

@@ -27,7 +27,7 @@ enum Message {
 }
 
 /// The start of a statement: with rows, or complete.
-pub enum Started {
+pub enum StatementStart {
     Rows(Running),
     Done { verb: Verb, rows: Option<u64> },
 }
@@ -45,12 +45,12 @@ pub fn start(
     workers: &Arc<Workers>,
     backend: &Arc<dyn Backend>,
     answer: impl Future<Output = Result<Answer>> + Send + 'static,
-) -> PyResult<Started> {
+) -> PyResult<StatementStart> {
     workers.check_process(py)?;
     let inlet = workers.spawn(BATCHES_AHEAD, |outlet| produce(answer, outlet));
     match inlet.receive(py, || backend.cancel())? {
-        Some(Message::Rows(schema)) => Ok(Started::Rows(Running { schema, inlet, backend: backend.clone() })),
-        Some(Message::Affected { verb, rows }) => Ok(Started::Done { verb, rows }),
+        Some(Message::Rows(schema)) => Ok(StatementStart::Rows(Running { schema, inlet, backend: backend.clone() })),
+        Some(Message::Affected { verb, rows }) => Ok(StatementStart::Done { verb, rows }),
         Some(Message::Failed(error)) => Err(error).or_raise(py),
         Some(Message::Batch(_)) | None => Err(ended(py)),
     }
@@ -128,28 +128,28 @@ impl Running {
 /// A statement's rows, complete or still being computed.
 pub enum Source {
     Running(Running),
-    Held(SchemaRef, std::vec::IntoIter<RecordBatch>),
+    Batches(SchemaRef, std::vec::IntoIter<RecordBatch>),
 }
 
 impl Source {
     pub fn schema(&self) -> &SchemaRef {
         match self {
             Source::Running(running) => &running.schema,
-            Source::Held(schema, _) => schema,
+            Source::Batches(schema, _) => schema,
         }
     }
 
     pub fn next(&mut self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         match self {
             Source::Running(running) => running.next(py),
-            Source::Held(_, batches) => Ok(batches.next()),
+            Source::Batches(_, batches) => Ok(batches.next()),
         }
     }
 
     pub fn into_reader(self) -> Box<dyn RecordBatchReader + Send> {
         match self {
             Source::Running(running) => Box::new(Reader { running }),
-            Source::Held(schema, batches) => Box::new(RecordBatchIterator::new(batches.map(Ok), schema)),
+            Source::Batches(schema, batches) => Box::new(RecordBatchIterator::new(batches.map(Ok), schema)),
         }
     }
 }

@@ -29,8 +29,8 @@ pub fn bars(chart: &Bars) -> String {
 /// Horizontal bars from 0. The smallest is highlighted, and reference values are pale.
 fn bar_group(group: &BarGroup, unit: &str, width: f64) -> String {
     let greatest = group.bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
-    let judged = group.bars.iter().filter(|bar| !bar.is_reference);
-    let least = judged.map(|bar| bar.value).fold(f64::INFINITY, f64::min);
+    let compared = group.bars.iter().filter(|bar| !bar.is_reference);
+    let least = compared.map(|bar| bar.value).fold(f64::INFINITY, f64::min);
     let height = group.bars.len() as f64 * (BAR_HEIGHT + BAR_GAP);
     let label = format!("{}, {unit}", group.label);
     let mut out = format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">", escape(&label));

@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use freestone::{ArrowTable, Error, ErrorKind, Inputs, Session, quote};
 use tokio::sync::mpsc;
 
-use crate::running::{self, Answer};
+use crate::execution::{self, Answer};
 use crate::shared::Shared;
 
 /// The name of the rows in the statement that inserts them.
@@ -58,7 +58,7 @@ pub async fn insert(
         .map_err(|_| Error::new(ErrorKind::Invalid, format!("rows cannot be inserted into {target:?}")))?;
     let tables = HashMap::from([(ROWS.to_owned(), table(schema, parts))]);
     let inputs = Inputs { tables: Arc::new(tables), ..Inputs::default() };
-    match running::execute_stored(shared, session, &statement, inputs, None).await? {
+    match execution::execute_stored(shared, session, &statement, inputs, None).await? {
         Answer::Affected { rows, .. } => Ok(rows),
         Answer::Done { .. } => Ok(0),
         Answer::Rows(_) => Err(Error::new(ErrorKind::Internal, "internal error: an insertion gave rows")),
@@ -75,17 +75,17 @@ pub fn table(schema: &Schema, parts: mpsc::Receiver<Part>) -> ArrowTable {
             Error::new(ErrorKind::Invalid, "rows that are sent with a statement can be read once, and were")
                 .with_hint("name them once in the statement, or load them into a table")
         })?;
-        Ok(Box::new(Brought { schema: own.clone(), parts, ended: false }))
+        Ok(Box::new(ReceivedParts { schema: own.clone(), parts, ended: false }))
     })
 }
 
-struct Brought {
+struct ReceivedParts {
     schema: SchemaRef,
     parts: mpsc::Receiver<Part>,
     ended: bool,
 }
 
-impl Iterator for Brought {
+impl Iterator for ReceivedParts {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -101,7 +101,7 @@ impl Iterator for Brought {
     }
 }
 
-impl RecordBatchReader for Brought {
+impl RecordBatchReader for ReceivedParts {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

@@ -8,6 +8,7 @@
 mod authority;
 mod descriptors;
 mod error;
+mod execution;
 mod flight;
 #[doc(hidden)]
 pub mod fuzz;
@@ -17,7 +18,6 @@ mod metrics;
 mod options;
 mod pg;
 mod protocol;
-mod running;
 mod scram;
 mod server;
 mod shared;

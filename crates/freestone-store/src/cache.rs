@@ -188,18 +188,18 @@ impl<P: Cached> Shard<P> {
     /// evicting others frees no memory. Two rounds find a page if there is one, because the first round clears all
     /// marks.
     fn evict(&mut self) -> Option<Entry<P>> {
-        let mut held = None;
+        let mut in_use = None;
         for _ in 0..2 * self.ring.len() {
             let place = self.hand;
             self.hand = (self.hand + 1) % self.ring.len();
             match &mut self.ring[place] {
                 None => {}
                 Some(entry) if entry.marked => entry.marked = false,
-                Some(entry) if Arc::strong_count(&entry.page) > 1 => held = held.or(Some(place)),
+                Some(entry) if Arc::strong_count(&entry.page) > 1 => in_use = in_use.or(Some(place)),
                 Some(_) => return self.remove(place),
             }
         }
-        held.and_then(|place| self.remove(place))
+        in_use.and_then(|place| self.remove(place))
     }
 
     fn remove(&mut self, place: usize) -> Option<Entry<P>> {

@@ -12,7 +12,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
-use freestone_codec::{BytesSlice, Kind, Texts, Values, Views, f32_key, f64_key};
+use freestone_codec::{BytesSlice, Kind, OffsetStrings, Values, Views, f32_key, f64_key};
 
 use crate::bitmap;
 use crate::memory::populate;
@@ -368,7 +368,7 @@ pub enum Decoded {
     /// Codes of the segment's dictionary, instead of strings.
     Codes(Vec<u32>),
     Views(Views),
-    Texts(Texts),
+    Strings(OffsetStrings),
 }
 
 /// A column that is decoded, row by row or page by page, and becomes an Arrow array at the end.
@@ -401,7 +401,7 @@ impl ColumnBuffer {
             Decimal128(_, _) => Decoded::I128(Vec::with_capacity(rows)),
             Float64 => Decoded::F64(Vec::with_capacity(rows)),
             Float32 => Decoded::F32(Vec::with_capacity(rows)),
-            Utf8 | Binary => Decoded::Texts(Texts::with_capacity(rows)),
+            Utf8 | Binary => Decoded::Strings(OffsetStrings::with_capacity(rows)),
             Utf8View | BinaryView => Decoded::Views(Views { views: Vec::with_capacity(rows), ..Views::default() }),
             _ => Decoded::I64(Vec::with_capacity(rows)),
         };
@@ -415,7 +415,7 @@ impl ColumnBuffer {
                 match &mut self.decoded {
                     $(Decoded::$kind(values) => populate(values),)*
                     Decoded::Views(values) => populate(&mut values.views),
-                    Decoded::Texts(values) => populate(&mut values.offsets),
+                    Decoded::Strings(values) => populate(&mut values.offsets),
                 }
             };
         }
@@ -467,7 +467,7 @@ impl ColumnBuffer {
             Decoded::F32(v) => v.len(),
             Decoded::Codes(v) => v.len(),
             Decoded::Views(v) => v.len(),
-            Decoded::Texts(v) => v.len(),
+            Decoded::Strings(v) => v.len(),
         }
     }
 
@@ -501,8 +501,8 @@ impl ColumnBuffer {
     ///
     /// # Errors
     /// The bytes of a text column are not UTF-8, or the column has another type.
-    pub fn finish_texts(self) -> Result<(Texts, Option<NullBuffer>), String> {
-        let Decoded::Texts(texts) = self.decoded else { return Err(format!("no strings, but {}", self.data_type)) };
+    pub fn finish_strings(self) -> Result<(OffsetStrings, Option<NullBuffer>), String> {
+        let Decoded::Strings(texts) = self.decoded else { return Err(format!("no strings, but {}", self.data_type)) };
         if self.data_type == DataType::Utf8 {
             check_utf8(&texts)?;
         }
@@ -554,8 +554,8 @@ impl ColumnBuffer {
             (Decoded::I64(v), DataType::Timestamp(Nanosecond, _)) => primitive::<TimestampNanosecondType>(v, nulls, t),
             (Decoded::I64(v), _) => primitive::<Int64Type>(v, nulls, t),
             (Decoded::Codes(_), _) => return Err("codes stay with their segment's dictionary".into()),
-            (Decoded::Texts(v), DataType::Utf8) => return strings(v, nulls),
-            (Decoded::Texts(v), _) => {
+            (Decoded::Strings(v), DataType::Utf8) => return strings(v, nulls),
+            (Decoded::Strings(v), _) => {
                 let offsets = OffsetBuffer::new(ScalarBuffer::from(v.offsets));
                 Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(v.data), nulls).map_err(|e| e.to_string())?)
             }
@@ -590,7 +590,7 @@ fn shared_buffer(bytes: Arc<Vec<u8>>) -> Buffer {
     unsafe { Buffer::from_custom_allocation(pointer, len, Arc::new(Owner(bytes))) }
 }
 
-fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
+fn strings(texts: OffsetStrings, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> {
     check_utf8(&texts)?;
     if nulls.as_ref().is_some_and(|nulls| nulls.len() != texts.len()) {
         return Err(format!("validity of other rows than {} strings", texts.len()));
@@ -603,7 +603,7 @@ fn strings(texts: Texts, nulls: Option<NullBuffer>) -> Result<ArrayRef, String> 
 
 /// Checks that the strings end within the data and that each is UTF-8. Arrow's own check visits every string even if
 /// all are ASCII.
-fn check_utf8(texts: &Texts) -> Result<(), String> {
+fn check_utf8(texts: &OffsetStrings) -> Result<(), String> {
     let (end, bytes) = (texts.offsets.last().map_or(0, |end| *end as usize), texts.data.len());
     if end > bytes {
         return Err(format!("strings that end at {end} of {bytes} bytes"));
@@ -683,7 +683,7 @@ mod tests {
 
     fn column(data_type: &DataType, offsets: &[i32], data: &[u8]) -> ColumnBuffer {
         let mut column = ColumnBuffer::new(data_type);
-        column.decoded = Decoded::Texts(Texts { offsets: offsets.to_vec(), data: data.to_vec() });
+        column.decoded = Decoded::Strings(OffsetStrings { offsets: offsets.to_vec(), data: data.to_vec() });
         column
     }
 
@@ -698,23 +698,23 @@ mod tests {
             (&[0], b"", true),
         ] {
             let array = column(&DataType::Utf8, offsets, data).finish();
-            let texts = column(&DataType::Utf8, offsets, data).finish_texts();
+            let texts = column(&DataType::Utf8, offsets, data).finish_strings();
             assert_eq!((array.is_ok(), texts.is_ok()), (is_text, is_text), "{offsets:?} of {data:?}");
-            assert!(column(&DataType::Binary, offsets, data).finish_texts().is_ok());
+            assert!(column(&DataType::Binary, offsets, data).finish_strings().is_ok());
             if let (Ok(array), Ok((texts, nulls))) = (array, texts) {
                 array.to_data().validate_full().expect("a valid array");
                 assert_eq!((array.len(), nulls), (texts.len(), None));
             }
         }
         assert!(column(&DataType::Utf8, &[0, 5], b"abcd").finish().is_err(), "beyond the end");
-        assert!(ColumnBuffer::new(&DataType::Int64).finish_texts().is_err());
+        assert!(ColumnBuffer::new(&DataType::Int64).finish_strings().is_err());
     }
 
     #[test]
     fn nulls_of_strings_come_with_them() {
         let mut texts = column(&DataType::Utf8, &[0, 1, 1, 2], b"ab");
         texts.validity(0, 3, |words, _| words[0] = 0b101);
-        let (_, nulls) = texts.finish_texts().expect("text");
+        let (_, nulls) = texts.finish_strings().expect("text");
         let nulls = nulls.expect("a NULL");
         assert_eq!((nulls.null_count(), nulls.is_null(1)), (1, true));
     }

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};
-use freestone_codec::{Chunk, CodecError, Shared, Texts};
+use freestone_codec::{Chunk, CodecError, OffsetStrings, Shared};
 use freestone_store::column::ColumnBuffer;
 use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
@@ -306,8 +306,8 @@ impl StoredColumn {
     }
 
     /// Some of the rows of a string column, and which are NULL.
-    pub(crate) fn decode_texts(&self, rows: Range<usize>) -> Result<(Texts, Option<NullBuffer>), String> {
-        self.buffer(rows, Strings::Plain)?.finish_texts()
+    pub(crate) fn decode_strings(&self, rows: Range<usize>) -> Result<(OffsetStrings, Option<NullBuffer>), String> {
+        self.buffer(rows, Strings::Plain)?.finish_strings()
     }
 
     fn buffer(&self, rows: Range<usize>, strings: Strings) -> Result<ColumnBuffer, String> {

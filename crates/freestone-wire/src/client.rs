@@ -1,6 +1,6 @@
 //! The client: connects, runs statements, and returns their rows as Arrow batches.
 
-mod given;
+mod inputs;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -34,7 +34,7 @@ use crate::server::codecs;
 use crate::transport::{Reader, Stream, tls_client_config};
 use crate::types::{describe, schema_of, wire_schema};
 
-pub use given::{Given, Input};
+pub use inputs::{Input, Inputs};
 
 /// The largest message, except chunks, that a server may send.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -119,7 +119,7 @@ struct Route {
     credit: Arc<Semaphore>,
     cancel: watch::Sender<bool>,
     /// Tables that are sent with the statement.
-    inputs: Vec<given::InputRoute>,
+    inputs: Vec<inputs::InputRoute>,
     /// The reason why one of them could not be sent completely.
     failure: Mutex<Option<WireError>>,
     state: Mutex<RouteState>,
@@ -302,16 +302,16 @@ impl Client {
     /// # Errors
     /// The connection is broken, or another result waits for its caller.
     pub async fn query(&self, sql: &str, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
-        self.query_given(sql, Given::parameters(parameters)).await
+        self.query_with_inputs(sql, Inputs::parameters(parameters)).await
     }
 
     /// Runs a statement with parameters, input tables and options.
     ///
     /// # Errors
     /// As for [`Client::query`].
-    pub async fn query_given(&self, sql: &str, given: Given) -> Result<ResultStream> {
-        let run = self.run(given.parameters.as_ref())?;
-        self.start(message::Query { run, text: sql.into() }, given.inputs, given.strings).await
+    pub async fn query_with_inputs(&self, sql: &str, inputs: Inputs) -> Result<ResultStream> {
+        let run = self.run(inputs.parameters.as_ref())?;
+        self.start(message::Query { run, text: sql.into() }, inputs.tables, inputs.strings).await
     }
 
     /// Prepares a statement.
@@ -319,7 +319,7 @@ impl Client {
     /// # Errors
     /// The server rejects it, or the connection is broken.
     pub async fn prepare(&self, sql: &str) -> Result<Prepared> {
-        self.prepare_given(sql, Given::default()).await
+        self.prepare_with_inputs(sql, Inputs::default()).await
     }
 
     /// Prepares a statement for its later inputs: the types of parameters determine those of the result, and input
@@ -327,10 +327,10 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::prepare`].
-    pub async fn prepare_given(&self, sql: &str, given: Given) -> Result<Prepared> {
-        let Run { parameter_columns, parameters, .. } = self.run(given.parameters.as_ref())?;
+    pub async fn prepare_with_inputs(&self, sql: &str, inputs: Inputs) -> Result<Prepared> {
+        let Run { parameter_columns, parameters, .. } = self.run(inputs.parameters.as_ref())?;
         let message = message::Prepare { text: sql.into(), parameter_columns, parameters };
-        let mut stream = self.start(message, given.inputs, given.strings).await?;
+        let mut stream = self.start(message, inputs.tables, inputs.strings).await?;
         let event = stream.event().await?;
         stream.is_over = true;
         match event {
@@ -350,16 +350,16 @@ impl Client {
     /// # Errors
     /// As for [`Client::query`].
     pub async fn execute(&self, statement: &Prepared, parameters: Option<&RecordBatch>) -> Result<ResultStream> {
-        self.execute_given(statement, Given::parameters(parameters)).await
+        self.execute_with_inputs(statement, Inputs::parameters(parameters)).await
     }
 
     /// Runs a prepared statement with parameters, input tables and options.
     ///
     /// # Errors
     /// As for [`Client::query`].
-    pub async fn execute_given(&self, statement: &Prepared, given: Given) -> Result<ResultStream> {
-        let run = self.run(given.parameters.as_ref())?;
-        self.start(message::Execute { run, statement: statement.id }, given.inputs, given.strings).await
+    pub async fn execute_with_inputs(&self, statement: &Prepared, inputs: Inputs) -> Result<ResultStream> {
+        let run = self.run(inputs.parameters.as_ref())?;
+        self.start(message::Execute { run, statement: statement.id }, inputs.tables, inputs.strings).await
     }
 
     fn run(&self, parameters: Option<&RecordBatch>) -> Result<Run> {
@@ -412,7 +412,7 @@ impl Client {
 
     async fn start<M: Message>(&self, message: M, inputs: Vec<Input>, strings: Strings) -> Result<ResultStream> {
         let inner = &self.link.inner;
-        let declarations = given::declarations(&inputs)?;
+        let declarations = inputs::declarations(&inputs)?;
         let permit = tokio::select! {
             biased;
             permit = inner.open.clone().acquire_owned() => permit.map_err(|_| WireError::Closed("by an error"))?,
@@ -432,7 +432,7 @@ impl Client {
             takes_rows: sends_inputs || M::KIND == Kind::Upload,
             credit: Arc::new(Semaphore::new(0)),
             cancel: watch::channel(false).0,
-            inputs: inputs.iter().map(|_| given::InputRoute::new(inner.next_id())).collect(),
+            inputs: inputs.iter().map(|_| inputs::InputRoute::new(inner.next_id())).collect(),
             failure: Mutex::default(),
             state: Mutex::new(RouteState { rows: 0, total: None, permit: Some(permit) }),
         });
@@ -456,7 +456,7 @@ impl Client {
         }
         inner.main.send(route.id, &message).await?;
         if sends_inputs {
-            given::send(&self.link, &route, inputs);
+            inputs::send(&self.link, &route, inputs);
         }
         Ok(stream)
     }
@@ -713,7 +713,7 @@ impl Route {
         }
     }
 
-    fn input(&self, id: u32) -> Option<&given::InputRoute> {
+    fn input(&self, id: u32) -> Option<&inputs::InputRoute> {
         self.inputs.iter().find(|input| input.id == id)
     }
 }

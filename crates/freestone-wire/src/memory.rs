@@ -8,8 +8,8 @@
 
 pub(crate) mod arena;
 mod descriptors;
-mod past_caches;
 pub(crate) mod ring;
+mod uncached_copy;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ use arrow::buffer::Buffer;
 use crate::error::{Result, WireError};
 use crate::message::{MappedChunk, PlacedChunk};
 use crate::origin::Origin;
-use arena::{Arena, Filled, Peer, Region, UNIT_BYTES};
+use arena::{Arena, FilledChunk, Peer, Region, UNIT_BYTES};
 use ring::Ring;
 
 /// The time that either side waits for the other when the descriptors are passed.
@@ -133,7 +133,7 @@ impl ServerMemory {
     }
 
     /// An existing chunk of the same rows.
-    pub fn find(&self, origin: &Origin) -> Option<Filled> {
+    pub fn find(&self, origin: &Origin) -> Option<FilledChunk> {
         self.arena.as_ref()?.find(origin, &self.peer)
     }
 
@@ -231,22 +231,22 @@ impl ClientMemory {
         let Some(pointer) = place.and_then(NonNull::new) else {
             return Err(WireError::malformed("chunk", format!("no {length} bytes are placed at unit {unit}")));
         };
-        let held = Arc::new(Held { memory: self.clone(), unit, forks: forks() });
-        // SAFETY: the bytes are in the mapping, which `held` keeps as long as anybody has the buffer. They were written
+        let in_use = Arc::new(ChunkInUse { memory: self.clone(), unit, forks: forks() });
+        // SAFETY: the bytes are in the mapping, which `in_use` keeps as long as anybody has the buffer. They were written
         // before the mark of their unit, which was read with acquire. The server, which is trusted with this (see the
-        // module), writes to them again only after `held` has cleared the mark.
-        Ok(unsafe { Buffer::from_custom_allocation(pointer, length, held) })
+        // module), writes to them again only after `in_use` has cleared the mark.
+        Ok(unsafe { Buffer::from_custom_allocation(pointer, length, in_use) })
     }
 }
 
 /// A placed chunk in use.
-struct Held {
+struct ChunkInUse {
     memory: Arc<ClientMemory>,
     unit: usize,
     forks: usize,
 }
 
-impl Drop for Held {
+impl Drop for ChunkInUse {
     fn drop(&mut self) {
         // A forked process may continue to read the chunk. Then the server waits until both processes have closed the
         // socket.

@@ -34,17 +34,17 @@ impl Pool {
 
     /// An Arrow buffer of the bytes. They return to the pool when nobody has a slice of them any more.
     pub fn share(self: &Arc<Self>, bytes: Vec<u8>) -> Buffer {
-        struct Lent {
+        struct PooledBytes {
             bytes: Vec<u8>,
             pool: Arc<Pool>,
         }
-        impl Drop for Lent {
+        impl Drop for PooledBytes {
             fn drop(&mut self) {
                 self.pool.give(std::mem::take(&mut self.bytes));
             }
         }
         let (pointer, len) = (NonNull::from(&bytes[..]).cast::<u8>(), bytes.len());
-        let owner = Arc::new(Lent { bytes, pool: self.clone() });
+        let owner = Arc::new(PooledBytes { bytes, pool: self.clone() });
         // SAFETY: pointer and length are those of the vector in `owner`, which does not change it until it is dropped.
         // A vector's memory does not move with the vector.
         unsafe { Buffer::from_custom_allocation(pointer, len, owner) }

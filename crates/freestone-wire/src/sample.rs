@@ -21,7 +21,7 @@ const DICTIONARY_DISTINCT_MAX: usize = ROWS / 8;
 pub(crate) type Clock = dyn Fn() -> u64 + Send + Sync;
 
 /// A form that was tried.
-pub(crate) struct Tried {
+pub(crate) struct SampledForm {
     pub choice: Choice,
     /// The symbol table of the choice, which has no number yet.
     pub table: Option<Shared>,
@@ -34,7 +34,7 @@ pub(crate) struct Tried {
 const CODECS: [ByteCodec; 4] = [ByteCodec::None, ByteCodec::Lz4, ByteCodec::Zstd, ByteCodec::Snappy];
 
 /// Tries the forms of an array, the plain one first.
-pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Vec<Tried> {
+pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Vec<SampledForm> {
     let rows = array.len().min(ROWS);
     let start = (array.len() - rows) / 2;
     let sample = array.slice(start, rows);
@@ -68,7 +68,7 @@ pub(crate) fn array(array: &ArrayRef, codecs: &[ByteCodec], clock: &Clock) -> Ve
 }
 
 /// Tries the byte codecs for a stored column, beginning with none.
-pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock) -> Vec<Tried> {
+pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock) -> Vec<SampledForm> {
     let Some(piece) = stored.pieces.first() else { return vec![] };
     let mut states = SharedStates::new();
     let id = u32::from(stored.shared.is_some());
@@ -80,7 +80,7 @@ pub(crate) fn stored(stored: &StoredColumn, codecs: &[ByteCodec], clock: &Clock)
     codecs
         .iter()
         .filter_map(|codec| squeezed(&body, 0.0, *codec, about, span, &stored.data_type, &states, clock))
-        .map(|(codec, cost)| Tried {
+        .map(|(codec, cost)| SampledForm {
             choice: Choice { plan: Plan::Plain { sentinel: false }, codec },
             table: None,
             wants_dictionary: false,
@@ -104,7 +104,7 @@ fn measure(
     class: u8,
     table: Option<&Shared>,
     clock: &Clock,
-) -> Vec<Tried> {
+) -> Vec<SampledForm> {
     let (mut body, before) = (vec![], clock());
     let Ok(about) = column::encode(sample, plan, &mut body) else { return vec![] };
     let encode_ns = (clock() - before) as f64;
@@ -120,7 +120,7 @@ fn measure(
     let scale = ROWS as f64 / sample.len().max(1) as f64;
     let tried = codecs.iter().filter_map(|codec| {
         let (codec, cost) = squeezed(&body, encode_ns, *codec, about, span, sample.data_type(), &states, clock)?;
-        Some(Tried {
+        Some(SampledForm {
             choice: Choice { plan: plan.clone(), codec },
             table: table.cloned(),
             wants_dictionary: false,
@@ -165,7 +165,7 @@ fn chunk_plan(sample: &ArrayRef) -> Option<(freestone_codec::ColumnPlan, Option<
 }
 
 /// The result's dictionary, if a sample has few distinct strings.
-fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<Tried> {
+fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<SampledForm> {
     let mut codes = column::dictionary::Codes::default();
     let before = clock();
     let numbers = codes.encode(sample).filter(|_| codes.len() <= DICTIONARY_DISTINCT_MAX)?;
@@ -191,7 +191,7 @@ fn dictionary(sample: &ArrayRef, clock: &Clock) -> Option<Tried> {
     let decode_ns = (clock() - before) as f64;
     let cost =
         scaled(Cost { bytes: body.len() as f64, encode_ns, decode_ns }, ROWS as f64 / sample.len().max(1) as f64);
-    Some(Tried {
+    Some(SampledForm {
         choice: Choice { plan: Plan::Dictionary { shared: 0 }, codec: ByteCodec::None },
         table: None,
         wants_dictionary: true,

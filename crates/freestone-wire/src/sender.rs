@@ -23,12 +23,12 @@ use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
 use crate::frame::{Blob, Kind, frame, seal};
 use crate::memory::ServerMemory;
-use crate::memory::arena::Filled;
+use crate::memory::arena::FilledChunk;
 use crate::memory::ring::Ring;
 use crate::message;
 use crate::outgoing::Outgoing;
 use crate::pool::Pool;
-use crate::sample::{self, Tried};
+use crate::sample::{self, SampledForm};
 
 /// The maximum bytes of shared states of one result. Stored columns that would exceed it are decoded.
 pub(crate) const SHARED_BYTES_MAX: usize = 256 << 20;
@@ -124,7 +124,7 @@ enum Chunks {
 /// A chunk that can be sent.
 enum Encoded {
     Frames(ChunkFrames),
-    Placed(Filled),
+    Placed(FilledChunk),
 }
 
 /// Small batches that wait to be combined.
@@ -817,7 +817,7 @@ impl Chooser {
             // The codecs' own choice is the last one, except for the dictionary.
             Preference::Encoded(_) => {
                 let encoded =
-                    |forms: &Vec<Tried>| forms.iter().position(|form| (40..50).contains(&form.candidate.class));
+                    |forms: &Vec<SampledForm>| forms.iter().position(|form| (40..50).contains(&form.candidate.class));
                 tried.iter().map(|forms| encoded(forms).unwrap_or(0)).collect()
             }
             _ => {
@@ -838,7 +838,7 @@ impl Chooser {
     }
 
     /// Adopts a form, and assigns a number to the state to which it refers. An existing dictionary is reused.
-    fn take(&mut self, at: usize, form: Tried, data_type: &DataType, states: &States) {
+    fn take(&mut self, at: usize, form: SampledForm, data_type: &DataType, states: &States) {
         let mut choice = form.choice;
         match &mut choice.plan {
             Plan::Dictionary { shared } if form.wants_dictionary => {
@@ -862,7 +862,7 @@ impl Chooser {
     }
 }
 
-async fn try_forms(batch: Arc<Batch>, codecs: Vec<ByteCodec>) -> Result<Vec<Vec<Tried>>> {
+async fn try_forms(batch: Arc<Batch>, codecs: Vec<ByteCodec>) -> Result<Vec<Vec<SampledForm>>> {
     let work = move || {
         let start = Instant::now();
         let clock = move || start.elapsed().as_nanos() as u64;

@@ -93,7 +93,7 @@ impl Stream {
     /// writing fails.
     pub fn impatient(self, limit: Option<Duration>) -> Self {
         let Some(limit) = limit else { return self };
-        Self { writer: Box::new(Impatient::new(self.writer, limit)), ..self }
+        Self { writer: Box::new(WriteTimeout::new(self.writer, limit)), ..self }
     }
 
     fn of(
@@ -108,20 +108,20 @@ impl Stream {
 
 /// A stream whose peer must read some of the written bytes within a time limit. So a peer that has disappeared, or
 /// never reads, does not block a writer for ever.
-pub struct Impatient<S> {
+pub struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
     /// Runs while the peer reads nothing.
     waiting: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
-impl<S> std::fmt::Debug for Impatient<S> {
+impl<S> std::fmt::Debug for WriteTimeout<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Impatient").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
-impl<S: Unpin> Impatient<S> {
+impl<S: Unpin> WriteTimeout<S> {
     pub fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, waiting: None }
     }
@@ -143,7 +143,7 @@ impl<S: Unpin> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -153,7 +153,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.within(context, written)

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use arrow::array::*;
 use arrow::datatypes::*;
 use common::*;
-use freestone_wire::client::{Client, Given, Input};
+use freestone_wire::client::{Client, Input, Inputs};
 use freestone_wire::server::Limits;
 use freestone_wire::{Batch, Strings, WireError};
 
@@ -91,7 +91,7 @@ async fn check_all(client: &Client) {
         for form in ["", "_stored"] {
             for how in ["", " raw", " lz4", " zstd", " snappy", " raw encoded", " zstd encoded"] {
                 let sql = format!("{name}{form}{how}");
-                let mut result = client.query_given(&sql, Given { strings, ..Given::default() }).await.unwrap();
+                let mut result = client.query_with_inputs(&sql, Inputs { strings, ..Inputs::default() }).await.unwrap();
                 let batches = result.collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
                 assert_eq!(result.summary().unwrap().rows, 9003, "{sql}");
                 let found = whole(&batches, &result.schema().await.unwrap());
@@ -321,7 +321,7 @@ async fn tables_go_along_with_statements() {
     };
     let many = || (0..20).map(|_| Ok(batch.clone())).collect::<Vec<_>>();
     let run = async |sql: &str, inputs| {
-        let mut result = client.query_given(sql, Given { inputs, ..Given::default() }).await?;
+        let mut result = client.query_with_inputs(sql, Inputs { tables: inputs, ..Inputs::default() }).await?;
         while result.next().await?.is_some() {}
         Ok::<u64, WireError>(result.summary().unwrap().rows)
     };
@@ -338,7 +338,8 @@ async fn tables_go_along_with_statements() {
     });
     let slow = Input { batches: Box::new(rows), ..input("a", vec![]) };
     assert_eq!(run("drop", vec![slow]).await.unwrap(), 0);
-    let prepared = client.prepare_given("numbers", Given { inputs: vec![input("a", many())], ..Given::default() });
+    let prepared =
+        client.prepare_with_inputs("numbers", Inputs { tables: vec![input("a", many())], ..Inputs::default() });
     assert_eq!(prepared.await.unwrap().columns().field(0).name(), "n");
     assert_eq!(run("all", vec![input("a", vec![Ok(batch.clone())])]).await.unwrap(), 20_000);
 }

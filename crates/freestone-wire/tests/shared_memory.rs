@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow::array::*;
 use common::*;
-use freestone_wire::client::{Client, Given};
+use freestone_wire::client::{Client, Inputs};
 use freestone_wire::server::Limits;
 use freestone_wire::{Batch, Strings, WireError};
 
@@ -43,7 +43,7 @@ async fn serve(limits: Limits) -> String {
 }
 
 async fn collect(client: &Client, table: &str, strings: Strings) -> Vec<RecordBatch> {
-    let mut result = client.query_given(table, Given { strings, ..Given::default() }).await.unwrap();
+    let mut result = client.query_with_inputs(table, Inputs { strings, ..Inputs::default() }).await.unwrap();
     result.collect().await.unwrap_or_else(|error| panic!("{table}: {error}"))
 }
 

@@ -131,7 +131,7 @@ impl Scope {
     }
 
     /// A table of the caller's. Views do not see them: they mean the same whoever reads them.
-    fn given(&self, name: &str) -> Option<&ArrowTable> {
+    fn input_table(&self, name: &str) -> Option<&ArrowTable> {
         self.tables.get(name).filter(|_| self.views.is_empty())
     }
 }
@@ -406,8 +406,8 @@ impl SchemaProvider for StatementSchema {
                 planned => planned.map(Some),
             };
         }
-        if let Some(given) = self.scope.given(name) {
-            return Ok(Some(given.provider()?));
+        if let Some(table) = self.scope.input_table(name) {
+            return Ok(Some(table.provider()?));
         }
         if let Some((_, first)) = self.planner.extension.schemas.first()
             && first.table_exist(name)

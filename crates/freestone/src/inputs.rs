@@ -46,8 +46,8 @@ pub struct ArrowTable {
 
 #[derive(Clone)]
 enum Rows {
-    Held(Arc<Vec<RecordBatch>>),
-    Read(Arc<OpenReader>),
+    InMemory(Arc<Vec<RecordBatch>>),
+    Reader(Arc<OpenReader>),
 }
 
 /// Gives the rows of a table from the first on, once for each scan of it. Called on a thread that may block.
@@ -57,13 +57,13 @@ impl ArrowTable {
     /// A table of batches that are there: statements may scan it as often as they like, and know how many rows it has.
     pub fn of_batches(schema: &Schema, batches: impl IntoIterator<Item = RecordBatch>) -> Result<ArrowTable> {
         let schema = plain(schema);
-        let mut held = Vec::new();
+        let mut parts = Vec::new();
         for batch in batches {
             let batch = conformed(batch, &schema)?;
             let starts = (0..batch.num_rows()).step_by(BATCH_ROWS);
-            held.extend(starts.map(|start| batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start))));
+            parts.extend(starts.map(|start| batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start))));
         }
-        Ok(ArrowTable { schema, rows: Rows::Held(Arc::new(held)) })
+        Ok(ArrowTable { schema, rows: Rows::InMemory(Arc::new(parts)) })
     }
 
     /// A table whose rows are read while they are used, a few batches at a time.
@@ -71,7 +71,7 @@ impl ArrowTable {
         schema: &Schema,
         open: impl Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Send + Sync + 'static,
     ) -> ArrowTable {
-        ArrowTable { schema: plain(schema), rows: Rows::Read(Arc::new(open)) }
+        ArrowTable { schema: plain(schema), rows: Rows::Reader(Arc::new(open)) }
     }
 
     pub fn schema(&self) -> &SchemaRef {
@@ -79,26 +79,26 @@ impl ArrowTable {
     }
 
     /// Whether the rows are there, to be read as often as one likes.
-    pub fn is_held(&self) -> bool {
-        matches!(self.rows, Rows::Held(_))
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.rows, Rows::InMemory(_))
     }
 
     /// The rows from the first on. To be called, and read, on a thread that may block.
     pub fn read(&self) -> Result<Box<dyn RecordBatchReader + Send>> {
         match &self.rows {
-            Rows::Held(batches) => {
+            Rows::InMemory(batches) => {
                 let batches: Vec<_> = batches.iter().cloned().map(Ok).collect();
                 Ok(Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
             }
-            Rows::Read(open) => open(),
+            Rows::Reader(open) => open(),
         }
     }
 
     pub(crate) fn provider(&self) -> Result<Arc<dyn TableProvider>> {
         let schema = self.schema.clone();
         Ok(match &self.rows {
-            Rows::Held(batches) => Arc::new(MemTable::try_new(schema, vec![batches.to_vec()])?),
-            Rows::Read(open) => {
+            Rows::InMemory(batches) => Arc::new(MemTable::try_new(schema, vec![batches.to_vec()])?),
+            Rows::Reader(open) => {
                 let partition = Reading { schema: schema.clone(), open: open.clone() };
                 Arc::new(StreamingTable::try_new(schema, vec![Arc::new(partition)])?)
             }
@@ -108,9 +108,9 @@ impl ArrowTable {
 
 /// Memory of a session, taken for tables that it is given or rows that it gives, until this is dropped.
 #[derive(Debug)]
-pub struct Held(MemoryReservation);
+pub struct ReservedMemory(MemoryReservation);
 
-impl Held {
+impl ReservedMemory {
     /// Takes so many bytes more, or says that there are no more.
     pub fn grow(&self, bytes: usize) -> Result<()> {
         let error = |error| Error::from(error).with_hint("load the rows into a table, or ask for more memory");
@@ -118,7 +118,7 @@ impl Held {
     }
 
     /// Takes so many bytes more, although there may be no more: what waits for them has to go on.
-    pub fn grow_at_any_rate(&self, bytes: usize) {
+    pub fn grow_unchecked(&self, bytes: usize) {
         self.0.grow(bytes);
     }
 
@@ -130,15 +130,15 @@ impl Held {
 
 impl Session {
     /// Memory for tables that this session's statements are given, within the limits of the session and the database.
-    pub fn hold(&self) -> Held {
-        self.hold_for("tables given to a statement")
+    pub fn reserve_memory(&self) -> ReservedMemory {
+        self.reserve_memory_for("tables given to a statement")
     }
 
     /// Memory for something that errors call by this name.
-    pub fn hold_for(&self, name: &str) -> Held {
+    pub fn reserve_memory_for(&self, name: &str) -> ReservedMemory {
         let planner = self.planner();
         let pool = &planner.settings().runtime_env().memory_pool;
-        Held(MemoryConsumer::new(name).register(pool))
+        ReservedMemory(MemoryConsumer::new(name).register(pool))
     }
 }
 

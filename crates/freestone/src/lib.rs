@@ -56,7 +56,7 @@ pub use freestone_advisor::{Advice, Profile};
 pub use freestone_store::plain::Strings;
 pub use freestone_store::scan::{StoredColumn, StoredPiece, StoredRows};
 pub use freestone_store::schema::type_name;
-pub use inputs::{ArrowTable, Held, Inputs, OpenReader};
+pub use inputs::{ArrowTable, Inputs, OpenReader, ReservedMemory};
 pub use options::{Options, parse_size};
 pub use planning::Counting;
 pub use session::Session;

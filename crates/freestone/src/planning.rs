@@ -85,15 +85,15 @@ struct Planning {
 /// Plans by `work`, on this thread, within the limits of a statement.
 pub(crate) fn within<T>(cancellation: Cancellation, pool: &Arc<dyn MemoryPool>, work: impl FnOnce() -> T) -> T {
     /// Ends the planning also when `work` panics.
-    struct Ended(Option<Planning>);
-    impl Drop for Ended {
+    struct EndGuard(Option<Planning>);
+    impl Drop for EndGuard {
         fn drop(&mut self) {
             CURRENT.set(self.0.take());
         }
     }
     let memory = MemoryConsumer::new("planning the statement").register(pool);
     let planning = Planning { cancellation, memory, began: HELD.get() };
-    let _ended = Ended(CURRENT.replace(Some(planning)));
+    let _ended = EndGuard(CURRENT.replace(Some(planning)));
     work()
 }
 

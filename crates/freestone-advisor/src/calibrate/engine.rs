@@ -8,7 +8,7 @@ use freestone_store::scan::{
     ColumnPredicate, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, surviving_morsels,
 };
 
-use super::beside;
+use super::concurrency;
 use super::pages;
 use super::passes;
 use super::scans::{Bench, GRANULE, MORSEL_ROWS, Named, between};
@@ -24,7 +24,7 @@ const QUICK_SHARES: [f64; 3] = [1e-2, 0.1, 1.0];
 const FILTER_SHARES: [f64; 4] = [1e-3, 1e-2, 0.1, 1.0];
 
 pub fn measure(timing: &Timing, threads: usize, progress: &mut dyn FnMut(f64)) -> Result<EngineCosts> {
-    let crowd = beside::measure(threads, timing)?;
+    let crowd = concurrency::measure(threads, timing)?;
     let scan = passes::several(timing, || Ok(beginning(timing)))?;
     let mut costs = EngineCosts { scan, crowd, ..EngineCosts::default() };
     pages::measure(&mut costs, timing)?;
@@ -158,8 +158,8 @@ fn frame(costs: &mut EngineCosts, one: &Bench, bench: &Bench, timing: &Timing) -
     costs.granule = costs.granule.minus(costs.batch);
     // A predicate that every zone decides.
     let decided = between(0, i128::MIN, i128::MAX);
-    let judged = bench.scan(&[], &[decided.clone(), decided.clone(), decided.clone(), decided], timing)?;
-    costs.judge = judged.minus(nothing).scaled(0.25 / granules);
+    let zone_tests = bench.scan(&[], &[decided.clone(), decided.clone(), decided.clone(), decided], timing)?;
+    costs.zone_test = zone_tests.minus(nothing).scaled(0.25 / granules);
     costs.rule_out = ruling_out(bench, timing)?;
     let none = bench.scan(&[], &[passing(0.0)], timing)?;
     let mut points = vec![];

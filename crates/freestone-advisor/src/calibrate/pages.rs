@@ -104,8 +104,8 @@ fn prefixes(costs: &mut EngineCosts, columns: &[Named], timing: &Timing) -> Resu
     let (plain, sorted) = (Bench::new(columns, &options[..2], true)?, Bench::new(columns, &options, true)?);
     let more = |columns: &[usize], predicates: &[ColumnPredicate]| -> Result<Measured> {
         passes::several(timing, || {
-            let beside = sorted.scan(columns, predicates, timing)?.minus(plain.scan(columns, predicates, timing)?);
-            Ok(beside.scaled(1.0 / sorted.rows))
+            let difference = sorted.scan(columns, predicates, timing)?.minus(plain.scan(columns, predicates, timing)?);
+            Ok(difference.scaled(1.0 / sorted.rows))
         })
     };
     costs.prefix_filter = more(&[], &few)?;

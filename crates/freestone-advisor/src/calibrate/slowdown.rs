@@ -70,19 +70,19 @@ impl Reference {
 }
 
 /// The machine's slowdown while other figures are measured.
-pub struct Steady {
+pub struct SlowdownWatch {
     reference: Reference,
     /// The median time of the reference scan during one second, before any other measurement.
     level_ns: f64,
     seen: Mutex<Vec<f64>>,
 }
 
-impl Steady {
+impl SlowdownWatch {
     /// Measures the reference scan for one second.
     ///
     /// # Errors
     /// As for [`Reference::ns`].
-    pub fn new(effort: Effort) -> Result<Steady> {
+    pub fn new(effort: Effort) -> Result<SlowdownWatch> {
         let (looks, pause) = if effort == Effort::Quick { (3, 0) } else { (20, 50) };
         let reference = Reference::new()?;
         let mut seen = vec![];
@@ -91,7 +91,7 @@ impl Steady {
             std::thread::sleep(Duration::from_millis(pause));
         }
         let level_ns = Measured::of(&seen).value;
-        Ok(Steady { reference, level_ns, seen: Mutex::new(seen) })
+        Ok(SlowdownWatch { reference, level_ns, seen: Mutex::new(seen) })
     }
 
     /// The current slowdown, relative to the usual time.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Effort;
-use super::slowdown::Steady;
+use super::slowdown::SlowdownWatch;
 use crate::profile::{Measured, Slowdown};
 
 /// The number of attempts of a measurement. The one during which the machine's speed changed least counts.
@@ -27,7 +27,7 @@ pub struct Timing {
     /// The time after which no further repetition begins.
     pub budget: Duration,
     /// The source of slowdowns by which times are divided, to get the times that the machine would usually have.
-    pub steady: Option<Arc<Steady>>,
+    pub steady: Option<Arc<SlowdownWatch>>,
     /// Whether the measured work waits for memory. Then the processor's slowdown counts less.
     pub beyond_caches: bool,
 }
@@ -48,7 +48,7 @@ impl Timing {
 
     /// The same with times divided by the machine's slowdown, and in passes, each of which may be short. Quick
     /// measurements are unchanged, because measuring the slowdown would take longer than they do.
-    pub fn held_against(&self, steady: Arc<Steady>) -> Timing {
+    pub fn relative_to(&self, steady: Arc<SlowdownWatch>) -> Timing {
         if self.is_quick() {
             return self.clone();
         }

@@ -82,11 +82,11 @@ const FILL: f64 = 0.975;
 #[derive(Debug, Default)]
 pub struct KnownGroups {
     groups: Mutex<HashMap<GroupKey, Arc<KnownGroup>>>,
-    ways: Mutex<HashSet<(Way, Order)>>,
+    ways: Mutex<HashSet<(GroupForm, Order)>>,
 }
 
 /// How the columns of a group are encoded: the page format, and whether the group has only one column.
-type Way = (PageFormat, bool);
+type GroupForm = (PageFormat, bool);
 
 /// Columns, page format, page size and order: they determine the layout of a group unless encodings are set or levels
 /// abstracted.
@@ -103,8 +103,8 @@ impl KnownGroups {
     }
 
     /// The ways of encoding the groups' columns that were not evaluated before in an order.
-    fn new_ways(&self, groups: &[Group], order: &Order) -> Vec<Way> {
-        let ways: HashSet<Way> = groups.iter().map(|group| (group.format, group.columns.len() == 1)).collect();
+    fn new_ways(&self, groups: &[Group], order: &Order) -> Vec<GroupForm> {
+        let ways: HashSet<GroupForm> = groups.iter().map(|group| (group.format, group.columns.len() == 1)).collect();
         let mut known = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         ways.into_iter().filter(|way| known.insert((*way, order.clone()))).collect()
     }
@@ -228,7 +228,7 @@ impl<'a> Forms<'a> {
 
     /// Encodes all columns of the table in one way, on several threads. A search that asks for some columns will ask
     /// for others, and the statistics cache the results.
-    fn encode_ahead(&self, (format, alone): Way, threads: usize) {
+    fn encode_ahead(&self, (format, alone): GroupForm, threads: usize) {
         let columns: Vec<usize> = (0..self.statistics.columns.len()).collect();
         let threads = threads.min(columns.len() / COLUMNS_A_THREAD);
         let [first, rest @ ..] = &columns[..] else { return };

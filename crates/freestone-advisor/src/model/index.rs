@@ -3,7 +3,7 @@
 use freestone_store::design::Design;
 
 use super::geometry::Layout;
-use super::processor::Wanted;
+use super::processor::WantedRows;
 use super::prune::Pruned;
 use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{Family, Form};
@@ -129,7 +129,7 @@ impl ScanModel {
         let runs =
             named.answered.iter().map(|at| self.statistics.run_rows(query.predicates[*at].column, &layout.order));
         let density = named.answered.iter().map(|at| pruned.open[*at].1).product::<f64>();
-        pruned.keep(Wanted { density, run_rows: runs.fold(f64::INFINITY, f64::min).max(1.0) }, named.answered);
+        pruned.keep(WantedRows { density, run_rows: runs.fold(f64::INFINITY, f64::min).max(1.0) }, named.answered);
     }
 
     /// Whether the store would use an index.
@@ -146,7 +146,7 @@ impl ScanModel {
 
 impl Pruned {
     /// Leaves only zones with a wanted row.
-    fn keep(&mut self, wanted: Wanted, answered: Vec<usize>) {
+    fn keep(&mut self, wanted: WantedRows, answered: Vec<usize>) {
         let touched = wanted.touched(ZONE).max(1e-9);
         // The zones left of a granule or morsel of which at least one is left.
         let of = |rows: f64, left: f64| wanted.touched(rows * (self.zones / left.max(1e-9)).min(1.0));
@@ -156,6 +156,6 @@ impl Pruned {
         self.zones *= touched;
         self.density = (self.density / touched).min(1.0);
         answered.iter().for_each(|at| self.open[*at] = (0.0, 1.0));
-        self.named = Some((Wanted { density: (wanted.density / touched).min(1.0), ..wanted }, answered));
+        self.named = Some((WantedRows { density: (wanted.density / touched).min(1.0), ..wanted }, answered));
     }
 }

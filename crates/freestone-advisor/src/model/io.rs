@@ -1,7 +1,7 @@
 //! The reads of a scan whose pages are not cached, and the part of them for which it waits.
 
 use super::geometry::{GroupGeometry, Layout};
-use super::processor::Wanted;
+use super::processor::WantedRows;
 use super::prune::Pruned;
 use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{DiskCosts, Form};
@@ -23,7 +23,7 @@ impl ScanModel {
         let first = self.first_reads(layout, query, pruned);
         let left = self.left(layout, query, pruned);
         let morsels = (self.statistics.rows as f64 * pruned.morsels / MORSEL_ROWS).max(1.0);
-        let named = pruned.named.as_ref().map_or(Wanted::ALL, |(named, _)| *named);
+        let named = pruned.named.as_ref().map_or(WantedRows::ALL, |(named, _)| *named);
         let later = layout.groups_of(&query.columns);
         let (mut now, mut then) = (vec![], vec![]);
         for (at, group) in layout.groups.iter().enumerate() {
@@ -69,9 +69,9 @@ impl ScanModel {
         shares
     }
 
-    fn left(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> Wanted {
+    fn left(&self, layout: &Layout, query: &Query, pruned: &Pruned) -> WantedRows {
         let runs = query.predicates.iter().map(|p| self.statistics.run_rows(p.column, &layout.order));
-        Wanted { density: pruned.density, run_rows: runs.fold(f64::INFINITY, f64::min).clamp(1.0, GRANULE) }
+        WantedRows { density: pruned.density, run_rows: runs.fold(f64::INFINITY, f64::min).clamp(1.0, GRANULE) }
     }
 
     fn admit(&self, group: &GroupGeometry, pages: f64) -> f64 {
@@ -85,7 +85,7 @@ impl ScanModel {
     }
 
     /// The pages of a group with a wanted row.
-    fn pages_read(&self, group: &GroupGeometry, pruned: &Pruned, wanted: Wanted) -> f64 {
+    fn pages_read(&self, group: &GroupGeometry, pruned: &Pruned, wanted: WantedRows) -> f64 {
         // Pages that extend beyond the remaining zones are read as a whole.
         let overhang = if pruned.zones < 0.999 { group.page_rows.min(ZONE * 4.0) / (ZONE * 8.0) } else { 0.0 };
         let share = (pruned.zones * (1.0 + overhang)).min(1.0);

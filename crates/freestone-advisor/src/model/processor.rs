@@ -29,13 +29,13 @@ const PAGE_DICTIONARY_NS: f64 = 1.0;
 
 /// The wanted rows of the remaining zones: their share, and the mean number of adjacent ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
+pub struct WantedRows {
     pub density: f64,
     pub run_rows: f64,
 }
 
-impl Wanted {
-    pub const ALL: Wanted = Wanted { density: 1.0, run_rows: 1.0 };
+impl WantedRows {
+    pub const ALL: WantedRows = WantedRows { density: 1.0, run_rows: 1.0 };
 
     /// The share of ranges of `rows` rows with at least one wanted row.
     pub fn touched(&self, rows: f64) -> f64 {
@@ -136,30 +136,31 @@ impl Count<'_> {
         // A morsel's zones are tested until one is left. The first predicate that prunes a zone is enough.
         let tests = query.predicates.len() as f64;
         let ruled_out = (granules - entered) * (0.5 + 0.5 * tests).min(tests) * engine.rule_out.value;
-        let judged = ruled_out + entered * tests * engine.judge.value;
+        let zone_tests = ruled_out + entered * tests * engine.zone_test.value;
         // Whole threads: the more probable number of them.
         let others = (self.model.setting.threads as f64).min(self.parts.morsels.round()) - 1.0;
         self.parts.begin_ns += engine.scan.value * others.max(0.0);
         let machine = Slowdown::of(engine.reference.value, SETUP_REFERENCE_NS).cached();
         let begin = (SETUP_NS + FIRST_UNIT_NS * any) * machine;
-        self.parts.frame_ns += begin + self.parts.morsels * engine.morsel.value + left * engine.granule.value + judged;
+        self.parts.frame_ns +=
+            begin + self.parts.morsels * engine.morsel.value + left * engine.granule.value + zone_tests;
     }
 
     /// The predicates, in the order that their cost and selectivity give them.
-    fn filters(&mut self, query: &Query, pruned: &Pruned) -> Wanted {
+    fn filters(&mut self, query: &Query, pruned: &Pruned) -> WantedRows {
         let mut order: Vec<usize> = (0..query.predicates.len()).collect();
         let rank = |at: &usize| {
             let (_, passing) = pruned.open[*at];
             let predicate = &query.predicates[*at];
             let (cost, page) = self.filter_cost(predicate, 1.0);
             let runs = self.model.statistics.run_rows(predicate.column, &self.layout.order);
-            let vectors = Wanted { density: passing, run_rows: runs.max(1.0) }.touched(VECTOR);
+            let vectors = WantedRows { density: passing, run_rows: runs.max(1.0) }.touched(VECTOR);
             // As in the store: one half by rows, one half by vectors without a remaining row.
             (cost + page) / (1.0 - (passing + vectors) / 2.0).max(1e-6)
         };
         let ranks: Vec<f64> = order.iter().map(rank).collect();
         order.sort_by(|a, b| ranks[*a].total_cmp(&ranks[*b]));
-        let mut wanted = pruned.named.as_ref().map_or(Wanted::ALL, |(named, _)| *named);
+        let mut wanted = pruned.named.as_ref().map_or(WantedRows::ALL, |(named, _)| *named);
         for at in order {
             let column = query.predicates[at].column;
             let (evaluated, passing) = pruned.open[at];
@@ -203,7 +204,7 @@ impl Count<'_> {
         (cost, (page + stored.page_dictionary_bytes * PAGE_DICTIONARY_NS) * pages / GRANULE)
     }
 
-    fn filter(&mut self, predicate: &QueryPredicate, evaluated: f64, before: Wanted) {
+    fn filter(&mut self, predicate: &QueryPredicate, evaluated: f64, before: WantedRows) {
         let column = predicate.column;
         let stored = &self.layout.columns[column];
         let group = &self.layout.groups[stored.group];
@@ -215,11 +216,11 @@ impl Count<'_> {
         self.parts.filter_ns += rows * cost;
         self.parts.page_ns += rows * page;
         self.parts.pages_visited += rows * group.pages_a_granule() / GRANULE;
-        let wanted = Wanted { density, ..before };
+        let wanted = WantedRows { density, ..before };
         self.memory(stored.group, &[column], rows, wanted, false);
     }
 
-    fn output(&mut self, query: &Query, wanted: Wanted) {
+    fn output(&mut self, query: &Query, wanted: WantedRows) {
         let engine = &self.model.profile.engine;
         if query.output == Output::Shipped && query.predicates.is_empty() && self.ships(query) {
             return self.ship(query);
@@ -251,7 +252,7 @@ impl Count<'_> {
         }
     }
 
-    fn decode(&mut self, at: usize, query: &Query, wanted: Wanted) {
+    fn decode(&mut self, at: usize, query: &Query, wanted: WantedRows) {
         let engine = &self.model.profile.engine;
         let group = &self.layout.groups[at];
         let columns: Vec<usize> =
@@ -276,12 +277,12 @@ impl Count<'_> {
                 self.parts.decode_ns += rows * self.model.null_cost(group.form, Operation::Decode, density);
             }
         }
-        self.memory(at, &columns, self.rows * touched, Wanted { density: density.min(1.0), ..wanted }, true);
+        self.memory(at, &columns, self.rows * touched, WantedRows { density: density.min(1.0), ..wanted }, true);
     }
 
     /// The cost of accessing values of some columns of a group beyond the nearest caches, over `rows` rows of which
     /// some are wanted.
-    fn memory(&mut self, at: usize, columns: &[usize], rows: f64, wanted: Wanted, fetched: bool) {
+    fn memory(&mut self, at: usize, columns: &[usize], rows: f64, wanted: WantedRows, fetched: bool) {
         let engine = &self.model.profile.engine;
         let group = &self.layout.groups[at];
         if group.form == Form::Chunk {

@@ -1,7 +1,7 @@
 //! Zone pruning in a layout: the rows that a query's predicates leave, and the predicates that are still open there.
 
 use super::geometry::Layout;
-use super::processor::Wanted;
+use super::processor::WantedRows;
 use super::{GRANULE, MORSEL_ROWS, ZONE};
 use crate::statistics::TableStatistics;
 use crate::workload::{PredicateForm, Query};
@@ -22,7 +22,7 @@ pub struct Pruned {
     /// The share of the remaining zones whose rows are all known to qualify.
     pub whole: f64,
     /// If an index is used: its matches in the remaining zones, and the predicates that it answers.
-    pub named: Option<(Wanted, Vec<usize>)>,
+    pub named: Option<(WantedRows, Vec<usize>)>,
 }
 
 /// The maximum number of runs of values in a list. With more values, some are adjacent.

@@ -93,7 +93,7 @@ impl Rows {
             ("scan, a thread", engine.scan, "ns"),
             ("morsel", engine.morsel, "ns"),
             ("granule", engine.granule, "ns"),
-            ("zones of a granule, a predicate", engine.judge, "ns"),
+            ("zones of a granule, a predicate", engine.zone_test, "ns"),
             ("zones of a granule ruled out, a predicate", engine.rule_out, "ns"),
             ("batch", engine.batch, "ns"),
             ("batch, a column", engine.batch_column, "ns"),
@@ -114,7 +114,7 @@ impl Rows {
         ] {
             self.put("engine", name, measured, unit);
         }
-        self.curve("engine", "time beside other scans, threads", &engine.crowd, "");
+        self.curve("engine", "slowdown by concurrent scans, threads", &engine.crowd, "");
         self.curve("engine", "list of rows, share", &engine.select, "ns/row");
         self.curve("engine", "values beyond the caches, bytes scanned", &engine.stream, "ns/byte");
         self.curve("engine", "tuples beyond the caches, bytes scanned", &engine.line, "ns/line");

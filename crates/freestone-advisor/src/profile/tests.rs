@@ -81,6 +81,10 @@ fn a_pace_is_a_ratio_within_limits() {
     };
     assert_eq!(profile.slowdown(150.0, 1), slow);
     let crowd = Curve::of(&[(1.0, 1.0), (2.0, 1.5)]);
-    let beside = Profile { engine: EngineCosts { crowd, ..profile.engine.clone() }, ..profile };
-    assert_eq!(beside.slowdown(150.0, 2), Slowdown::SAME, "two threads take each other as long when nothing is slow");
+    let with_crowd = Profile { engine: EngineCosts { crowd, ..profile.engine.clone() }, ..profile };
+    assert_eq!(
+        with_crowd.slowdown(150.0, 2),
+        Slowdown::SAME,
+        "two threads take each other as long when nothing is slow"
+    );
 }

@@ -28,20 +28,20 @@ impl Steps {
 
 /// A layout and its score.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct ScoredLayout {
     pub layout: Layout,
     pub score: Score,
 }
 
-impl Found {
+impl ScoredLayout {
     /// Computes the score of a layout.
     pub fn new(evaluator: &mut Evaluator<'_>, layout: Layout) -> Self {
         let score = evaluator.score(&layout);
-        Found { layout, score }
+        ScoredLayout { layout, score }
     }
 
     /// The better of two; the first if they are equal.
-    pub fn better(self, other: Found) -> Found {
+    pub fn better(self, other: ScoredLayout) -> ScoredLayout {
         if other.score.beats(&self.score) { other } else { self }
     }
 }
@@ -74,11 +74,11 @@ impl Step {
 }
 
 /// Takes the step that reduces the cost most until none does, or until the model was called `allowance` times.
-pub fn climb(evaluator: &mut Evaluator<'_>, start: Layout, steps: Steps, allowance: usize) -> Found {
+pub fn climb(evaluator: &mut Evaluator<'_>, start: Layout, steps: Steps, allowance: usize) -> ScoredLayout {
     let stop = evaluator.calls().saturating_add(allowance);
     let lazy = evaluator.columns() > WIDE;
     let mut costs = evaluator.costs(&start);
-    let mut found = Found { score: evaluator.score_of(&start, &costs), layout: start };
+    let mut found = ScoredLayout { score: evaluator.score_of(&start, &costs), layout: start };
     // The last score of each step, and the round in which it was computed.
     let mut tried: HashMap<Step, (Score, usize)> = HashMap::new();
     for round in 0.. {
@@ -103,7 +103,7 @@ pub fn climb(evaluator: &mut Evaluator<'_>, start: Layout, steps: Steps, allowan
         let Some(best) = choose(evaluator, &found, &costs, candidates, &mut tried, (round, stop)) else { break };
         let layout = best.apply(&found.layout).expect("the step was listed for this layout");
         costs = evaluator.costs_changed(&layout, &costs, &best.columns());
-        found = Found { score: evaluator.score_of(&layout, &costs), layout };
+        found = ScoredLayout { score: evaluator.score_of(&layout, &costs), layout };
     }
     found
 }
@@ -111,7 +111,7 @@ pub fn climb(evaluator: &mut Evaluator<'_>, start: Layout, steps: Steps, allowan
 /// The best step that reduces the cost. A score from an earlier round is computed again before it is used.
 fn choose(
     evaluator: &mut Evaluator<'_>,
-    found: &Found,
+    found: &ScoredLayout,
     costs: &[f64],
     mut candidates: Vec<(Step, Score, bool)>,
     tried: &mut HashMap<Step, (Score, usize)>,
@@ -135,7 +135,7 @@ fn choose(
     }
 }
 
-fn attempt(evaluator: &mut Evaluator<'_>, found: &Found, costs: &[f64], step: &Step) -> Score {
+fn attempt(evaluator: &mut Evaluator<'_>, found: &ScoredLayout, costs: &[f64], step: &Step) -> Score {
     let Some(layout) = step.apply(&found.layout) else { return Score { excess: f64::INFINITY, ms: f64::INFINITY } };
     let costs = evaluator.costs_changed(&layout, costs, &step.columns());
     evaluator.score_of(&layout, &costs)
@@ -222,14 +222,14 @@ fn splits(evaluator: &Evaluator<'_>, layout: &Layout, limit: usize) -> Vec<Step>
 }
 
 /// The best partition of `items` (single columns, or atoms) by trying all of them. Use it with at most 8 items.
-pub fn exhaustive(evaluator: &mut Evaluator<'_>, items: &[Vec<usize>], start: &Layout) -> Found {
-    let mut best: Option<Found> = None;
+pub fn exhaustive(evaluator: &mut Evaluator<'_>, items: &[Vec<usize>], start: &Layout) -> ScoredLayout {
+    let mut best: Option<ScoredLayout> = None;
     partition::each_partition(items.len(), &mut |numbers| {
         let layout = Layout::new(partition::blocks(numbers, items), start.base.clone());
-        let found = Found::new(evaluator, layout);
+        let found = ScoredLayout::new(evaluator, layout);
         if best.as_ref().is_none_or(|b| found.score.beats(&b.score)) {
             best = Some(found);
         }
     });
-    best.unwrap_or_else(|| Found::new(evaluator, start.clone()))
+    best.unwrap_or_else(|| ScoredLayout::new(evaluator, start.clone()))
 }

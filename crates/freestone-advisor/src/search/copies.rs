@@ -1,7 +1,7 @@
 //! Several copies of a table in different designs: fractured mirrors, other orders, and materialized column subsets
 //! (the views of Holloway and DeWitt 2008). Each query reads its cheapest copy.
 
-use super::climb::Found;
+use super::climb::ScoredLayout;
 use super::evaluate::Evaluator;
 use super::layout::{Base, Layout};
 use crate::workload::PredicateForm;
@@ -39,7 +39,7 @@ pub struct CopySet {
 /// queries. `None` if nothing fits.
 pub fn choose(
     evaluator: &mut Evaluator<'_>,
-    designs: &[Found],
+    designs: &[ScoredLayout],
     current: &Copy,
     existing: &[Copy],
     count: usize,
@@ -150,7 +150,7 @@ fn copy_costs(evaluator: &mut Evaluator<'_>, copy: &Copy) -> Vec<f64> {
 
 /// The designs found; column and row layouts in the orders that heavy queries prefer; and the columns of these queries
 /// alone.
-fn candidates(evaluator: &mut Evaluator<'_>, designs: &[Found], existing: &[Copy]) -> Vec<Copy> {
+fn candidates(evaluator: &mut Evaluator<'_>, designs: &[ScoredLayout], existing: &[Copy]) -> Vec<Copy> {
     let columns = evaluator.columns();
     let mut layouts: Vec<(Layout, Option<Vec<usize>>)> = designs.iter().map(|f| (f.layout.clone(), None)).collect();
     layouts.extend(existing.iter().map(|copy| (copy.layout.clone(), copy.columns.clone())));

@@ -36,7 +36,7 @@ pub struct Evaluator<'a> {
     pub model: &'a dyn CostModel,
     pub names: Names,
     /// The distinct queries, each with the weights of its duplicates.
-    queries: Vec<Known<'a>>,
+    queries: Vec<DistinctQuery<'a>>,
     /// The maximum bytes of a design.
     budget: Option<f64>,
     bases: Vec<Base>,
@@ -47,7 +47,7 @@ pub struct Evaluator<'a> {
 }
 
 /// A distinct query.
-pub struct Known<'a> {
+pub struct DistinctQuery<'a> {
     pub query: &'a Query,
     pub weight: f64,
     pub touched: Vec<usize>,
@@ -56,11 +56,11 @@ pub struct Known<'a> {
 impl<'a> Evaluator<'a> {
     /// An evaluator of a workload.
     pub fn new(model: &'a dyn CostModel, workload: &'a Workload, names: Names, budget: Option<f64>) -> Self {
-        let mut queries: Vec<Known<'a>> = vec![];
+        let mut queries: Vec<DistinctQuery<'a>> = vec![];
         for query in &workload.queries {
             match queries.iter_mut().find(|k| same_scan(k.query, query)) {
                 Some(known) => known.weight += query.weight,
-                None => queries.push(Known { query, weight: query.weight, touched: query.touched() }),
+                None => queries.push(DistinctQuery { query, weight: query.weight, touched: query.touched() }),
             }
         }
         Evaluator {
@@ -77,7 +77,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The distinct queries.
-    pub fn queries(&self) -> &[Known<'a>] {
+    pub fn queries(&self) -> &[DistinctQuery<'a>] {
         &self.queries
     }
 
@@ -114,13 +114,13 @@ impl<'a> Evaluator<'a> {
 
     /// Milliseconds of each query, without weights.
     pub fn costs(&mut self, layout: &Layout) -> Vec<f64> {
-        let mut asked = Asked::new(self, layout);
+        let mut asked = LayoutRequest::new(self, layout);
         (0..self.queries.len()).map(|query| asked.cost(self, query)).collect()
     }
 
     /// The same, if only `changed` columns are in other groups than in the layout of `before`.
     pub fn costs_changed(&mut self, layout: &Layout, before: &[f64], changed: &[usize]) -> Vec<f64> {
-        let mut asked = Asked::new(self, layout);
+        let mut asked = LayoutRequest::new(self, layout);
         (0..self.queries.len())
             .map(|query| {
                 let touches = self.queries[query].touched.iter().any(|c| changed.contains(c));
@@ -162,7 +162,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// A layout whose queries are evaluated. Its design is created only if the model has to be called.
-struct Asked<'l> {
+struct LayoutRequest<'l> {
     layout: &'l Layout,
     design: Option<freestone_store::design::Design>,
     /// The group of each column.
@@ -173,7 +173,7 @@ struct Asked<'l> {
     many: Vec<bool>,
 }
 
-impl<'l> Asked<'l> {
+impl<'l> LayoutRequest<'l> {
     fn new(evaluator: &mut Evaluator<'_>, layout: &'l Layout) -> Self {
         let columns = evaluator.columns();
         let (mut owner, mut many) = (vec![0; columns], vec![false; columns]);
@@ -189,7 +189,7 @@ impl<'l> Asked<'l> {
             PageFormat::Dense => evaluator.base_id(&Base { page: PageFormat::Pax, ..layout.base.clone() }),
             _ => base,
         };
-        Asked { layout, design: None, owner, base, base_apart, many }
+        LayoutRequest { layout, design: None, owner, base, base_apart, many }
     }
 
     fn cost(&mut self, evaluator: &mut Evaluator<'_>, query: usize) -> f64 {

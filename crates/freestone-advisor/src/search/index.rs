@@ -1,6 +1,6 @@
 //! Ordered indexes that are worthwhile for a layout.
 
-use super::climb::Found;
+use super::climb::ScoredLayout;
 use super::evaluate::Evaluator;
 use super::layout::Base;
 use super::order::sort_found;
@@ -18,7 +18,7 @@ const LEAST_GAIN: f64 = 0.05;
 
 /// The layout with the indexes that reduce its cost, the best first, and without others. `None` if these are its
 /// current ones.
-pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &Found) -> Option<Found> {
+pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &ScoredLayout) -> Option<ScoredLayout> {
     let mut best = needed(evaluator, start.clone());
     let keys = keys(evaluator, &best);
     for _ in best.layout.base.index.len()..INDEXES {
@@ -27,7 +27,7 @@ pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &Found) -> Option<Fo
             let mut base: Base = best.layout.base.clone();
             base.index.push(key.clone());
             base.index.sort_unstable();
-            round.push(Found::new(evaluator, best.layout.with_base(base)));
+            round.push(ScoredLayout::new(evaluator, best.layout.with_base(base)));
         }
         sort_found(&mut round);
         let Some(found) = round.into_iter().next() else { break };
@@ -40,11 +40,11 @@ pub(super) fn indexed(evaluator: &mut Evaluator<'_>, start: &Found) -> Option<Fo
 }
 
 /// The layout without indexes that save too little.
-fn needed(evaluator: &mut Evaluator<'_>, mut found: Found) -> Found {
+fn needed(evaluator: &mut Evaluator<'_>, mut found: ScoredLayout) -> ScoredLayout {
     for at in (0..found.layout.base.index.len()).rev() {
         let mut base = found.layout.base.clone();
         base.index.remove(at);
-        let without = Found::new(evaluator, found.layout.with_base(base));
+        let without = ScoredLayout::new(evaluator, found.layout.with_base(base));
         if without.score.ms * (1.0 - LEAST_GAIN) < found.score.ms {
             found = without;
         }
@@ -53,7 +53,7 @@ fn needed(evaluator: &mut Evaluator<'_>, mut found: Found) -> Found {
 }
 
 /// Keys of columns with selective tests, the most selective first in each key, by the current cost of their queries.
-fn keys(evaluator: &mut Evaluator<'_>, start: &Found) -> Vec<Vec<usize>> {
+fn keys(evaluator: &mut Evaluator<'_>, start: &ScoredLayout) -> Vec<Vec<usize>> {
     let costs = evaluator.costs(&start.layout);
     let mut keys: Vec<(Vec<usize>, f64)> = vec![];
     for (known, ms) in evaluator.queries().iter().zip(costs) {

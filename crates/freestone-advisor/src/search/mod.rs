@@ -17,7 +17,7 @@ use freestone_store::cluster::DimensionPath;
 use freestone_store::design::{Design, MediumKind, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PageFormat};
 use serde::{Deserialize, Serialize};
 
-pub use climb::{Found, Steps, climb, exhaustive};
+pub use climb::{ScoredLayout, Steps, climb, exhaustive};
 pub use evaluate::{Evaluator, Score};
 pub use layout::{Base, Layout, Names};
 
@@ -73,14 +73,14 @@ pub struct SearchOptions {
 }
 
 /// The best layouts found, best first. Those above the budget are last. `current` is among the candidates.
-pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchOptions) -> Vec<Found> {
+pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchOptions) -> Vec<ScoredLayout> {
     let now = options.pins.applied(&evaluator.names, evaluator.names.layout(current));
     let mut pool = yardsticks(evaluator, &now, options);
     // A model may have to encode its sample again for each order, which is expensive for wide tables, so fewer layouts
     // are ordered.
     let few = if evaluator.columns() > 16 { 1 } else { 3 };
     // Orders that indexes make unnecessary are not chosen for the queries of these indexes.
-    let first: Vec<Found> = pool.iter().take(few).cloned().collect();
+    let first: Vec<ScoredLayout> = pool.iter().take(few).cloned().collect();
     pool.extend(with_indexes(evaluator, &first, options));
     order::sort_found(&mut pool);
     let starts = ordered(evaluator, &pool[..pool.len().min(few + 1)], options);
@@ -91,7 +91,7 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
             pool.extend(grouped(evaluator, &base, share, &options.limits));
         }
         order::sort_found(&mut pool);
-        let again: Vec<Found> = pool.iter().take(few).cloned().collect();
+        let again: Vec<ScoredLayout> = pool.iter().take(few).cloned().collect();
         pool.extend(ordered(evaluator, &again, options));
         order::sort_found(&mut pool);
         let best: Vec<Layout> = pool.iter().take(3).map(|f| f.layout.clone()).collect();
@@ -102,7 +102,7 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
     order::sort_found(&mut pool);
     refine(evaluator, &mut pool, options);
     order::sort_found(&mut pool);
-    let best: Vec<Found> = pool.iter().take(few).cloned().collect();
+    let best: Vec<ScoredLayout> = pool.iter().take(few).cloned().collect();
     pool.extend(with_indexes(evaluator, &best, options));
     order::sort_found(&mut pool);
     let mut pool = distinct(pool);
@@ -112,7 +112,7 @@ pub fn search(evaluator: &mut Evaluator<'_>, current: &Design, options: &SearchO
 
 /// The layouts with the indexes that suit them, if these differ from their current ones. Empty if the user has fixed
 /// the indexes.
-fn with_indexes(evaluator: &mut Evaluator<'_>, found: &[Found], options: &SearchOptions) -> Vec<Found> {
+fn with_indexes(evaluator: &mut Evaluator<'_>, found: &[ScoredLayout], options: &SearchOptions) -> Vec<ScoredLayout> {
     match options.pins.index {
         Some(_) => vec![],
         None => found.iter().filter_map(|found| index::indexed(evaluator, found)).collect(),
@@ -121,7 +121,7 @@ fn with_indexes(evaluator: &mut Evaluator<'_>, found: &[Found], options: &Search
 
 /// Of layouts that differ only in page size and levels, the best; and of layouts with the same order and indexes, a
 /// few.
-fn distinct(pool: Vec<Found>) -> Vec<Found> {
+fn distinct(pool: Vec<ScoredLayout>) -> Vec<ScoredLayout> {
     let mut seen: Vec<Layout> = vec![];
     let mut kept = vec![];
     for found in pool {
@@ -140,7 +140,7 @@ fn distinct(pool: Vec<Found>) -> Vec<Found> {
 }
 
 /// The presets and the current layout, in order of arrival and in the current order.
-fn yardsticks(evaluator: &mut Evaluator<'_>, now: &Layout, options: &SearchOptions) -> Vec<Found> {
+fn yardsticks(evaluator: &mut Evaluator<'_>, now: &Layout, options: &SearchOptions) -> Vec<ScoredLayout> {
     let columns = evaluator.columns();
     let plain = Base { page_size: now.base.page_size, medium: now.base.medium, ..Base::default() };
     let mut layouts = vec![now.clone(), Layout::apart(columns, plain.clone())];
@@ -148,13 +148,14 @@ fn yardsticks(evaluator: &mut Evaluator<'_>, now: &Layout, options: &SearchOptio
         layouts.push(Layout::together(columns, Base { page, ..plain.clone() }));
     }
     let pinned = layouts.into_iter().map(|layout| options.pins.applied(&evaluator.names, layout));
-    let mut found: Vec<Found> = pinned.collect::<Vec<_>>().into_iter().map(|l| Found::new(evaluator, l)).collect();
+    let mut found: Vec<ScoredLayout> =
+        pinned.collect::<Vec<_>>().into_iter().map(|l| ScoredLayout::new(evaluator, l)).collect();
     order::sort_found(&mut found);
     found
 }
 
 /// The best orders for each of the layouts. Empty if the user has fixed the order.
-fn ordered(evaluator: &mut Evaluator<'_>, starts: &[Found], options: &SearchOptions) -> Vec<Found> {
+fn ordered(evaluator: &mut Evaluator<'_>, starts: &[ScoredLayout], options: &SearchOptions) -> Vec<ScoredLayout> {
     let mut all = vec![];
     for start in starts.iter().filter(|f| f.layout.base.page != PageFormat::Slotted) {
         if options.pins.sort.is_none() {
@@ -166,13 +167,13 @@ fn ordered(evaluator: &mut Evaluator<'_>, starts: &[Found], options: &SearchOpti
         }
     }
     let pinned: Vec<Layout> = all.into_iter().map(|f| options.pins.applied(&evaluator.names, f.layout)).collect();
-    let mut found: Vec<Found> = pinned.into_iter().map(|l| Found::new(evaluator, l)).collect();
+    let mut found: Vec<ScoredLayout> = pinned.into_iter().map(|l| ScoredLayout::new(evaluator, l)).collect();
     order::sort_found(&mut found);
     found
 }
 
 /// The bases for climbing: the two best orders (one for wide tables), with each page format.
-fn bases(starts: &[Found], options: &SearchOptions) -> Vec<Base> {
+fn bases(starts: &[ScoredLayout], options: &SearchOptions) -> Vec<Base> {
     let mut orders: Vec<Base> = vec![];
     for found in starts {
         let base = Base { page: PageFormat::Dense, ..found.layout.base.clone() };
@@ -190,7 +191,7 @@ fn bases(starts: &[Found], options: &SearchOptions) -> Vec<Base> {
 }
 
 /// The best groups under one base: HillClimb from both ends, from the atoms, and all partitions if they are few.
-pub fn grouped(evaluator: &mut Evaluator<'_>, base: &Base, allowance: usize, limits: &Limits) -> Vec<Found> {
+pub fn grouped(evaluator: &mut Evaluator<'_>, base: &Base, allowance: usize, limits: &Limits) -> Vec<ScoredLayout> {
     let columns = evaluator.columns();
     let (apart, together) = (Layout::apart(columns, base.clone()), Layout::together(columns, base.clone()));
     let sets: Vec<Vec<usize>> = evaluator.queries().iter().map(|k| k.touched.clone()).collect();
@@ -212,7 +213,7 @@ pub fn grouped(evaluator: &mut Evaluator<'_>, base: &Base, allowance: usize, lim
 }
 
 /// Other page sizes and media for the best layouts.
-fn refine(evaluator: &mut Evaluator<'_>, pool: &mut Vec<Found>, options: &SearchOptions) {
+fn refine(evaluator: &mut Evaluator<'_>, pool: &mut Vec<ScoredLayout>, options: &SearchOptions) {
     for _ in 0..2 {
         let best: Vec<Layout> = pool.iter().take(2).map(|f| f.layout.clone()).collect();
         for layout in best {
@@ -228,7 +229,7 @@ fn refine(evaluator: &mut Evaluator<'_>, pool: &mut Vec<Found>, options: &Search
             }
             let now = evaluator.score(&layout);
             for base in bases {
-                let found = Found::new(evaluator, layout.with_base(base));
+                let found = ScoredLayout::new(evaluator, layout.with_base(base));
                 // An unusual page size has to save at least 2 %.
                 if found.score.excess < now.excess || found.score.ms < now.ms * 0.98 {
                     pool.push(found);

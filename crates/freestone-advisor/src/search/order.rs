@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use freestone_store::cluster::{DimensionPath, keys_of};
 use freestone_store::design::PageFormat;
 
-use super::climb::Found;
+use super::climb::ScoredLayout;
 use super::evaluate::Evaluator;
 use super::layout::{Base, Layout};
 use crate::workload::PredicateForm;
@@ -58,7 +58,7 @@ fn path_benefits(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<(Vec<Str
 /// Layouts in other orders than `start`'s, best first: up to three sort columns (from tests and from requested orders),
 /// each with its best number of levels; and, if `with_clusters` is set, clusters by tested columns and by attributes of
 /// referenced tables.
-pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, with_clusters: bool) -> Vec<Found> {
+pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, with_clusters: bool) -> Vec<ScoredLayout> {
     let benefits = pruning_benefits(evaluator, start);
     let mut found = sorts(evaluator, start, &benefits);
     if with_clusters {
@@ -66,12 +66,12 @@ pub fn orders(evaluator: &mut Evaluator<'_>, start: &Layout, with_clusters: bool
     }
     let mut base = start.base.clone();
     (base.sort, base.cluster, base.levels) = (vec![], vec![], 0);
-    found.push(Found::new(evaluator, start.with_base(base)));
+    found.push(ScoredLayout::new(evaluator, start.with_base(base)));
     sort_found(&mut found);
     found
 }
 
-pub(super) fn sort_found(found: &mut Vec<Found>) {
+pub(super) fn sort_found(found: &mut Vec<ScoredLayout>) {
     found.sort_by(|a, b| a.score.excess.total_cmp(&b.score.excess).then(a.score.ms.total_cmp(&b.score.ms)));
     let mut seen: Vec<Layout> = vec![];
     found.retain(|f| {
@@ -83,7 +83,7 @@ pub(super) fn sort_found(found: &mut Vec<Found>) {
     });
 }
 
-fn sorts(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<Found> {
+fn sorts(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<ScoredLayout> {
     let columns: Vec<usize> = benefits.iter().take(COLUMNS).map(|(c, _)| *c).collect();
     let mut wanted: Vec<Vec<usize>> = vec![];
     for known in evaluator.queries() {
@@ -100,25 +100,25 @@ fn sorts(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)
         });
         let mut lists: Vec<Vec<usize>> = longer.collect();
         lists.extend(wanted.iter().filter(|w| w.len() == depth).cloned());
-        let mut round: Vec<Found> = lists.into_iter().map(|sort| sorted(evaluator, start, sort)).collect();
+        let mut round: Vec<ScoredLayout> = lists.into_iter().map(|sort| sorted(evaluator, start, sort)).collect();
         sort_found(&mut round);
         beam = round.iter().take(BEAM).map(|f| f.layout.base.sort.clone()).collect();
         all.extend(round);
     }
     sort_found(&mut all);
-    let leveled: Vec<Found> = all.iter().take(BEAM).flat_map(|f| levels(evaluator, &f.layout)).collect();
+    let leveled: Vec<ScoredLayout> = all.iter().take(BEAM).flat_map(|f| levels(evaluator, &f.layout)).collect();
     all.extend(leveled);
     all
 }
 
-fn sorted(evaluator: &mut Evaluator<'_>, start: &Layout, sort: Vec<usize>) -> Found {
+fn sorted(evaluator: &mut Evaluator<'_>, start: &Layout, sort: Vec<usize>) -> ScoredLayout {
     let mut base = start.base.clone();
     (base.sort, base.cluster, base.levels) = (sort, vec![], 0);
-    Found::new(evaluator, start.with_base(base))
+    ScoredLayout::new(evaluator, start.with_base(base))
 }
 
 /// The layout with 1 level, 2, … up to the number of its sort columns. Slotted pages have no levels.
-pub fn levels(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<Found> {
+pub fn levels(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<ScoredLayout> {
     if layout.base.page == PageFormat::Slotted || !layout.base.cluster.is_empty() {
         return vec![];
     }
@@ -126,26 +126,26 @@ pub fn levels(evaluator: &mut Evaluator<'_>, layout: &Layout) -> Vec<Found> {
     (1..=deepest)
         .map(|levels| {
             let base = Base { levels, ..layout.base.clone() };
-            Found::new(evaluator, layout.with_base(base))
+            ScoredLayout::new(evaluator, layout.with_base(base))
         })
         .collect()
 }
 
 /// Clusters of one dimension (unless that is just a sort), of two, and of more: the best few of each number, extended
 /// by every further dimension.
-fn clusters(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<Found> {
+fn clusters(evaluator: &mut Evaluator<'_>, start: &Layout, benefits: &[(usize, f64)]) -> Vec<ScoredLayout> {
     let candidates = dimensions(evaluator, start, benefits);
     let mut found = vec![];
     let mut beam: Vec<Vec<DimensionPath>> = vec![vec![]];
     for _ in 0..DIMENSIONS {
-        let mut round: Vec<Found> = vec![];
+        let mut round: Vec<ScoredLayout> = vec![];
         for chosen in &beam {
             for next in candidates.iter().filter(|next| !chosen.iter().any(|known| same_key(known, next))) {
                 // In a fixed order of dimensions, because the bits of all dimensions alternate.
                 let cluster = candidates.iter().filter(|c| *c == next || chosen.contains(c)).cloned().collect();
                 let mut base = start.base.clone();
                 (base.sort, base.cluster, base.levels) = (vec![], cluster, 0);
-                round.push(Found::new(evaluator, start.with_base(base)));
+                round.push(ScoredLayout::new(evaluator, start.with_base(base)));
             }
         }
         sort_found(&mut round);

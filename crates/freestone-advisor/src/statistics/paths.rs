@@ -5,7 +5,7 @@ use std::sync::Arc;
 use freestone_store::Table;
 use freestone_store::cluster::{DimensionPath, MAX_DISTINCT, Tables, codes_of_path};
 
-use super::encoded::Forms;
+use super::encoded_columns::Forms;
 use super::sample::ranks_of;
 use super::{Order, TableStatistics, lock};
 use crate::error::Result;

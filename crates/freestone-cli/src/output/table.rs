@@ -121,10 +121,10 @@ impl<'a> TableWriter<'a> {
             fit(&mut widths, max_width.saturating_sub(3 * self.names.len() + 1));
         }
         let excess = match self.layout.max_width {
-            None => Excess::Shown,
+            None => Overflow::Shown,
             // What EXPLAIN gives is read to its end.
-            Some(_) if self.names == ["plan_type", "plan"] => Excess::Wrapped,
-            Some(_) => Excess::Cut,
+            Some(_) if self.names == ["plan_type", "plan"] => Overflow::Wrapped,
+            Some(_) => Overflow::Cut,
         };
         Frame { widths, is_right: self.is_right.clone(), excess }
     }
@@ -200,7 +200,7 @@ fn visible_lines(text: &str) -> String {
 
 /// What becomes of a line that is wider than its column.
 #[derive(Clone, Copy, PartialEq)]
-enum Excess {
+enum Overflow {
     /// It pushes the frame to the right.
     Shown,
     Cut,
@@ -211,7 +211,7 @@ enum Excess {
 struct Frame {
     widths: Vec<usize>,
     is_right: Vec<bool>,
-    excess: Excess,
+    excess: Overflow,
 }
 
 /// A line of a cell as it is printed.
@@ -253,7 +253,7 @@ impl Frame {
         let padding = width.saturating_sub(line_width);
         text.push_str("│ ");
         text.extend(std::iter::repeat_n(' ', if is_right { padding } else { 0 }));
-        if self.excess == Excess::Cut && line_width > width {
+        if self.excess == Overflow::Cut && line_width > width {
             append_cut(line, width, text);
         } else {
             text.push_str(line);
@@ -266,7 +266,7 @@ impl Frame {
         let mut lines = vec![];
         for part in cell.split_inclusive('\n') {
             let (part, breaks) = part.strip_suffix('\n').map_or((part, false), |part| (part, true));
-            if self.excess == Excess::Wrapped {
+            if self.excess == Overflow::Wrapped {
                 lines.extend(wrapped(part, width).into_iter().map(|text| Line { text: text.into(), breaks: false }));
             } else {
                 lines.push(Line { text: part.into(), breaks: false });

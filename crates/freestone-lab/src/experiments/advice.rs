@@ -40,10 +40,10 @@ struct Work {
     queries: Vec<(usize, String)>,
 }
 
-type Made = fn(&RunOptions, &Workspace, Notify<'_>) -> Result<(Work, Engine)>;
+type WorkSource = fn(&RunOptions, &Workspace, Notify<'_>) -> Result<(Work, Engine)>;
 
 /// A design that was tried on the whole table.
-struct Tried<'a> {
+struct MeasuredDesign<'a> {
     name: &'static str,
     proposal: &'a Proposal,
     /// Predicted milliseconds of the workload.
@@ -61,7 +61,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
          rows that they find, and queries run in turns in each: medians from text to last batch, weighted. \
          What is promised is the time of whole statements that the advice predicts of each design.",
     )];
-    for made in [crossover as Made, mixed, star] {
+    for made in [crossover as WorkSource, mixed, star] {
         let (work, engine) = made(options, &workspace, notify)?;
         parts.extend(judge(&engine, &work, notify)?);
     }
@@ -165,16 +165,16 @@ fn time(engine: &Engine, work: &Work) -> Result<f64> {
 }
 
 /// The presets, and the advised design last.
-fn designs(advice: &Advice) -> Vec<Tried<'_>> {
+fn designs(advice: &Advice) -> Vec<MeasuredDesign<'_>> {
     let now_ms = advice.designs.first().and_then(|p| p.statements).map_or(0.0, |statements| statements.now_ms);
     let all = || std::iter::once(&advice.current).chain(&advice.designs);
     let preset = |(name, preset): (&'static str, Preset)| {
         let plain = Design::preset(preset);
-        all().find(|proposal| proposal.design == plain).map(|proposal| Tried::new(name, proposal, now_ms))
+        all().find(|proposal| proposal.design == plain).map(|proposal| MeasuredDesign::new(name, proposal, now_ms))
     };
-    let mut found: Vec<Tried<'_>> = PRESETS.into_iter().filter_map(preset).collect();
+    let mut found: Vec<MeasuredDesign<'_>> = PRESETS.into_iter().filter_map(preset).collect();
     let best = if advice.keep { &advice.current } else { advice.designs.first().unwrap_or(&advice.current) };
-    found.push(Tried::new("advised", best, now_ms));
+    found.push(MeasuredDesign::new("advised", best, now_ms));
     found
 }
 
@@ -189,15 +189,15 @@ fn compare(engine: &Engine, work: &Work, name: &str, expected: &mut Vec<Answer>)
     Ok(())
 }
 
-impl<'a> Tried<'a> {
+impl<'a> MeasuredDesign<'a> {
     /// `now_ms`: the time of the logged statements with the current design.
-    fn new(name: &'static str, proposal: &'a Proposal, now_ms: f64) -> Tried<'a> {
+    fn new(name: &'static str, proposal: &'a Proposal, now_ms: f64) -> MeasuredDesign<'a> {
         let promised_ms = proposal.statements.map_or(now_ms, |statements| statements.then_ms) / RUNS as f64;
-        Tried { name, proposal, promised_ms, measured_ms: 0.0, bytes: 0 }
+        MeasuredDesign { name, proposal, promised_ms, measured_ms: 0.0, bytes: 0 }
     }
 }
 
-fn report(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Part> {
+fn report(work: &Work, advice: &Advice, tried: &[MeasuredDesign<'_>]) -> Vec<Part> {
     let mut table = Table::new(work.title, 1, &["design", "size", "promised, ms", "measured, ms"]);
     let measured: Vec<f64> = tried.iter().map(|design| design.measured_ms).collect();
     for (design, time) in tried.iter().zip(milliseconds(&measured)) {
@@ -208,7 +208,7 @@ fn report(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Part> {
     vec![Part::Table(table), Part::code("what is advised", advised), Part::checks(verdicts(work, advice, tried))]
 }
 
-fn verdicts(work: &Work, advice: &Advice, tried: &[Tried<'_>]) -> Vec<Check> {
+fn verdicts(work: &Work, advice: &Advice, tried: &[MeasuredDesign<'_>]) -> Vec<Check> {
     let Some((advised, presets)) = tried.split_last() else { return vec![] };
     let least = |times: Vec<f64>| times.into_iter().fold(f64::INFINITY, f64::min);
     let promised = least(presets.iter().map(|preset| preset.promised_ms).collect()) / advised.promised_ms;

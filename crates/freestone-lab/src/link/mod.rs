@@ -108,7 +108,7 @@ pub struct Traffic {
 
 /// The end of a command, and the traffic of the link meanwhile.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended {
+pub struct CommandEnd {
     pub status: ExitStatus,
     pub to_server: Traffic,
     pub to_client: Traffic,
@@ -121,8 +121,8 @@ pub struct Ended {
 ///
 /// # Errors
 /// The process is not root, the devices cannot be created, or the command does not start.
-pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> Result<Ended> {
-    let up = Up::new(link)?;
+pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> Result<CommandEnd> {
+    let up = RunningLink::new(link)?;
     let measured = validate::measure(link, &up.client, &up.server)?;
     let before = up.traffic();
     told(&measured);
@@ -141,7 +141,7 @@ pub fn run(link: &Link, command: &[OsString], told: impl FnOnce(&Measured)) -> R
         command.status().map_err(|error| LabError::Network(format!("{} does not start: {error}", program.display())))
     })?;
     let [to_server, to_client] = up.traffic();
-    Ok(Ended { status, to_server: to_server.since(before[0]), to_client: to_client.since(before[1]) })
+    Ok(CommandEnd { status, to_server: to_server.since(before[0]), to_client: to_client.since(before[1]) })
 }
 
 /// Lets the kernel send SIGTERM to the command when the thread that starts it ends: if this process is killed, the link
@@ -169,7 +169,7 @@ fn end_with_this_thread(command: &mut Command) {
 /// # Errors
 /// As for [`run`].
 pub fn measure(link: &Link) -> Result<Measured> {
-    let up = Up::new(link)?;
+    let up = RunningLink::new(link)?;
     validate::measure(link, &up.client, &up.server)
 }
 
@@ -187,21 +187,21 @@ pub fn available() -> std::result::Result<(), String> {
 }
 
 /// A working link: two sides, and four threads that relay packets between them.
-struct Up {
+struct RunningLink {
     client: tun::Side,
     server: tun::Side,
     counters: [Arc<Counters>; 2],
 }
 
-impl Up {
-    fn new(link: &Link) -> Result<Up> {
+impl RunningLink {
+    fn new(link: &Link) -> Result<RunningLink> {
         link.validate()?;
         let (client, at_client) = tun::Side::new(CLIENT, link.congestion)?;
         let (server, at_server) = tun::Side::new(SERVER, link.congestion)?;
         let failed = |error| LabError::Network(format!("the relay does not start: {error}"));
         let there = relay::direction(&at_client, &at_server, link, link.seed).map_err(failed)?;
         let back = relay::direction(&at_server, &at_client, link, link.seed ^ 0x5EED).map_err(failed)?;
-        Ok(Up { client, server, counters: [there, back] })
+        Ok(RunningLink { client, server, counters: [there, back] })
     }
 
     /// The traffic to the server, and to the client.

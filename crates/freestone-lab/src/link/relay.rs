@@ -45,12 +45,12 @@ pub(super) fn direction(from: &File, to: &File, link: &Link, seed: u64) -> io::R
         loop {
             let Ok(length) = from.read(&mut buffer) else { return };
             let due = match line.send(Instant::now(), length) {
-                Fate::Arrives(due) => due,
-                Fate::Lost => {
+                PacketFate::Arrives(due) => due,
+                PacketFate::Lost => {
                     taken.lost.fetch_add(1, Relaxed);
                     continue;
                 }
-                Fate::Overflows => {
+                PacketFate::Overflows => {
                     taken.overflowed.fetch_add(1, Relaxed);
                     continue;
                 }
@@ -88,7 +88,7 @@ struct Line {
 }
 
 #[derive(Debug, PartialEq)]
-enum Fate {
+enum PacketFate {
     Arrives(Instant),
     Lost,
     Overflows,
@@ -108,16 +108,16 @@ impl Line {
     }
 
     /// Sends a packet of `bytes` at `now`. A lost packet also takes its time on the line.
-    fn send(&mut self, now: Instant, bytes: usize) -> Fate {
+    fn send(&mut self, now: Instant, bytes: usize) -> PacketFate {
         let start = self.free.map_or(now, |free| free.max(now));
         if start - now > self.wait_max {
-            return Fate::Overflows;
+            return PacketFate::Overflows;
         }
         let sent = start + Duration::from_secs_f64(bytes as f64 * self.seconds_per_byte);
         self.free = Some(sent);
         match self.random.fraction() < self.loss {
-            true => Fate::Lost,
-            false => Fate::Arrives(sent + self.delay),
+            true => PacketFate::Lost,
+            false => PacketFate::Arrives(sent + self.delay),
         }
     }
 }
@@ -144,26 +144,26 @@ mod tests {
     #[test]
     fn packets_queue_for_the_line_and_arrive_after_the_delay() {
         let (mut line, now, ms) = (line(0.0, 3000), Instant::now(), Duration::from_millis);
-        assert_eq!(line.send(now, 1000), Fate::Arrives(now + ms(11)));
-        assert_eq!(line.send(now, 1000), Fate::Arrives(now + ms(12)));
+        assert_eq!(line.send(now, 1000), PacketFate::Arrives(now + ms(11)));
+        assert_eq!(line.send(now, 1000), PacketFate::Arrives(now + ms(12)));
         // The line was idle from 2 to 20.
-        assert_eq!(line.send(now + ms(20), 500), Fate::Arrives(now + ms(30) + Duration::from_micros(500)));
+        assert_eq!(line.send(now + ms(20), 500), PacketFate::Arrives(now + ms(30) + Duration::from_micros(500)));
     }
 
     #[test]
     fn what_does_not_fit_into_the_queue_is_dropped() {
         let (mut line, now) = (line(0.0, 3000), Instant::now());
-        let sent = (0..10).filter(|_| matches!(line.send(now, 1000), Fate::Arrives(_))).count();
+        let sent = (0..10).filter(|_| matches!(line.send(now, 1000), PacketFate::Arrives(_))).count();
         // One on the line and three in the queue.
         assert_eq!(sent, 4);
-        assert!(matches!(line.send(now + Duration::from_millis(2), 1000), Fate::Arrives(_)));
+        assert!(matches!(line.send(now + Duration::from_millis(2), 1000), PacketFate::Arrives(_)));
     }
 
     #[test]
     fn the_share_of_losses_is_the_one_asked_for_and_the_same_each_time() {
         let losses = || {
             let (mut line, now) = (line(0.02, 1 << 30), Instant::now());
-            (0..50_000).filter(|_| line.send(now, 100) == Fate::Lost).count()
+            (0..50_000).filter(|_| line.send(now, 100) == PacketFate::Lost).count()
         };
         assert_eq!(losses(), losses());
         assert!((900..1100).contains(&losses()), "{}", losses());

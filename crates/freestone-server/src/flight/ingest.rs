@@ -14,8 +14,8 @@ use tonic::Status;
 use super::login::Login;
 use super::metadata::{CATALOG, SCHEMA};
 use super::statements::status;
+use crate::execution;
 use crate::insert::{self, Target};
-use crate::running;
 use crate::shared::Shared;
 
 type Result<T, E = Status> = std::result::Result<T, E>;
@@ -76,7 +76,7 @@ fn check(command: &CommandStatementIngest) -> Result<()> {
 /// Whether the table is to be created. A table that is replaced is dropped here.
 async fn is_new(shared: &Arc<Shared>, login: &Login, command: &CommandStatementIngest) -> Result<bool> {
     let session = login.session.clone();
-    let relations = running::on_workers(shared, async move { session.relations().await }).await.map_err(status)?;
+    let relations = execution::on_workers(shared, async move { session.relations().await }).await.map_err(status)?;
     let exists = relations.iter().any(|relation| relation.name == command.table);
     let Some(options) = &command.table_definition_options else {
         return Err(Status::invalid_argument("what to do with a table that exists, or does not, is not said"));
@@ -89,7 +89,9 @@ async fn is_new(shared: &Arc<Shared>, login: &Login, command: &CommandStatementI
         (true, _, TableExistsOption::Fail) => Err(Status::already_exists(format!("table {name} exists"))),
         (true, _, TableExistsOption::Replace) => {
             for statement in login.session.parse(&format!("DROP TABLE {}", quote(name))).map_err(status)? {
-                running::execute(shared, &login.session, &statement, Inputs::default(), None).await.map_err(status)?;
+                execution::execute(shared, &login.session, &statement, Inputs::default(), None)
+                    .await
+                    .map_err(status)?;
             }
             Ok(true)
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use async_trait::async_trait;
-use freestone_wire::transport::Impatient;
+use freestone_wire::transport::WriteTimeout;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -48,7 +48,7 @@ impl Protocol for Flight {
     }
 
     async fn serve(&self, listener: TcpListener, shared: Arc<Shared>) {
-        let (sender, receiver) = mpsc::channel::<io::Result<Guest>>(16);
+        let (sender, receiver) = mpsc::channel::<io::Result<ConnectedClient>>(16);
         let service = FlightServiceServer::new(Service::new(shared.clone()))
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(usize::MAX);
@@ -72,12 +72,19 @@ impl Protocol for Flight {
     }
 }
 
-fn incoming(receiver: mpsc::Receiver<io::Result<Guest>>) -> impl futures::Stream<Item = io::Result<Guest>> {
+fn incoming(
+    receiver: mpsc::Receiver<io::Result<ConnectedClient>>,
+) -> impl futures::Stream<Item = io::Result<ConnectedClient>> {
     futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
 }
 
 /// Encrypts a connection where that is asked for, and hands it on.
-async fn greet(stream: TcpStream, mut visit: Visit, shared: Arc<Shared>, sender: mpsc::Sender<io::Result<Guest>>) {
+async fn greet(
+    stream: TcpStream,
+    mut visit: Visit,
+    shared: Arc<Shared>,
+    sender: mpsc::Sender<io::Result<ConnectedClient>>,
+) {
     let mut stays = Box::pin(visit.gives_way());
     let deadline = Instant::now() + shared.limits.startup;
     let entered = tokio::select! {
@@ -98,7 +105,7 @@ async fn greet(stream: TcpStream, mut visit: Visit, shared: Arc<Shared>, sender:
         }
     };
     let place = Arc::new(Place(Mutex::new((visit, false))));
-    let _ = sender.send(Ok(Guest { stream, greeting: PREFACE, place, stranger: Some(Box::pin(ends)) })).await;
+    let _ = sender.send(Ok(ConnectedClient { stream, greeting: PREFACE, place, stranger: Some(Box::pin(ends)) })).await;
 }
 
 /// A stream whose client has begun to speak HTTP/2. Nothing else ends the wait for one that says nothing.
@@ -113,7 +120,7 @@ async fn enter(stream: TcpStream, shared: &Shared) -> io::Result<Box<dyn Stream>
         return Err(io::Error::new(io::ErrorKind::InvalidData, "this is not HTTP/2, which Flight SQL is spoken over"));
     }
     Ok(match shared.limits.write {
-        Some(limit) => Box::new(Impatient::new(stream, limit)),
+        Some(limit) => Box::new(WriteTimeout::new(stream, limit)),
         None => stream,
     })
 }
@@ -139,7 +146,7 @@ impl Place {
 }
 
 /// A client's connection, with its place.
-struct Guest {
+struct ConnectedClient {
     stream: Box<dyn Stream>,
     /// What has been read of the stream already and is still to be given.
     greeting: &'static [u8],
@@ -148,7 +155,7 @@ struct Guest {
     stranger: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Connected for Guest {
+impl Connected for ConnectedClient {
     type ConnectInfo = Arc<Place>;
 
     fn connect_info(&self) -> Arc<Place> {
@@ -156,7 +163,7 @@ impl Connected for Guest {
     }
 }
 
-impl AsyncRead for Guest {
+impl AsyncRead for ConnectedClient {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -168,7 +175,7 @@ impl AsyncRead for Guest {
             self.greeting = later;
             return Poll::Ready(Ok(()));
         }
-        let Guest { place, stranger, .. } = &mut *self;
+        let ConnectedClient { place, stranger, .. } = &mut *self;
         if place.is_admitted() {
             *stranger = None;
         }
@@ -180,7 +187,7 @@ impl AsyncRead for Guest {
     }
 }
 
-impl AsyncWrite for Guest {
+impl AsyncWrite for ConnectedClient {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }

@@ -27,7 +27,7 @@ use super::ingest;
 use super::login::{Login, Logins, Planned};
 use super::metadata::{self, CATALOG, SCHEMA};
 use super::statements::{self, Messages, internal, status};
-use crate::running;
+use crate::execution;
 use crate::shared::Shared;
 
 /// Batches of parameters of one statement, in bytes.
@@ -51,7 +51,7 @@ impl Service {
 
     async fn relations(&self, login: &Login) -> Result<Vec<Relation>> {
         let session = login.session.clone();
-        running::on_workers(&self.shared, async move { session.relations().await }).await.map_err(status)
+        execution::on_workers(&self.shared, async move { session.relations().await }).await.map_err(status)
     }
 
     /// Executes a statement that gives no rows, at once: a client that asks for none might never redeem a ticket. What it

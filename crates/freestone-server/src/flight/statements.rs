@@ -16,7 +16,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use tonic::Status;
 
 use super::login::{Login, Planned};
-use crate::running::{self, Answer, Rows};
+use crate::execution::{self, Answer, Rows};
 use crate::shared::Shared;
 
 /// Bytes of a message with rows: large enough to be quick, and below what every client takes by default.
@@ -49,14 +49,14 @@ pub fn status(error: Error) -> Status {
 
 /// Plans the one statement of a text.
 pub async fn plan(shared: &Shared, login: &Login, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
-    let parsed = running::parse(shared, &login.session, sql.to_owned()).await.map_err(status)?;
+    let parsed = execution::parse(shared, &login.session, sql.to_owned()).await.map_err(status)?;
     let statement = match <[Statement; 1]>::try_from(parsed) {
         Ok([statement]) => Arc::new(statement),
         Err(other) if other.is_empty() => return Err(Status::invalid_argument("there is no statement in the text")),
         Err(_) => return Err(Status::invalid_argument("expected one statement; send the others by themselves")),
     };
     let (session, planned) = (login.session.clone(), statement.clone());
-    let describing = running::on_workers(shared, async move { session.describe_statement(&planned, &[]).await });
+    let describing = execution::on_workers(shared, async move { session.describe_statement(&planned, &[]).await });
     let description = Arc::new(describing.await.map_err(status)?);
     Ok(Planned { statement, description, parameters: vec![], is_prepared })
 }
@@ -71,7 +71,7 @@ pub async fn bound(shared: &Shared, login: &Login, planned: Planned) -> Result<P
     }
     let (session, statement) = (login.session.clone(), planned.statement.clone());
     let inputs = Inputs { values, ..Inputs::default() };
-    let planning = running::on_workers(shared, async move { session.schema(&statement, inputs).await });
+    let planning = execution::on_workers(shared, async move { session.schema(&statement, inputs).await });
     let schema = planning.await.map_err(status)?.or_else(|| planned.description.schema.clone());
     let description = Arc::new(Description { schema, parameters: planned.description.parameters.clone() });
     Ok(Planned { description, ..planned })
@@ -148,7 +148,7 @@ async fn start(
 ) -> Result<Answer, Status> {
     let limit = shared.limits.statement;
     let inputs = Inputs { values: row, ..Inputs::default() };
-    running::execute(shared, &login.session, &planned.statement, inputs, limit).await.map_err(status)
+    execution::execute(shared, &login.session, &planned.statement, inputs, limit).await.map_err(status)
 }
 
 /// Values of the parameters, row by row; one row without values where there are none.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use freestone::Session;
-use freestone_wire::transport::Impatient;
+use freestone_wire::transport::WriteTimeout;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
@@ -13,7 +13,7 @@ use super::cursor::Declared;
 use super::describe::{Portal, Prepared};
 use super::error::PgError;
 use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
-use super::login::Guest;
+use super::login::Client;
 use super::reply::{Replies, Status};
 use super::settings::{Changed, Settings};
 use super::transaction::Transaction;
@@ -65,13 +65,13 @@ pub struct Connection {
 }
 
 /// Serves a client until it disconnects.
-pub async fn run(guest: Guest, visit: Visit, shared: Arc<Shared>) {
+pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
     let session = shared.session(guest.role);
     let catalog = Catalog::install(&session, &shared, &guest.user, guest.role);
     let registered = shared.register(&visit, &session);
     let (reader, writer) = tokio::io::split(guest.stream);
     let writer: Box<dyn AsyncWrite + Send + Sync + Unpin> = match shared.limits.write {
-        Some(limit) => Box::new(Impatient::new(writer, limit)),
+        Some(limit) => Box::new(WriteTimeout::new(writer, limit)),
         None => Box::new(writer),
     };
     let (sender, messages) = mpsc::channel(MESSAGES_AHEAD);

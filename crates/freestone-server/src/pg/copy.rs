@@ -11,16 +11,16 @@ use super::connection::Connection;
 use super::copy_binary::{BINARY_HEADER, BinaryRows};
 use super::describe::{Work, columns, understand};
 use super::error::PgError;
-use super::execute::{Cursor, Trouble};
+use super::execute::{Cursor, Failure};
 use super::frame::{FRAME_BYTES_MAX, Message};
 use super::names::as_named;
 use super::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
 use super::values::Column;
+use crate::execution::{self, Answer};
 use crate::insert::{self, Part, Target};
-use crate::running::{self, Answer};
 
 impl Connection {
-    pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Trouble> {
+    pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Failure> {
         let works = understand(&self.shared, &self.session, &copy.query).await?;
         let [Work::Statement(statement)] = works.as_slice() else {
             return Err(PgError::syntax("COPY takes one query").into());
@@ -66,7 +66,7 @@ impl Connection {
 
     /// Takes the client's data. Text is kept in a file of its own, and loaded when all of it has come; binary rows are
     /// inserted while they come.
-    pub async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Trouble> {
+    pub async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Failure> {
         if !self.session.access().write {
             return Err(PgError::new("42501", "this user may only read").into());
         }
@@ -89,9 +89,9 @@ impl Connection {
     }
 
     /// The columns of a table that are copied into; an error where there is no such table.
-    async fn copied_columns(&self, copy: &CopyIn) -> Result<SchemaRef, Trouble> {
+    async fn copied_columns(&self, copy: &CopyIn) -> Result<SchemaRef, Failure> {
         let session = self.session.clone();
-        let relations = running::on_workers(&self.shared, async move { session.relations().await }).await?;
+        let relations = execution::on_workers(&self.shared, async move { session.relations().await }).await?;
         let table = relations.into_iter().find(|relation| relation.name == copy.table);
         let Some(schema) = table.and_then(|table| table.schema) else {
             return Err(PgError::new("42P01", format!("no table {}", copy.table)).into());
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     /// Inserts binary rows while they come.
-    async fn copy_binary(&mut self, table: &str, schema: SchemaRef) -> Result<u64, Trouble> {
+    async fn copy_binary(&mut self, table: &str, schema: SchemaRef) -> Result<u64, Failure> {
         let (sender, parts) = insert::channel();
         let (shared, session) = (self.shared.clone(), self.session.clone());
         let inserting = insert::insert(&shared, &session, Target::Table(table), &schema, parts);
@@ -120,7 +120,7 @@ impl Connection {
         Ok(inserted?)
     }
 
-    async fn receive_binary(&mut self, schema: &SchemaRef, sender: mpsc::Sender<Part>) -> Result<(), Trouble> {
+    async fn receive_binary(&mut self, schema: &SchemaRef, sender: mpsc::Sender<Part>) -> Result<(), Failure> {
         let mut rows = BinaryRows::new(schema.clone());
         let mut failed: Option<PgError> = None;
         loop {
@@ -152,7 +152,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn receive(&mut self, spool: &mut Spool) -> Result<(), Trouble> {
+    async fn receive(&mut self, spool: &mut Spool) -> Result<(), Failure> {
         let mut failed = None;
         loop {
             match self.next_message().await? {
@@ -173,14 +173,17 @@ impl Connection {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    async fn load(&mut self, copy: &CopyIn, spool: Spool) -> Result<u64, Trouble> {
+    async fn load(&mut self, copy: &CopyIn, spool: Spool) -> Result<u64, Failure> {
         let options = spool.load_options(&copy.options);
         let file = spool.finish()?;
         let path = file.path().to_string_lossy().into_owned();
         let ours = path.clone();
         let (session, table, columns) = (self.session.clone(), copy.table.clone(), copy.columns.clone());
         let loading =
-            running::on_workers(&self.shared, async move { session.load_file(&table, columns, &path, options).await });
+            execution::on_workers(
+                &self.shared,
+                async move { session.load_file(&table, columns, &path, options).await },
+            );
         match Connection::while_there(&self.gone(), loading).await?.map_err(|error| of_client(&error, &ours))? {
             freestone::Outcome::Affected { rows, .. } => Ok(rows),
             _ => Ok(0),

@@ -9,11 +9,11 @@ use freestone::{Description, Inputs, Statement};
 use super::connection::Connection;
 use super::describe::columns;
 use super::error::PgError;
-use super::execute::{Cursor, Trouble};
+use super::execute::{Cursor, Failure};
 use super::names::as_named;
 use super::reply::Status;
 use super::utility::{Declare, Fetch};
-use crate::running::Answer;
+use crate::execution::Answer;
 
 /// The maximum number of cursors of a client.
 const CURSORS_MAX: usize = 1000;
@@ -29,7 +29,7 @@ pub struct Declared {
 }
 
 impl Connection {
-    pub async fn declare(&mut self, declare: &Declare, query: &Arc<Statement>, inputs: Inputs) -> Result<(), Trouble> {
+    pub async fn declare(&mut self, declare: &Declare, query: &Arc<Statement>, inputs: Inputs) -> Result<(), Failure> {
         if !declare.hold && self.status == Status::Idle {
             let error = PgError::new("25P01", "a cursor lives as long as its transaction, and there is none");
             return Err(error.with_hint("BEGIN first, or DECLARE … CURSOR WITH HOLD").into());
@@ -53,7 +53,7 @@ impl Connection {
 
     /// Sends the next rows of a cursor. `formats` are those of a portal. Without a portal, a description of the columns
     /// is sent before the rows.
-    pub async fn fetch(&mut self, fetch: &Fetch, formats: Option<&[i16]>) -> Result<(), Trouble> {
+    pub async fn fetch(&mut self, fetch: &Fetch, formats: Option<&[i16]>) -> Result<(), Failure> {
         let Some(mut declared) = self.cursors.remove(&fetch.name) else { return Err(no_cursor(&fetch.name).into()) };
         // After an error there are no more rows, and the cursor is closed.
         self.fetch_from(&mut declared, fetch, formats).await?;
@@ -66,7 +66,7 @@ impl Connection {
         declared: &mut Declared,
         fetch: &Fetch,
         formats: Option<&[i16]>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Failure> {
         let is_sent = fetch.tag == "FETCH";
         if is_sent && formats.is_none() {
             self.replies.columns(&columns(&declared.schema), |_| 0);
@@ -86,7 +86,7 @@ impl Connection {
     }
 
     /// The columns of FETCH are those of the cursor. MOVE has none.
-    pub fn describe_fetch(&self, fetch: &Fetch) -> Result<Description, Trouble> {
+    pub fn describe_fetch(&self, fetch: &Fetch) -> Result<Description, Failure> {
         let declared = self.cursors.get(&fetch.name).ok_or_else(|| no_cursor(&fetch.name))?;
         let schema = (fetch.tag == "FETCH").then(|| declared.schema.clone());
         Ok(Description { parameters: vec![], schema })

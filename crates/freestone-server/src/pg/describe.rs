@@ -9,13 +9,13 @@ use freestone::{Description, Inputs, Session, Statement};
 use super::catalog;
 use super::connection::{Connection, End};
 use super::error::PgError;
-use super::execute::{Cursor, Trouble};
+use super::execute::{Cursor, Failure};
 use super::frame::{Bind, Message, Target};
 use super::names::as_named;
 use super::parameters;
 use super::types::{self, ColumnType};
 use super::utility::{self, Declare, Utility};
-use crate::running;
+use crate::execution;
 use crate::shared::Shared;
 
 /// Prepared statements and portals that one client may have.
@@ -53,11 +53,11 @@ pub struct Portal {
 
 /// The work of every statement of a text. A long text is read on the workers.
 pub async fn understand(shared: &Shared, session: &Arc<Session>, sql: &str) -> Result<Vec<Work>, PgError> {
-    if sql.len() <= running::LONG_TEXT_BYTES {
+    if sql.len() <= execution::LONG_TEXT_BYTES {
         return understand_here(session, sql);
     }
     let (session, sql) = (session.clone(), sql.to_owned());
-    running::on_blocking(shared, move || understand_here(&session, &sql)).await?
+    execution::on_blocking(shared, move || understand_here(&session, &sql)).await?
 }
 
 fn understand_here(session: &Session, sql: &str) -> Result<Vec<Work>, PgError> {
@@ -130,12 +130,12 @@ impl Connection {
                 self.flush_if_full().await?;
                 Ok(Ok(()))
             }
-            Err(Trouble::Error(error)) => Ok(Err(error)),
-            Err(Trouble::End(end)) => Err(end),
+            Err(Failure::Error(error)) => Ok(Err(error)),
+            Err(Failure::End(end)) => Err(end),
         }
     }
 
-    async fn parse(&mut self, name: String, sql: &str, declared: Vec<u32>) -> Result<(), Trouble> {
+    async fn parse(&mut self, name: String, sql: &str, declared: Vec<u32>) -> Result<(), Failure> {
         // The unnamed statement ends with the next one, also where that fails.
         if name.is_empty() {
             self.prepared.remove("");
@@ -167,7 +167,7 @@ impl Connection {
     }
 
     /// What a statement takes and gives; found once.
-    async fn description(&self, prepared: &mut Prepared) -> Result<Arc<Description>, Trouble> {
+    async fn description(&self, prepared: &mut Prepared) -> Result<Arc<Description>, Failure> {
         if let Some(description) = &prepared.description {
             return Ok(description.clone());
         }
@@ -184,18 +184,18 @@ impl Connection {
         Ok(description)
     }
 
-    async fn planned(&self, statement: &Arc<Statement>, declared: &[u32]) -> Result<Description, Trouble> {
+    async fn planned(&self, statement: &Arc<Statement>, declared: &[u32]) -> Result<Description, Failure> {
         self.refresh_catalog(statement).await?;
         let (session, planned) = (self.session.clone(), statement.clone());
         let declared: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
         let planning =
-            running::on_workers(&self.shared, async move { session.describe_statement(&planned, &declared).await });
+            execution::on_workers(&self.shared, async move { session.describe_statement(&planned, &declared).await });
         let description = Connection::while_there(&self.gone(), planning).await??;
         let schema = description.schema.map(|schema| as_named(&statement.text, schema));
         Ok(Description { schema, ..description })
     }
 
-    async fn bind(&mut self, bind: Bind) -> Result<(), Trouble> {
+    async fn bind(&mut self, bind: Bind) -> Result<(), Failure> {
         let Some(prepared) = self.prepared.get(&bind.statement).cloned() else {
             return Err(no_statement(&bind.statement).into());
         };
@@ -235,7 +235,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn describe(&mut self, target: Target, name: &str) -> Result<(), Trouble> {
+    async fn describe(&mut self, target: Target, name: &str) -> Result<(), Failure> {
         let (schema, formats) = match target {
             Target::Statement => {
                 let Some(mut prepared) = self.prepared.get(name).cloned() else {
@@ -270,7 +270,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn execute_portal(&mut self, name: &str, rows_max: usize) -> Result<(), Trouble> {
+    async fn execute_portal(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
         let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
         let executed = self.run_portal(&mut portal, rows_max).await;
         self.portals.insert(name.to_owned(), portal);

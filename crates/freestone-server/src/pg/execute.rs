@@ -15,37 +15,37 @@ use super::reply::Status;
 use super::settings::Settings;
 use super::utility::Utility;
 use super::values::Column;
-use crate::running::{self, Answer, Rows};
+use crate::execution::{self, Answer, Rows};
 
 /// Why a message was not answered as it wants: an error for the client, or the connection's end.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum Failure {
     End(End),
     Error(PgError),
 }
 
-impl From<End> for Trouble {
+impl From<End> for Failure {
     fn from(end: End) -> Self {
-        Trouble::End(end)
+        Failure::End(end)
     }
 }
 
-impl From<PgError> for Trouble {
+impl From<PgError> for Failure {
     fn from(error: PgError) -> Self {
-        Trouble::Error(error)
+        Failure::Error(error)
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Trouble::Error(error.into())
+        Failure::Error(error.into())
     }
 }
 
-impl Trouble {
-    pub fn placed_in(self, sql: &str) -> Trouble {
+impl Failure {
+    pub fn placed_in(self, sql: &str) -> Failure {
         match self {
-            Trouble::Error(error) => Trouble::Error(error.placed_in(sql)),
+            Failure::Error(error) => Failure::Error(error.placed_in(sql)),
             end => end,
         }
     }
@@ -106,13 +106,13 @@ impl Connection {
     pub async fn simple_query(&mut self, sql: &str) -> Result<(), End> {
         match self.run_script(sql).await {
             Ok(()) => {}
-            Err(Trouble::Error(error)) => self.fail(&error),
-            Err(Trouble::End(end)) => return Err(end),
+            Err(Failure::Error(error)) => self.fail(&error),
+            Err(Failure::End(end)) => return Err(end),
         }
         self.ready().await
     }
 
-    async fn run_script(&mut self, sql: &str) -> Result<(), Trouble> {
+    async fn run_script(&mut self, sql: &str) -> Result<(), Failure> {
         let works = understand(&self.shared, &self.session, sql).await.map_err(|error| error.placed_in(sql))?;
         if works.is_empty() {
             self.replies.bare(b'I');
@@ -131,7 +131,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn run_simple(&mut self, statement: &Statement) -> Result<(), Trouble> {
+    async fn run_simple(&mut self, statement: &Statement) -> Result<(), Failure> {
         match self.start(statement, Inputs::default()).await? {
             Answer::Rows(rows) => {
                 self.note_writes(statement, None);
@@ -162,18 +162,18 @@ impl Connection {
     }
 
     /// A statement that asks for the catalog sees the database as it is now.
-    pub async fn refresh_catalog(&self, statement: &Statement) -> Result<(), Trouble> {
+    pub async fn refresh_catalog(&self, statement: &Statement) -> Result<(), Failure> {
         if catalog::is_asked_for(&statement.text) {
             let (session, catalog) = (self.session.clone(), self.catalog.clone());
-            running::on_workers(&self.shared, async move { catalog.refresh(&session).await }).await?;
+            execution::on_workers(&self.shared, async move { catalog.refresh(&session).await }).await?;
         }
         Ok(())
     }
 
-    pub async fn start(&self, statement: &Statement, inputs: Inputs) -> Result<Answer, Trouble> {
+    pub async fn start(&self, statement: &Statement, inputs: Inputs) -> Result<Answer, Failure> {
         self.refresh_catalog(statement).await?;
         let limit = self.settings.statement_limit();
-        let executing = running::execute(&self.shared, &self.session, statement, inputs, limit);
+        let executing = execution::execute(&self.shared, &self.session, statement, inputs, limit);
         Ok(Connection::while_there(&self.gone(), executing).await??)
     }
 
@@ -189,7 +189,7 @@ impl Connection {
     }
 
     /// Executes a portal from where it is, for at most so many rows (0: all).
-    pub async fn run_portal(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Trouble> {
+    pub async fn run_portal(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Failure> {
         let work = portal.work.clone();
         self.check_status(&work)?;
         match &work {
@@ -228,7 +228,7 @@ impl Connection {
     }
 
     /// Sends rows, and how it ended; whether there are no more.
-    async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Result<bool, Trouble> {
+    async fn send_rows(&mut self, cursor: &mut Cursor, rows_max: usize) -> Result<bool, Failure> {
         let gone = self.gone();
         let mut count = 0u64;
         loop {
@@ -249,7 +249,7 @@ impl Connection {
     }
 
     /// `formats`: those of a portal; without one, the columns of rows are told before them.
-    async fn utility(&mut self, utility: &Utility, formats: Option<&[i16]>) -> Result<(), Trouble> {
+    async fn utility(&mut self, utility: &Utility, formats: Option<&[i16]>) -> Result<(), Failure> {
         match utility {
             Utility::Begin { .. } | Utility::Commit | Utility::Rollback => self.transaction(utility)?,
             Utility::SetTransaction { read_only } => self.set_transaction(*read_only),
@@ -294,7 +294,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Trouble> {
+    async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         if Settings::knows(name) {
             let changed = self.settings.set(name, value)?;
             if Connection::is_read_only_setting(name) {
@@ -310,7 +310,7 @@ impl Connection {
         }
     }
 
-    async fn reset(&mut self, name: &str) -> Result<(), Trouble> {
+    async fn reset(&mut self, name: &str) -> Result<(), Failure> {
         if name == "all" {
             self.settings.reset_all();
             self.follow_read_only();
@@ -322,7 +322,7 @@ impl Connection {
     }
 
     /// A statement of the engine whose answer does not matter.
-    async fn engine(&self, sql: &str) -> Result<(), Trouble> {
+    async fn engine(&self, sql: &str) -> Result<(), Failure> {
         for statement in self.session.parse(sql)? {
             self.start(&statement, Inputs::default()).await?;
         }
@@ -330,7 +330,7 @@ impl Connection {
     }
 
     /// One row with the value, under the setting's name; all settings with their values.
-    async fn show(&mut self, name: &str, with_columns: bool) -> Result<(), Trouble> {
+    async fn show(&mut self, name: &str, with_columns: bool) -> Result<(), Failure> {
         let batch = self.shown(name).await?;
         if with_columns {
             self.replies.columns(&columns(&batch.schema()), |_| 0);
@@ -341,7 +341,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn shown(&self, name: &str) -> Result<RecordBatch, Trouble> {
+    async fn shown(&self, name: &str) -> Result<RecordBatch, Failure> {
         if let Some((name, value)) = self.settings.show(name) {
             return Ok(texts(&[name], vec![vec![value.to_owned()]]));
         }
@@ -363,7 +363,7 @@ impl Connection {
         Ok(texts(&[name], vec![found.into_iter().map(|(_, value)| value).collect()]))
     }
 
-    pub async fn describe_show(&self, name: &str) -> Result<Description, Trouble> {
+    pub async fn describe_show(&self, name: &str) -> Result<Description, Failure> {
         let schema = Some(self.shown(name).await?.schema());
         Ok(Description { parameters: vec![], schema })
     }

@@ -24,7 +24,7 @@ const MECHANISM: &str = "SCRAM-SHA-256";
 const UNBOUND: [&str; 2] = ["n,,", "y,,"];
 
 /// An authenticated client.
-pub struct Guest {
+pub struct Client {
     pub stream: Box<dyn Stream>,
     pub user: String,
     pub role: Role,
@@ -52,7 +52,7 @@ impl From<PgError> for LoginError {
 type Result<T, E = LoginError> = std::result::Result<T, E>;
 
 /// Lets a client in. `None`: it asked to cancel a statement, or has gone.
-pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -> Result<Option<Guest>> {
+pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -> Result<Option<Client>> {
     let is_local = is_loopback(stream.peer_addr()?.ip());
     let Some((mut stream, startup, encrypted)) = greet(stream, shared).await? else { return Ok(None) };
     let admitted = match startup {
@@ -71,7 +71,7 @@ pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -
         Startup::Ssl | Startup::Gss => Err(FrameError::Malformed("encryption was asked for twice").into()),
     };
     match admitted {
-        Ok((user, role, parameters)) => Ok(Some(Guest { stream, user, role, parameters })),
+        Ok((user, role, parameters)) => Ok(Some(Client { stream, user, role, parameters })),
         Err(error) => {
             tell(&mut stream, &error).await;
             Err(error)

@@ -101,7 +101,7 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
     let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize() else { return Ok(None) };
     let tokens: Vec<Token> =
         tokens.into_iter().filter(|t| !matches!(t, Token::Whitespace(_) | Token::SemiColon)).collect();
-    let mut words = Words { tokens: &tokens };
+    let mut words = Tokens { tokens: &tokens };
     let first = words.next_word();
     let second = words.peek();
     Ok(match first.as_str() {
@@ -153,7 +153,7 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
     })
 }
 
-fn set(mut words: Words) -> Result<Option<Utility>> {
+fn set(mut words: Tokens) -> Result<Option<Utility>> {
     let local = words.skip("LOCAL");
     words.skip("SESSION");
     Ok(set_value(words)?.map(|set| match set {
@@ -162,7 +162,7 @@ fn set(mut words: Words) -> Result<Option<Utility>> {
     }))
 }
 
-fn set_value(mut words: Words) -> Result<Option<Utility>> {
+fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
     match words.peek().as_str() {
         "TRANSACTION" => return Ok(Some(Utility::SetTransaction { read_only: words.read_only() })),
         "CHARACTERISTICS" => {
@@ -195,7 +195,7 @@ fn two_phases() -> PgError {
     PgError::unsupported("transactions are not prepared: each statement commits by itself")
 }
 
-fn declare(mut words: Words) -> Result<Declare> {
+fn declare(mut words: Tokens) -> Result<Declare> {
     let name = words.name().ok_or_else(|| PgError::syntax("syntax error: expected a name after DECLARE"))?;
     let mut hold = false;
     loop {
@@ -215,7 +215,7 @@ fn declare(mut words: Words) -> Result<Declare> {
     Ok(Declare { name, hold, query })
 }
 
-fn fetch(mut words: Words, tag: &'static str) -> Result<Fetch> {
+fn fetch(mut words: Tokens, tag: &'static str) -> Result<Fetch> {
     let mut rows_max = Some(1);
     match words.peek().as_str() {
         "NEXT" => drop(words.next_word()),
@@ -242,7 +242,7 @@ fn fetch(mut words: Words, tag: &'static str) -> Result<Fetch> {
     Ok(Fetch { name, rows_max, tag })
 }
 
-fn copy(mut words: Words) -> Result<Option<Utility>> {
+fn copy(mut words: Tokens) -> Result<Option<Utility>> {
     let (query, table, columns) = match words.tokens.first() {
         Some(Token::LParen) => (Some(words.parenthesized()), String::new(), vec![]),
         _ => {
@@ -268,7 +268,7 @@ fn copy(mut words: Words) -> Result<Option<Utility>> {
     }
 }
 
-fn copy_options(mut words: Words) -> Result<CopyOptions> {
+fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
     let (mut format, mut delimiter, mut null, mut quote) = (CopyFormat::Text, None, None, b'"');
     let mut header = false;
     words.skip("WITH");
@@ -342,11 +342,11 @@ fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
 }
 
 /// The tokens still to read.
-struct Words<'a> {
+struct Tokens<'a> {
     tokens: &'a [Token],
 }
 
-impl Words<'_> {
+impl Tokens<'_> {
     /// The next token as an upper-case word; empty where it is none.
     fn peek(&self) -> String {
         match self.tokens.first() {

@@ -9,10 +9,10 @@ use freestone::{Description, Error, Inputs, ScalarValue, Session, Statement, Sto
 use freestone_wire::server::{Connection, Input, Reply, Request};
 use freestone_wire::{Batch, Column, Preference, SqlError, StoredPiece, StoredShared, WireError};
 
-use super::inputs::{self, Given};
+use super::inputs::{self, ReceivedTables};
 use super::upload;
+use crate::execution::{self, Answer, Rows};
 use crate::pg::PgError;
-use crate::running::{self, Answer, Rows};
 use crate::shared::{FULL, Shared, Visit};
 
 /// What a client has.
@@ -82,7 +82,7 @@ impl Client {
     async fn answer(&mut self, request: Request) -> Result<(), WireError> {
         match request {
             Request::Query { sql, parameters, inputs, reply } => {
-                match running::parse(&self.shared, &self.session, sql).await {
+                match execution::parse(&self.shared, &self.session, sql).await {
                     Ok(statements) => self.execute(&statements, parameters, inputs, reply).await,
                     Err(error) => reply.fail(sql_error(error)).await,
                 }
@@ -112,7 +112,7 @@ impl Client {
         inputs: &[Input],
         reply: Reply,
     ) -> Result<(), WireError> {
-        let statements = match running::parse(&self.shared, &self.session, sql.to_owned()).await {
+        let statements = match execution::parse(&self.shared, &self.session, sql.to_owned()).await {
             Ok(statements) => statements,
             Err(error) => return reply.fail(sql_error(error)).await,
         };
@@ -129,7 +129,7 @@ impl Client {
         }
     }
 
-    /// What a statement takes and gives; what it will be given decides, where the client says so.
+    /// The types of a statement's parameters and result. If the client declares parameters or tables, they determine them.
     async fn describe(
         &self,
         statement: &Statement,
@@ -139,15 +139,16 @@ impl Client {
         let (session, statement) = (self.session.clone(), statement.clone());
         if parameters.is_none() && inputs.is_empty() {
             let describing = async move { session.describe_statement(&statement, &[]).await };
-            return running::on_workers(&self.shared, describing).await;
+            return execution::on_workers(&self.shared, describing).await;
         }
         let types = parameters.iter().flat_map(|row| row.columns()).map(|column| column.data_type().clone()).collect();
-        let given = Inputs { values: values(parameters)?, tables: inputs::columns(inputs)?, ..Inputs::default() };
-        let schema = running::on_workers(&self.shared, async move { session.schema(&statement, given).await }).await?;
+        let inputs = Inputs { values: values(parameters)?, tables: inputs::columns(inputs)?, ..Inputs::default() };
+        let schema =
+            execution::on_workers(&self.shared, async move { session.schema(&statement, inputs).await }).await?;
         Ok(Description { parameters: types, schema })
     }
 
-    /// Executes statements one by one; the last answers, and has what was given.
+    /// Executes statements one by one; only the last one gets the received tables, and its rows are sent.
     async fn execute(
         &self,
         statements: &[Statement],
@@ -164,15 +165,15 @@ impl Client {
             () = reply.cancelled() => Err(Error::cancelled()),
         };
         // Kept until the last row is sent: what goes on bringing rows ends with it.
-        let given = match received {
-            Ok(given) => given,
+        let received = match received {
+            Ok(received) => received,
             Err(error) => return reply.fail(sql_error(error)).await,
         };
         let Some((last, before)) = statements.split_last() else {
             return reply.fail(SqlError::new("42601", "there is no statement in the text")).await;
         };
         let answer = tokio::select! {
-            answer = self.run(before, last, values, &given) => answer,
+            answer = self.run(before, last, values, &received) => answer,
             () = reply.cancelled() => {
                 self.session.cancel_handle().cancel();
                 Err(Error::cancelled())
@@ -191,18 +192,18 @@ impl Client {
         before: &[Statement],
         last: &Statement,
         values: Vec<ScalarValue>,
-        given: &Given,
+        received: &ReceivedTables,
     ) -> freestone::Result<Answer> {
         let limit = self.shared.limits.statement;
         let before_last = Inputs { values: values.clone(), ..Inputs::default() };
         for statement in before {
-            let answer = running::execute(&self.shared, &self.session, statement, before_last.clone(), limit).await?;
+            let answer = execution::execute(&self.shared, &self.session, statement, before_last.clone(), limit).await?;
             if let Answer::Rows(mut rows) = answer {
                 while rows.next().await.transpose()?.is_some() {}
             }
         }
-        let inputs = Inputs { values, tables: given.tables.clone(), ..Inputs::default() };
-        running::execute_stored(&self.shared, &self.session, last, inputs, limit).await
+        let inputs = Inputs { values, tables: received.tables.clone(), ..Inputs::default() };
+        execution::execute_stored(&self.shared, &self.session, last, inputs, limit).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use freestone::{ArrowTable, Error, ErrorKind, Held, Result, Session};
+use freestone::{ArrowTable, Error, ErrorKind, ReservedMemory, Result, Session};
 use freestone_wire::WireError;
 use freestone_wire::server::{Input, UploadStream};
 use tokio::task::JoinSet;
@@ -14,32 +14,32 @@ use crate::insert;
 
 /// The tables of one statement, with what they need for as long as it runs.
 #[derive(Default)]
-pub struct Given {
+pub struct ReceivedTables {
     pub tables: Arc<HashMap<String, ArrowTable>>,
     /// Tasks that pass rows on; they end with this.
     bringing: JoinSet<()>,
     /// Memory of tables that are held here.
-    _held: Option<Held>,
+    _memory: Option<ReservedMemory>,
 }
 
 /// Takes the rows of whole inputs, and begins to pass on those of the others.
-pub async fn receive(session: &Session, inputs: Vec<Input>) -> Result<Given> {
+pub async fn receive(session: &Session, inputs: Vec<Input>) -> Result<ReceivedTables> {
     if inputs.is_empty() {
-        return Ok(Given::default());
+        return Ok(ReceivedTables::default());
     }
-    let (mut tables, mut given, held) = (HashMap::new(), Given::default(), session.hold());
+    let (mut tables, mut received, memory) = (HashMap::new(), ReceivedTables::default(), session.reserve_memory());
     for Input { name, whole, schema, rows } in inputs {
         let table = match whole {
-            true => collect(&schema, rows, &held).await?,
+            true => collect(&schema, rows, &memory).await?,
             false => {
                 let (sender, parts) = insert::channel();
-                given.bringing.spawn(bring(rows, sender));
+                received.bringing.spawn(bring(rows, sender));
                 insert::table(&schema, parts)
             }
         };
         tables.insert(name, table);
     }
-    Ok(Given { tables: Arc::new(tables), _held: Some(held), ..given })
+    Ok(ReceivedTables { tables: Arc::new(tables), _memory: Some(memory), ..received })
 }
 
 /// The same tables without rows, for planning.
@@ -48,10 +48,10 @@ pub fn columns(inputs: &[Input]) -> Result<Arc<HashMap<String, ArrowTable>>> {
     inputs.iter().map(table).collect::<Result<_>>().map(Arc::new)
 }
 
-async fn collect(schema: &SchemaRef, mut rows: UploadStream, held: &Held) -> Result<ArrowTable> {
+async fn collect(schema: &SchemaRef, mut rows: UploadStream, memory: &ReservedMemory) -> Result<ArrowTable> {
     let mut batches = vec![];
     while let Some(batch) = rows.next().await.map_err(lost)? {
-        held.grow(batch.get_array_memory_size())?;
+        memory.grow(batch.get_array_memory_size())?;
         batches.push(batch);
     }
     ArrowTable::of_batches(schema, batches)

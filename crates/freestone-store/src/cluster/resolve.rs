@@ -122,7 +122,7 @@ pub enum KeyMap {
         codes: Vec<u32>,
     },
     Ints(HashMap<i128, u32>),
-    Texts(HashMap<Vec<u8>, u32>),
+    Bytes(HashMap<Vec<u8>, u32>),
 }
 
 /// Marks keys that do not exist in a dense map.
@@ -132,7 +132,7 @@ impl KeyMap {
     pub(super) fn new(keys: &ColumnData, codes: &[u32]) -> KeyMap {
         let rows = (0..keys.len()).filter(|row| keys.is_valid(*row));
         if let Physical::Bytes { .. } = &keys.values {
-            return KeyMap::Texts(rows.map(|row| (keys.bytes(row).to_vec(), codes[row])).collect());
+            return KeyMap::Bytes(rows.map(|row| (keys.bytes(row).to_vec(), codes[row])).collect());
         }
         if let Physical::Int(values) = &keys.values {
             let (low, high) = rows.clone().fold((i64::MAX, i64::MIN), |(l, h), r| (l.min(values[r]), h.max(values[r])));
@@ -154,14 +154,14 @@ impl KeyMap {
                 codes.get(at).copied().filter(|code| *code != MISSING)
             }
             KeyMap::Ints(map) => map.get(&key).copied(),
-            KeyMap::Texts(_) => None,
+            KeyMap::Bytes(_) => None,
         }
     }
 
     /// The code of a string key.
     pub fn of_bytes(&self, key: &[u8]) -> Option<u32> {
         match self {
-            KeyMap::Texts(map) => map.get(key).copied(),
+            KeyMap::Bytes(map) => map.get(key).copied(),
             _ => None,
         }
     }
@@ -428,8 +428,8 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
         }
     }
     let data = read_columns(table, &candidates)?;
-    let mut numbered: Vec<Numbered> =
-        data.iter().zip(&candidates).map(|(d, column)| Numbered::of(d, *column)).collect();
+    let mut numbered: Vec<NumberedValues> =
+        data.iter().zip(&candidates).map(|(d, column)| NumberedValues::of(d, *column)).collect();
     let own = numbered.swap_remove(0);
     if own.distinct > MAX_DISTINCT {
         return Ok(vec![attribute]);
@@ -437,7 +437,7 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
     // Of equivalent columns, numbers come first, because their order has a meaning.
     numbered.sort_by_key(|n| (n.distinct, kind(&schema.columns[n.column].data_type) == Kind::Bytes));
     let ordered = kind(&schema.columns[attribute].data_type) != Kind::Bytes;
-    let mut coarser: Vec<&Numbered> = vec![];
+    let mut coarser: Vec<&NumberedValues> = vec![];
     for n in numbered.iter().rev().filter(|n| n.distinct > 1 && !n.has_nulls) {
         let finer = coarser.last().copied().unwrap_or(&own);
         if n.distinct < finer.distinct && finer.determines(n) && (!ordered || n.is_monotone_in(&data[0])) {
@@ -457,14 +457,14 @@ fn levels(table: &Arc<Table>, attribute: usize, key: usize) -> Result<Vec<usize>
 }
 
 /// A column's values, numbered in order of first appearance.
-struct Numbered {
+struct NumberedValues {
     column: usize,
     numbers: Vec<u32>,
     distinct: usize,
     has_nulls: bool,
 }
 
-impl Numbered {
+impl NumberedValues {
     fn of(data: &ColumnData, column: usize) -> Self {
         let mut known: HashMap<Option<Value>, u32> = HashMap::new();
         let mut numbers = Vec::with_capacity(data.len());
@@ -472,11 +472,11 @@ impl Numbered {
             let next = known.len() as u32;
             numbers.push(*known.entry(value_at(data, row)).or_insert(next));
         }
-        Numbered { column, numbers, distinct: known.len(), has_nulls: known.contains_key(&None) }
+        NumberedValues { column, numbers, distinct: known.len(), has_nulls: known.contains_key(&None) }
     }
 
     /// Whether each of these values occurs with only one value of the other column.
-    fn determines(&self, other: &Numbered) -> bool {
+    fn determines(&self, other: &NumberedValues) -> bool {
         let mut seen = vec![u32::MAX; self.distinct];
         self.numbers.iter().zip(&other.numbers).all(|(own, theirs)| {
             let first = &mut seen[*own as usize];

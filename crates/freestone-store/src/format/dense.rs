@@ -483,7 +483,7 @@ struct PrefixCodes {
 
 /// Rows of a page, and the bit at which the fixed part of each row's tuple starts.
 #[derive(Debug)]
-pub struct Picked<'r> {
+pub struct SelectedTuples<'r> {
     pub rows: Rows<'r>,
     starts: Vec<u32>,
 }
@@ -730,7 +730,7 @@ impl DenseLayout {
 
     /// The positions of the tuples of `rows`, computed once for all columns that are decoded. Scattered tuples that are
     /// longer than a cache line are prefetched, all at once.
-    pub fn pick<'r>(&self, payload: &[u8], rows: Rows<'r>) -> Picked<'r> {
+    pub fn pick<'r>(&self, payload: &[u8], rows: Rows<'r>) -> SelectedTuples<'r> {
         let start = |row: usize| self.tuple(row) as u32;
         let starts: Vec<u32> = match rows {
             Rows::Range { start: first, len } => (first..first + len).map(start).collect(),
@@ -744,12 +744,12 @@ impl DenseLayout {
                 (first..first + tuple_bytes).step_by(field::CACHE_LINE).for_each(|at| field::prefetch(tuples, at));
             }
         }
-        Picked { rows, starts }
+        SelectedTuples { rows, starts }
     }
 
     /// Appends integers of the kinds `Int` and `Wide`, which may be codes of a shared dictionary.
     #[inline]
-    pub fn ints<T: IntTarget>(&self, payload: &[u8], column: usize, picked: &Picked<'_>, out: &mut Vec<T>) {
+    pub fn ints<T: IntTarget>(&self, payload: &[u8], column: usize, picked: &SelectedTuples<'_>, out: &mut Vec<T>) {
         let placed = &self.fields[column];
         match &placed.field {
             // Narrow fields, which most scans read.

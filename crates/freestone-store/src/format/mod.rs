@@ -9,7 +9,7 @@ pub mod slotted;
 use arrow_schema::DataType;
 use freestone_codec::{Chunk, Kind, Predicate, Rows, Scratch, Shared, Transform};
 
-use self::dense::{DenseLayout, Picked};
+use self::dense::{DenseLayout, SelectedTuples};
 use self::field::FieldSource;
 use self::pax::PaxLayout;
 use self::slotted::{SlottedLayout, SlottedSchema};
@@ -236,7 +236,7 @@ fn decode_chunk(
         Decoded::F32(v) => chunk.f32s(rows, v, scratch),
         Decoded::Codes(v) => chunk.codes(rows, v),
         Decoded::Views(views) => chunk.bytes(rows, views, scratch, key),
-        Decoded::Texts(texts) => chunk.bytes(rows, texts, scratch, key),
+        Decoded::Strings(texts) => chunk.bytes(rows, texts, scratch, key),
     )
 }
 
@@ -244,7 +244,7 @@ fn decode_dense(
     page: &DenseLayout,
     view: &PageView<'_>,
     column: usize,
-    picked: &Picked<'_>,
+    picked: &SelectedTuples<'_>,
     out: &mut ColumnBuffer,
 ) -> Result<(), String> {
     let shared = view.group.shared[column].as_ref();
@@ -268,7 +268,7 @@ fn decode_dense(
                 page.ints(view.payload, column, picked, &mut keys);
                 v.extend(keys.into_iter().map(f32_of_key));
             },
-            Decoded::Codes(_) | Decoded::Views(_) | Decoded::Texts(_) => {},
+            Decoded::Codes(_) | Decoded::Views(_) | Decoded::Strings(_) => {},
         );
         return Ok(());
     };
@@ -303,7 +303,7 @@ fn decode_dense(
                 v.push(f32_of_key(entry(code)? as i64));
             }
         },
-        Decoded::Codes(_) | Decoded::Views(_) | Decoded::Texts(_) => {},
+        Decoded::Codes(_) | Decoded::Views(_) | Decoded::Strings(_) => {},
     );
     Ok(())
 }
@@ -312,7 +312,7 @@ fn decode_dense_codes(
     page: &DenseLayout,
     view: &PageView<'_>,
     column: usize,
-    picked: &Picked<'_>,
+    picked: &SelectedTuples<'_>,
     codes: &mut Vec<u32>,
 ) -> Result<(), String> {
     let FieldSource::Dictionary(dictionary) = field::source(view.group.shared[column].as_ref()) else {
@@ -332,7 +332,7 @@ fn decode_dense_bytes(
     page: &DenseLayout,
     view: &PageView<'_>,
     column: usize,
-    picked: &Picked<'_>,
+    picked: &SelectedTuples<'_>,
     views: &mut freestone_codec::Views,
 ) -> Result<(), String> {
     let shared = view.group.shared[column].as_ref();
@@ -388,7 +388,7 @@ fn decode_slotted(
         Decoded::F64(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f64::from_bits(bits))),
         Decoded::F32(v) => page.for_float_bits(payload, column, rows, |bits| v.push(f32::from_bits(bits as u32))),
         Decoded::Codes(_) => return Err("slotted pages have no dictionaries".into()),
-        Decoded::Texts(_) => return Err("slotted pages are read as views".into()),
+        Decoded::Strings(_) => return Err("slotted pages are read as views".into()),
         Decoded::Views(views) => return page.for_bytes(payload, column, rows, |_, bytes| {
             views.push(bytes);
             Ok(())

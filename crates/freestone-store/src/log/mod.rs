@@ -39,7 +39,7 @@ pub use pins::{Horizon, Pin, PinError, ReaderPins, oldest_pinned};
 pub use reader::{LogReader, Refresh};
 pub use record::LONGEST_BODY;
 pub(crate) use repair::set_aside;
-pub use repair::{Intended, RepairReport};
+pub use repair::{RepairPlan, RepairReport};
 pub use scan::Record;
 pub use writer::{LogWriter, Outcome};
 
@@ -82,7 +82,7 @@ impl Log {
     /// The log cannot be read or written, or the error of `prepare`.
     pub fn repair<E: From<LogError>>(
         medium: Arc<dyn Medium>,
-        prepare: impl FnOnce(&Intended<'_>) -> Result<(), E>,
+        prepare: impl FnOnce(&RepairPlan<'_>) -> Result<(), E>,
     ) -> Result<RepairReport, E> {
         repair::repair(medium, prepare)
     }

@@ -42,7 +42,7 @@ impl RepairReport {
 
 /// The intended changes of a repair, before it changes anything.
 #[derive(Debug)]
-pub struct Intended<'a> {
+pub struct RepairPlan<'a> {
     pub report: &'a RepairReport,
     /// The commits that remain.
     pub kept: &'a [Record],
@@ -63,7 +63,7 @@ struct Candidate {
 /// A log of another version of the format, or one that cannot be read at the moment, is not damage. Both are errors.
 pub fn repair<E: From<LogError>>(
     medium: Arc<dyn Medium>,
-    prepare: impl FnOnce(&Intended<'_>) -> Result<(), E>,
+    prepare: impl FnOnce(&RepairPlan<'_>) -> Result<(), E>,
 ) -> Result<RepairReport, E> {
     // Do not create a lock file in a folder that is no database.
     if generations(&medium).map_err(LogError::from)?.is_empty() {
@@ -105,7 +105,7 @@ pub fn repair<E: From<LogError>>(
     };
     let lost = lost(&medium, &best, last_sequence, &unusable)?;
     let kept = best.log.read_committed(&mut best.log.start(), best.end.offset)?;
-    prepare(&Intended { report: &report, kept: &kept, lost: &lost })?;
+    prepare(&RepairPlan { report: &report, kept: &kept, lost: &lost })?;
     for (generation, _) in &unusable {
         set_aside(&medium, &manifest_name(*generation)).map_err(log_error)?;
     }

@@ -203,27 +203,27 @@ fn a_full_disk_fails_one_commit_and_loses_none() {
 
 /// What a client was told.
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+struct ClientView {
     acknowledged: u64,
     /// One more than acknowledged, if a commit failed with unknown outcome.
     possible: u64,
 }
 
-impl Told {
+impl ClientView {
     fn holds(self, found: u64) -> bool {
         (self.acknowledged..=self.possible).contains(&found)
     }
 }
 
-fn commit_until_failure(medium: &Arc<dyn Medium>, count: u64, checkpoint_every: Option<u64>) -> Told {
-    let Ok((mut writer, records)) = Log::open_writer(medium.clone()) else { return Told::default() };
+fn commit_until_failure(medium: &Arc<dyn Medium>, count: u64, checkpoint_every: Option<u64>) -> ClientView {
+    let Ok((mut writer, records)) = Log::open_writer(medium.clone()) else { return ClientView::default() };
     let first = check(&records);
-    let mut told = Told { acknowledged: first, possible: first };
+    let mut told = ClientView { acknowledged: first, possible: first };
     for sequence in first + 1..=first + count {
         match writer.append(&body(sequence)) {
             Ok(given) => {
                 assert_eq!(given, sequence);
-                told = Told { acknowledged: sequence, possible: sequence };
+                told = ClientView { acknowledged: sequence, possible: sequence };
             }
             // A commit that was removed can only return if the power fails before the removal is durable.
             Err(LogError::CommitFailed { outcome: Outcome::TakenBack, .. }) => return told,
@@ -297,7 +297,7 @@ proptest! {
     fn any_life_of_a_log(actions in proptest::collection::vec(action(), 1..40)) {
         let mut faulty = Faulty::on_memory(Memory::new(), FaultPlan::default());
         let mut writer = None;
-        let mut told = Told::default();
+        let mut told = ClientView::default();
         for action in actions {
             let medium = shared(faulty.clone());
             let mut log = match writer.take() {
@@ -306,7 +306,7 @@ proptest! {
                     let (log, records) = Log::open_writer(medium.clone()).expect("sound");
                     let found = check(&records);
                     prop_assert!(told.holds(found), "{:?}, found {}", told, found);
-                    told = Told { acknowledged: found, possible: found };
+                    told = ClientView { acknowledged: found, possible: found };
                     log
                 }
             };
@@ -315,7 +315,7 @@ proptest! {
                 Action::Append(count) => {
                     for sequence in next..next + u64::from(count) {
                         prop_assert_eq!(log.append(&body(sequence)).expect("no fault"), sequence);
-                        told = Told { acknowledged: sequence, possible: sequence };
+                        told = ClientView { acknowledged: sequence, possible: sequence };
                     }
                     writer = Some(log);
                 }

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{Field, Schema, SchemaRef};
 use freestone_codec::{Kind, Rows, Scratch};
 
-use super::filters::{Left, Observed, order};
+use super::filters::{Observed, SelectedRows, order};
 use super::index::index_matches;
 use super::metrics::ScanMetrics;
 use super::pruning::{Granule, ZonePruning, prune, prune_all, reaches};
@@ -147,22 +147,22 @@ impl Cursor {
         if let Some(next) = next {
             self.begin_next(&table, next, sink.as_deref(), &reads)?;
         }
-        let mut held = PinnedPages::new(segment.group_count());
+        let mut pinned = PinnedPages::new(segment.group_count());
         let mut waiting = VecDeque::new();
         let is_here = |(.., read): &mut (_, _, Option<Read>)| read.as_ref().is_none_or(Read::is_ready);
         for (granule, pruning) in Granule::of(&segment, morsel).zip(pruning) {
-            self.admit_to(granule.start, &mut reads, &mut held)?;
-            let selection = self.select(&granule, pruning, &mut held, borrow(&mut sink))?;
+            self.admit_to(granule.start, &mut reads, &mut pinned)?;
+            let selection = self.select(&granule, pruning, &mut pinned, borrow(&mut sink))?;
             let selected = Selected::of(&selection, granule.len);
-            let read = self.read_selected(&segment, &granule, &selected, &held, &waiting);
+            let read = self.read_selected(&segment, &granule, &selected, &pinned, &waiting);
             waiting.push_back((granule, selected, read));
             // Rows are returned in order: rows after pages that are still being read wait together with these.
             while let Some((granule, selected, read)) = waiting.pop_front_if(is_here) {
-                self.take(&granule, &selected, read, &mut held, borrow(&mut sink))?;
+                self.take(&granule, &selected, read, &mut pinned, borrow(&mut sink))?;
             }
         }
         for (granule, selected, read) in waiting {
-            self.take(&granule, &selected, read, &mut held, borrow(&mut sink))?;
+            self.take(&granule, &selected, read, &mut pinned, borrow(&mut sink))?;
         }
         Ok(())
     }
@@ -173,20 +173,20 @@ impl Cursor {
         granule: &Granule<'_>,
         selected: &Selected,
         read: Option<Read>,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         sink: Option<&mut dyn Sink>,
     ) -> Result<()> {
         if let Some(read) = read {
-            self.take_read(read, held)?;
+            self.take_read(read, pinned)?;
         }
         ScanMetrics::add(&self.metrics.rows_selected, selected.count);
         if selected.count == 0 {
             return Ok(());
         }
         if let Some(sink) = sink {
-            return self.hand_over(granule, held, selected, sink);
+            return self.hand_over(granule, pinned, selected, sink);
         }
-        self.emit(granule, held, selected)?;
+        self.emit(granule, pinned, selected)?;
         if self.rows >= self.request.batch_rows { self.flush() } else { Ok(()) }
     }
 
@@ -257,7 +257,7 @@ impl Cursor {
         &mut self,
         granule: &Granule<'_>,
         mut pruning: ZonePruning,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         sink: Option<&mut dyn Sink>,
     ) -> Result<Vec<u64>> {
         let request = self.request.clone();
@@ -279,28 +279,28 @@ impl Cursor {
             self.offer_zones(granule, &pruning.whole, sink, &mut selection);
         }
         for at in order(&self.observed).into_iter().filter(|at| pruning.open.contains(at)) {
-            let before = Left::of(&selection);
+            let before = SelectedRows::of(&selection);
             if before.rows == 0 {
                 return Ok(selection);
             }
             let begin = Instant::now();
-            let tested = self.filter_column(granule, &request.predicates[at], held, &mut selection)?;
-            self.observed[at].record(tested, before, Left::of(&selection), begin.elapsed());
+            let tested = self.filter_column(granule, &request.predicates[at], pinned, &mut selection)?;
+            self.observed[at].record(tested, before, SelectedRows::of(&selection), begin.elapsed());
         }
         for at in order(&self.dynamic_order).into_iter().filter(|at| by_dynamic.open.contains(at)) {
-            let before = Left::of(&selection);
+            let before = SelectedRows::of(&selection);
             if before.rows == 0 {
                 return Ok(selection);
             }
             let begin = Instant::now();
             let filter = self.dynamic_predicates[at].clone();
-            let tested = self.filter_column(granule, &filter, held, &mut selection)?;
-            self.dynamic_order[at].record(tested, before, Left::of(&selection), begin.elapsed());
+            let tested = self.filter_column(granule, &filter, pinned, &mut selection)?;
+            self.dynamic_order[at].record(tested, before, SelectedRows::of(&selection), begin.elapsed());
         }
         for filter in &request.row_filters {
-            self.filter_rows(granule, filter.as_ref(), held, &mut selection)?;
+            self.filter_rows(granule, filter.as_ref(), pinned, &mut selection)?;
         }
-        self.apply_dynamic_row_filters(granule, held, &mut selection)?;
+        self.apply_dynamic_row_filters(granule, pinned, &mut selection)?;
         if pruning.open.is_empty() && pruned == 0 && bitmap::count(&selection) == granule.len {
             ScanMetrics::add(&self.metrics.zones_whole, pruning.pruned.len());
         }
@@ -331,7 +331,7 @@ impl Cursor {
     fn hand_over(
         &mut self,
         granule: &Granule<'_>,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         selected: &Selected,
         sink: &mut dyn Sink,
     ) -> Result<()> {
@@ -344,7 +344,7 @@ impl Cursor {
                 *buffer = ColumnBuffer::stored(data_type, has_dictionary);
             }
         }
-        self.decode_selected(granule, held, selected, &mut buffers)?;
+        self.decode_selected(granule, pinned, selected, &mut buffers)?;
         self.output = buffers;
         sink.take_rows(granule.ordinal, &self.output, selected.count)
     }
@@ -353,7 +353,7 @@ impl Cursor {
     fn decode_selected(
         &mut self,
         granule: &Granule<'_>,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         selected: &Selected,
         buffers: &mut [ColumnBuffer],
     ) -> Result<()> {
@@ -364,7 +364,7 @@ impl Cursor {
             by_group[group].push((at, place));
         }
         for (group, columns) in by_group.iter().enumerate().filter(|(_, columns)| !columns.is_empty()) {
-            self.decode_group(granule, group, columns, selected, held, buffers)?;
+            self.decode_group(granule, group, columns, selected, pinned, buffers)?;
         }
         Ok(())
     }
@@ -374,21 +374,21 @@ impl Cursor {
     fn apply_dynamic_row_filters(
         &mut self,
         granule: &Granule<'_>,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         selection: &mut [u64],
     ) -> Result<()> {
         for at in 0..self.dynamic.len() {
             for which in 0..self.dynamic[at].1.row_filters.len() {
                 let observed = self.dynamic_observed.entry((at, which)).or_default();
-                let before = Left::of(selection);
+                let before = SelectedRows::of(selection);
                 if before.rows == 0 || observed.keeps_most() {
                     continue;
                 }
                 let filter = self.dynamic[at].1.row_filters[which].clone();
                 let begin = Instant::now();
-                self.filter_rows(granule, filter.as_ref(), held, selection)?;
+                self.filter_rows(granule, filter.as_ref(), pinned, selection)?;
                 let observed = self.dynamic_observed.entry((at, which)).or_default();
-                observed.record(before.rows, before, Left::of(selection), begin.elapsed());
+                observed.record(before.rows, before, SelectedRows::of(selection), begin.elapsed());
             }
         }
         Ok(())
@@ -406,19 +406,19 @@ impl Cursor {
         &mut self,
         granule: &Granule<'_>,
         filter: &ColumnPredicate,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         selection: &mut [u64],
     ) -> Result<usize> {
         let (group, place) = granule.segment.place(filter.column);
         let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
         let wanted: Vec<usize> =
             (run.first..=run.last).filter(|page| any_selected(granule, group, *page, selection)).collect();
-        self.hold(granule.segment, group, &wanted, held)?;
+        self.pin_pages(granule.segment, group, &wanted, pinned)?;
         let mut tested = 0;
         for page in wanted {
             let (first, rows) = overlap(granule, group, page);
             tested += rows;
-            let cached = held.page(group, page);
+            let cached = pinned.page(group, page);
             let view = granule.segment.view(group, &cached);
             let in_page = granule.start + first - granule.segment.page_rows(group, page).start;
             let wrong = |e: String| granule.segment.page_error(group, page, e);
@@ -446,7 +446,7 @@ impl Cursor {
         &mut self,
         granule: &Granule<'_>,
         filter: &dyn RowFilter,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         selection: &mut [u64],
     ) -> Result<()> {
         let positions = Selected::of(selection, granule.len);
@@ -458,7 +458,7 @@ impl Cursor {
             columns.iter().map(|c| ColumnBuffer::new(&self.table.schema.columns[*c].data_type)).collect();
         for (column, buffer) in columns.iter().zip(&mut buffers) {
             let (group, place) = granule.segment.place(*column);
-            self.decode_group(granule, group, &[(0, place)], &positions, held, std::slice::from_mut(buffer))?;
+            self.decode_group(granule, group, &[(0, place)], &positions, pinned, std::slice::from_mut(buffer))?;
         }
         let arrays: Result<Vec<ArrayRef>, String> = buffers.into_iter().map(ColumnBuffer::finish).collect();
         let arrays = arrays.map_err(|e| self.granule_error(granule, e))?;
@@ -476,12 +476,12 @@ impl Cursor {
         Ok(())
     }
 
-    fn emit(&mut self, granule: &Granule<'_>, held: &mut PinnedPages, selected: &Selected) -> Result<()> {
+    fn emit(&mut self, granule: &Granule<'_>, pinned: &mut PinnedPages, selected: &Selected) -> Result<()> {
         if self.rows > 0 && self.rows + selected.count > 2 * self.request.batch_rows {
             self.flush()?;
         }
         let mut output = std::mem::take(&mut self.output);
-        self.decode_selected(granule, held, selected, &mut output)?;
+        self.decode_selected(granule, pinned, selected, &mut output)?;
         self.output = output;
         if self.request.row_ids {
             let id = |row: usize| row_id(granule.ordinal, granule.start + row);
@@ -502,17 +502,17 @@ impl Cursor {
         group: usize,
         columns: &[(usize, usize)],
         selected: &Selected,
-        held: &mut PinnedPages,
+        pinned: &mut PinnedPages,
         buffers: &mut [ColumnBuffer],
     ) -> Result<()> {
         ScanMetrics::add(&self.metrics.values_decoded, selected.count * columns.len());
         let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
         let wanted: Vec<usize> = (run.first..=run.last).filter(|page| selected.any(granule, group, *page)).collect();
-        self.hold(granule.segment, group, &wanted, held)?;
+        self.pin_pages(granule.segment, group, &wanted, pinned)?;
         let mut in_page = vec![];
         for page in wanted {
             let rows = selected.in_page(granule, group, page, &mut in_page);
-            let cached = held.page(group, page);
+            let cached = pinned.page(group, page);
             let view = granule.segment.view(group, &cached);
             let decoded = view.decode(columns, rows, buffers, &mut self.scratch);
             decoded.map_err(|e| granule.segment.page_error(group, page, e))?;

@@ -11,17 +11,17 @@ const VECTOR_WORDS: usize = 1024 / u64::BITS as usize;
 
 /// The selected rows of a granule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
+pub struct SelectedRows {
     pub rows: usize,
     /// Vectors with at least one selected row.
     pub vectors: usize,
 }
 
-impl Left {
+impl SelectedRows {
     /// Counts the selected rows and vectors.
-    pub fn of(selection: &[u64]) -> Left {
+    pub fn of(selection: &[u64]) -> SelectedRows {
         let vectors = selection.chunks(VECTOR_WORDS).filter(|words| words.iter().any(|word| *word != 0));
-        Left { rows: bitmap::count(selection), vectors: vectors.count() }
+        SelectedRows { rows: bitmap::count(selection), vectors: vectors.count() }
     }
 }
 
@@ -50,7 +50,7 @@ impl Observed {
     }
 
     /// Adds an observation. `tested`: the rows of the visited pages; `before` and `after`: their selected rows.
-    pub fn record(&mut self, tested: usize, before: Left, after: Left, time: Duration) {
+    pub fn record(&mut self, tested: usize, before: SelectedRows, after: SelectedRows, time: Duration) {
         // Old observations lose weight, so that changes along the table are noticed.
         if self.tested > 1 << 22 {
             self.tested /= 2;
@@ -104,8 +104,8 @@ pub fn order(observed: &[Observed]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn left(rows: usize, vectors: usize) -> Left {
-        Left { rows, vectors }
+    fn left(rows: usize, vectors: usize) -> SelectedRows {
+        SelectedRows { rows, vectors }
     }
 
     #[test]
@@ -139,6 +139,6 @@ mod tests {
         assert_eq!(order(&observed), [1, 0]);
         let mut words = vec![0; 32];
         words[20] = 5;
-        assert_eq!(Left::of(&words), left(2, 1));
+        assert_eq!(SelectedRows::of(&words), left(2, 1));
     }
 }

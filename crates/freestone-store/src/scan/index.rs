@@ -187,13 +187,13 @@ fn look_up(
     let mut pages: Vec<usize> = runs.flat_map(|run| run.first..=run.last).collect();
     pages.dedup();
     let mut found = vec![];
-    for (page, held) in pages.iter().zip(hold(entries, &pages, cache, metrics)?) {
+    for (page, pinned) in pages.iter().zip(pin_pages(entries, &pages, cache, metrics)?) {
         let on_page = entries.page_rows(0, *page);
         for range in &ranges {
             let (start, end) = (range.start.max(on_page.start), range.end.min(on_page.end));
             if start < end {
                 let tests = candidate.tests.iter().map(|(at, column)| (*column, &predicates[*at].predicate));
-                let rows = rows_of(entries, *page, &held, (start - on_page.start, end - start), tests);
+                let rows = rows_of(entries, *page, &pinned, (start - on_page.start, end - start), tests);
                 found.extend(rows.map_err(|reason| entries.page_error(0, *page, reason))?);
             }
         }
@@ -219,34 +219,34 @@ fn ascending(mut rows: Vec<u32>, all: usize) -> Vec<u32> {
     rows
 }
 
-fn hold(
+fn pin_pages(
     entries: &Segment,
     pages: &[usize],
     cache: &PageCache<CachedPage>,
     metrics: &ScanMetrics,
 ) -> Result<Vec<Arc<CachedPage>>> {
-    let mut held: Vec<Option<Arc<CachedPage>>> = pages.iter().map(|page| entries.cached(cache, 0, *page)).collect();
-    let missing: Vec<usize> = (0..pages.len()).filter(|at| held[*at].is_none()).collect();
+    let mut pinned: Vec<Option<Arc<CachedPage>>> = pages.iter().map(|page| entries.cached(cache, 0, *page)).collect();
+    let missing: Vec<usize> = (0..pages.len()).filter(|at| pinned[*at].is_none()).collect();
     ScanMetrics::add(&metrics.index_pages, pages.len());
     let pending = entries.start(&missing.iter().map(|at| (0, pages[*at])).collect::<Vec<_>>());
     for (at, bytes) in missing.into_iter().zip(pending.wait()) {
         let bytes = bytes?;
         ScanMetrics::add(&metrics.pages_read, 1);
         ScanMetrics::add(&metrics.bytes_read, bytes.len());
-        held[at] = Some(entries.admit(cache, (0, pages[at]), bytes)?);
+        pinned[at] = Some(entries.admit(cache, (0, pages[at]), bytes)?);
     }
-    Ok(held.into_iter().flatten().collect())
+    Ok(pinned.into_iter().flatten().collect())
 }
 
 /// The rows of entries `start`, …, `start + len - 1` of a page that satisfy the tests.
 fn rows_of<'a>(
     entries: &Segment,
     page: usize,
-    held: &CachedPage,
+    pinned: &CachedPage,
     (start, len): (usize, usize),
     tests: impl Iterator<Item = (usize, &'a Predicate)>,
 ) -> Result<Vec<u32>, String> {
-    let view = entries.view(0, held);
+    let view = entries.view(0, pinned);
     let mut scratch = Scratch::default();
     let mut selection = bitmap::ones(len);
     for (column, predicate) in tests {

@@ -2,6 +2,7 @@
 //! the order of their observed cost and selectivity, and projected columns are decoded at the qualifying rows.
 
 mod cursor;
+mod distinct_strings;
 mod estimate;
 mod filters;
 mod index;
@@ -10,7 +11,6 @@ mod morsels;
 mod pruning;
 mod sink;
 mod stored;
-mod texts;
 mod tuples;
 
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use arrow_schema::DataType;
 use freestone_codec::Predicate;
 
 pub use cursor::Cursor;
+pub use distinct_strings::few_distinct_strings;
 pub use estimate::expected_bytes;
 pub use index::{IndexMatches, index_asked};
 pub use metrics::{ScanMetrics, ScanTotals};
 pub use morsels::{GRANULE_ROWS, Morsel, MorselQueue, Morsels, Pieces, morsels, surviving_morsels};
 pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};
-pub use texts::few_texts;
 pub use tuples::{TupleBlock, TupleLayout};
 
 use crate::cluster::CodeFilter;

@@ -69,8 +69,8 @@ pub struct StoredScan {
     /// Decodes the rows that are not returned in stored form.
     cursor: Cursor,
     /// The pages of the last step, and their segment; the next step may begin on them.
-    held: HashMap<Place, Arc<CachedPage>>,
-    held_of: u64,
+    pinned: HashMap<Place, Arc<CachedPage>>,
+    pinned_segment: u64,
     /// The reads for the next step.
     ahead: Option<(Arc<Segment>, Vec<Place>, PendingPages)>,
 }
@@ -89,7 +89,7 @@ impl StoredScan {
         let request = Arc::new(ScanRequest { batch_rows: MORSEL_ROWS, ..ScanRequest::columns(columns.clone()) });
         let cursor = Cursor::new(table.clone(), request, Arc::new(ScanMetrics::default()));
         let morsels = morsels(&table, MORSEL_ROWS).into();
-        StoredScan { table, columns, morsels, cursor, held: HashMap::new(), held_of: 0, ahead: None }
+        StoredScan { table, columns, morsels, cursor, pinned: HashMap::new(), pinned_segment: 0, ahead: None }
     }
 
     /// The next rows; `None` after the last.
@@ -132,7 +132,7 @@ impl StoredScan {
 
     fn stored(&mut self, segment: &Arc<Segment>, morsel: &Morsel) -> Result<StoredRows> {
         let rows = morsel.rows.start as usize..morsel.rows.end as usize;
-        self.hold(segment, &rows)?;
+        self.pin_pages(segment, &rows)?;
         if let Some(next) = self.morsels.front().cloned() {
             let following = self.table.open_segment(next.segment)?;
             if self.ships(&following, &next) {
@@ -148,7 +148,7 @@ impl StoredScan {
         let piece = |page: usize| {
             let of_page = segment.page_rows(group, page);
             let (start, end) = (rows.start.max(of_page.start), rows.end.min(of_page.end));
-            let page = self.held[&(group, page)].clone();
+            let page = self.pinned[&(group, page)].clone();
             let range = page.chunk_range(place);
             StoredPiece { page, range, skip: start - of_page.start, rows: end - start }
         };
@@ -164,9 +164,9 @@ impl StoredScan {
     }
 
     /// Pins the pages of some rows and releases others.
-    fn hold(&mut self, segment: &Arc<Segment>, rows: &Range<usize>) -> Result<()> {
-        let mut before = std::mem::take(&mut self.held);
-        if std::mem::replace(&mut self.held_of, segment.id) != segment.id {
+    fn pin_pages(&mut self, segment: &Arc<Segment>, rows: &Range<usize>) -> Result<()> {
+        let mut before = std::mem::take(&mut self.pinned);
+        if std::mem::replace(&mut self.pinned_segment, segment.id) != segment.id {
             before.clear();
         }
         if let Some((of, places, pending)) = self.ahead.take() {
@@ -179,22 +179,22 @@ impl StoredScan {
         for place in self.places(segment, rows) {
             let known = before.remove(&place).or_else(|| segment.cached(self.table.cache(), place.0, place.1));
             match known {
-                Some(page) => drop(self.held.insert(place, page)),
+                Some(page) => drop(self.pinned.insert(place, page)),
                 None => missing.push(place),
             }
         }
         if !missing.is_empty() {
             let pending = segment.start(&missing);
             let read = admit(segment, &self.table, &missing, pending)?;
-            self.held.extend(missing.into_iter().zip(read));
+            self.pinned.extend(missing.into_iter().zip(read));
         }
         Ok(())
     }
 
     fn read_ahead(&mut self, segment: Arc<Segment>, rows: Range<usize>) {
         let is_missing = |place: &Place| {
-            let held = self.held_of == segment.id && self.held.contains_key(place);
-            !held && !segment.is_cached(self.table.cache(), place.0, place.1)
+            let pinned = self.pinned_segment == segment.id && self.pinned.contains_key(place);
+            !pinned && !segment.is_cached(self.table.cache(), place.0, place.1)
         };
         let missing: Vec<Place> = self.places(&segment, &rows).into_iter().filter(is_missing).collect();
         if !missing.is_empty() {

@@ -27,14 +27,14 @@ pub struct Segment {
     /// For each column: its group, and its position in the group.
     places: Vec<(usize, usize)>,
     /// For each column: its distinct strings, if they were searched for and are few.
-    texts: Vec<OnceLock<Option<Texts>>>,
+    texts: Vec<OnceLock<Option<StringList>>>,
     indexes: Vec<SegmentIndex>,
     /// The offset of the segment in its file, in page sizes. It is not 0 for an index, a segment within another's file.
     first_page: u32,
 }
 
 /// The distinct strings of a column.
-type Texts = Arc<Vec<Vec<u8>>>;
+type StringList = Arc<Vec<Vec<u8>>>;
 
 /// A verified page with its parsed layout.
 #[derive(Debug)]
@@ -212,7 +212,11 @@ impl Segment {
     ///
     /// # Errors
     /// The error of `find`.
-    pub fn texts(&self, column: usize, find: impl FnOnce() -> Result<Option<Vec<Vec<u8>>>>) -> Result<Option<Texts>> {
+    pub fn texts(
+        &self,
+        column: usize,
+        find: impl FnOnce() -> Result<Option<Vec<Vec<u8>>>>,
+    ) -> Result<Option<StringList>> {
         if let Some(known) = self.texts[column].get() {
             return Ok(known.clone());
         }

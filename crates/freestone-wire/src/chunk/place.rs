@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ByteArrayType, DataType, ToByteSlice};
-use freestone_codec::Texts;
+use freestone_codec::OffsetStrings;
 use freestone_store::plain::Strings;
 
 use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, encode_error, put_head};
@@ -14,7 +14,7 @@ use crate::batch::{Column, StoredColumn};
 use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Nulls, Plan, Span, raw};
 use crate::error::Result;
 use crate::frame::HEADER_BYTES;
-use crate::memory::arena::{Filled, Region};
+use crate::memory::arena::{FilledChunk, Region};
 use crate::origin::Origin;
 use crate::types::{is_native, is_text};
 
@@ -23,7 +23,7 @@ const CACHED_BYTES: usize = 128 << 10;
 
 /// The result of placing a job's rows.
 pub(crate) enum Placing {
-    Done(Filled),
+    Done(FilledChunk),
     /// They have too many bytes for one chunk, but fit in this many parts.
     Large {
         parts: usize,
@@ -33,11 +33,11 @@ pub(crate) enum Placing {
 }
 
 /// The data to be written for a column.
-enum Laid<'a> {
+enum ColumnBytes<'a> {
     /// Strings with offsets, or numbers.
     Array(ArrayRef),
     /// Strings that were stored, and which are NULL.
-    Texts(Texts, Option<NullBuffer>),
+    Strings(OffsetStrings, Option<NullBuffer>),
     /// The body of another type, in its form for the wire.
     Bytes(Body, Vec<u8>),
     /// Numbers that are decoded just before they are written, so that they are still in the cache.
@@ -65,7 +65,8 @@ impl Job {
         let bytes = head + sizes().map(|size| size.bytes + ALIGNMENT).sum::<usize>();
         let row_bytes = head + sizes().map(|size| size.row_bytes).sum::<usize>();
         // For other types the size of a row is unknown, except that it is less than the sum.
-        let others = laid.iter().map(|laid| if let Laid::Bytes(_, bytes) = laid { bytes.len() } else { 0 }).max();
+        let others =
+            laid.iter().map(|laid| if let ColumnBytes::Bytes(_, bytes) = laid { bytes.len() } else { 0 }).max();
         let parts = (bytes / bytes_max).max(others.unwrap_or(0) / self.row.bytes_max) + 1;
         if parts > 1 && self.rows.len() > 1 {
             return Ok(Placing::Large { parts });
@@ -96,23 +97,25 @@ impl Job {
         Ok(Self { rows: 0..batch.rows(), first_row: self.first_row + self.rows.start as u64, batch, ..self.clone() })
     }
 
-    fn lay_out<'a>(&self, column: &'a Column) -> Result<Laid<'a>, String> {
+    fn lay_out<'a>(&self, column: &'a Column) -> Result<ColumnBytes<'a>, String> {
         let plain = Plan::Plain { sentinel: false };
         Ok(match column {
-            Column::Stored(stored) if !is_text(&stored.data_type) => Laid::Stored(stored),
+            Column::Stored(stored) if !is_text(&stored.data_type) => ColumnBytes::Stored(stored),
             Column::Stored(stored) => {
-                let (texts, nulls) = stored.decode_texts(self.rows.clone())?;
-                Laid::Texts(texts, nulls)
+                let (texts, nulls) = stored.decode_strings(self.rows.clone())?;
+                ColumnBytes::Strings(texts, nulls)
             }
             Column::Arrow(array) => {
                 let array = array.slice(self.rows.start, self.rows.len());
                 match array.data_type() {
-                    text if is_text(text) => Laid::Array(Strings::Plain.array(array).map_err(|e| e.to_string())?),
-                    other if is_native(other) && *other != DataType::Null => Laid::Array(array),
+                    text if is_text(text) => {
+                        ColumnBytes::Array(Strings::Plain.array(array).map_err(|e| e.to_string())?)
+                    }
+                    other if is_native(other) && *other != DataType::Null => ColumnBytes::Array(array),
                     _ => {
                         let mut bytes = vec![];
                         let body = column::encode(&array, &plain, &mut bytes)?;
-                        Laid::Bytes(body, bytes)
+                        ColumnBytes::Bytes(body, bytes)
                     }
                 }
             }
@@ -133,22 +136,22 @@ impl Job {
         Ok(Some(Body::of(Form::Raw)))
     }
 
-    fn write(&self, laid: Laid<'_>, out: &mut Writer) -> Result<Body, String> {
+    fn write(&self, laid: ColumnBytes<'_>, out: &mut Writer) -> Result<Body, String> {
         let array = match laid {
-            Laid::Bytes(body, bytes) => {
+            ColumnBytes::Bytes(body, bytes) => {
                 out.put(&bytes);
                 return Ok(body);
             }
-            Laid::Texts(texts, nulls) => {
+            ColumnBytes::Strings(texts, nulls) => {
                 let nulls = out.put_mask(nulls.as_ref());
                 out.put_texts(&texts.offsets, &texts.data);
                 return Ok(Body { nulls, ..Body::of(Form::Offsets) });
             }
-            Laid::Stored(stored) => match self.write_numbers(stored, out)? {
+            ColumnBytes::Stored(stored) => match self.write_numbers(stored, out)? {
                 Some(body) => return Ok(body),
                 None => stored.decode(self.rows.clone(), Strings::Plain)?,
             },
-            Laid::Array(array) => array,
+            ColumnBytes::Array(array) => array,
         };
         let nulls = out.put_mask(array.nulls());
         let form = match array.data_type() {
@@ -175,7 +178,7 @@ struct Size {
     row_bytes: usize,
 }
 
-impl Laid<'_> {
+impl ColumnBytes<'_> {
     fn size(&self, rows: usize) -> Size {
         let mask = rows.div_ceil(8).next_multiple_of(ALIGNMENT);
         let of_type = |data_type: &DataType| match data_type.primitive_width() {
@@ -188,10 +191,10 @@ impl Laid<'_> {
             Size { bytes: mask + size_of_val(offsets) + bytes, row_bytes: 4 + longest }
         };
         match self {
-            Laid::Bytes(_, bytes) => Size { bytes: bytes.len(), row_bytes: bytes.len() },
-            Laid::Stored(stored) => of_type(&stored.data_type),
-            Laid::Texts(texts, _) => of_texts(&texts.offsets),
-            Laid::Array(array) => match array.data_type() {
+            ColumnBytes::Bytes(_, bytes) => Size { bytes: bytes.len(), row_bytes: bytes.len() },
+            ColumnBytes::Stored(stored) => of_type(&stored.data_type),
+            ColumnBytes::Strings(texts, _) => of_texts(&texts.offsets),
+            ColumnBytes::Array(array) => match array.data_type() {
                 DataType::Utf8 => of_texts(array.as_string::<i32>().value_offsets()),
                 DataType::Binary => of_texts(array.as_binary::<i32>().value_offsets()),
                 other => of_type(other),

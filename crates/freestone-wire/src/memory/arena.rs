@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ring::{Ring, UNITS_MAX};
-use super::{Access, Mapping, past_caches, sealed_file};
+use super::{Access, Mapping, sealed_file, uncached_copy};
 use crate::message::PlacedChunk;
 use crate::origin::Origin;
 
@@ -86,10 +86,10 @@ struct State {
     /// No unit from this one on has ever had memory.
     end: usize,
     /// In the order of the last check.
-    lent: VecDeque<Lent>,
+    lent: VecDeque<LentRegion>,
     /// The number of holders of the region that begins at a unit: the one who fills or sends it, clients, and `kept`.
     holders: HashMap<usize, usize>,
-    kept: HashMap<Origin, Kept>,
+    kept: HashMap<Origin, CachedChunk>,
     /// The number of times that a chunk was cached or found again.
     uses: u64,
 }
@@ -105,14 +105,14 @@ struct Unit {
 
 /// A region that a client holds.
 #[derive(Debug)]
-struct Lent {
+struct LentRegion {
     units: Range<usize>,
     to: Arc<Peer>,
 }
 
 /// A chunk that is cached for later requests.
 #[derive(Debug)]
-struct Kept {
+struct CachedChunk {
     units: Range<usize>,
     length: usize,
     last_use: u64,
@@ -182,7 +182,7 @@ impl Arena {
     }
 
     /// The chunk that was made of the same rows, unless that client has it already or nobody does.
-    pub fn find(self: &Arc<Self>, origin: &Origin, to: &Arc<Peer>) -> Option<Filled> {
+    pub fn find(self: &Arc<Self>, origin: &Origin, to: &Arc<Peer>) -> Option<FilledChunk> {
         let mut state = self.lock();
         let State { kept, uses, units: all, holders, .. } = &mut *state;
         let found = kept.get_mut(origin).filter(|kept| !to.ring.is_held(kept.units.start))?;
@@ -192,7 +192,7 @@ impl Arena {
         all[units.clone()].iter_mut().for_each(|unit| unit.was_used = true);
         *holders.entry(units.start).or_default() += 1;
         to.ring.hold(units.start, true);
-        Some(Filled { arena: self.clone(), to: to.clone(), units, length })
+        Some(FilledChunk { arena: self.clone(), to: to.clone(), units, length })
     }
 
     /// Free units within the budget.
@@ -265,10 +265,10 @@ impl State {
     }
 
     /// Frees the cached chunks for which `is_meant` is true, given their origin and first unit.
-    fn forget(&mut self, is_meant: impl Fn(&Origin, &Kept, &Unit) -> bool) {
+    fn forget(&mut self, is_meant: impl Fn(&Origin, &CachedChunk, &Unit) -> bool) {
         let State { kept, units, .. } = self;
         let meant = kept.extract_if(|origin, kept| is_meant(origin, kept, &units[kept.units.start]));
-        let forgotten: Vec<Kept> = meant.map(|(_, kept)| kept).collect();
+        let forgotten: Vec<CachedChunk> = meant.map(|(_, kept)| kept).collect();
         forgotten.iter().for_each(|kept| self.release(&kept.units));
     }
 
@@ -320,7 +320,7 @@ impl State {
     }
 }
 
-impl Lent {
+impl LentRegion {
     fn is_held(&self) -> bool {
         !self.to.has_left.load(Ordering::Acquire) && self.to.ring.is_held(self.units.start)
     }
@@ -360,7 +360,7 @@ impl Region {
             let to = self.arena.mapping.start().add(self.units.start * UNIT_BYTES + at);
             match self.bytes() < LARGE_BYTES {
                 true => std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()),
-                false => past_caches::copy(bytes, to),
+                false => uncached_copy::copy(bytes, to),
             }
         }
     }
@@ -378,33 +378,33 @@ impl Region {
     }
 
     /// A chunk of the first `length` bytes, which is cached for requests of rows with the same origin.
-    pub fn fill(mut self, length: usize, origin: Option<Origin>) -> Filled {
+    pub fn fill(mut self, length: usize, origin: Option<Origin>) -> FilledChunk {
         let units = std::mem::take(&mut self.units);
         self.to.ring.hold(units.start, true);
         if let Some(origin) = origin {
             let mut state = self.arena.lock();
             state.uses += 1;
-            let kept = Kept { units: units.clone(), length, last_use: state.uses };
+            let kept = CachedChunk { units: units.clone(), length, last_use: state.uses };
             *state.holders.entry(units.start).or_default() += 1;
             // If two threads made the same chunk, the later one is cached.
             if let Some(before) = state.kept.insert(origin, kept) {
                 state.release(&before.units);
             }
         }
-        Filled { arena: self.arena.clone(), to: self.to.clone(), units, length }
+        FilledChunk { arena: self.arena.clone(), to: self.to.clone(), units, length }
     }
 }
 
 /// A complete chunk for a client, which nobody writes any more. It is released if this is dropped before it is sent.
 #[derive(Debug)]
-pub(crate) struct Filled {
+pub(crate) struct FilledChunk {
     arena: Arc<Arena>,
     to: Arc<Peer>,
     units: Range<usize>,
     length: usize,
 }
 
-impl Drop for Filled {
+impl Drop for FilledChunk {
     fn drop(&mut self) {
         if !self.units.is_empty() {
             self.to.ring.hold(self.units.start, false);
@@ -413,12 +413,12 @@ impl Drop for Filled {
     }
 }
 
-impl Filled {
+impl FilledChunk {
     /// Passes the chunk to the client. The message that names it must follow.
     pub fn send(mut self) -> PlacedChunk {
         let units = std::mem::take(&mut self.units);
         let placed = PlacedChunk { unit: units.start as u32, length: self.length as u32 };
-        self.arena.lock().lent.push_back(Lent { units, to: self.to.clone() });
+        self.arena.lock().lent.push_back(LentRegion { units, to: self.to.clone() });
         placed
     }
 }

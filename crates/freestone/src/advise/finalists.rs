@@ -16,7 +16,7 @@ use freestone_store::scan::ScanRequest;
 use freestone_store::schema::TableSchema;
 
 use super::trial::{self, Time, Trial};
-use super::{Judged, literals};
+use super::{AdviceContext, literals};
 use crate::error::Result;
 
 /// The number of designs that are measured, in addition to the current one and a preset; and the number of queries.
@@ -28,7 +28,7 @@ const QUERIES: usize = 24;
 /// # Errors
 ///
 /// The sample cannot be stored or scanned.
-pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workload) -> Result<()> {
+pub(crate) fn confirm(advice: &mut Advice, context: &AdviceContext<'_>, workload: &Workload) -> Result<()> {
     let others = tried(advice.designs.iter().map(|p| &p.design));
     if others.is_empty() {
         // Copies are recommended only if they were measured together with a design.
@@ -36,11 +36,11 @@ pub(crate) fn confirm(advice: &mut Advice, judged: &Judged<'_>, workload: &Workl
         return Ok(());
     }
     let designs: Vec<&Design> = std::iter::once(&advice.current.design).chain(&others).collect();
-    let read: Vec<&Existing> = judged.copies.iter().filter(|copy| copy.is_current).collect();
+    let read: Vec<&Existing> = context.copies.iter().filter(|copy| copy.is_current).collect();
     let advised: Vec<Design> = advice.copies.iter().flat_map(|set| &set.copies).map(|c| c.design.clone()).collect();
     let there = read.iter().map(|copy| &copy.whole);
     let all: Vec<&Design> = designs.iter().copied().chain(there).chain(&advised).collect();
-    let mut measurements = measure(&all, judged, workload)?;
+    let mut measurements = measure(&all, context, workload)?;
     let of_advised = measurements.split_off(designs.len() + read.len());
     let of_copies = measurements.split_off(designs.len());
     for (copy, of_copy) in read.iter().zip(&of_copies) {
@@ -88,34 +88,34 @@ fn take_better(measurement: &mut Measurement, copy: &Existing, of_copy: &Measure
 /// # Errors
 ///
 /// The sample cannot be stored or scanned.
-pub(crate) fn total_ms(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Result<Vec<f64>> {
+pub(crate) fn total_ms(designs: &[&Design], context: &AdviceContext<'_>, workload: &Workload) -> Result<Vec<f64>> {
     let total = |m: &Measurement| {
         let queries = m.queries.iter().zip(&workload.queries);
         queries.map(|(measured, query)| measured.map_or(0.0, |m| m.ms) * query.weight).sum()
     };
-    Ok(measure(designs, judged, workload)?.iter().map(total).collect())
+    Ok(measure(designs, context, workload)?.iter().map(total).collect())
 }
 
-fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Result<Vec<Measurement>> {
-    let paths = Paths::of(designs, workload, &judged.model.statistics);
+fn measure(designs: &[&Design], context: &AdviceContext<'_>, workload: &Workload) -> Result<Vec<Measurement>> {
+    let paths = Paths::of(designs, workload, &context.model.statistics);
     let widened = match paths.0.is_empty() {
         true => None,
-        false => Some(judged.sample.with_paths(judged.table, &judged.snapshot, &paths.0)?),
+        false => Some(context.sample.with_paths(context.table, &context.snapshot, &paths.0)?),
     };
-    let sample = widened.as_ref().unwrap_or(&judged.sample);
+    let sample = widened.as_ref().unwrap_or(&context.sample);
     let rows = sample.few(64 << 10)?;
-    let columns = TableSchema::from_arrow(&sample.schema)?.columns.split_off(judged.table.schema.columns.len());
-    let schema = &judged.table.schema;
+    let columns = TableSchema::from_arrow(&sample.schema)?.columns.split_off(context.table.schema.columns.len());
+    let schema = &context.table.schema;
     let schema = TableSchema { columns: [schema.columns.as_slice(), &columns].concat(), ..schema.clone() };
     let build =
-        |design: &&Design| Trial::build(sample, &schema, &paths.by_codes(design), judged.threads, judged.is_cold());
+        |design: &&Design| Trial::build(sample, &schema, &paths.by_codes(design), context.threads, context.is_cold());
     let trials: Vec<Trial> = designs.iter().map(build).collect::<Result<_>>()?;
     let mut measurements: Vec<Measurement> =
         designs.iter().map(|design| Measurement { design: (*design).clone(), queries: vec![] }).collect();
-    let profile = &judged.sample_model.profile;
+    let profile = &context.sample_model.profile;
     let reference = profile.is_measured().then(Reference::new).transpose()?;
-    for (at, (query, is_tried)) in workload.queries.iter().zip(heaviest(judged, workload)).enumerate() {
-        let request = if is_tried { judged.work.request(at, query, &rows)? } else { None };
+    for (at, (query, is_tried)) in workload.queries.iter().zip(heaviest(context, workload)).enumerate() {
+        let request = if is_tried { context.work.request(at, query, &rows)? } else { None };
         let Some(request) = request else {
             measurements.iter_mut().for_each(|measurement| measurement.queries.push(None));
             continue;
@@ -127,8 +127,8 @@ fn measure(designs: &[&Design], judged: &Judged<'_>, workload: &Workload) -> Res
         let requests = requests.collect::<Result<Vec<_>>>()?;
         // Predictions are compared with measurements made at the current speed of the machine.
         let slowdown =
-            reference.as_ref().map(|reference| profile.slowdown_now(reference, judged.threads)).transpose()?;
-        let model = judged.sample_model.clone().with_slowdown(slowdown.unwrap_or(Slowdown::SAME));
+            reference.as_ref().map(|reference| profile.slowdown_now(reference, context.threads)).transpose()?;
+        let model = context.sample_model.clone().with_slowdown(slowdown.unwrap_or(Slowdown::SAME));
         let times = trial::times(&trials, &requests, query.output)?;
         for ((design, measurement), Time { ms, noise_ms }) in designs.iter().zip(&mut measurements).zip(times) {
             let predicted_ms = Some(model.query(design, query).ms);
@@ -148,9 +148,9 @@ impl Paths {
         let clustered = designs.iter().flat_map(|design| &design.cluster).filter(|path| path.names.len() > 1);
         let mut all: Vec<Vec<String>> = clustered.map(|path| path.names.clone()).collect();
         let asked = workload.queries.iter().flat_map(|query| &query.paths).map(|test| &test.path);
-        let beside: Vec<_> =
+        let with_copies: Vec<_> =
             asked.filter(|path| all.iter().any(|own| keys_of(own) == keys_of(path))).cloned().collect();
-        all.extend(beside);
+        all.extend(with_copies);
         all.sort_unstable();
         all.dedup();
         all.retain(|path| statistics.path_column(path).is_some());
@@ -206,10 +206,10 @@ impl Paths {
 }
 
 /// Which queries are measured: those with most of the predicted time of the workload.
-fn heaviest(judged: &Judged<'_>, workload: &Workload) -> Vec<bool> {
+fn heaviest(context: &AdviceContext<'_>, workload: &Workload) -> Vec<bool> {
     let cost = |at: &usize| {
         let query = &workload.queries[*at];
-        judged.model.query(&judged.table.design, query).ms * query.weight
+        context.model.query(&context.table.design, query).ms * query.weight
     };
     let mut order: Vec<usize> = (0..workload.queries.len()).collect();
     order.sort_by(|a, b| cost(b).total_cmp(&cost(a)));

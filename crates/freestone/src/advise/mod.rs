@@ -51,7 +51,7 @@ impl Default for AdviseOptions {
 const FILTER_ROWS: usize = 8192;
 
 /// A table with the data that the advisor needs.
-pub(crate) struct Judged<'a> {
+pub(crate) struct AdviceContext<'a> {
     table: &'a Arc<Table>,
     work: &'a TableWork,
     sample: Sample,
@@ -65,7 +65,7 @@ pub(crate) struct Judged<'a> {
     copies: Vec<Existing>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> AdviceContext<'a> {
     /// Reads a sample of the table. Selectivities of queries that were not observed are measured on it. The dimensions
     /// of the design `asked` are also included.
     ///
@@ -111,7 +111,7 @@ impl<'a> Judged<'a> {
         let model = model_of(of_table, Setting { cached, cache_bytes, ..Setting::hot(threads) });
         let setting = if cached < 1.0 { Setting::cold(threads) } else { Setting::hot(threads) };
         let sample_model = model_of(of_sample, setting);
-        Ok(Judged { table, work, sample, model, sample_model, snapshot, threads, copies })
+        Ok(AdviceContext { table, work, sample, model, sample_model, snapshot, threads, copies })
     }
 
     /// Whether pages are read from the medium. Then measurements are cold.

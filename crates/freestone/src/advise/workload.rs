@@ -12,7 +12,7 @@ use freestone_store::{Snapshot, Table};
 use super::literals;
 use crate::error::{Error, Result};
 use crate::sql::statement::{Statement, StatementKind, parse_script};
-use crate::workload::{Asked, LoggedScan};
+use crate::workload::{LoggedScan, TableReads};
 
 /// The maximum number of attributes of other tables that are considered for one table.
 const PATHS_MAX: usize = 32;
@@ -26,7 +26,7 @@ pub(crate) struct TableWork {
 /// One query's scan of the table.
 pub(crate) enum Scan {
     /// From a plan: the predicates are known, but not their selectivities.
-    Asked { name: String, weight: f64, asked: Box<Asked> },
+    Planned { name: String, weight: f64, asked: Box<TableReads> },
     /// From the log: the selectivities are known, but not the predicates.
     Logged(Query),
 }
@@ -36,7 +36,7 @@ impl TableWork {
     pub fn workload(&self, statistics: &TableStatistics) -> Result<Workload> {
         let queries = self.scans.iter().map(|scan| match scan {
             Scan::Logged(query) => Ok(query.clone()),
-            Scan::Asked { name, weight, asked } => {
+            Scan::Planned { name, weight, asked } => {
                 let predicates = asked.predicates.iter().map(|p| statistics.selectivity(p.column, &p.predicate));
                 let mut shares: Vec<f64> = predicates.collect();
                 // Measured when the rows of a trial are available. Until then the usual guess of planners.
@@ -60,7 +60,7 @@ impl TableWork {
         for scan in &self.scans {
             match scan {
                 Scan::Logged(query) => query.paths.iter().for_each(|test| add(&test.path)),
-                Scan::Asked { asked, .. } => asked.paths.iter().for_each(|path| add(&path.test.path)),
+                Scan::Planned { asked, .. } => asked.paths.iter().for_each(|path| add(&path.test.path)),
             }
         }
         paths
@@ -73,7 +73,7 @@ impl TableWork {
     /// A filter fails.
     pub fn with_filters(&self, mut workload: Workload, rows: &RecordBatch) -> Result<Workload> {
         for (scan, query) in self.scans.iter().zip(&mut workload.queries) {
-            let Scan::Asked { asked, .. } = scan else { continue };
+            let Scan::Planned { asked, .. } = scan else { continue };
             let filters = asked.row_filters.iter().filter(|f| !f.columns().is_empty());
             for (filter, predicate) in filters.zip(query.predicates.iter_mut().skip(asked.predicates.len())) {
                 predicate.selectivity = passing(filter, rows)?;
@@ -91,7 +91,7 @@ impl TableWork {
     pub fn request(&self, at: usize, query: &Query, sample: &RecordBatch) -> Result<Option<ScanRequest>> {
         let request = ScanRequest::columns(query.columns.clone());
         Ok(Some(match &self.scans[at] {
-            Scan::Asked { asked, .. } => ScanRequest {
+            Scan::Planned { asked, .. } => ScanRequest {
                 projection: asked.columns.clone(),
                 predicates: asked.predicates.clone(),
                 row_filters: asked.row_filters.clone(),
@@ -206,10 +206,10 @@ pub(crate) fn weighted_statements(script: &str) -> Result<Vec<(Statement, f64)>>
 }
 
 /// The scans of one planned query.
-pub(crate) fn planned_scans(name: &str, weight: f64, all: Vec<Asked>) -> impl Iterator<Item = (Arc<Table>, Scan)> {
+pub(crate) fn planned_scans(name: &str, weight: f64, all: Vec<TableReads>) -> impl Iterator<Item = (Arc<Table>, Scan)> {
     all.into_iter().map(move |asked| {
         let table = asked.table.clone();
-        (table, Scan::Asked { name: name.to_owned(), weight, asked: Box::new(asked) })
+        (table, Scan::Planned { name: name.to_owned(), weight, asked: Box::new(asked) })
     })
 }
 

@@ -4,9 +4,9 @@
 mod average;
 mod distinct;
 mod extremes;
-mod filtered;
+mod filter_clause;
 mod moments;
-mod ordered;
+mod order_by;
 mod queue;
 mod sum;
 mod totals;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::AggregateUDF;
 
-pub(crate) use filtered::Filtered;
-pub(crate) use ordered::Ordered;
+pub(crate) use filter_clause::Filtered;
+pub(crate) use order_by::Ordered;
 pub(crate) use sum::settled;
 
 /// The functions, which replace those with the same names.

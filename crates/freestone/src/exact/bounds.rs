@@ -12,12 +12,12 @@ use super::{casts, decimals};
 type Range = (i128, i128);
 
 /// What is known of an expression: its type, and the values that it would have if the type had no ends.
-struct Known {
+struct ValueRange {
     data_type: DataType,
     range: Option<Range>,
 }
 
-impl Known {
+impl ValueRange {
     /// The values that it has: what is outside of its type is an error.
     fn values(&self) -> Option<Range> {
         let all = casts::range(&self.data_type)?;
@@ -33,36 +33,36 @@ pub(super) fn rule_out_overflow(operation: &Expr, schema: &DFSchema) -> bool {
     found.0 >= all.0 && found.1 <= all.1
 }
 
-fn known(expression: &Expr, schema: &DFSchema) -> Option<Known> {
+fn known(expression: &Expr, schema: &DFSchema) -> Option<ValueRange> {
     match expression {
         Expr::Literal(value, _) => {
             let range = integer(value).map(|value| (value, value));
-            Some(Known { data_type: value.data_type(), range })
+            Some(ValueRange { data_type: value.data_type(), range })
         }
         Expr::Alias(alias) => known(&alias.expr, schema),
         Expr::Negative(operand) => {
             let operand = known(operand, schema)?;
             let range = operand.values().map(|(low, high)| (-high, -low));
-            Some(Known { range, ..operand })
+            Some(ValueRange { range, ..operand })
         }
         Expr::Cast(cast) => {
             let (operand, data_type) = (known(&cast.expr, schema)?, cast.field.data_type().clone());
             let digits = decimals::scale(&data_type)? - decimals::scale(&operand.data_type)?;
             let range = operand.values().and_then(|values| rescaled(values, digits));
-            Some(Known { data_type, range })
+            Some(ValueRange { data_type, range })
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let (left, right) = (known(left, schema)?, known(right, schema)?);
             let result = BinaryTypeCoercer::new(&left.data_type, op, &right.data_type).get_result_type();
             let data_type = result.ok()?;
             let range = combined(*op, &left, &right, decimals::scale(&data_type)?);
-            Some(Known { data_type, range })
+            Some(ValueRange { data_type, range })
         }
-        other => Some(Known { data_type: other.get_type(schema).ok()?, range: None }),
+        other => Some(ValueRange { data_type: other.get_type(schema).ok()?, range: None }),
     }
 }
 
-fn combined(op: Operator, left: &Known, right: &Known, scale: i8) -> Option<Range> {
+fn combined(op: Operator, left: &ValueRange, right: &ValueRange, scale: i8) -> Option<Range> {
     let scales = (decimals::scale(&left.data_type)?, decimals::scale(&right.data_type)?);
     let (mut a, mut b) = (left.values()?, right.values()?);
     match op {

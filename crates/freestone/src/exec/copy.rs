@@ -15,7 +15,7 @@ use crate::exec::dml;
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
 use crate::ingest;
-use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location, Spooled};
+use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location, SpooledFile};
 use crate::provider::files::FileOptions;
 use crate::sql::statement::{CopyFrom, OptionList};
 
@@ -64,7 +64,7 @@ fn read_schema(table: &TableSchema, columns: &[String]) -> Result<SchemaRef> {
 /// A file to read: what comes from a pipe is one of its own.
 struct Input {
     path: PathBuf,
-    spooled: Option<Spooled>,
+    spooled: Option<SpooledFile>,
 }
 
 impl Input {
@@ -73,7 +73,7 @@ impl Input {
     }
 
     fn read_path(&self) -> &Path {
-        self.spooled.as_ref().map_or(&self.path, Spooled::path)
+        self.spooled.as_ref().map_or(&self.path, SpooledFile::path)
     }
 
     /// An error under the name that the user gave.

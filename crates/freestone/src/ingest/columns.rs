@@ -173,7 +173,7 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
                 TimeUnit::Nanosecond => numbers::<TimestampNanosecondType>(field, empty_is_null, parse),
             }
         }
-        DataType::Utf8View => Box::new(Texts { values: StringViewBuilder::new(), nullable, empty_is_text }),
+        DataType::Utf8View => Box::new(StringColumn { values: StringViewBuilder::new(), nullable, empty_is_text }),
         DataType::BinaryView => Box::new(Binaries { values: BinaryViewBuilder::new(), scratch: Vec::new(), nullable }),
         other => {
             let text = format!("column {} has type {}, which no file is read into", field.name(), sql_type_name(other));
@@ -347,13 +347,13 @@ impl ColumnBuilder for Booleans {
     }
 }
 
-struct Texts {
+struct StringColumn {
     values: StringViewBuilder,
     nullable: bool,
     empty_is_text: bool,
 }
 
-impl ColumnBuilder for Texts {
+impl ColumnBuilder for StringColumn {
     #[inline]
     fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
         match text {

@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::blocks::{Block, BlockSource, BufferPool, check_head, read_head, replace_returns, utf8_prefix};
 use super::columns::{BatchBuilder, CellRules};
-use super::csv_tokens::{BadRecord, Dialect, Found, Tokenizer, count_lines, has_lone_return, last_record_end};
+use super::csv_tokens::{BadRecord, Dialect, RecordEnd, Tokenizer, count_lines, has_lone_return, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Field, Fields};
 use super::infer;
@@ -122,9 +122,9 @@ impl Opening {
             let mut fields = Fields::default();
             let found = Tokenizer::new(text, start, &dialect).record(None, &mut fields);
             let is_last = complete || head.len() >= options.record_bytes_max();
-            if is_last || matches!(found, Ok(Found::Record { closed: true })) {
+            if is_last || matches!(found, Ok(RecordEnd::Record { closed: true })) {
                 // A record that is not well formed is reported when it is read, with its place.
-                let first = matches!(found, Ok(Found::Record { .. })).then(|| {
+                let first = matches!(found, Ok(RecordEnd::Record { .. })).then(|| {
                     let cells = Cells { text, fields: &fields, column: 0, columns: 1, rows: usize::MAX };
                     cells.iter().map(|text| text.map(str::to_string)).collect()
                 });
@@ -180,7 +180,7 @@ fn found_delimiter(text: &str, options: &IngestOptions, expected: Option<usize>,
         for _ in 0..DELIMITED_RECORDS {
             let mut fields = Fields::default();
             match tokenizer.record(None, &mut fields) {
-                Ok(Found::Record { closed }) if closed || complete => {
+                Ok(RecordEnd::Record { closed }) if closed || complete => {
                     let found = fields.fields.len();
                     if width.is_some_and(|width| width != found) {
                         return None;
@@ -337,14 +337,14 @@ fn tokenize(
         let found = tokenizer.record(Some(columns), fields);
         if let Err(bad) = check_record(&found, start, ends_early) {
             // A record that runs into the end of a text that ends early is not one of the rows.
-            if found.is_ok_and(|found| found != Found::End) {
+            if found.is_ok_and(|found| found != RecordEnd::End) {
                 fields.starts.pop();
             }
             return (true, Some(bad));
         }
         match found {
-            Ok(Found::End) => return (true, None),
-            Ok(Found::Record { .. }) => {}
+            Ok(RecordEnd::End) => return (true, None),
+            Ok(RecordEnd::Record { .. }) => {}
             Err(bad) => return (true, Some(bad)),
         }
     }
@@ -352,10 +352,14 @@ fn tokenize(
 }
 
 /// Where the text ends early, whatever touches its end is bad for that reason.
-fn check_record(found: &Result<Found, BadRecord>, start: usize, ends_early: &Option<Reason>) -> Result<(), BadRecord> {
+fn check_record(
+    found: &Result<RecordEnd, BadRecord>,
+    start: usize,
+    ends_early: &Option<Reason>,
+) -> Result<(), BadRecord> {
     let at_end = match found {
-        Ok(Found::End | Found::Record { closed: false }) => true,
-        Ok(Found::Record { closed: true }) => false,
+        Ok(RecordEnd::End | RecordEnd::Record { closed: false }) => true,
+        Ok(RecordEnd::Record { closed: true }) => false,
         Err(bad) => bad.at_end,
     };
     match ends_early {

@@ -28,7 +28,7 @@ pub(crate) struct BadRecord {
 
 /// What [`Tokenizer::record`] found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum RecordEnd {
     /// No record but the end of the text.
     End,
     /// A record; `closed` when a line end follows it rather than the end of the text.
@@ -56,14 +56,14 @@ impl<'a> Tokenizer<'a> {
     /// Appends the next record's fields to `fields`. With `expected`, another number of fields is an error, except for
     /// one empty field more after a last `|`, as dbgen writes it. Empty lines are skipped, but where a record has one field:
     /// there they are records, whose field is empty.
-    pub fn record(&mut self, expected: Option<usize>, fields: &mut Fields) -> Result<Found, BadRecord> {
+    pub fn record(&mut self, expected: Option<usize>, fields: &mut Fields) -> Result<RecordEnd, BadRecord> {
         let bytes = self.text.as_bytes();
         if expected != Some(1) {
             self.skip_empty_lines();
         }
         let start = self.position;
         if start >= bytes.len() {
-            return Ok(Found::End);
+            return Ok(RecordEnd::End);
         }
         let first_field = fields.fields.len();
         let closed = loop {
@@ -90,7 +90,7 @@ impl<'a> Tokenizer<'a> {
             }
         }
         fields.starts.push(start as u32);
-        Ok(Found::Record { closed })
+        Ok(RecordEnd::Record { closed })
     }
 
     fn skip_empty_lines(&mut self) {
@@ -367,8 +367,8 @@ mod tests {
         loop {
             let mut fields = Fields::default();
             match tokenizer.record(None, &mut fields) {
-                Ok(Found::End) => return Ok(records),
-                Ok(Found::Record { .. }) => {
+                Ok(RecordEnd::End) => return Ok(records),
+                Ok(RecordEnd::Record { .. }) => {
                     let cells = Cells { text, fields: &fields, column: 0, columns: 1, rows: usize::MAX };
                     records.push(cells.iter().map(|text| text.unwrap_or("~").to_string()).collect());
                 }

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUn
 
 use super::blocks::{is_plain, read_head, replace_returns, utf8_prefix};
 use super::csv::{CsvLayout, Opening};
-use super::csv_tokens::{Dialect, Found, Tokenizer, count_lines, find_byte, last_record_end};
+use super::csv_tokens::{Dialect, RecordEnd, Tokenizer, count_lines, find_byte, last_record_end};
 use super::error::{IngestError, Reason};
 use super::fields::{Cells, Fields};
 use super::values::{self, ZoneRule, has_leading_zero, is_digits};
@@ -240,14 +240,14 @@ pub(crate) fn csv_file(path: &Path, options: &IngestOptions, head_bytes: usize) 
     };
     match tokenizer.record(None, &mut sample.fields) {
         Err(bad) => return Err(located(bad.offset, bad.reason)),
-        Ok(Found::End) if text.len() < head.len() => {
+        Ok(RecordEnd::End) if text.len() < head.len() => {
             return Err(located(text.len(), Reason::InvalidUtf8 { byte: text.len() as u64 }));
         }
-        Ok(Found::End) => {
+        Ok(RecordEnd::End) => {
             let reason = Reason::Malformed("the file is empty: it has neither a header nor rows".into());
             return Err(IngestError::new(path.display().to_string(), reason));
         }
-        Ok(Found::Record { .. }) => {}
+        Ok(RecordEnd::Record { .. }) => {}
     }
     let first = sample.first_record(text, &head, tokenizer.position());
     sample.columns = first.len();
@@ -324,7 +324,7 @@ impl Sample<'_> {
         if first.len() > 1 && trailing(&self.fields) && next <= head.len() {
             let mut second = Fields::default();
             let found = Tokenizer::new(text, next, self.dialect).record(None, &mut second);
-            let is_record = matches!(found, Ok(Found::Record { .. }));
+            let is_record = matches!(found, Ok(RecordEnd::Record { .. }));
             let is_narrower = is_record && second.fields.len() + 1 == first.len();
             if is_narrower || self.dialect.delimiter == b'|' && (!is_record || trailing(&second)) {
                 first.pop();
@@ -352,7 +352,7 @@ impl Sample<'_> {
         for _ in 0..rows {
             self.fields.clear();
             match tokenizer.record(Some(self.columns), &mut self.fields) {
-                Ok(Found::Record { closed }) if closed || whole => self.see_fields(text),
+                Ok(RecordEnd::Record { closed }) if closed || whole => self.see_fields(text),
                 Err(bad) if !bad.at_end => {
                     // A record with text after a quote has not been passed: there is no telling where it ends.
                     if bad.reason == Reason::AfterQuote {

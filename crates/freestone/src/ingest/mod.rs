@@ -42,7 +42,7 @@ pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
 pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, uuid_texts};
 pub use paths::expand_paths;
 pub(crate) use paths::partitions;
-pub(crate) use spool::{Spooled, spooled};
+pub(crate) use spool::{SpooledFile, spooled};
 pub(crate) use text::{TextFile, TextParser};
 
 /// The formats that can be read.

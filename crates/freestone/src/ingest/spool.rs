@@ -11,13 +11,13 @@ use super::error::IngestError;
 
 /// What came from a pipe, in a file without a name.
 #[derive(Debug, Clone)]
-pub(crate) struct Spooled {
+pub(crate) struct SpooledFile {
     path: PathBuf,
     /// The path above is good as long as this is open.
     _file: Arc<File>,
 }
 
-impl Spooled {
+impl SpooledFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -27,7 +27,7 @@ impl Spooled {
 ///
 /// # Errors
 /// A pipe that cannot be read, and a disk that is full.
-pub(crate) fn spooled(path: &Path) -> Result<Option<Spooled>, IngestError> {
+pub(crate) fn spooled(path: &Path) -> Result<Option<SpooledFile>, IngestError> {
     let failed = |error: io::Error| IngestError::io(path, &error);
     let metadata = std::fs::metadata(path).map_err(failed)?;
     if metadata.is_file() || metadata.is_dir() {
@@ -37,7 +37,7 @@ pub(crate) fn spooled(path: &Path) -> Result<Option<Spooled>, IngestError> {
     let mut kept = unnamed_file().map_err(failed)?;
     io::copy(&mut from, &mut kept).map_err(failed)?;
     let path = PathBuf::from(format!("/dev/fd/{}", kept.as_raw_fd()));
-    Ok(Some(Spooled { path, _file: Arc::new(kept) }))
+    Ok(Some(SpooledFile { path, _file: Arc::new(kept) }))
 }
 
 /// A file in the folder for temporary files, which is gone when nothing has it open.

@@ -52,22 +52,22 @@ fn sizes(plan: &LogicalPlan) -> Result<Vec<u64>> {
     let columns = plan.schema().fields().len();
     let mut of_columns = match plan {
         LogicalPlan::Projection(projection) => {
-            let known = Known::of(inputs[0].schema(), &below[0]);
+            let known = ColumnSizes::of(inputs[0].schema(), &below[0]);
             projection.expr.iter().map(|e| known.size(e)).collect::<Result<Vec<_>>>()?
         }
         LogicalPlan::Aggregate(aggregate) => {
-            let known = Known::of(inputs[0].schema(), &below[0]);
+            let known = ColumnSizes::of(inputs[0].schema(), &below[0]);
             aggregate.group_expr.iter().map(|e| known.size(e)).collect::<Result<Vec<_>>>()?
         }
         LogicalPlan::Filter(filter) => {
-            Known::of(inputs[0].schema(), &below[0]).check(&filter.predicate)?;
+            ColumnSizes::of(inputs[0].schema(), &below[0]).check(&filter.predicate)?;
             below.into_iter().next().unwrap_or_default()
         }
         LogicalPlan::Join(join) => {
             let both: Vec<u64> = below.concat();
             let schema = join.left.schema().join(join.right.schema());
             if let (Ok(schema), Some(filter)) = (schema, &join.filter) {
-                Known::of(&schema, &both).check(filter)?;
+                ColumnSizes::of(&schema, &both).check(filter)?;
             }
             both
         }
@@ -88,12 +88,12 @@ fn sizes(plan: &LogicalPlan) -> Result<Vec<u64>> {
 }
 
 /// The sizes of columns by their names.
-struct Known<'a>(HashMap<(Option<&'a TableReference>, &'a str), u64>);
+struct ColumnSizes<'a>(HashMap<(Option<&'a TableReference>, &'a str), u64>);
 
-impl<'a> Known<'a> {
+impl<'a> ColumnSizes<'a> {
     fn of(schema: &'a DFSchema, sizes: &[u64]) -> Self {
         let names = schema.iter().map(|(qualifier, field)| (qualifier, field.name().as_str()));
-        Known(names.zip(sizes.iter().copied()).collect())
+        ColumnSizes(names.zip(sizes.iter().copied()).collect())
     }
 
     fn size(&self, expression: &Expr) -> Result<u64> {
@@ -111,7 +111,7 @@ impl<'a> Known<'a> {
 
     fn check(&self, condition: &Expr) -> Result<()> {
         let grown = self.size(condition)?;
-        if grown <= NODES_MAX || grown <= Known(HashMap::new()).size(condition)?.saturating_mul(GROWTH_MAX) {
+        if grown <= NODES_MAX || grown <= ColumnSizes(HashMap::new()).size(condition)?.saturating_mul(GROWTH_MAX) {
             return Ok(());
         }
         let message = format!(

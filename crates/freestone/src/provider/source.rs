@@ -36,7 +36,7 @@ use super::statistics::{of_partition, statistics};
 use super::stream::ScanStream;
 use super::table::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
-use crate::workload::{Asked, AskedPath};
+use crate::workload::{AskedPath, TableReads};
 
 /// Rows that a thread takes at a time.
 const MORSEL_ROWS: usize = 64 << 10;
@@ -179,14 +179,14 @@ impl FreestoneSource {
     }
 
     /// What the scan is asked for, for the log of the workload.
-    pub(crate) fn asked(&self, output: Output) -> Asked {
+    pub(crate) fn asked(&self, output: Output) -> TableReads {
         let row_id = self.row_id_column();
         let all = &self.scanned.table.schema;
         let named = |columns: &[usize]| -> Vec<usize> { columns.iter().map(|c| self.named_column(*c)).collect() };
         let columns: Vec<usize> = self.projection.iter().copied().filter(|c| *c != row_id).collect();
         let predicates = self.conjuncts.predicates.iter().cloned();
         let order = if self.ordered { self.scanned.table.design.sort_columns(all) } else { vec![] };
-        Asked {
+        TableReads {
             table: self.named_table().clone(),
             scanned: self.scanned.table.clone(),
             columns: named(&columns),

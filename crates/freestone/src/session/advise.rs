@@ -3,7 +3,7 @@
 use freestone_advisor::Advice;
 use freestone_store::design::Design;
 
-use crate::advise::{AdviseOptions, Calibration, Judged, TableWork};
+use crate::advise::{AdviceContext, AdviseOptions, Calibration, TableWork};
 use crate::context::Outcome;
 use crate::error::{Error, Result};
 use crate::session::Session;
@@ -32,7 +32,7 @@ impl Session {
             return Err(nothing_to_advise_on(&options));
         }
         self.blocking(move |database| {
-            works.iter().map(|work| Judged::new(database, &work.table, work, None)?.advise(&options)).collect()
+            works.iter().map(|work| AdviceContext::new(database, &work.table, work, None)?.advise(&options)).collect()
         })
         .await
     }
@@ -81,7 +81,7 @@ impl Session {
                 .with_hint("WHATIF asks what a query would cost if a table that it reads were stored otherwise"));
         };
         let answer = self
-            .blocking(move |database| Judged::new(database, &work.table, &work, Some(&design))?.what_if(&design))
+            .blocking(move |database| AdviceContext::new(database, &work.table, &work, Some(&design))?.what_if(&design))
             .await?;
         Ok(Outcome::batch(advise::what_if_batch(&answer)?))
     }

@@ -150,16 +150,16 @@ impl Session {
 
     /// Executes one statement with values for its `$1`, `$2`, ….
     pub async fn execute_with(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Outcome> {
-        self.execute_given(statement, Inputs { values, ..Inputs::default() }).await
+        self.execute_with_inputs(statement, Inputs { values, ..Inputs::default() }).await
     }
 
     /// Executes one statement with values for its parameters, and tables that it may name.
-    pub async fn execute_given(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+    pub async fn execute_with_inputs(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         guarded(statement, self.execute_unguarded(statement, inputs)).await
     }
 
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
-        let parameters = given(statement, inputs)?;
+        let parameters = parameters_of(statement, inputs)?;
         match self.command(statement).await? {
             Command::Sql(sql) => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
             Command::CopyFrom(request) => {
@@ -248,7 +248,7 @@ impl Session {
         if !matches!(*sql, ast::Statement::Query(_)) {
             return Ok(None);
         }
-        let parameters = given(statement, inputs)?;
+        let parameters = parameters_of(statement, inputs)?;
         let scope = self.scope()?.with_tables(&parameters.tables);
         self.plan_apart(move |planner, _| async move {
             let state = planner.state(&scope);
@@ -410,7 +410,7 @@ impl Session {
         if let Command::Sql(sql) = self.command(statement).await?
             && matches!(*sql, ast::Statement::Query(_))
         {
-            let (kept, snapshot) = self.planned(*sql, &given(statement, inputs)?).await?;
+            let (kept, snapshot) = self.planned(*sql, &parameters_of(statement, inputs)?).await?;
             let shown_as_stored =
                 times::is_shown_as_stored(&kept.plan().schema(), self.planner().settings().config_options());
             return Ok(match StoredQuery::of(kept.plan(), &snapshot, self.cancellation()) {
@@ -421,7 +421,7 @@ impl Session {
                 _ => Answer::Outcome(self.run_kept(&kept, &snapshot)?),
             });
         }
-        Ok(Answer::Outcome(self.execute_given(statement, inputs).await?))
+        Ok(Answer::Outcome(self.execute_with_inputs(statement, inputs).await?))
     }
 
     async fn query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
@@ -597,8 +597,8 @@ impl Session {
         let prepared = self.prepared.lock().get(&name).cloned();
         let Some(Prepared { statement, types }) = prepared else { return Err(self.not_prepared(&name)) };
         if !types.is_empty() && types.len() != values.len() {
-            let (expected, given) = (types.len(), values.len());
-            return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {given}")));
+            let (expected, actual) = (types.len(), values.len());
+            return Err(Error::invalid(format!("{name} takes {expected} parameters and was given {actual}")));
         }
         let state = self.state(&self.scope()?);
         let values = values.into_iter().map(|value| constant(&state, value)).collect::<Result<_>>()?;
@@ -693,7 +693,7 @@ fn shown_rows(stream: SendableRecordBatchStream, options: &ConfigOptions) -> Out
 }
 
 /// What a statement is given; more values than it has parameters are a mistake.
-fn given(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
+fn parameters_of(statement: &Statement, inputs: Inputs) -> Result<Parameters> {
     if !inputs.values.is_empty() {
         let expected = statement.parameter_names()?.count();
         if inputs.values.len() > expected {

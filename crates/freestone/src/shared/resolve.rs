@@ -83,9 +83,9 @@ impl Answers {
 }
 
 /// The queries that a plan refers to, by their ids.
-struct Queries(BTreeMap<u64, Known>);
+struct Queries(BTreeMap<u64, QueryUses>);
 
-struct Known {
+struct QueryUses {
     query: Arc<SharedQuery>,
     /// References in the plan itself.
     uses_in_plan: usize,
@@ -101,7 +101,7 @@ struct Known {
     copies: usize,
 }
 
-impl Known {
+impl QueryUses {
     fn is_shared(&self) -> bool {
         let may_copy = match self.query.materialized {
             Materialized::Yes => return true,
@@ -118,7 +118,7 @@ struct Counts {
     references: BTreeMap<u64, usize>,
     queries: Vec<Arc<SharedQuery>>,
     nodes: usize,
-    dear: bool,
+    expensive: bool,
     volatile: bool,
 }
 
@@ -132,13 +132,13 @@ impl Counts {
                 counts.queries.push(query.clone());
                 return Ok(TreeNodeRecursion::Continue);
             }
-            counts.dear |= !passes_rows_on(node);
+            counts.expensive |= !passes_rows_on(node);
             node.apply_expressions(|expression| {
                 counts.volatile |= expression.is_volatile();
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
-        counts.dear |= counts.volatile;
+        counts.expensive |= counts.volatile;
         Ok(counts)
     }
 }
@@ -160,7 +160,7 @@ fn passes_rows_on(node: &LogicalPlan) -> bool {
 impl Queries {
     fn of(plan: &LogicalPlan) -> Result<Queries> {
         let counts = Counts::of(plan)?;
-        let mut all: BTreeMap<u64, Known> = BTreeMap::new();
+        let mut all: BTreeMap<u64, QueryUses> = BTreeMap::new();
         let mut waiting = counts.queries;
         while let Some(query) = waiting.pop() {
             if all.contains_key(&query.id) {
@@ -169,11 +169,11 @@ impl Queries {
             let counts = Counts::of(&query.plan)?;
             waiting.extend(counts.queries);
             let id = query.id;
-            let known = Known {
+            let known = QueryUses {
                 query,
                 uses_in_plan: 0,
                 refers_to: counts.references,
-                cheap: !counts.dear,
+                cheap: !counts.expensive,
                 volatile: counts.volatile,
                 nodes: counts.nodes,
                 copies: 0,

@@ -28,7 +28,7 @@ const FILE_BYTES: usize = 16 << 20;
 #[derive(Default)]
 pub(super) struct Rows {
     source: Mutex<Source>,
-    made: Arc<Made>,
+    made: Arc<RowsSoFar>,
 }
 
 /// Where the rows come from, and who makes them: they end when nobody can read the rows any more.
@@ -40,7 +40,7 @@ struct Source {
 
 /// What has been made of the rows.
 #[derive(Default)]
-struct Made {
+struct RowsSoFar {
     state: Mutex<State>,
     changed: Notify,
 }
@@ -128,7 +128,7 @@ impl Rows {
     }
 }
 
-impl Made {
+impl RowsSoFar {
     /// The rows of a part, once it is there; `None` behind the last.
     async fn part(&self, at: usize) -> Result<Option<SendableRecordBatchStream>> {
         loop {
@@ -167,7 +167,7 @@ impl Made {
 
 /// Makes the rows of one partition.
 struct Maker {
-    made: Arc<Made>,
+    made: Arc<RowsSoFar>,
     memory: Arc<MemoryReservation>,
     spills: SpillManager,
 }

@@ -50,13 +50,13 @@ pub(crate) fn with_stack<T>(tokens: usize, work: impl FnOnce() -> T) -> T {
         return work();
     }
     /// Restores the count, even if `work` panics.
-    struct Restored(usize);
-    impl Drop for Restored {
+    struct DepthGuard(usize);
+    impl Drop for DepthGuard {
         fn drop(&mut self) {
             TOKENS.set(self.0);
         }
     }
-    let _restored = Restored(TOKENS.replace(tokens));
+    let _restored = DepthGuard(TOKENS.replace(tokens));
     stacker::grow(STACK_BYTES, work)
 }
 

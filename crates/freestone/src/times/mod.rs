@@ -6,14 +6,13 @@ mod aggregates;
 mod arrays;
 pub mod calendar;
 mod casts;
+mod constructors;
 mod convert;
 mod current;
-mod cuts;
 mod function;
 mod interval;
 mod interval_text;
 mod literals;
-mod making;
 mod operands;
 mod operators;
 mod output;
@@ -22,6 +21,7 @@ mod pattern;
 mod rules;
 mod series;
 mod text;
+mod truncation;
 mod zone;
 
 use datafusion::error::Result;
@@ -37,7 +37,11 @@ pub(crate) use zone::{Zone, missing as missing_zone};
 
 /// Makes our functions those of a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    let functions = making::functions().into_iter().chain([parts::date_part(), cuts::date_trunc(), cuts::date_bin()]);
+    let functions = constructors::functions().into_iter().chain([
+        parts::date_part(),
+        truncation::date_trunc(),
+        truncation::date_bin(),
+    ]);
     for function in functions {
         state.register_udf(function.into_udf())?;
     }

@@ -5,7 +5,7 @@
 //! frame begins with the partition and ends with the current row or the partition, DataFusion's aggregates are correct,
 //! and do not need a whole partition in memory.
 
-mod framed;
+mod frame_functions;
 mod frames;
 mod nth;
 mod shift;
@@ -24,7 +24,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use framed::{Framed, Function, is_moving};
+use frame_functions::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
 
 /// The functions, which replace those with the same names.

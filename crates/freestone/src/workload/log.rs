@@ -61,7 +61,7 @@ pub struct LoggedPredicate {
 
 /// The format on disk.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SavedLog {
     version: u32,
     scans: Vec<LoggedScan>,
 }
@@ -195,7 +195,7 @@ fn load(path: &Path) -> Result<Vec<LoggedScan>> {
         Err(error) if error.kind() == IoKind::NotFound => return Ok(vec![]),
         read => read.map_err(|error| unusable(path, error))?,
     };
-    let saved: Saved = serde_json::from_slice(&text).map_err(|error| unusable(path, error))?;
+    let saved: SavedLog = serde_json::from_slice(&text).map_err(|error| unusable(path, error))?;
     if saved.version != VERSION {
         return Err(unusable(path, format!("its version is {}, this program knows {VERSION}", saved.version)));
     }
@@ -210,7 +210,7 @@ fn write_merged(path: &Path, new: &[LoggedScan]) -> Result<()> {
     for scan in new {
         merge(&mut scans, scan.clone());
     }
-    let json = serde_json::to_vec(&Saved { version: VERSION, scans }).map_err(|error| unusable(path, error))?;
+    let json = serde_json::to_vec(&SavedLog { version: VERSION, scans }).map_err(|error| unusable(path, error))?;
     let written = path.with_extension("new");
     let mut file = File::create(&written).map_err(|error| unusable(path, error))?;
     file.write_all(&json).map_err(|error| unusable(path, error))?;

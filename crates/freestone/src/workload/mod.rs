@@ -6,4 +6,4 @@ mod watch;
 
 pub(crate) use log::WorkloadLog;
 pub use log::{LoggedPredicate, LoggedScan};
-pub(crate) use watch::{Asked, AskedPath, Watch, Watched, asked, fitted, form};
+pub(crate) use watch::{AskedPath, TableReads, Watch, Watched, asked, fitted, form};

@@ -20,7 +20,7 @@ use crate::provider::{FreestoneSource, ScanAggregateExec, estimated_share, path_
 
 /// What a plan reads of one native table.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct TableReads {
     pub table: Arc<Table>,
     /// The scanned table: the table or a copy of it.
     pub scanned: Arc<Table>,
@@ -56,7 +56,7 @@ impl AskedPath {
 const ROW_FILTER_SHARE: f64 = 0.25;
 
 /// What a plan reads of native tables. No rows are read.
-pub(crate) fn asked(plan: &Arc<dyn ExecutionPlan>) -> Vec<Asked> {
+pub(crate) fn asked(plan: &Arc<dyn ExecutionPlan>) -> Vec<TableReads> {
     let mut all = vec![];
     collect(plan, Output::Columns, &mut all);
     if all.len() > 1 {
@@ -65,7 +65,7 @@ pub(crate) fn asked(plan: &Arc<dyn ExecutionPlan>) -> Vec<Asked> {
     all
 }
 
-fn collect(node: &Arc<dyn ExecutionPlan>, output: Output, all: &mut Vec<Asked>) {
+fn collect(node: &Arc<dyn ExecutionPlan>, output: Output, all: &mut Vec<TableReads>) {
     if let Some(source) = FreestoneSource::of(node) {
         all.push(source.asked(output));
     }
@@ -75,7 +75,7 @@ fn collect(node: &Arc<dyn ExecutionPlan>, output: Output, all: &mut Vec<Asked>) 
     }
 }
 
-impl Asked {
+impl TableReads {
     /// The query in the form of the advisor. `selectivities` are those of the predicates, followed by those of the row
     /// filters.
     pub fn query(&self, name: &str, weight: f64, selectivities: &[f64]) -> Query {
@@ -198,13 +198,13 @@ pub(crate) fn form(predicate: &Predicate) -> PredicateForm {
 pub(crate) struct Watch {
     log: Arc<WorkloadLog>,
     statement: Arc<str>,
-    asked: Vec<Asked>,
+    asked: Vec<TableReads>,
     start: Instant,
 }
 
 impl Watch {
     /// `None` if the statement does not read native tables.
-    pub fn begin(log: &Arc<WorkloadLog>, statement: &Arc<str>, asked: Vec<Asked>) -> Option<Watch> {
+    pub fn begin(log: &Arc<WorkloadLog>, statement: &Arc<str>, asked: Vec<TableReads>) -> Option<Watch> {
         let log = log.clone();
         (!asked.is_empty()).then(|| Watch { log, statement: statement.clone(), asked, start: Instant::now() })
     }
@@ -212,7 +212,7 @@ impl Watch {
     /// The statement has returned its last row.
     pub fn end(self) {
         let ms = self.start.elapsed().as_secs_f64() * 1e3;
-        let shares: Vec<Vec<f64>> = self.asked.iter().map(Asked::selectivities).collect();
+        let shares: Vec<Vec<f64>> = self.asked.iter().map(TableReads::selectivities).collect();
         for asked in &self.asked {
             self.log.add(asked.logged(&self.statement, ms, &shares));
         }

@@ -228,7 +228,7 @@ async fn declared_types_decide() {
         ..Inputs::default()
     };
     let run = async |sql: &str, inputs: Inputs| -> Result<String, Error> {
-        let batches = session.execute_given(&parse_script(sql)[0], inputs).await?.collect().await?;
+        let batches = session.execute_with_inputs(&parse_script(sql)[0], inputs).await?.collect().await?;
         Ok(batches.iter().map(shown).collect::<Vec<_>>().join("\n"))
     };
     let text = || ScalarValue::Utf8(Some("1.5".into()));

@@ -301,7 +301,7 @@ fn statements_read_the_tables_that_they_are_given() {
             let session = &session;
             async move {
                 let statement = parse_script(sql).remove(0);
-                let batches = session.execute_given(&statement, inputs).await?.collect().await?;
+                let batches = session.execute_with_inputs(&statement, inputs).await?.collect().await?;
                 let column = batches.first().map(|batch| integer(batch.column(0)));
                 Ok::<_, freestone::Error>(column)
             }

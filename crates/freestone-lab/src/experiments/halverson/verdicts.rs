@@ -13,7 +13,7 @@ const COLUMN: usize = 2;
 
 /// Every claim of sections 3 and 4.
 pub(super) fn judge(measured: &Measured, d4: &D4, bandwidth: f64) -> Vec<Check> {
-    let judge = Judge { measured, bandwidth };
+    let judge = ClaimChecks { measured, bandwidth };
     let mut checks = judge.columns_scanned();
     checks.extend(judge.widths());
     checks.extend(judge.abstraction());
@@ -22,7 +22,7 @@ pub(super) fn judge(measured: &Measured, d4: &D4, bandwidth: f64) -> Vec<Check> 
     checks
 }
 
-struct Judge<'a> {
+struct ClaimChecks<'a> {
     measured: &'a Measured,
     bandwidth: f64,
 }
@@ -39,7 +39,7 @@ fn list(values: &[f64]) -> String {
     values.iter().map(|value| significant(*value)).collect::<Vec<_>>().join(", ")
 }
 
-impl Judge<'_> {
+impl ClaimChecks<'_> {
     /// Nanoseconds per tuple of processor time, and of disk time by its bytes, in each layout.
     fn costs(&self, cases: &[Case]) -> String {
         let cost = |case: &Case| {

@@ -24,15 +24,15 @@ const ALLOCATORS: [&Allocator; 3] = [&System, &Jemalloc, &MiMalloc];
 const AHEAD: f64 = 1.05;
 
 /// A copy of some bytes in an allocator's memory.
-struct Kept {
+struct AllocatedCopy {
     start: NonNull<u8>,
     layout: Layout,
     from: &'static Allocator,
 }
 
-impl Kept {
+impl AllocatedCopy {
     /// `None` if there are no bytes, or the allocator has no memory for them.
-    fn copy_of(bytes: &[u8], from: &'static Allocator) -> Option<Kept> {
+    fn copy_of(bytes: &[u8], from: &'static Allocator) -> Option<AllocatedCopy> {
         let layout = Layout::for_value(bytes);
         if bytes.is_empty() {
             return None;
@@ -41,7 +41,7 @@ impl Kept {
         let start = NonNull::new(unsafe { from.alloc(layout) })?;
         // SAFETY: the memory is new, as long as `bytes`, and has no other owner.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-        Some(Kept { start, layout, from })
+        Some(AllocatedCopy { start, layout, from })
     }
 
     #[cfg(test)]
@@ -51,7 +51,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for AllocatedCopy {
     fn drop(&mut self) {
         // SAFETY: this allocator returned this memory for this layout, and it is freed only here.
         unsafe { self.from.dealloc(self.start.as_ptr(), self.layout) };
@@ -107,7 +107,7 @@ fn measure(scanner: &Scanner, rows: usize, threads: usize, queries: usize) -> Re
 fn time(scanner: &Scanner, query: &Query, rows: usize, threads: usize, allocator: &'static Allocator) -> Result<f64> {
     let one = || {
         let mut result = Vec::with_capacity(rows / 50);
-        let keep = |_: &TupleLayout, block: &TupleBlock| result.push(Kept::copy_of(block.tuples(), allocator));
+        let keep = |_: &TupleLayout, block: &TupleBlock| result.push(AllocatedCopy::copy_of(block.tuples(), allocator));
         scanner.run(&table_name(PROJECTED, "row"), query, Source::Memory, keep)?;
         let is_whole = result.iter().all(Option::is_some);
         is_whole
@@ -152,14 +152,14 @@ mod tests {
     #[test]
     fn every_allocator_keeps_bytes_and_frees_them() {
         for from in ALLOCATORS {
-            let kept: Vec<Kept> =
-                (1..200usize).filter_map(|len| Kept::copy_of(&vec![len as u8; len * 31], from)).collect();
+            let kept: Vec<AllocatedCopy> =
+                (1..200usize).filter_map(|len| AllocatedCopy::copy_of(&vec![len as u8; len * 31], from)).collect();
             assert_eq!(kept.len(), 199);
             for (at, kept) in kept.iter().enumerate() {
                 assert!(kept.bytes().iter().all(|byte| *byte == (at + 1) as u8));
                 assert_eq!(kept.bytes().len(), (at + 1) * 31);
             }
-            assert!(Kept::copy_of(&[], from).is_none());
+            assert!(AllocatedCopy::copy_of(&[], from).is_none());
         }
     }
 }

@@ -22,14 +22,14 @@ const OID_FIRST: i64 = 20_000;
 /// The data from which the tables and functions of the catalog are computed.
 #[derive(Debug)]
 pub struct Data {
-    pub relations: Vec<Numbered>,
+    pub relations: Vec<RelationOids>,
     pub roles: Vec<(String, Role)>,
     pub user: String,
 }
 
 /// A table or view with its OID, and the OIDs of its primary key, which is an index and a constraint.
 #[derive(Debug)]
-pub struct Numbered {
+pub struct RelationOids {
     pub oid: i64,
     pub key_oid: i64,
     pub relation: Relation,
@@ -40,7 +40,7 @@ pub struct Numbered {
 pub struct Constraint<'a> {
     pub oid: i64,
     pub name: String,
-    pub table: &'a Numbered,
+    pub table: &'a RelationOids,
     pub columns: &'a [String],
     /// The table and columns to which a foreign key refers.
     pub referenced: Option<(&'a str, &'a [String])>,
@@ -50,7 +50,7 @@ impl Data {
     pub fn new(mut relations: Vec<Relation>, roles: Vec<(String, Role)>, user: String) -> Data {
         relations.sort_by(|a, b| a.name.cmp(&b.name));
         let mut taken = HashMap::new();
-        let relations = relations.into_iter().map(|relation| Numbered {
+        let relations = relations.into_iter().map(|relation| RelationOids {
             oid: number(&mut taken, &relation.name),
             key_oid: number(&mut taken, &format!("{} pkey", relation.name)),
             relation,
@@ -58,11 +58,11 @@ impl Data {
         Data { relations: relations.collect(), roles, user }
     }
 
-    pub fn relation(&self, oid: i64) -> Option<&Numbered> {
+    pub fn relation(&self, oid: i64) -> Option<&RelationOids> {
         self.relations.iter().find(|known| known.oid == oid)
     }
 
-    pub fn named(&self, name: &str) -> Option<&Numbered> {
+    pub fn named(&self, name: &str) -> Option<&RelationOids> {
         self.relations.iter().find(|known| known.relation.name == name)
     }
 
@@ -72,8 +72,9 @@ impl Data {
 
     /// Whether the table has a foreign key, or one refers to it. PostgreSQL enforces foreign keys by triggers on both
     /// tables.
-    pub fn has_references(&self, table: &Numbered) -> bool {
-        let refers = |other: &Numbered| other.relation.foreign_keys.iter().any(|key| key.table == table.relation.name);
+    pub fn has_references(&self, table: &RelationOids) -> bool {
+        let refers =
+            |other: &RelationOids| other.relation.foreign_keys.iter().any(|key| key.table == table.relation.name);
         !table.relation.foreign_keys.is_empty() || self.relations.iter().any(refers)
     }
 
@@ -110,7 +111,7 @@ impl Data {
     }
 }
 
-impl Numbered {
+impl RelationOids {
     /// The columns: name, type, and whether NULL is allowed.
     pub fn columns(&self) -> impl Iterator<Item = (&str, ColumnType, bool)> {
         let fields = self.relation.schema.iter().flat_map(|schema| schema.fields());

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 };
 
 use super::Catalog;
-use super::data::{DATABASE, Data, Numbered, PG_CATALOG};
+use super::data::{DATABASE, Data, PG_CATALOG, RelationOids};
 use crate::pg::settings::{Settings, VERSION};
 use crate::pg::types::Type;
 use freestone::quote;
@@ -27,7 +27,7 @@ enum Value {
     Int(i64),
     Text(String),
     Bool(bool),
-    Texts(Vec<String>),
+    TextArray(Vec<String>),
     /// The numbers from 1 to this one.
     Places(usize),
 }
@@ -59,7 +59,7 @@ enum Kind {
     Int,
     Text,
     Bool,
-    Texts,
+    TextArray,
     Ints,
 }
 
@@ -69,7 +69,7 @@ impl Kind {
             Kind::Int => DataType::Int64,
             Kind::Text => DataType::Utf8,
             Kind::Bool => DataType::Boolean,
-            Kind::Texts => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
+            Kind::TextArray => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
             Kind::Ints => DataType::List(Arc::new(Field::new("item", DataType::Int64, true))),
         }
     }
@@ -87,10 +87,10 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("version", Kind::Text, |_, _| Value::Text(format!("PostgreSQL {VERSION}"))),
     ("current_database", Kind::Text, |_, _| Value::Text(DATABASE.into())),
     ("current_schema", Kind::Text, |_, _| Value::Text("public".into())),
-    ("current_schemas", Kind::Texts, |_, arguments| {
+    ("current_schemas", Kind::TextArray, |_, arguments| {
         let implicit = arguments.first() == Some(&Value::Bool(true));
         let names = [PG_CATALOG, "public"].into_iter().skip(usize::from(!implicit));
-        Value::Texts(names.map(str::to_owned).collect())
+        Value::TextArray(names.map(str::to_owned).collect())
     }),
     ("pg_current_user", Kind::Text, |data, _| Value::Text(data.user.clone())),
     ("pg_get_userbyid", Kind::Text, |data, arguments| {
@@ -321,11 +321,11 @@ fn array(kind: Kind, values: impl Iterator<Item = Value>) -> ArrayRef {
         Kind::Bool => Arc::new(
             values.map(|value| if let Value::Bool(is) = value { Some(is) } else { None }).collect::<BooleanArray>(),
         ),
-        Kind::Texts => {
+        Kind::TextArray => {
             let mut lists = ListBuilder::new(StringBuilder::new());
             for value in values {
                 match value {
-                    Value::Texts(texts) => lists.append_value(texts.into_iter().map(Some)),
+                    Value::TextArray(texts) => lists.append_value(texts.into_iter().map(Some)),
                     _ => lists.append_null(),
                 }
             }
@@ -402,7 +402,7 @@ fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
 }
 
 /// The statement that would create the index of a primary key.
-pub fn index_text(table: &Numbered) -> String {
+pub fn index_text(table: &RelationOids) -> String {
     let name = &table.relation.name;
     format!("CREATE UNIQUE INDEX {name}_pkey ON public.{name} USING btree ({})", table.relation.primary_key.join(", "))
 }

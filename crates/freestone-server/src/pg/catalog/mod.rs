@@ -1,13 +1,13 @@
 //! `pg_catalog` for clients of PostgreSQL, as tables and functions of a session.
 
 mod data;
+mod empty_tables;
 mod functions;
 mod information;
 mod pg_tables;
 mod pg_type;
 mod rewrite;
 mod tables;
-mod without_rows;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -124,7 +124,7 @@ fn classes(data: &Data) -> Rows {
 }
 
 /// A row of `pg_class`. `table` is `None` for an index.
-fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, table: Option<&Numbered>) -> Vec<Cell> {
+fn class(data: &Data, oid: i64, name: &str, kind: &str, natts: i64, table: Option<&RelationOids>) -> Vec<Cell> {
     let am = match kind {
         "r" => OID_HEAP,
         "i" => OID_BTREE,
@@ -269,7 +269,7 @@ fn users(data: &Data) -> Rows {
 
 fn indexes(data: &Data) -> Rows {
     let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
-    let row = |table: &Numbered| {
+    let row = |table: &RelationOids| {
         let places = table.places(&table.relation.primary_key);
         let (count, zeros) = (places.len() as i64, vec![0; places.len()]);
         row![
@@ -349,7 +349,7 @@ fn access_methods(_: &Data) -> Rows {
 
 fn tables(data: &Data) -> Rows {
     let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
-    let row = |table: &Numbered| {
+    let row = |table: &RelationOids| {
         let has_key = !table.relation.primary_key.is_empty();
         let name = table.relation.name.as_str();
         row!["public", name, data.user.as_str(), Cell::Null, has_key, false, false, false]
@@ -358,7 +358,7 @@ fn tables(data: &Data) -> Rows {
 }
 
 fn views(data: &Data) -> Rows {
-    let row = |table: &Numbered| {
+    let row = |table: &RelationOids| {
         let text = table.relation.view.as_deref()?;
         Some(row!["public", table.relation.name.as_str(), data.user.as_str(), text])
     };
@@ -367,7 +367,7 @@ fn views(data: &Data) -> Rows {
 
 fn index_texts(data: &Data) -> Rows {
     let keyed = data.relations.iter().filter(|table| !table.relation.primary_key.is_empty());
-    let row = |table: &Numbered| {
+    let row = |table: &RelationOids| {
         let name = table.relation.name.as_str();
         row!["public", name, format!("{name}_pkey"), Cell::Null, super::functions::index_text(table)]
     };
@@ -443,7 +443,7 @@ fn procedures(data: &Data) -> Rows {
 
 fn live_rows(data: &Data) -> Rows {
     let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
-    let row = |table: &Numbered| {
+    let row = |table: &RelationOids| {
         let rows = table.relation.rows.unwrap_or(0) as i64;
         row![table.oid, "public", table.relation.name.as_str(), rows, 0]
     };

@@ -110,7 +110,7 @@ fn gives_nothing(select: &Select) -> bool {
         }
         _ => false,
     });
-    schema_is_ours && super::without_rows::is_empty(&last(name)) && joins.iter().all(keeps) && !has_aggregates
+    schema_is_ours && super::empty_tables::is_empty(&last(name)) && joins.iter().all(keeps) && !has_aggregates
 }
 
 /// Searches for aggregates of a SELECT, which return a row for empty input. Aggregates of its subqueries do not count.

@@ -12,7 +12,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 
 use super::data::*;
-use super::without_rows::WITHOUT_ROWS;
+use super::empty_tables::WITHOUT_ROWS;
 use super::{Catalog, information, pg_tables};
 
 /// A value of a table.
@@ -107,7 +107,7 @@ impl SchemaProvider for CatalogSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        with_rows().any(|table| table.name == name) || super::without_rows::is_empty(name)
+        with_rows().any(|table| table.name == name) || super::empty_tables::is_empty(name)
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
         for table in with_rows() {
             let columns: Vec<&str> = table.columns.split(',').collect();
             let rows = (table.rows)(&data);
-            assert!(!super::super::without_rows::is_empty(table.name), "{}", table.name);
+            assert!(!super::super::empty_tables::is_empty(table.name), "{}", table.name);
             for row in rows {
                 assert_eq!(row.len(), columns.len(), "{}", table.name);
                 for (cell, column) in row.iter().zip(&columns) {

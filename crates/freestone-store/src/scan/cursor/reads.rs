@@ -157,14 +157,14 @@ impl Cursor {
         segment: &Arc<Segment>,
         granule: &Granule<'_>,
         selected: &Selected,
-        held: &PinnedPages,
+        pinned: &PinnedPages,
         waiting: &VecDeque<(Granule<'_>, Selected, Option<Read>)>,
     ) -> Option<Read> {
         if selected.count == 0 {
             return None;
         }
         let known = pages_of(segment, waiting.iter().filter_map(|(.., read)| read.as_ref()));
-        let is_wanted = |group: usize, page| selected.any(granule, group, page) && !held.has(group, page);
+        let is_wanted = |group: usize, page| selected.any(granule, group, page) && !pinned.has(group, page);
         let pages = self.missing(granule, &self.request.projection, is_wanted, &known);
         start(segment, pages, granule.start)
     }
@@ -191,36 +191,42 @@ impl Cursor {
     }
 
     /// Waits for the reads that rows up to `start` need, and verifies the pages.
-    pub(super) fn admit_to(&self, start: usize, reads: &mut Reads, held: &mut PinnedPages) -> Result<()> {
+    pub(super) fn admit_to(&self, start: usize, reads: &mut Reads, pinned: &mut PinnedPages) -> Result<()> {
         while let Some(read) = reads.pop_front_if(|read| read.from <= start) {
-            self.take_read(read, held)?;
+            self.take_read(read, pinned)?;
         }
         Ok(())
     }
 
     /// Waits for a read, verifies its pages, and pins them until they are used.
-    pub(super) fn take_read(&self, read: Read, held: &mut PinnedPages) -> Result<()> {
+    pub(super) fn take_read(&self, read: Read, pinned: &mut PinnedPages) -> Result<()> {
         let admitted = self.admit(&read.segment, &read.pages, read.pending)?;
-        held.arrived.extend(read.pages.into_iter().zip(admitted));
+        pinned.arrived.extend(read.pages.into_iter().zip(admitted));
         Ok(())
     }
 
     /// Pins the `wanted` pages of a group and releases others.
-    pub(super) fn hold(&self, segment: &Segment, group: usize, wanted: &[usize], held: &mut PinnedPages) -> Result<()> {
+    pub(super) fn pin_pages(
+        &self,
+        segment: &Segment,
+        group: usize,
+        wanted: &[usize],
+        pinned: &mut PinnedPages,
+    ) -> Result<()> {
         let (mut found, mut missing) = (vec![], vec![]);
         for page in wanted {
-            if held.groups[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
+            if pinned.groups[group].binary_search_by_key(page, |(p, _)| *p).is_ok() {
                 continue;
             }
             self.metrics.use_page(segment, group, *page);
-            let arrived = held.arrived.remove(&(group, *page));
+            let arrived = pinned.arrived.remove(&(group, *page));
             match arrived.or_else(|| segment.cached(self.table.cache(), group, *page)) {
                 Some(cached) => found.push((*page, cached)),
                 None => missing.push((group, *page)),
             }
         }
         let read = self.read(segment, &missing)?;
-        let pages = &mut held.groups[group];
+        let pages = &mut pinned.groups[group];
         if let Some(first) = wanted.first() {
             pages.retain(|(page, _)| page >= first);
         }

@@ -39,7 +39,7 @@ pub struct Compiled {
 
 /// What the columns of an expression stand for: expressions of projections, one below the other, and at last a scan.
 #[derive(Debug)]
-pub struct Inputs<'a> {
+pub struct InputColumns<'a> {
     pub table: &'a Arc<Table>,
     /// The columns of the table that the scan gives.
     pub scanned: &'a [usize],
@@ -49,7 +49,7 @@ pub struct Inputs<'a> {
     pub schema: SchemaRef,
 }
 
-impl Inputs<'_> {
+impl InputColumns<'_> {
     fn schema(&self, depth: usize) -> &SchemaRef {
         depth.checked_sub(1).map_or(&self.schema, |above| &self.projections[above].1)
     }

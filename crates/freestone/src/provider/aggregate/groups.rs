@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use freestone_store::Table;
 use freestone_store::column::{ColumnBuffer, Decoded};
-use freestone_store::scan::few_texts;
+use freestone_store::scan::few_distinct_strings;
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, IntBounds};
 
@@ -43,7 +43,7 @@ enum Numbering {
     Ints {
         low: i64,
     },
-    Texts {
+    Strings {
         texts: Vec<String>,
         numbers: HashMap<Vec<u8>, u32>,
         /// Per segment of the table, the numbers by the codes of its dictionary; `None` for a segment without one.
@@ -122,7 +122,7 @@ fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
     for at in 0..table.segments.len() {
         // Damage is reported by the scan.
         let segment = table.open_segment(at).ok()?;
-        let of_column = few_texts(table, at, column).ok()??;
+        let of_column = few_distinct_strings(table, at, column).ok()??;
         let mut of_segment = Vec::with_capacity(of_column.len());
         for text in of_column.iter() {
             let readable = String::from_utf8(text.clone()).ok()?;
@@ -139,7 +139,7 @@ fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
         }
     }
     let values = texts.len();
-    Some((Numbering::Texts { texts, numbers, by_segment }, values))
+    Some((Numbering::Strings { texts, numbers, by_segment }, values))
 }
 
 impl Key {
@@ -156,13 +156,13 @@ impl Key {
                 let number = |v: i64| u32::try_from(v.wrapping_sub(*low)).map_or(null, |n| n.min(null));
                 groups.iter_mut().zip(values).for_each(|(group, v)| add(group, number(*v)));
             }
-            (Numbering::Texts { by_segment, .. }, Decoded::Codes(codes)) => {
+            (Numbering::Strings { by_segment, .. }, Decoded::Codes(codes)) => {
                 let numbers = by_segment.get(ordinal).and_then(Option::as_ref);
                 let numbers = numbers.ok_or("a dictionary that was not planned for")?;
                 let number = |code: u32| numbers.get(code as usize).copied().unwrap_or(null);
                 groups.iter_mut().zip(codes).for_each(|(group, code)| add(group, number(*code)));
             }
-            (Numbering::Texts { numbers, .. }, Decoded::Views(views)) => {
+            (Numbering::Strings { numbers, .. }, Decoded::Views(views)) => {
                 let mut last = None;
                 for (row, group) in groups.iter_mut().enumerate() {
                     let number = match last {
@@ -202,7 +202,7 @@ impl Key {
                 let IntBounds { min, max, .. } = bounds[zone].as_ref()?;
                 (min == max).then(|| usize::try_from(min - i128::from(*low)).ok())?
             }
-            (Numbering::Texts { numbers, .. }, Bounds::Bytes(bounds)) => {
+            (Numbering::Strings { numbers, .. }, Bounds::Bytes(bounds)) => {
                 numbers.get(bounds[zone].as_ref()?.only()?).map(|number| *number as usize)
             }
             _ => None,
@@ -217,7 +217,7 @@ impl Key {
                 let values = Arc::new(Int64Array::from_iter(numbers.map(value))) as ArrayRef;
                 cast_to(&values, &self.data_type)
             }
-            Numbering::Texts { texts, .. } => {
+            Numbering::Strings { texts, .. } => {
                 let text = |number: usize| texts.get(number);
                 Ok(Arc::new(StringViewArray::from_iter(numbers.map(text))))
             }

@@ -26,7 +26,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
 pub use self::exec::ScanAggregateExec;
-use self::expression::{Compiled, Inputs, IntExpression};
+use self::expression::{Compiled, InputColumns, IntExpression};
 use self::groups::Groups;
 use self::states::state_bytes;
 use super::FreestoneSource;
@@ -118,7 +118,7 @@ impl AggregateInScan {
         }
         let (scan, projections) = below(aggregate.input());
         let Some(source) = FreestoneSource::of(&scan).filter(|source| source.is_plain()) else { return Ok(None) };
-        let inputs = Inputs {
+        let inputs = InputColumns {
             table: source.table(),
             scanned: source.projection(),
             projections,
@@ -157,7 +157,7 @@ impl AggregateInScan {
     fn aggregation(
         &self,
         aggregate: &AggregateExec,
-        inputs: &Inputs<'_>,
+        inputs: &InputColumns<'_>,
         source: &FreestoneSource,
         schema: &Schema,
     ) -> Option<Aggregation> {
@@ -190,7 +190,7 @@ impl Aggregation {
     fn function(
         &mut self,
         function: &AggregateFunctionExpr,
-        inputs: &Inputs<'_>,
+        inputs: &InputColumns<'_>,
         schema: &Schema,
         field: &mut usize,
     ) -> Option<Function> {
@@ -233,7 +233,7 @@ impl Aggregation {
     }
 
     /// COUNT of a column.
-    fn presence(&mut self, place: usize, inputs: &Inputs<'_>) -> Option<Function> {
+    fn presence(&mut self, place: usize, inputs: &InputColumns<'_>) -> Option<Function> {
         let column = *inputs.scanned.get(place)?;
         if !inputs.table.schema.columns[column].nullable {
             return Some(Function::CountRows);
@@ -245,7 +245,7 @@ impl Aggregation {
         })))
     }
 
-    fn value(&mut self, compiled: Compiled, inputs: &Inputs<'_>, sums: bool) -> usize {
+    fn value(&mut self, compiled: Compiled, inputs: &InputColumns<'_>, sums: bool) -> usize {
         let magnitude = compiled.magnitude();
         let known = self.values.iter().position(|v| v.expression.as_ref() == Some(&compiled.expression));
         let at = known.unwrap_or_else(|| {

@@ -16,8 +16,8 @@ use super::options::FileOptions;
 use super::types::common_type;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    self, ArrowFile, FileFormat, IngestOptions, Kinds, ParquetFile, Spooled, TextFile, different_names, sql_type_name,
-    table_type,
+    self, ArrowFile, FileFormat, IngestOptions, Kinds, ParquetFile, SpooledFile, TextFile, different_names,
+    sql_type_name, table_type,
 };
 
 /// Files that form one table.
@@ -46,7 +46,7 @@ pub(super) struct SetFile {
     pub contents: Contents,
     /// The source of each column of the table.
     pub columns: Vec<ColumnSource>,
-    _spooled: Option<Spooled>,
+    _spooled: Option<SpooledFile>,
 }
 
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use crate::sql::visitor;
 
 /// Gives every unnamed column of every SELECT its name.
 pub(crate) fn give(sql: &mut impl VisitMut) {
-    struct Giving;
-    impl VisitorMut for Giving {
+    struct AddNames;
+    impl VisitorMut for AddNames {
         type Break = ();
         // Before the subqueries, whose text is part of this one's.
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -27,7 +27,7 @@ pub(crate) fn give(sql: &mut impl VisitMut) {
             ControlFlow::Continue(())
         }
     }
-    let _ = visitor::visit_mut(sql, &mut Giving);
+    let _ = visitor::visit_mut(sql, &mut AddNames);
 }
 
 /// `SELECT DISTINCT a + 1 … ORDER BY a + 1` orders by a column of the result. It is replaced by its position, because
@@ -54,15 +54,15 @@ fn order_by_places(query: &mut Query) {
 
 /// Removes the names again, which gives the statement as it was written, for the workload log.
 pub(crate) fn take_back(sql: &mut impl VisitMut) {
-    struct Taking;
-    impl VisitorMut for Taking {
+    struct RemoveNames;
+    impl VisitorMut for RemoveNames {
         type Break = ();
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
             selects(&mut query.body, &mut take_back_in);
             ControlFlow::Continue(())
         }
     }
-    let _ = visitor::visit_mut(sql, &mut Taking);
+    let _ = visitor::visit_mut(sql, &mut RemoveNames);
 }
 
 /// Calls `on` for the SELECTs of a query, including those of its set operations.

@@ -3,11 +3,11 @@
 //! SQL allows `SELECT 1, 1` and `SELECT a, a`, also in subqueries. DataFusion requires different names. So repeated
 //! names are changed while the query is planned, and changed back in the schema of the result.
 
-mod apart;
 mod casts;
+mod cte_names;
 mod headings;
-mod shadowed;
-mod top;
+mod result_columns;
+mod subquery_columns;
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::sqlparser::ast::Ident;
 use futures::StreamExt;
 
-pub(crate) use apart::{Columns, asks_for_columns, resolve};
 pub(crate) use casts::function as as_written;
+pub(crate) use cte_names::rename_shadowing;
 pub(crate) use headings::{give, take_back};
-pub(crate) use shadowed::rename_shadowing;
+pub(crate) use subquery_columns::{Columns, asks_for_columns, resolve};
 
 use crate::error::{Error, Result};
 

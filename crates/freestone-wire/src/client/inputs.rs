@@ -17,15 +17,15 @@ use crate::types::{describe, wire_schema};
 
 /// The inputs of a statement.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct Inputs {
     /// One row with a column per parameter.
     pub parameters: Option<RecordBatch>,
-    pub inputs: Vec<Input>,
+    pub tables: Vec<Input>,
     /// The layout of the result's strings.
     pub strings: Strings,
 }
 
-impl Given {
+impl Inputs {
     /// Parameters only.
     pub fn parameters(row: Option<&RecordBatch>) -> Self {
         Self { parameters: row.cloned(), ..Self::default() }

@@ -9,7 +9,7 @@ use crate::{CodecError, Shared, Views};
 ///
 /// # Errors
 /// The methods fail if the column cannot hold that much text.
-pub trait TextSink {
+pub trait StringSink {
     /// Appends `value` in `rows` rows.
     fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError>;
 
@@ -39,7 +39,7 @@ fn rebase(view: u128, buffer: u32) -> u128 {
     if view as u32 <= 12 { view } else { view & !(0xFFFF_FFFF << 64) | u128::from(buffer) << 64 }
 }
 
-impl TextSink for Views {
+impl StringSink for Views {
     fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError> {
         if rows > 0 {
             self.push(value);
@@ -127,19 +127,19 @@ impl TextSink for Views {
 
 /// A growing column of concatenated strings, in Arrow's layout of `Utf8` and `Binary`.
 #[derive(Debug)]
-pub struct Texts {
+pub struct OffsetStrings {
     /// The ends of the strings, preceded by 0: one more element than strings.
     pub offsets: Vec<i32>,
     pub data: Vec<u8>,
 }
 
-impl Default for Texts {
+impl Default for OffsetStrings {
     fn default() -> Self {
         Self::with_capacity(0)
     }
 }
 
-impl Texts {
+impl OffsetStrings {
     /// An empty column. Appending `rows` strings does not reallocate the offsets, only the text.
     pub fn with_capacity(rows: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
@@ -206,7 +206,7 @@ impl Texts {
     }
 }
 
-impl TextSink for Texts {
+impl StringSink for OffsetStrings {
     fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError> {
         self.check(value.len().saturating_mul(rows))?;
         self.reserve(value.len() * rows, rows);
@@ -274,13 +274,13 @@ impl TextSink for Texts {
 mod tests {
     use super::*;
 
-    fn strings(texts: &Texts) -> Vec<&[u8]> {
+    fn strings(texts: &OffsetStrings) -> Vec<&[u8]> {
         texts.offsets.windows(2).map(|o| &texts.data[o[0] as usize..o[1] as usize]).collect()
     }
 
     #[test]
     fn text_takes_what_it_needs() {
-        let mut texts = Texts::with_capacity(10_000);
+        let mut texts = OffsetStrings::with_capacity(10_000);
         let run: Vec<u8> = (0..2700).map(|byte| b'a' + (byte % 26) as u8).collect();
         let offsets: Vec<u32> = (0..=100).map(|at| at * 27).collect();
         (0..100).for_each(|_| texts.run(&run, &offsets).expect("room"));
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn runs_repeats_and_entries_follow_each_other() {
-        let mut texts = Texts::with_capacity(3);
+        let mut texts = OffsetStrings::with_capacity(3);
         texts.run(b"--onetwo", &[2, 5, 5, 8]).unwrap();
         texts.repeat(b"x", 2).unwrap();
         texts.repeat(b"", 1).unwrap();
@@ -310,7 +310,7 @@ mod tests {
             let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
             for rows in [0, 3, 500] {
                 let codes: Vec<u32> = (0..rows).map(|row| row * 7 % entries.len() as u32).collect();
-                let mut texts = Texts::default();
+                let mut texts = OffsetStrings::default();
                 texts.repeat(b"before", 1).unwrap();
                 texts.entries(&entries, &codes).unwrap();
                 let expected = codes.iter().map(|code| entries[*code as usize]);
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn text_that_offsets_cannot_count_is_refused_before_it_is_there() {
         let long = vec![b'x'; 1 << 20];
-        let mut texts = Texts::default();
+        let mut texts = OffsetStrings::default();
         assert!(texts.repeat(&long, 2048).is_err());
         assert!(texts.entries(&[&long], &[0; 2048]).is_err());
         assert!(texts.is_empty() && texts.data.capacity() < 1 << 20);

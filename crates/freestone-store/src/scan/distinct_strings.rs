@@ -20,7 +20,7 @@ const FEW: usize = 4096;
 ///
 /// # Errors
 /// A page cannot be read or is damaged.
-pub fn few_texts(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Arc<Vec<Vec<u8>>>>> {
+pub fn few_distinct_strings(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Arc<Vec<Vec<u8>>>>> {
     let segment = table.open_segment(at)?;
     segment.texts(column, || {
         if let Some(known) = of_dictionary(&segment, column).or_else(|| of_zones(&segment, column)) {
@@ -55,7 +55,7 @@ fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u
     let request = Arc::new(ScanRequest::columns(vec![column]));
     let morsels = morsels(&whole, MORSEL_ROWS);
     let mut cursor = Cursor::new(Arc::new(whole), request, Arc::new(ScanMetrics::default()));
-    let mut texts = Texts::default();
+    let mut texts = DistinctStrings::default();
     for morsel in morsels.iter().filter(|morsel| morsel.segment == at) {
         // Reading stops soon after there are too many.
         if texts.found.len() > FEW {
@@ -68,11 +68,11 @@ fn read(table: &Arc<Table>, at: usize, column: usize) -> Result<Option<Vec<Vec<u
 
 /// Collects distinct strings, up to a maximum.
 #[derive(Default)]
-struct Texts {
+struct DistinctStrings {
     found: HashSet<Vec<u8>>,
 }
 
-impl Sink for Texts {
+impl Sink for DistinctStrings {
     fn take_zone(&mut self, segment: &Segment, zone: usize, rows: usize) -> bool {
         self.would_take(segment, zone, rows)
     }

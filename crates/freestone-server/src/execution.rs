@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use freestone::{Error, ErrorKind, Held, Inputs, Outcome, Result, Session, Statement, StoredQuery, StoredRows};
+use freestone::{
+    Error, ErrorKind, Inputs, Outcome, ReservedMemory, Result, Session, Statement, StoredQuery, StoredRows,
+};
 use futures::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -31,24 +33,24 @@ pub(crate) enum Answer {
 /// Rows of a running statement. Dropping them ends it.
 pub(crate) struct Rows {
     pub schema: SchemaRef,
-    parts: mpsc::Receiver<Result<Waiting>>,
+    parts: mpsc::Receiver<Result<PendingRows>>,
     /// The memory of the rows that were given last: they are being sent.
-    sending: Option<Counted>,
+    sending: Option<CountedMemory>,
     running: Running,
 }
 
 /// Rows that wait for their client, with their memory.
-type Waiting = (StoredRows, Option<Counted>);
+type PendingRows = (StoredRows, Option<CountedMemory>);
 
 /// Memory of rows that wait, counted as its session's until this is dropped.
-struct Counted {
-    held: Arc<Held>,
+struct CountedMemory {
+    memory: Arc<ReservedMemory>,
     bytes: usize,
 }
 
-impl Drop for Counted {
+impl Drop for CountedMemory {
     fn drop(&mut self) {
-        self.held.release(self.bytes);
+        self.memory.release(self.bytes);
     }
 }
 
@@ -128,7 +130,7 @@ pub(crate) async fn execute(
 ) -> Result<Answer> {
     let (worker, statement) = (session.clone(), statement.clone());
     start(shared, session, limit, |begun| async move {
-        match worker.execute_given(&statement, inputs).await {
+        match worker.execute_with_inputs(&statement, inputs).await {
             Ok(outcome) => give(&worker, outcome, begun).await,
             Err(error) => drop(begun.send(Err(error))),
         }
@@ -159,7 +161,7 @@ async fn start<F>(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
     limit: Option<Duration>,
-    work: impl FnOnce(oneshot::Sender<Result<Begun>>) -> F,
+    work: impl FnOnce(oneshot::Sender<Result<Start>>) -> F,
 ) -> Result<Answer>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -173,9 +175,9 @@ where
     let lost = || Error::new(ErrorKind::Internal, "internal error: the statement ended without an answer");
     let begun = running.within(begin).await.and_then(|begun| begun.unwrap_or_else(|_| Err(lost())));
     match begun {
-        Ok(Begun::Rows { schema, parts }) => Ok(Answer::Rows(Rows { schema, parts, sending: None, running })),
-        Ok(Begun::Affected { verb, rows }) => Ok(Answer::Affected { verb, rows }),
-        Ok(Begun::Done { verb }) => Ok(Answer::Done { verb }),
+        Ok(Start::Rows { schema, parts }) => Ok(Answer::Rows(Rows { schema, parts, sending: None, running })),
+        Ok(Start::Affected { verb, rows }) => Ok(Answer::Affected { verb, rows }),
+        Ok(Start::Done { verb }) => Ok(Answer::Done { verb }),
         Err(error) => {
             running.failed(&error);
             Err(error)
@@ -183,37 +185,37 @@ where
     }
 }
 
-enum Begun {
-    Rows { schema: SchemaRef, parts: mpsc::Receiver<Result<Waiting>> },
+enum Start {
+    Rows { schema: SchemaRef, parts: mpsc::Receiver<Result<PendingRows>> },
     Affected { verb: &'static str, rows: u64 },
     Done { verb: &'static str },
 }
 
 /// Gives an outcome's rows to the connection. Those that wait for it count as memory; where there is none for them, the
 /// workers wait until the connection has taken what they gave.
-async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result<Begun>>) {
+async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result<Start>>) {
     let (schema, mut stream) = match outcome {
         Outcome::Rows { schema, stream } => (schema, stream),
-        Outcome::Affected { verb, rows } => return drop(begun.send(Ok(Begun::Affected { verb, rows }))),
-        Outcome::Done { verb } => return drop(begun.send(Ok(Begun::Done { verb }))),
+        Outcome::Affected { verb, rows } => return drop(begun.send(Ok(Start::Affected { verb, rows }))),
+        Outcome::Done { verb } => return drop(begun.send(Ok(Start::Done { verb }))),
     };
     let (sender, parts) = mpsc::channel(BATCHES_AHEAD);
-    if begun.send(Ok(Begun::Rows { schema, parts })).is_err() {
+    if begun.send(Ok(Start::Rows { schema, parts })).is_err() {
         return;
     }
-    let held = Arc::new(session.hold_for("rows that wait for their client"));
+    let memory = Arc::new(session.reserve_memory_for("rows that wait for their client"));
     while let Some(batch) = stream.next().await {
         let part = match batch {
             Ok(batch) => {
                 let bytes = batch.get_array_memory_size();
-                if held.grow(bytes).is_err() {
+                if memory.grow(bytes).is_err() {
                     // All places are free again when all rows were taken.
                     if sender.reserve_many(BATCHES_AHEAD).await.is_err() {
                         return;
                     }
-                    held.grow_at_any_rate(bytes);
+                    memory.grow_unchecked(bytes);
                 }
-                Ok((StoredRows::Decoded(batch), Some(Counted { held: held.clone(), bytes })))
+                Ok((StoredRows::Decoded(batch), Some(CountedMemory { memory: memory.clone(), bytes })))
             }
             Err(error) => Err(Error::from(error)),
         };
@@ -224,9 +226,9 @@ async fn give(session: &Session, outcome: Outcome, begun: oneshot::Sender<Result
     }
 }
 
-async fn give_stored(mut query: Box<StoredQuery>, begun: oneshot::Sender<Result<Begun>>) {
+async fn give_stored(mut query: Box<StoredQuery>, begun: oneshot::Sender<Result<Start>>) {
     let (sender, parts) = mpsc::channel(BATCHES_AHEAD);
-    if begun.send(Ok(Begun::Rows { schema: query.schema().clone(), parts })).is_err() {
+    if begun.send(Ok(Start::Rows { schema: query.schema().clone(), parts })).is_err() {
         return;
     }
     let read = move || {

@@ -159,7 +159,7 @@ fn engine() -> EngineCosts {
         scan: exact(30e3),
         granule: exact(400.0),
         morsel: exact(100.0),
-        judge: exact(35.0),
+        zone_test: exact(35.0),
         rule_out: exact(20.0),
         reference: Measured::default(),
         crowd: Curve::of(&[(1.0, 1.0), (2.0, 1.1)]),

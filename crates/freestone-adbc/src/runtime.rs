@@ -234,7 +234,7 @@ pub enum Message {
 }
 
 /// The first message of a statement.
-pub enum Started {
+pub enum FirstMessage {
     Rows(Rows),
     Changed(Option<u64>),
 }
@@ -248,10 +248,10 @@ pub enum Source {
 }
 
 /// The source of a statement's last result, which ends if the statement is executed again.
-pub type Current = Arc<Mutex<Source>>;
+pub type CurrentSource = Arc<Mutex<Source>>;
 
 /// Ends the result of a statement that is executed again.
-pub fn supersede(current: &Current) {
+pub fn supersede(current: &CurrentSource) {
     let mut source = current.lock();
     if matches!(*source, Source::Running(_)) {
         *source = Source::Superseded;
@@ -268,14 +268,14 @@ pub fn start<F>(
     signals: Signals,
     strings: Strings,
     work: impl FnOnce(Outlet<Message>) -> F,
-) -> Result<Started>
+) -> Result<FirstMessage>
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let mut inlet = lane.spawn(BATCHES_AHEAD, signals, work)?;
     let schema = match inlet.receive()? {
         Some(Message::Schema(schema)) => schema,
-        Some(Message::Changed(rows)) => return Ok(Started::Changed(rows)),
+        Some(Message::Changed(rows)) => return Ok(FirstMessage::Changed(rows)),
         Some(Message::Batch(_)) | None => return Err(internal("the statement ended without a result")),
     };
     let schema = strings.schema(&schema);
@@ -284,7 +284,7 @@ where
     if let Some(batch) = rows.receive()? {
         rows.ready.push_back(batch);
     }
-    Ok(Started::Rows(rows))
+    Ok(FirstMessage::Rows(rows))
 }
 
 /// The error that ended a result, for the holder of its stream.
@@ -296,7 +296,7 @@ pub struct Rows {
     schema: SchemaRef,
     strings: Strings,
     ready: VecDeque<RecordBatch>,
-    current: Current,
+    current: CurrentSource,
     failure: Failure,
 }
 
@@ -320,7 +320,7 @@ impl Rows {
     }
 
     /// The source of these rows, with which they can be ended.
-    pub fn current(&self) -> Current {
+    pub fn current(&self) -> CurrentSource {
         self.current.clone()
     }
 

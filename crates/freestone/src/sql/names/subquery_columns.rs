@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
-use super::{MARK, casts, folded, top};
+use super::{MARK, casts, folded, result_columns};
 use crate::error::{Error, Result};
 use crate::sql::{using, visitor};
 
@@ -154,7 +154,7 @@ impl Resolver<'_> {
         casts::tell_apart(select, order.as_deref_mut());
         let outputs = if place == Place::Within { outputs(select, &from) } else { None };
         let Some(outputs) = outputs else {
-            top::apart_items(&mut select.projection);
+            result_columns::apart_items(&mut select.projection);
             return Ok(None);
         };
         apart(select, outputs, order.as_deref())
@@ -328,7 +328,7 @@ fn outputs(select: &Select, from: &[Vec<Columns>]) -> Option<Vec<Output>> {
                 return None;
             }
             named => {
-                outputs.push(Output { name: top::output_name(named)?, item, starred: None });
+                outputs.push(Output { name: result_columns::output_name(named)?, item, starred: None });
                 continue;
             }
         };

@@ -17,7 +17,7 @@ use arrow::ffi_stream::FFI_ArrowArrayStream;
 
 use crate::FreestoneDriver;
 use crate::error::{invalid, not_implemented};
-use crate::running::Failure;
+use crate::runtime::Failure;
 
 thread_local! {
     /// What the last execution on this thread started. Passes it from the statement to the function that exports it.
