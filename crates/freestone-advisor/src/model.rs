@@ -18,8 +18,7 @@ mod prune;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use freestone_store::design::{Design, MediumKind};
-use freestone_store::scan::GRANULE_ROWS;
-use freestone_store::segment::ZONE_ROWS;
+use freestone_store::limits::{self, GRANULE_ROWS, ZONE_ROWS};
 
 use crate::cost::{Cost, CostModel};
 use crate::profile::{Profile, Slowdown};
@@ -31,7 +30,7 @@ pub use index::IndexGeometry;
 pub use prune::Pruned;
 
 /// Rows per morsel, which a thread takes at a time.
-const MORSEL_ROWS: f64 = 65536.0;
+const MORSEL_ROWS: f64 = limits::MORSEL_ROWS as f64;
 const GRANULE: f64 = GRANULE_ROWS as f64;
 /// Rows per zone, of segments and of indexes.
 const ZONE: f64 = ZONE_ROWS as f64;

@@ -174,7 +174,7 @@ impl TableStatistics {
 
     /// The rows of a full segment, or of the only one.
     pub fn segment_rows(&self) -> f64 {
-        (self.rows as f64).min(freestone_store::SEGMENT_ROWS as f64).max(1.0)
+        (self.rows as f64).min(freestone_store::limits::SEGMENT_ROWS as f64).max(1.0)
     }
 
     fn ordered(&self, order: &Order) -> Arc<Ordered> {

@@ -141,14 +141,13 @@ fn every_magic_number_and_name_on_disk_is_documented() {
 
 #[test]
 fn numbers_in_documents_are_those_of_the_code() {
-    let (writer, zones) =
-        ("crates/freestone-store/src/segment/writer.rs", "crates/freestone-store/src/segment/zones.rs");
+    let (limits, zones) = ("crates/freestone-store/src/limits.rs", "crates/freestone-store/src/segment/zones.rs");
     for (file, name, document, sentence) in [
-        (writer, "ZONE_ROWS", "docs/format/segments.md", "a multiple of 64 ({} now)"),
-        (writer, "ZONE_ROWS", "docs/sql.md", "runs of {} rows looked at"),
+        (limits, "ZONE_ROWS", "docs/format/segments.md", "a multiple of 64 ({} now)"),
+        (limits, "ZONE_ROWS", "docs/sql.md", "runs of {} rows looked at"),
         (zones, "BOUND_BYTES", "docs/format/segments.md", "at most {} bytes."),
         (zones, "BOUND_BYTES", "docs/sql.md", "bounds of at most {} bytes"),
-        ("crates/freestone-store/src/store/write.rs", "PENDING_SEGMENTS", "docs/format/commits.md", "makes them {},"),
+        (limits, "PENDING_SEGMENTS", "docs/format/commits.md", "makes them {},"),
     ] {
         let expected = sentence.replace("{}", &constant(&read(file), name));
         assert!(read(document).contains(&expected), "{document} does not say `{expected}`, as {name} in {file} does");

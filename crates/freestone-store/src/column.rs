@@ -277,6 +277,17 @@ impl ColumnData {
             }
         }
     }
+
+    /// A number by which values are ordered like the value of a row. `None` for strings.
+    pub fn int_at(&self, row: usize) -> Option<i128> {
+        match &self.values {
+            Physical::Int(v) => Some(v[row].into()),
+            Physical::Wide(v) => Some(v[row]),
+            Physical::F64(v) => Some(f64_key(v[row]).into()),
+            Physical::F32(v) => Some(f32_key(v[row]).into()),
+            Physical::Bytes { .. } => None,
+        }
+    }
 }
 
 /// Below this size, strings in memory are not worth copying.

@@ -1,12 +1,15 @@
 //! A table's physical layout as a value: parsed from SQL options, printed as SQL options, resolved per segment.
 
+mod dimension_path;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use freestone_codec::{ColumnPlan, Encoding, Transform};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::DimensionPath;
+pub use dimension_path::{DimensionPath, keys_of};
+
 use crate::error::{Result, StoreError};
 use crate::schema::{TableSchema, kind, type_name};
 

@@ -13,6 +13,7 @@ pub mod error;
 pub mod format;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod limits;
 pub mod log;
 pub mod media;
 pub mod memory;
@@ -21,10 +22,12 @@ pub mod plain;
 pub mod scan;
 pub mod schema;
 pub mod segment;
+mod sort;
 mod store;
+mod table;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, CheckReport, CopyOf, Repaired, SEGMENT_ROWS, SegmentEntry, Snapshot, Store, StoreOptions,
-    Table, VacuumReport, WriteTransaction,
+    Appended, Appender, CheckReport, Repaired, Snapshot, Store, StoreOptions, VacuumReport, WriteTransaction,
 };
+pub use table::{CopyOf, SegmentEntry, Table};

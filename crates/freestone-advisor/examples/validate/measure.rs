@@ -10,6 +10,7 @@ use freestone_advisor::Reference;
 use freestone_advisor::profile::Slowdown;
 use freestone_advisor::workload::Output;
 use freestone_store::design::Design;
+use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::media::{DirectMode, DiskOptions};
 use freestone_store::scan::{
     Cursor, MorselQueue, Morsels, ScanMetrics, ScanRequest, TupleBlock, TupleLayout, surviving_morsels,
@@ -19,7 +20,6 @@ use freestone_store::{Store, StoreError, StoreOptions, Table};
 use crate::Failure;
 use crate::cases::{RandomQuery, RandomTable};
 
-const MORSEL_ROWS: usize = 65536;
 /// The minimum and maximum number of samples of a query, and the time after which no further one begins; and the runs
 /// of each hot sample.
 const LEAST: usize = 3;

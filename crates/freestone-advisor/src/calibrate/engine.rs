@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use freestone_codec::{IntPredicate, Predicate};
+use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{
     ColumnPredicate, ScanMetrics, ScanRequest, StoredScan, TupleBlock, TupleLayout, surviving_morsels,
 };
@@ -11,7 +12,7 @@ use freestone_store::scan::{
 use super::concurrency;
 use super::pages;
 use super::passes;
-use super::scans::{Bench, GRANULE, MORSEL_ROWS, Named, between};
+use super::scans::{Bench, GRANULE, Named, between};
 use super::tables::{self, Random, SELECTOR, Subject};
 use super::timing::Timing;
 use crate::error::Result;

@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema};
 use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::design::Design;
+use freestone_store::limits::{GRANULE_ROWS, MORSEL_ROWS};
 use freestone_store::media::Memory;
 use freestone_store::scan::{ColumnPredicate, Cursor, Morsel, ScanMetrics, ScanRequest, morsels};
 use freestone_store::schema::TableSchema;
@@ -15,10 +16,8 @@ use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::Measured;
 
-/// Rows per morsel.
-pub const MORSEL_ROWS: usize = 65536;
 /// Rows per granule.
-pub const GRANULE: f64 = 8192.0;
+pub const GRANULE: f64 = GRANULE_ROWS as f64;
 
 /// A table for scans only.
 pub struct Bench {

@@ -5,11 +5,12 @@
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{ScanRequest, morsels};
 
 use super::Effort;
 use super::pages;
-use super::scans::{Bench, MORSEL_ROWS};
+use super::scans::Bench;
 use crate::error::Result;
 use crate::profile::{Measured, Slowdown};
 

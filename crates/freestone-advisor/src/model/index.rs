@@ -1,6 +1,7 @@
 //! Ordered indexes in a layout: their size, and the queries for which they are used.
 
 use freestone_store::design::Design;
+use freestone_store::limits;
 
 use super::geometry::Layout;
 use super::processor::WantedRows;
@@ -10,11 +11,10 @@ use crate::profile::{Family, Form};
 use crate::statistics::{Order, TableStatistics};
 use crate::workload::{PredicateForm, Query, QueryPredicate};
 
-/// The store uses an index if it matches at most 1 in `NAMED_ROWS` rows that pruning leaves; at most 1 in fewer rows if
-/// the test is expensive, or if an entry is only tested.
-const NAMED_ROWS: f64 = 64.0;
-const NAMED_TEXTS: f64 = 8.0;
-const TESTED_ROWS: f64 = 4.0;
+/// The costs by which the store decides whether to use an index, in rows that a scan tests in the same time.
+const MATCH_ROWS: f64 = limits::INDEX_MATCH_ROWS as f64;
+const STRING_MATCH_ROWS: f64 = limits::INDEX_STRING_MATCH_ROWS as f64;
+const TEST_ROWS: f64 = limits::INDEX_TEST_ROWS as f64;
 /// The fixed cost of a search in an index, in nanoseconds.
 const ASK_NS: f64 = 10_000.0;
 /// Nanoseconds for testing an entry and taking its row.
@@ -22,7 +22,7 @@ const ENTRY_NS: f64 = 3.0;
 /// The bytes at the end of an index that are read before its footer.
 const END_BYTES: f64 = 4096.0;
 /// The depth of reads when the pages of an index are requested at once.
-const DEPTH: f64 = 48.0;
+const DEPTH: f64 = limits::IO_DEPTH as f64;
 
 /// An index of a layout.
 #[derive(Debug, Clone)]
@@ -134,13 +134,13 @@ impl ScanModel {
 
     /// Whether the store would use an index.
     fn asks(&self, layout: &Layout, query: &Query, named: &Named, pruned: &Pruned) -> bool {
-        let is_dear = |at: &usize| {
+        let is_expensive = |at: &usize| {
             let column = query.predicates[*at].column;
             let is_coded = matches!(layout.columns[column].family, Family::TextDictionary | Family::TextDictionaryRle);
             self.statistics.columns[column].is_text() && !is_coded
         };
-        let each = if named.answered.iter().any(is_dear) { NAMED_TEXTS } else { NAMED_ROWS };
-        named.named * each + named.open * TESTED_ROWS <= self.statistics.rows as f64 * pruned.zones
+        let each = if named.answered.iter().any(is_expensive) { STRING_MATCH_ROWS } else { MATCH_ROWS };
+        named.named * each + named.open * TEST_ROWS <= self.statistics.rows as f64 * pruned.zones
     }
 }
 

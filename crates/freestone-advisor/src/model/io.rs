@@ -1,5 +1,7 @@
 //! The reads of a scan whose pages are not cached, and the part of them for which it waits.
 
+use freestone_store::limits;
+
 use super::geometry::{GroupGeometry, Layout};
 use super::processor::WantedRows;
 use super::prune::Pruned;
@@ -7,9 +9,9 @@ use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{DiskCosts, Form};
 use crate::workload::Query;
 
-/// The bytes of the longest single read.
-const IO_UNIT: f64 = 131_072.0;
-const IO_DEPTH: f64 = 48.0;
+/// The bytes of the longest single read, and the number of reads in flight.
+const IO_UNIT: f64 = limits::IO_UNIT_BYTES as f64;
+const IO_DEPTH: f64 = limits::IO_DEPTH as f64;
 /// The effective number of batches in which a morsel's first pages are read, by bytes: the last two have most of them.
 const FIRST_BATCHES: f64 = 3.0;
 

@@ -7,7 +7,7 @@ use freestone_codec::Values;
 use freestone_store::cluster::{Interleave, key_bits};
 use freestone_store::column::{ColumnData, Physical};
 use freestone_store::design::Design;
-use freestone_store::segment::ZONE_ROWS;
+use freestone_store::limits::ZONE_ROWS;
 
 use super::TableStatistics;
 

@@ -10,7 +10,8 @@ use arrow_schema::DataType;
 use freestone_codec::{Predicate, f32_key, f64_key};
 use freestone_store::Table;
 use freestone_store::column::{ColumnData, Physical};
-use freestone_store::scan::{Cursor, GRANULE_ROWS, Morsel, ScanMetrics, ScanRequest};
+use freestone_store::limits::GRANULE_ROWS;
+use freestone_store::scan::{Cursor, Morsel, ScanMetrics, ScanRequest};
 use freestone_store::schema::{TableSchema, normalize};
 
 use crate::error::{AdvisorError, Result};

@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::resolve::{KeyMap, read_columns, value_at};
+use super::resolve::{read_columns, value_at};
 use crate::column::{ColumnData, Physical};
 use crate::error::Result;
 use crate::scan::{ScanRequest, for_each_batch};
-use crate::store::Table;
+use crate::table::{KeyMap, Table};
 
 /// If the span of the values is at most this many times their number, they are marked in a bitmap (at most 8 bytes per
 /// value). Otherwise they are sorted.

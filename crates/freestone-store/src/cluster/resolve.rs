@@ -4,18 +4,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use freestone_codec::{Kind, f32_key, f64_key};
+use freestone_codec::Kind;
 
-use super::bins::{Bins, MAX_DISTINCT, Value};
 use super::integrity::is_unique;
-use super::{DimensionDescription, DimensionPath, Interleave, KEY_BITS, SegmentDimension};
-use crate::column::{ColumnData, Physical};
-use crate::design::Design;
+use super::{Interleave, KEY_BITS};
+use crate::column::ColumnData;
+use crate::design::{Design, DimensionPath};
 use crate::error::{Result, StoreError};
 use crate::scan::{ScanRequest, for_each_batch};
 use crate::schema::{TableSchema, kind};
+use crate::segment::bins::{Bins, MAX_DISTINCT, Value};
+use crate::segment::clustering::{DimensionDescription, SegmentDimension};
 use crate::segment::zones::{Bounds, IntBounds, ZoneMap};
-use crate::store::{Table, sort_order};
+use crate::sort::sort_order;
+use crate::table::{KeyMap, Table};
 
 /// Finds tables by name, in one snapshot or transaction.
 pub type Tables<'a> = &'a dyn Fn(&str) -> Option<Arc<Table>>;
@@ -110,74 +112,6 @@ impl Route {
             map = Some(KeyMap::new(&columns[0], &codes));
         }
         Ok(map)
-    }
-}
-
-/// Codes by key.
-#[derive(Debug)]
-pub enum KeyMap {
-    /// Keys in a narrow range: element `i` is the code of key `first + i`.
-    Dense {
-        first: i64,
-        codes: Vec<u32>,
-    },
-    Ints(HashMap<i128, u32>),
-    Bytes(HashMap<Vec<u8>, u32>),
-}
-
-/// Marks keys that do not exist in a dense map.
-const MISSING: u32 = u32::MAX;
-
-impl KeyMap {
-    pub(super) fn new(keys: &ColumnData, codes: &[u32]) -> KeyMap {
-        let rows = (0..keys.len()).filter(|row| keys.is_valid(*row));
-        if let Physical::Bytes { .. } = &keys.values {
-            return KeyMap::Bytes(rows.map(|row| (keys.bytes(row).to_vec(), codes[row])).collect());
-        }
-        if let Physical::Int(values) = &keys.values {
-            let (low, high) = rows.clone().fold((i64::MAX, i64::MIN), |(l, h), r| (l.min(values[r]), h.max(values[r])));
-            let span = if low > high { 0 } else { i128::from(high) - i128::from(low) + 1 };
-            if span <= (4 * keys.len() as i128).max(1 << 20) {
-                let mut dense = vec![MISSING; span as usize];
-                rows.for_each(|row| dense[(values[row] - low) as usize] = codes[row]);
-                return KeyMap::Dense { first: low, codes: dense };
-            }
-        }
-        KeyMap::Ints(rows.filter_map(|row| Some((int_at(keys, row)?, codes[row]))).collect())
-    }
-
-    /// The code of an integer key.
-    pub fn of_int(&self, key: i128) -> Option<u32> {
-        match self {
-            KeyMap::Dense { first, codes } => {
-                let at = usize::try_from(key - i128::from(*first)).ok()?;
-                codes.get(at).copied().filter(|code| *code != MISSING)
-            }
-            KeyMap::Ints(map) => map.get(&key).copied(),
-            KeyMap::Bytes(_) => None,
-        }
-    }
-
-    /// The code of a string key.
-    pub fn of_bytes(&self, key: &[u8]) -> Option<u32> {
-        match self {
-            KeyMap::Bytes(map) => map.get(key).copied(),
-            _ => None,
-        }
-    }
-
-    pub(super) fn of_row(&self, keys: &ColumnData, row: usize) -> Option<u32> {
-        match &keys.values {
-            Physical::Bytes { .. } => self.of_bytes(keys.bytes(row)),
-            Physical::Int(values) => self.of_int(values[row].into()),
-            _ => self.of_int(int_at(keys, row)?),
-        }
-    }
-
-    /// The codes of a column of keys. NULL, and keys that do not exist, get `null`.
-    fn codes(&self, keys: &ColumnData, null: u32) -> Vec<u32> {
-        let code = |row: usize| if keys.is_valid(row) { self.of_row(keys, row).unwrap_or(null) } else { null };
-        (0..keys.len()).map(code).collect()
     }
 }
 
@@ -311,7 +245,7 @@ impl Dimension {
         let Some(keys) = &self.keys else { return Ok(codes_of_values(column, bins)) };
         let missing = |row: usize| column.is_valid(row) && keys.of_row(column, row).is_none();
         if !allow_missing && let Some(row) = (0..column.len()).find(|row| missing(*row)) {
-            let value = match int_at(column, row) {
+            let value = match column.int_at(row) {
                 Some(number) => number.to_string(),
                 None => String::from_utf8_lossy(column.bytes(row)).into_owned(),
             };
@@ -522,7 +456,7 @@ fn distinct_values(column: &ColumnData) -> Vec<(Vec<Value>, u64)> {
 }
 
 fn codes_of_values(column: &ColumnData, bins: &Bins) -> Vec<u32> {
-    let code = |row: usize| match int_at(column, row) {
+    let code = |row: usize| match column.int_at(row) {
         _ if !column.is_valid(row) => bins.null_code(),
         Some(number) => bins.code_of_int(number),
         None => bins.code_of_bytes(column.bytes(row)),
@@ -530,22 +464,11 @@ fn codes_of_values(column: &ColumnData, bins: &Bins) -> Vec<u32> {
     (0..column.len()).map(code).collect()
 }
 
-/// The number by which an attribute's value is ordered. `None` for strings.
-fn int_at(column: &ColumnData, row: usize) -> Option<i128> {
-    match &column.values {
-        Physical::Int(v) => Some(v[row].into()),
-        Physical::Wide(v) => Some(v[row]),
-        Physical::F64(v) => Some(f64_key(v[row]).into()),
-        Physical::F32(v) => Some(f32_key(v[row]).into()),
-        Physical::Bytes { .. } => None,
-    }
-}
-
 pub(super) fn value_at(column: &ColumnData, row: usize) -> Option<Value> {
     if !column.is_valid(row) {
         return None;
     }
-    Some(int_at(column, row).map_or_else(|| Value::Bytes(column.bytes(row).to_vec()), Value::Int))
+    Some(column.int_at(row).map_or_else(|| Value::Bytes(column.bytes(row).to_vec()), Value::Int))
 }
 
 /// All rows of some columns of a table, except deleted rows.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::disk::AlignedBytes;
+use super::aligned::AlignedBytes;
 
 /// Bytes that were read: memory of a pool, or a part of a file that is in memory anyway.
 pub struct Buffer(Source);

@@ -5,22 +5,23 @@
 //! them: by one io_uring, or by a few threads if that is not available. Headers and other small reads use plain
 //! `pread`.
 
-use std::alloc::{self, Layout};
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::aligned::AlignedBytes;
 use super::batch::{self, Batch, Limits, Run};
+use super::system::{self, Direct};
 use super::threads::Threads;
 use super::{
     Buffer, BufferPool, LockFile, LockMode, Medium, MediumError, Pending, ReadFile, ReadRequest, Result, WriteFile,
     check_name, check_range, folder_of,
 };
+use crate::limits::{IO_DEPTH, IO_UNIT_BYTES};
 
 /// How to read a disk.
 #[derive(Debug, Clone)]
@@ -42,8 +43,8 @@ impl Default for DiskOptions {
     fn default() -> DiskOptions {
         DiskOptions {
             direct: DirectMode::Auto,
-            io_unit: 128 << 10,
-            io_depth: 48,
+            io_unit: IO_UNIT_BYTES,
+            io_depth: IO_DEPTH,
             fallback_threads: 4,
             force_threads: false,
             pool_bytes: 64 << 20,
@@ -363,13 +364,6 @@ pub(super) struct OpenFile {
     io: Arc<Io>,
 }
 
-/// A second handle for the file, which reads past the operating system's cache.
-struct Direct {
-    file: File,
-    /// Offsets, lengths and addresses must be multiples of this number of bytes.
-    alignment: usize,
-}
-
 #[derive(Debug)]
 struct DiskFile(Arc<OpenFile>);
 
@@ -585,196 +579,5 @@ impl Io {
 impl fmt::Debug for Io {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Io({:?})", self.options)
-    }
-}
-
-/// Memory for direct reads: its address and its length are multiples of [`AlignedBytes::ALIGNMENT`]. It is always
-/// initialized.
-pub(super) struct AlignedBytes {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: AlignedBytes owns its memory exclusively, like a Box<[u8]>, and no part of it belongs to a thread.
-unsafe impl Send for AlignedBytes {}
-// SAFETY: a shared reference gives only shared access to the bytes.
-unsafe impl Sync for AlignedBytes {}
-
-impl AlignedBytes {
-    /// The strictest alignment that common devices require, in bytes.
-    pub(super) const ALIGNMENT: usize = 4096;
-
-    /// `len` zeros; `len` must be a multiple of the alignment.
-    pub(super) fn zeroed(len: usize) -> AlignedBytes {
-        if len == 0 {
-            return AlignedBytes::default();
-        }
-        let layout = Self::layout(len);
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc::alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else { alloc::handle_alloc_error(layout) };
-        AlignedBytes { start, len }
-    }
-
-    fn layout(len: usize) -> Layout {
-        assert!(len.is_multiple_of(Self::ALIGNMENT), "buffer sizes are multiples of 4 KiB");
-        Layout::from_size_align(len, Self::ALIGNMENT).expect("a length that fits into memory")
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(super) fn as_slice(&self) -> &[u8] {
-        // SAFETY: start points to len bytes that we own, initialized by alloc_zeroed (or len is 0 and start dangles).
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-
-    pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as in as_slice, and &mut self makes the access exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl Default for AlignedBytes {
-    fn default() -> AlignedBytes {
-        AlignedBytes { start: NonNull::dangling(), len: 0 }
-    }
-}
-
-impl Drop for AlignedBytes {
-    fn drop(&mut self) {
-        if self.len > 0 {
-            // SAFETY: start came from alloc_zeroed with this very layout and is freed once, here.
-            unsafe { alloc::dealloc(self.start.as_ptr(), Self::layout(self.len)) }
-        }
-    }
-}
-
-#[cfg(test)]
-pub(super) use system::forget_cached;
-
-/// System calls that exist only on Linux.
-#[cfg(target_os = "linux")]
-mod system {
-    use std::fs::{File, OpenOptions};
-    use std::io::{self, IoSliceMut};
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::OpenOptionsExt;
-
-    use super::{AlignedBytes, Direct};
-
-    /// Drops the cached bytes of a file, as far as the kernel can.
-    #[cfg(test)]
-    pub fn forget_cached(file: &File) {
-        // SAFETY: the call takes no pointers.
-        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-    }
-
-    /// Asks the kernel to start writing a range. This is a hint, so errors are ignored: the following sync reports
-    /// them.
-    pub fn start_write_back(file: &File, offset: u64, len: u64) {
-        // SAFETY: the call takes no pointers.
-        unsafe {
-            libc::sync_file_range(file.as_raw_fd(), offset as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE);
-        }
-    }
-
-    /// Whether a range is in the kernel's cache. `None` if the kernel cannot say (before 6.5, or not our file).
-    ///
-    /// A read with RWF_NOWAIT would also tell, but on a miss it starts reading ahead into the cache, so the bytes would
-    /// be read twice.
-    pub fn is_cached(file: &File, offset: u64, len: usize) -> Option<bool> {
-        const CACHESTAT: libc::c_long = 451;
-        const PAGE: u64 = 4096;
-        let range = [offset, len as u64];
-        let mut counts = [0u64; 5];
-        // SAFETY: cachestat(fd, struct { u64 offset, length } *, struct { u64 cached, dirty, writeback, evicted,
-        // recently_evicted } *, flags) reads the first and writes the second struct, which these arrays have the layout of.
-        let result = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0u32) };
-        let pages = (offset + len as u64).div_ceil(PAGE) - offset / PAGE;
-        (result == 0).then_some(counts[0] >= pages)
-    }
-
-    /// Reads bytes from the kernel's cache, and returns their number; `None` if none are cached.
-    pub fn read_without_waiting(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64) -> Option<usize> {
-        read_with_flags(file, memory, offset, libc::RWF_NOWAIT).ok()
-    }
-
-    /// Reads into several buffers at once, and returns the number of bytes.
-    pub fn read_vectored(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
-        read_with_flags(file, memory, offset, 0)
-    }
-
-    fn read_with_flags(file: &File, memory: &mut [IoSliceMut<'_>], offset: u64, flags: i32) -> io::Result<usize> {
-        let count = memory.len().min(libc::UIO_MAXIOV as usize) as i32;
-        // SAFETY: IoSliceMut is guaranteed to have the layout of iovec; each describes memory that we borrow exclusively
-        // until the call returns.
-        let read = unsafe { libc::preadv2(file.as_raw_fd(), memory.as_mut_ptr().cast(), count, offset as i64, flags) };
-        usize::try_from(read).map_err(|_| io::Error::last_os_error())
-    }
-
-    /// A second handle for direct reads of the same file, if its file system supports them.
-    pub fn open_direct(file: &File) -> Option<Direct> {
-        let alignment = direct_alignment(file)?;
-        // Through its descriptor and not its name, since the name may belong to another file by now.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
-        Some(Direct { file, alignment })
-    }
-
-    /// A handle for direct writes to an existing file, if its file system supports them.
-    pub fn open_direct_writer(path: &std::path::Path) -> Option<File> {
-        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
-        direct_alignment(&file).map(|_| file)
-    }
-
-    /// The number of which offsets, lengths and addresses must be multiples. `None` if direct reads are not possible.
-    fn direct_alignment(file: &File) -> Option<usize> {
-        // SAFETY: statx is plain integers, for which zeros are valid.
-        let mut stat: libc::statx = unsafe { std::mem::zeroed() };
-        // SAFETY: the path is an empty C string, and stat is a statx to be written.
-        let result = unsafe {
-            libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &mut stat)
-        };
-        if result != 0 || stat.stx_mask & libc::STATX_DIOALIGN == 0 {
-            return Some(AlignedBytes::ALIGNMENT);
-        }
-        let alignment = stat.stx_dio_mem_align.max(stat.stx_dio_offset_align) as usize;
-        (1..=AlignedBytes::ALIGNMENT).contains(&alignment).then_some(alignment)
-    }
-}
-
-/// On other systems everything goes through the operating system's cache.
-#[cfg(not(target_os = "linux"))]
-mod system {
-    use std::fs::File;
-    use std::io::{self, ErrorKind, IoSliceMut};
-
-    use super::Direct;
-
-    #[cfg(test)]
-    pub fn forget_cached(_: &File) {}
-
-    pub fn start_write_back(_: &File, _: u64, _: u64) {}
-
-    pub fn is_cached(_: &File, _: u64, _: usize) -> Option<bool> {
-        Some(false)
-    }
-
-    pub fn read_without_waiting(_: &File, _: &mut [IoSliceMut<'_>], _: u64) -> Option<usize> {
-        None
-    }
-
-    pub fn read_vectored(_: &File, _: &mut [IoSliceMut<'_>], _: u64) -> io::Result<usize> {
-        Err(ErrorKind::Unsupported.into())
-    }
-
-    pub fn open_direct_writer(_: &std::path::Path) -> Option<File> {
-        None
-    }
-
-    pub fn open_direct(_: &File) -> Option<Direct> {
-        None
     }
 }

@@ -12,11 +12,13 @@
 //!
 //! Names use `/` between folders on every platform. A folder is created with the first file in it.
 
+mod aligned;
 mod batch;
 mod buffer;
 mod disk;
 mod faulty;
 mod memory;
+mod system;
 mod threads;
 #[cfg(target_os = "linux")]
 mod uring;

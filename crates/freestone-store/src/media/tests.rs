@@ -148,7 +148,7 @@ fn check(folder: &std::path::Path, content: &[u8], requests: &[ReadRequest]) {
 
 /// Drops a file from the operating system's cache, so that reading it is real I/O.
 fn forget_cached(folder: &std::path::Path) {
-    disk::forget_cached(&std::fs::File::open(folder.join("f")).expect("there"));
+    system::forget_cached(&std::fs::File::open(folder.join("f")).expect("there"));
 }
 
 #[test]

@@ -13,17 +13,14 @@ use super::filters::{Observed, SelectedRows, order};
 use super::index::index_matches;
 use super::metrics::ScanMetrics;
 use super::pruning::{Granule, ZonePruning, prune, prune_all, reaches};
-use super::{
-    ColumnPredicate, DynamicState, GRANULE_ROWS, IndexMatches, Morsel, ROW_ID_TYPE, RowFilter, ScanRequest, Sink,
-    row_id,
-};
+use super::{ColumnPredicate, DynamicState, IndexMatches, Morsel, ROW_ID_TYPE, RowFilter, ScanRequest, Sink, row_id};
 use crate::bitmap;
-use crate::cluster::CodeFilter;
 use crate::column::{self, ColumnBuffer};
 use crate::error::{Result, StoreError};
+use crate::limits::GRANULE_ROWS;
 use crate::schema::kind;
-use crate::segment::Segment;
-use crate::store::Table;
+use crate::segment::{CodeFilter, Segment};
+use crate::table::Table;
 
 mod reads;
 

@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::stored::MORSEL_ROWS;
 use super::{Cursor, ScanMetrics, ScanRequest, Sink, morsels};
 use crate::column::{ColumnBuffer, Decoded};
 use crate::error::Result;
+use crate::limits::MORSEL_ROWS;
 use crate::segment::Segment;
 use crate::segment::zones::Bounds;
-use crate::store::Table;
+use crate::table::Table;
 
 /// If there are more distinct strings than this, the search stops.
 const FEW: usize = 4096;

@@ -1,11 +1,12 @@
 //! An estimate of the bytes that a scan will read, from the footers alone, to choose among the copies of a table.
 
+use super::ScanRequest;
 use super::index::{Candidate, candidate};
 use super::pruning::rows_left;
-use super::{GRANULE_ROWS, ScanRequest};
 use crate::error::Result;
+use crate::limits::GRANULE_ROWS;
 use crate::segment::Segment;
-use crate::store::Table;
+use crate::table::Table;
 
 /// The maximum number of granules that are tested. In larger tables, only every second, fourth, … granule is tested.
 const GRANULES: usize = 4096;

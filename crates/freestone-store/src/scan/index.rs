@@ -11,19 +11,14 @@ use crate::bitmap;
 use crate::cache::PageCache;
 use crate::column::{ColumnBuffer, Decoded};
 use crate::error::Result;
+use crate::limits::{INDEX_MATCH_ROWS, INDEX_STRING_MATCH_ROWS, INDEX_TEST_ROWS};
 use crate::schema::kind;
 use crate::segment::zones::Verdict;
 use crate::segment::{CachedPage, Segment, SegmentIndex};
-use crate::store::Table;
+use crate::table::Table;
 
-/// The cost of one index match, in rows that a scan tests in the same time; for strings without a segment dictionary,
-/// whose tests are expensive; and of an entry that is only tested, at the ends of a range. An index is used if its cost
-/// is less than the rows that zone pruning leaves.
-const NAMED_ROWS: usize = 64;
-const NAMED_TEXTS: usize = 8;
-const TESTED_ROWS: usize = 4;
 /// From this number of rows on, they are sorted through a bitmap of all rows of the segment.
-const MANY: usize = 4096;
+const BITMAP_ROWS: usize = 4096;
 
 /// Rows that satisfy some predicates of a scan, found by an index.
 #[derive(Debug, PartialEq)]
@@ -73,15 +68,15 @@ impl Candidate<'_> {
 
     /// The cost of a search, in rows that a scan of `segment` tests in the same time.
     fn cost(&self, segment: &Segment, predicates: &[ColumnPredicate]) -> usize {
-        let is_dear = |(at, _): &(usize, usize)| {
+        let is_expensive = |(at, _): &(usize, usize)| {
             let column = predicates[*at].column;
             let data_type = &segment.footer.description.schema.columns[column].data_type;
             kind(data_type) == Kind::Bytes && segment.dictionary(column).is_none()
         };
-        let named = if self.tests.iter().any(is_dear) { NAMED_TEXTS } else { NAMED_ROWS };
+        let named = if self.tests.iter().any(is_expensive) { INDEX_STRING_MATCH_ROWS } else { INDEX_MATCH_ROWS };
         let ranges = self.zones.chunk_by(|a, b| a + 1 == *b).count();
         let ends = self.left.min(2 * ranges * self.entries.zone_rows());
-        ends * TESTED_ROWS + (self.left - ends) * named
+        ends * INDEX_TEST_ROWS + (self.left - ends) * named
     }
 
     /// Whether the index answers the predicate at a position.
@@ -208,7 +203,7 @@ fn look_up(
 
 /// Sorts rows of a segment of `all` rows, and removes duplicates.
 fn ascending(mut rows: Vec<u32>, all: usize) -> Vec<u32> {
-    if rows.len() < MANY {
+    if rows.len() < BITMAP_ROWS {
         rows.sort_unstable();
         return rows;
     }

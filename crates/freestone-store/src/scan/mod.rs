@@ -24,14 +24,14 @@ pub use distinct_strings::few_distinct_strings;
 pub use estimate::expected_bytes;
 pub use index::{IndexMatches, index_asked};
 pub use metrics::{ScanMetrics, ScanTotals};
-pub use morsels::{GRANULE_ROWS, Morsel, MorselQueue, Morsels, Pieces, morsels, surviving_morsels};
+pub use morsels::{Morsel, MorselQueue, Morsels, Pieces, morsels, surviving_morsels};
 pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};
 pub use tuples::{TupleBlock, TupleLayout};
 
-use crate::cluster::CodeFilter;
 use crate::error::Result;
-use crate::store::Table;
+use crate::segment::CodeFilter;
+use crate::table::Table;
 
 /// A predicate on one column of the table.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,8 @@ use super::index::{IndexMatches, index_matches};
 use super::pruning::{is_ruled_out_whole, leaves, survives};
 use super::{ScanMetrics, ScanRequest};
 use crate::error::Result;
-use crate::store::Table;
+use crate::limits::GRANULE_ROWS;
+use crate::table::Table;
 
 /// A morsel: zones of one segment, which one thread processes at a time.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,9 +27,6 @@ impl Morsel {
         Morsel { segment, rows, named: None }
     }
 }
-
-/// The rows that a cursor filters and decodes together: several zones, each of which is pruned separately.
-pub const GRANULE_ROWS: usize = 8192;
 
 /// The morsels of a table, in order, of at most about `morsel_rows` rows. Those of one segment have equal lengths, so
 /// that no thread is left with a large one at the end.

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::morsels::{GRANULE_ROWS, Morsel};
+use super::morsels::Morsel;
 use super::{ColumnPredicate, IndexMatches, ScanRequest};
 use crate::bitmap;
-use crate::cluster::CodeFilter;
-use crate::segment::Segment;
+use crate::limits::GRANULE_ROWS;
 use crate::segment::zones::Verdict;
+use crate::segment::{CodeFilter, Segment};
 
 /// A granule during a scan.
 pub(super) struct Granule<'a> {
@@ -194,7 +194,8 @@ mod tests {
     use super::*;
     use crate::design::Design;
     use crate::schema::TableSchema;
-    use crate::store::{Store, StoreOptions, Table};
+    use crate::store::{Store, StoreOptions};
+    use crate::table::Table;
 
     const ROWS: usize = 3 * GRANULE_ROWS + 5000;
 

@@ -10,12 +10,10 @@ use freestone_codec::Shared;
 
 use super::{Cursor, Morsel, ScanMetrics, ScanRequest, morsels};
 use crate::error::Result;
+use crate::limits::MORSEL_ROWS;
 use crate::media::Pending;
 use crate::segment::{CachedPage, Segment};
-use crate::store::Table;
-
-/// Rows per step.
-pub(super) const MORSEL_ROWS: usize = 64 << 10;
+use crate::table::Table;
 
 /// Some rows of a table.
 #[derive(Debug)]

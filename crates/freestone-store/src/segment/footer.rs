@@ -22,12 +22,13 @@ use std::sync::Arc;
 use freestone_codec::{ColumnPlan, Encoding, Kind, Transform};
 use serde::{Deserialize, Serialize};
 
+use super::bins::Bins;
 use super::bytes::{ByteReader, ByteWriter};
+use super::clustering::{DimensionDescription, SegmentDimension};
 use super::zones::ZoneMap;
-use crate::cluster::{Bins, DimensionDescription, SegmentDimension};
 use crate::design::{Design, PageFormat};
+use crate::limits::GRANULE_ROWS;
 use crate::page;
-use crate::scan::GRANULE_ROWS;
 use crate::schema::{TableSchema, kind};
 
 pub const TRAILER: usize = 4096;

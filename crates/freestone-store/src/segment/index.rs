@@ -9,16 +9,16 @@ use std::sync::{Arc, OnceLock};
 use arrow_schema::DataType;
 
 use super::Segment;
+use super::clustering::SegmentClustering;
 use super::footer::IndexDescription;
 use super::writer::{parallel, write_segment};
-use crate::cluster::SegmentClustering;
 use crate::column::{ColumnData, Physical};
 use crate::design::{Design, Preset};
 use crate::error::{Result, StoreError};
+use crate::limits::GRANULE_ROWS;
 use crate::media::{self, Pending, ReadFile, ReadRequest};
-use crate::scan::GRANULE_ROWS;
 use crate::schema::{Column, TableSchema};
-use crate::store::sort_order;
+use crate::sort::sort_order;
 
 /// The key columns and the bytes of each index of a design. Segments of at most one granule have no indexes, because a
 /// scan is as fast.

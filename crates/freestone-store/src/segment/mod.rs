@@ -1,12 +1,15 @@
 //! Segments: ranges of rows that are written once, immutable and self-describing.
 
+pub(crate) mod bins;
 pub(crate) mod bytes;
+pub(crate) mod clustering;
 pub mod footer;
 mod index;
 mod reader;
 mod writer;
 pub mod zones;
 
+pub use clustering::CodeFilter;
 pub use index::SegmentIndex;
 pub use reader::{CachedPage, PageRun, Segment};
-pub use writer::{ZONE_ROWS, parallel, write_segment};
+pub use writer::{parallel, write_segment};

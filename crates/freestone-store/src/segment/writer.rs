@@ -9,23 +9,21 @@ use freestone_codec::{
     Choice, ChooseOptions, ColumnPlan, Encoding, Prepared, Shared, Transform, Values, f32_key, f64_key,
 };
 
+use super::clustering::SegmentClustering;
 use super::footer::{
     self, BlobEntry, ColumnDescription, Description, Footer, GroupDescription, IndexDescription, PageEntry,
 };
 use super::index;
 use super::zones::ZoneMap;
-use crate::cluster::SegmentClustering;
 use crate::column::ColumnData;
 use crate::design::{Design, Group, PageFormat, plan_name};
 use crate::error::{Result, StoreError};
 use crate::format::dense::{DenseColumn, DenseValues, DenseWriter};
 use crate::format::pax;
 use crate::format::slotted::SlottedSchema;
+use crate::limits::ZONE_ROWS;
 use crate::page::{self, HEADER, KIND_BLOB, PageHeader};
 use crate::schema::TableSchema;
-
-/// Rows per zone.
-pub const ZONE_ROWS: usize = 2048;
 
 /// A group's pages, before their position in the file is known.
 #[derive(Default)]

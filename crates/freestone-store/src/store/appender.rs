@@ -14,23 +14,16 @@ use freestone_codec::Kind;
 use parking_lot::Mutex;
 
 use super::runs::Runs;
-use super::shared::Resources;
-use super::sort::sort_order;
-use super::state::segment_file;
 use crate::cluster::{Clustering, SegmentClustering};
 use crate::column::{ColumnData, Physical, compacted};
 use crate::design::{Design, PAGE_SIZE_MIN, PageFormat, Preset};
 use crate::error::{Result, StoreError};
+use crate::limits::{PENDING_BYTES, PENDING_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
 use crate::schema::{TableSchema, kind};
-use crate::segment::{ZONE_ROWS, footer, parallel, write_segment};
+use crate::segment::{footer, parallel, write_segment};
+use crate::sort::sort_order;
+use crate::table::{Resources, segment_file};
 
-/// The rows of a full segment.
-pub const SEGMENT_ROWS: usize = 1 << 20;
-/// The Arrow bytes after which a segment ends, whatever its rows.
-const SEGMENT_BYTES: usize = 512 << 20;
-/// Up to this many rows, and bytes, a segment is stored in the log until it is merged.
-const PENDING_ROWS: usize = 16 << 10;
-const PENDING_BYTES: usize = 1 << 20;
 /// The number of parts of a write's memory. One part is for collecting rows. The others are for rows that are
 /// converted, sorted and encoded at the same time, which takes up to four times their size.
 const PIECES: usize = 5;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use freestone_codec::{Rows, Scratch};
 
-use super::state::Table;
-use super::{Store, sort_order};
+use super::Store;
 use crate::column::{ColumnBuffer, ColumnData, Physical};
 use crate::error::{Result, StoreError};
 use crate::scan::{ScanRequest, for_each_batch};
 use crate::segment::zones::ZoneMap;
 use crate::segment::{Segment, SegmentIndex};
+use crate::sort::sort_order;
+use crate::table::Table;
 
 /// The findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

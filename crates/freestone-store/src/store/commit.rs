@@ -13,9 +13,10 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
-use super::state::{CopyOf, SegmentEntry, State, Table};
+use super::state::State;
 use crate::design::Design;
 use crate::schema::TableSchema;
+use crate::table::{CopyOf, SegmentEntry, Table};
 
 /// One change of the catalog.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

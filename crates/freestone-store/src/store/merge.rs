@@ -10,14 +10,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::appender::{Appended, Appender};
-use super::state::{SegmentEntry, Table, segment_file};
 use super::write::{WriteTransaction, clustering_of};
 use super::{Snapshot, Store};
 use crate::error::Result;
+use crate::limits::COMPACTION_RUNS;
 use crate::scan::{ScanRequest, for_each_batch};
-
-/// The number of runs of similar size that are merged. Sizes are similar if they differ by less than this factor.
-const RUNS: usize = 4;
+use crate::table::{SegmentEntry, Table, segment_file};
 
 impl Store {
     /// Merges runs of one clustered table, if one has several of similar size, with at most `write_bytes` of memory.
@@ -150,13 +148,15 @@ fn still_there(transaction: &WriteTransaction<'_>, table: &Table, which: &[usize
     now.design == table.design && now.schema == table.schema && which.iter().all(|at| is_same(&table.segments[*at]))
 }
 
-/// The segments of the runs that are to become one: those of the smallest size class with `RUNS` runs, and all smaller
+/// The segments of the runs that are to become one: those of the smallest size class with `COMPACTION_RUNS` runs, and all smaller
 /// ones.
 fn due(runs: &[Run]) -> Vec<usize> {
     let mut runs: Vec<&Run> = runs.iter().collect();
     runs.sort_by_key(|run| run.rows);
-    let classes: Vec<u32> = runs.iter().map(|run| run.rows.max(1).ilog(RUNS as u64)).collect();
-    let Some(full) = classes.windows(RUNS).position(|like| like[0] == like[RUNS - 1]) else { return vec![] };
+    let classes: Vec<u32> = runs.iter().map(|run| run.rows.max(1).ilog(COMPACTION_RUNS as u64)).collect();
+    let Some(full) = classes.windows(COMPACTION_RUNS).position(|like| like[0] == like[COMPACTION_RUNS - 1]) else {
+        return vec![];
+    };
     let merged = classes.partition_point(|class| *class <= classes[full]);
     let mut which: Vec<usize> = runs[..merged].iter().flat_map(|run| run.segments.clone()).collect();
     which.sort_unstable();

@@ -6,8 +6,6 @@ mod commit;
 mod merge;
 mod repair;
 mod runs;
-mod shared;
-mod sort;
 mod state;
 mod vacuum;
 mod write;
@@ -19,21 +17,19 @@ use std::sync::atomic::AtomicU64;
 use parking_lot::Mutex;
 
 use appender::AppendContext;
-pub use appender::{Appended, Appender, SEGMENT_ROWS};
+pub use appender::{Appended, Appender};
 pub use check::CheckReport;
 pub use repair::Repaired;
-pub(crate) use sort::sort_order;
-pub use state::{CopyOf, SegmentEntry, Table};
 pub use vacuum::VacuumReport;
 pub use write::WriteTransaction;
 
 use self::commit::Commit;
-use self::shared::Resources;
 use self::state::State;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
 use crate::log::{Log, LogError, LogReader, LogWriter, Pin, PinError, ReaderPins, Record};
 use crate::media::{Disk, DiskOptions, Medium, Memory};
+use crate::table::{Resources, Table};
 
 /// How to open a store.
 #[derive(Debug, Clone)]

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::commit::{Commit, Operation};
-use super::state::{State, segment_file};
+use super::state::State;
 use super::vacuum::unknown_segments;
 use super::{Store, apply};
 use crate::error::{Result, StoreError};
 use crate::log::{Log, Record, RepairReport, set_aside};
 use crate::media::{Disk, DiskOptions, Medium, MediumError};
+use crate::table::segment_file;
 
 /// The results of a repair.
 #[derive(Debug)]

@@ -15,12 +15,12 @@ use std::sync::atomic::{self, AtomicU64};
 
 use freestone_codec::Kind;
 
-use super::shared::Resources;
 use crate::bitmap;
 use crate::column::{ColumnData, Physical};
 use crate::error::{Result, StoreError};
 use crate::media::{Medium, ReadFile, WriteFile};
 use crate::page::checksum;
+use crate::table::Resources;
 
 /// The folder of runs that are being written.
 pub(super) const FOLDER: &str = "temporary/";

@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Store;
-use super::appender::SEGMENT_ROWS;
 use super::runs;
-use super::state::{State, Table, segment_file};
+use super::state::State;
 use super::write::WriteTransaction;
 use crate::cluster::is_clustered;
 use crate::error::{Result, StoreError};
+use crate::limits::SEGMENT_ROWS;
 use crate::log::Horizon;
 use crate::media::{Medium, MediumError};
+use crate::table::{Table, segment_file};
 
 /// The results of a vacuum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,19 +9,16 @@ use roaring::RoaringBitmap;
 
 use super::appender::{Appended, Appender};
 use super::commit::{Commit, Operation, bitmap_bytes};
-use super::state::{State, Table, segment_file};
+use super::state::State;
 use super::{Snapshot, Store};
 use crate::cluster::{Clustering, Tables};
 use crate::design::Design;
 use crate::error::{Result, StoreError};
+use crate::limits::{CHECKPOINT_BYTES, PENDING_SEGMENTS};
 use crate::log::LogWriter;
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::schema::TableSchema;
-
-/// The number of a table's pending segments at which they are merged.
-const PENDING_SEGMENTS: usize = 32;
-/// The log is folded when the commits since the last base record take this many bytes.
-const CHECKPOINT_BYTES: u64 = 4 << 20;
+use crate::table::{Table, segment_file};
 
 /// The changes of one writer, invisible to others until [`WriteTransaction::commit`]. Dropping it without a commit
 /// discards them.

@@ -10,7 +10,7 @@ use freestone_advisor::TableStatistics;
 use freestone_advisor::statistics::{SAMPLE_BLOCKS, sample_table};
 use freestone_store::cluster::{DimensionPath, codes_of_path};
 use freestone_store::column::{ColumnData, compacted};
-use freestone_store::scan::GRANULE_ROWS;
+use freestone_store::limits::GRANULE_ROWS;
 use freestone_store::schema::Column;
 use freestone_store::{Snapshot, Table};
 

@@ -10,6 +10,7 @@ use freestone_codec::{IntPredicate, Predicate};
 use freestone_store::cluster::CodeFilter;
 use freestone_store::column::ColumnBuffer;
 use freestone_store::design::Design;
+use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{Cursor, MorselQueue, Morsels, ScanMetrics, ScanRequest, Sink, surviving_morsels};
 use freestone_store::schema::TableSchema;
 use freestone_store::segment::Segment;
@@ -19,7 +20,6 @@ use super::sample::Sample;
 use crate::error::{Error, ErrorKind, Result};
 
 const TABLE: &str = "trial";
-const MORSEL_ROWS: usize = 64 << 10;
 /// The number of timed runs of a scan, and their maximum total time.
 const RUNS: usize = 11;
 const RUNS_MIN: usize = 3;

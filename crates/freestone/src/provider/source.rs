@@ -20,6 +20,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
 use freestone_advisor::Output;
 use freestone_store::cluster::CodeFilter;
+use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{
     ColumnPredicate, Cursor, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest, expected_bytes,
     index_asked, morsels, surviving_morsels,
@@ -37,9 +38,6 @@ use super::stream::ScanStream;
 use super::table::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
 use crate::workload::{AskedPath, TableReads};
-
-/// Rows that a thread takes at a time.
-const MORSEL_ROWS: usize = 64 << 10;
 
 /// A scan: table, snapshot, morsels, projection, filters, order.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use crate::scan::metrics::ScanMetrics;
 use crate::scan::pruning::{Granule, ZonePruning, prune_all};
 use crate::scan::{Morsel, Sink};
 use crate::segment::{CachedPage, Segment};
-use crate::store::Table;
+use crate::table::Table;
 
 /// Pages that are being read, by group and position in the group.
 pub(super) struct Read {

@@ -7,7 +7,8 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::{DataFusionError, Result};
 use freestone_store::StoreError;
 use freestone_store::column::ColumnBuffer;
-use freestone_store::scan::{GRANULE_ROWS, Sink};
+use freestone_store::limits::GRANULE_ROWS;
+use freestone_store::scan::Sink;
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::Bounds;
 

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 use freestone_codec::{BytesPredicate, IntPredicate, Predicate};
 
-use crate::segment::bytes::{ByteReader, ByteWriter};
-use crate::segment::zones::successor;
+use super::bytes::{ByteReader, ByteWriter};
+use super::zones::successor;
 
 /// The maximum number of values with a code each. If there are more, they are divided into bins.
 pub const MAX_DISTINCT: usize = 4096;

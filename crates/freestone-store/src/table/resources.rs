@@ -5,9 +5,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::state::{SegmentEntry, segment_file};
+use super::{KeyMap, SegmentEntry, segment_file};
 use crate::cache::PageCache;
-use crate::cluster::KeyMap;
 use crate::error::Result;
 use crate::media::{Buffer, Medium, MediumError, Pending, ReadFile, ReadRequest};
 use crate::segment::{CachedPage, Segment};

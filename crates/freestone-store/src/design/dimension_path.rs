@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{find_unquoted, quote, unquote};
+use super::{find_unquoted, quote, unquote};
 use crate::error::{Result, StoreError};
 
 /// The path to a dimension's attribute: foreign-key columns to follow, then the attribute.

@@ -1,0 +1,35 @@
+//! Sizes and thresholds by which rows are divided and reads are planned. The advisor's model uses the same values.
+
+/// Rows per zone, the smallest range of rows that a scan can skip.
+pub const ZONE_ROWS: usize = 2048;
+/// Rows per granule: the rows that a cursor filters and decodes together. Each of its zones is pruned separately.
+pub const GRANULE_ROWS: usize = 8192;
+/// Rows per morsel: the rows that a thread takes from a scan's queue at a time.
+pub const MORSEL_ROWS: usize = 64 << 10;
+/// Rows per segment, at most.
+pub const SEGMENT_ROWS: usize = 1 << 20;
+/// A segment ends after this many bytes of Arrow data, whatever its rows.
+pub(crate) const SEGMENT_BYTES: usize = 512 << 20;
+
+/// A segment of at most this many rows and bytes is pending: it is stored in the log until it is merged.
+pub(crate) const PENDING_ROWS: usize = 16 << 10;
+pub(crate) const PENDING_BYTES: usize = 1 << 20;
+/// The number of a table's pending segments at which they are merged.
+pub(crate) const PENDING_SEGMENTS: usize = 32;
+/// The number of runs of similar size that are compacted. Sizes are similar if they differ by less than this factor.
+pub(crate) const COMPACTION_RUNS: usize = 4;
+/// The log is folded when the commits since the last base record take this many bytes.
+pub(crate) const CHECKPOINT_BYTES: u64 = 4 << 20;
+
+/// An index is used if its cost is less than that of testing the rows that survive zone pruning. The cost of a match, in
+/// rows that a scan tests in the same time:
+pub const INDEX_MATCH_ROWS: usize = 64;
+/// The same, if the predicate tests strings without a segment dictionary, whose tests are expensive.
+pub const INDEX_STRING_MATCH_ROWS: usize = 8;
+/// The cost of an entry at the ends of a range, which is only tested, in the same unit.
+pub const INDEX_TEST_ROWS: usize = 4;
+
+/// The longest single read, in bytes.
+pub const IO_UNIT_BYTES: usize = 128 << 10;
+/// The maximum number of reads in flight.
+pub const IO_DEPTH: usize = 48;

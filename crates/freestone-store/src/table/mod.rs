@@ -1,0 +1,167 @@
+//! A table at one commit: its design, its segments, and what all snapshots share about them.
+
+mod key_map;
+mod resources;
+
+use std::sync::{Arc, OnceLock};
+
+use roaring::RoaringBitmap;
+
+pub use key_map::KeyMap;
+pub(crate) use resources::Resources;
+
+use self::resources::ColumnState;
+use crate::cache::PageCache;
+use crate::design::{Design, MediumKind};
+use crate::error::{Result, StoreError};
+use crate::schema::TableSchema;
+use crate::segment::{CachedPage, Segment};
+
+/// The number of cached key maps, and of cached results about keys. If there are more, all are dropped together.
+const KEY_MAPS: usize = 64;
+
+/// A table at one commit, or a copy of one.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub id: u64,
+    /// A copy's name is unique among the copies of its table.
+    pub name: String,
+    /// The table of which this is a copy; `None` for a table.
+    pub copy_of: Option<CopyOf>,
+    pub schema: TableSchema,
+    pub design: Design,
+    pub segments: Vec<SegmentEntry>,
+    /// The last commit that changed or removed rows. Appends do not count.
+    pub changed: u64,
+    pub(crate) resources: Option<Arc<Resources>>,
+}
+
+/// The properties of a copy: the rows of a table, some or all of its columns, in a design of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyOf {
+    /// The id of the table.
+    pub table: u64,
+    /// The columns of the table that the copy has, ascending.
+    pub columns: Vec<usize>,
+    /// Whether it has exactly the table's rows. Appended rows are written to both. After rows were changed or removed,
+    /// the copy is not read until [`Store::vacuum`](crate::Store::vacuum) rewrites it.
+    pub is_current: bool,
+}
+
+/// A segment in its table.
+#[derive(Debug, Clone)]
+pub struct SegmentEntry {
+    pub id: u64,
+    /// The number of stored rows, including deleted ones.
+    pub rows: u32,
+    /// The bytes of the segment's file, or of its attachment in the log.
+    pub bytes: u64,
+    pub deleted: Option<Arc<RoaringBitmap>>,
+    /// The bytes of a small segment that is stored in the log.
+    pub pending: Option<Arc<Vec<u8>>>,
+    opened: Arc<OnceLock<Arc<Segment>>>,
+}
+
+impl SegmentEntry {
+    /// A segment without deleted rows.
+    pub fn new(id: u64, rows: u32, bytes: u64, pending: Option<Arc<Vec<u8>>>) -> Self {
+        SegmentEntry { id, rows, bytes, deleted: None, pending, opened: Arc::default() }
+    }
+
+    /// The number of rows that are not deleted.
+    pub fn live_rows(&self) -> u64 {
+        u64::from(self.rows) - self.deleted.as_ref().map_or(0, |d| d.len())
+    }
+}
+
+/// The name of a segment's file.
+pub fn segment_file(id: u64) -> String {
+    format!("segments/{id:016x}.seg")
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(id: u64, name: String, schema: TableSchema, design: Design) -> Self {
+        Table { id, name, copy_of: None, schema, design, segments: vec![], changed: 0, resources: None }
+    }
+
+    /// The number of rows that are not deleted.
+    pub fn rows(&self) -> u64 {
+        self.segments.iter().map(SegmentEntry::live_rows).sum()
+    }
+
+    /// Whether this is a copy with exactly its table's rows.
+    pub fn is_current(&self) -> bool {
+        self.copy_of.as_ref().is_some_and(|of| of.is_current)
+    }
+
+    /// The bytes of all segments.
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|s| s.bytes).sum()
+    }
+
+    fn resources(&self) -> &Arc<Resources> {
+        self.resources.as_ref().expect("a snapshot's tables have the resources of their store")
+    }
+
+    pub(crate) fn cache(&self) -> &PageCache<CachedPage> {
+        &self.resources().cache
+    }
+
+    /// The codes of keys, which `make` computes from `sources`. Cached while the sources do not change.
+    pub(crate) fn key_map(
+        &self,
+        fingerprint: u64,
+        sources: &[&Arc<Table>],
+        make: impl FnOnce() -> Result<KeyMap>,
+    ) -> Result<Arc<KeyMap>> {
+        let segments = sources.iter().flat_map(|t| t.segments.iter().map(|s| s.id));
+        let identity = (fingerprint, segments.collect::<Vec<_>>());
+        if let Some(known) = self.resources().key_maps.lock().get(&identity) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(make()?);
+        let mut maps = self.resources().key_maps.lock();
+        if maps.len() >= KEY_MAPS {
+            maps.clear();
+        }
+        Ok(maps.entry(identity).or_insert(made).clone())
+    }
+
+    /// A column at the current state of the table.
+    pub(crate) fn column_state(&self, column: usize) -> ColumnState {
+        (self.id, self.changed, self.segments.iter().map(|s| s.id).collect(), column)
+    }
+
+    /// The result of `find` about columns. Cached while their rows do not change.
+    pub(crate) fn answer(&self, of: Vec<ColumnState>, find: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        if let Some(known) = self.resources().answers.lock().get(&of) {
+            return Ok(*known);
+        }
+        let found = find()?;
+        let mut answers = self.resources().answers.lock();
+        if answers.len() >= KEY_MAPS {
+            answers.clear();
+        }
+        answers.insert(of, found);
+        Ok(found)
+    }
+
+    /// Opens the segment at a position of `segments`, once.
+    ///
+    /// # Errors
+    /// The segment cannot be read, or its footer is damaged.
+    pub fn open_segment(&self, at: usize) -> Result<Arc<Segment>> {
+        let entry = &self.segments[at];
+        if let Some(segment) = entry.opened.get() {
+            return Ok(segment.clone());
+        }
+        let segment = self.resources().open_segment(entry, self.design.medium == MediumKind::Memory)?;
+        if segment.rows() != entry.rows as usize || segment.footer.description.schema.columns != self.schema.columns {
+            let (rows, found, table) = (entry.rows, segment.rows(), &self.name);
+            let reason = format!("it does not hold the {rows} rows of table {table}, but {found} of another");
+            return Err(StoreError::Corrupt { file: segment.name().to_owned(), reason });
+        }
+        Ok(entry.opened.get_or_init(|| segment).clone())
+    }
+}
