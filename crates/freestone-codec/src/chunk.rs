@@ -4,38 +4,14 @@ use crate::bitpack::VECTOR;
 use crate::encodings::alp::{Alp, Float, PlainFloats};
 use crate::encodings::block::{BlockCache, BlockStrings};
 use crate::encodings::dictionary::{BytesDictionary, check_codes, codes_test, decode_codes};
-use crate::encodings::ints::{IntBody, Test, filter_packed};
+use crate::encodings::ints::IntBody;
+use crate::encodings::packed::{Test, filter_packed};
 use crate::encodings::strings::{Lengths, PlainStrings};
 use crate::fsst_table::SymbolTable;
 use crate::layout::{Header, Reader};
+use crate::rows::{IntTarget, Rows};
 use crate::string_sink::StringSink;
 use crate::{BytesPredicate, CodecError, Encoding, IntPredicate, Kind, Predicate, Shared, Transform, select};
-
-/// The rows of a chunk to decode.
-#[derive(Debug, Clone, Copy)]
-pub enum Rows<'a> {
-    Range {
-        start: usize,
-        len: usize,
-    },
-    /// Ascending row numbers within the chunk.
-    Positions(&'a [u32]),
-}
-
-impl Rows<'_> {
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        match self {
-            Rows::Range { len, .. } => *len,
-            Rows::Positions(positions) => positions.len(),
-        }
-    }
-
-    /// Whether there is no row.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// Buffers that decoding reuses. `block` caches the last decompressed blocks by the caller's `key`.
 #[derive(Debug, Default)]
@@ -45,28 +21,6 @@ pub struct Scratch {
     keys: Vec<i64>,
     bytes: Vec<u8>,
 }
-
-/// A number type into which integers are decoded: `u8 … i128`, by wrapping conversion from the physical value.
-pub trait IntTarget: Copy + Default + 'static {
-    fn from_i64(value: i64) -> Self;
-    fn from_i128(value: i128) -> Self;
-}
-
-macro_rules! int_target {
-    ($($t:ty)*) => {$(
-        impl IntTarget for $t {
-            #[inline(always)]
-            fn from_i64(value: i64) -> Self {
-                value as $t
-            }
-            #[inline(always)]
-            fn from_i128(value: i128) -> Self {
-                value as $t
-            }
-        }
-    )*};
-}
-int_target!(u8 i8 u16 i16 u32 i32 u64 i64 i128);
 
 /// A validated view of one chunk.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@
 //! binary fractions) are exceptions. Other encodings store the order-preserving integer keys of floats
 //! ([`crate::f64_key`]).
 
-use super::ints::{by_range, by_vector};
+use super::packed::{by_range, by_vector};
 use crate::bitpack::{self, Packed, VECTOR, Word, by_width};
 use crate::layout::{Reader, u32_at};
 use crate::select::{Tester, VectorBits, filter_vectors};

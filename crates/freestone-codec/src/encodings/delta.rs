@@ -6,7 +6,7 @@
 //! ```
 //! Offsets count from the end of the directory.
 
-use super::ints::VectorSource;
+use super::packed::VectorSource;
 use crate::bitpack::{self, Number, VECTOR, Word, by_width, vector_bytes};
 use crate::layout::{Reader, u32_at};
 use crate::{CodecError, bits};

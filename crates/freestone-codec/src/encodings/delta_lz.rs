@@ -8,7 +8,7 @@
 //!              W - z - 1 bits: the difference below its highest 1 bit, which is implied
 //! ```
 
-use super::ints::VectorSource;
+use super::packed::VectorSource;
 use crate::CodecError;
 use crate::bitpack::VECTOR;
 use crate::bits::{self, BitWriter};

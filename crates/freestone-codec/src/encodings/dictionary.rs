@@ -9,7 +9,7 @@
 //! strings:   size u8 (1, 2, 4) of an end | 0 u8 x 3 | codes, packed | ends of the entries in the data | data
 //! ```
 
-use super::ints::{Test, decode_packed, filter_packed};
+use super::packed::{Test, decode_packed, filter_packed};
 use crate::bitpack::{Number, Packed, packed_bytes};
 use crate::hash::{Distinct, Key};
 use crate::layout::{Reader, byte_width, uint_at};

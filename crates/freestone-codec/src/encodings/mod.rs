@@ -6,5 +6,6 @@ pub(crate) mod delta;
 pub(crate) mod delta_lz;
 pub(crate) mod dictionary;
 pub(crate) mod ints;
+pub(crate) mod packed;
 pub(crate) mod rle;
 pub(crate) mod strings;

@@ -10,7 +10,7 @@
 //! ```
 //! A run of more than 2^R rows takes several words.
 
-use super::ints::Test;
+use super::packed::Test;
 use crate::bitpack::Number;
 use crate::bits::{self, BitWriter};
 use crate::layout::{Reader, u32_at};

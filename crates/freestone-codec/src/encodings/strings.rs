@@ -8,7 +8,7 @@
 //!             lengths - smallest length, packed | data
 //! ```
 
-use super::ints::{by_range, by_vector};
+use super::packed::{by_range, by_vector};
 use crate::bitpack::{Packed, VECTOR, Word, by_width, packed_bytes};
 use crate::layout::{Reader, u32_at};
 use crate::{CodecError, Rows, bits};
