@@ -71,10 +71,11 @@ pub fn calibrate(options: &CalibrateOptions, progress: &mut dyn FnMut(&str, f64)
         hardware.disk = Some(disk::measure(folder, &timing, &mut warnings)?);
     }
     progress("scans", 0.4);
-    let steady = Arc::new(SlowdownWatch::new(options.effort)?);
-    let timing = timing.relative_to(steady.clone());
+    let watch = Arc::new(SlowdownWatch::new(options.effort)?);
+    let source = watch.clone();
+    let timing = timing.relative_to(Arc::new(move || source.slowdown()));
     let mut engine = engine::measure(&timing, options.threads, &mut |share| progress("scans", 0.4 + 0.6 * share))?;
-    engine.reference = steady.level();
+    engine.reference = watch.level();
     hardware.spread = Measured::exact((engine.reference.high - engine.reference.low) / engine.reference.value);
     if hardware.spread.value > NOISY_SPREAD {
         let percent = hardware.spread.value * 100.0;

@@ -14,6 +14,7 @@ mod index;
 mod io;
 mod processor;
 mod prune;
+mod wanted;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,8 +26,7 @@ use crate::profile::{Profile, Slowdown};
 use crate::statistics::TableStatistics;
 use crate::workload::{Output, Query};
 use geometry::KnownGroups;
-pub use geometry::{GroupGeometry, Layout, StoredColumn};
-pub use index::IndexGeometry;
+pub use geometry::{GroupGeometry, IndexGeometry, Layout, StoredColumn};
 pub use prune::Pruned;
 
 /// Rows per morsel, which a thread takes at a time.

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::Reference;
 use crate::error::{AdvisorError, Result};
 pub use table::Row;
 
@@ -553,15 +552,6 @@ impl Profile {
     /// time, relative to the time of the profile.
     pub fn slowdown(&self, reference_ns: f64, threads: usize) -> Slowdown {
         Slowdown::of(reference_ns, self.engine.reference.value * self.engine.concurrency_factor(threads.max(1) as f64))
-    }
-
-    /// The machine's current slowdown for scans with `threads` threads. Threads beyond its cores are not counted.
-    ///
-    /// # Errors
-    /// A table in memory cannot be scanned.
-    pub fn slowdown_now(&self, reference: &Reference, threads: usize) -> Result<Slowdown> {
-        let threads = threads.clamp(1, self.host.cores.max(1));
-        Ok(self.slowdown(reference.ns(threads)?, threads))
     }
 }
 

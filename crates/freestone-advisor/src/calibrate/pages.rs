@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Int64Array, StringViewArray};
+use arrow_array::StringViewArray;
 use freestone_store::scan::ColumnPredicate;
 
 use super::passes;
 use super::scans::{Bench, GRANULE, Named, between};
-use super::tables::Random;
+use super::tables::{Random, random_columns};
 use super::timing::Timing;
 use crate::error::Result;
 use crate::profile::{Curve, EngineCosts, Form, Measured, PageCost};
@@ -25,22 +25,13 @@ const TUPLE_SIZES: usize = 4;
 /// Measures the costs of page visits.
 pub fn measure(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let rows = if timing.is_quick() { 8 << 10 } else { 64 << 10 };
-    let columns = columns(rows, COLUMNS, BITS);
+    let columns = random_columns(rows, COLUMNS, BITS);
     for (form, design) in [(Form::Chunk, "pax"), (Form::Dense, "row"), (Form::Slotted, "slotted")] {
         let cost = visits(form, design, &columns, timing)?;
         costs.pages.push(cost);
     }
     checks(costs, &columns, timing)?;
     prefixes(costs, &columns, timing)
-}
-
-pub fn columns(rows: usize, count: usize, bits: u32) -> Vec<Named> {
-    let mut random = Random(31);
-    let mut column = |at: usize| -> Named {
-        let values: Vec<i64> = (0..rows).map(|_| (random.next() >> (64 - bits)) as i64).collect();
-        (format!("c{at}"), Arc::new(Int64Array::from(values)), "")
-    };
-    (0..count).map(&mut column).collect()
 }
 
 fn visits(form: Form, design: &str, columns: &[Named], timing: &Timing) -> Result<PageCost> {
@@ -124,7 +115,7 @@ pub fn beyond_caches(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let timing = &timing.beyond_caches();
     let sizes: &[usize] = if timing.is_quick() { &[14, 16] } else { &[15, 17, 19, 21, 22, 23] };
     let sizes: Vec<usize> = sizes.iter().map(|log| 1 << log).collect();
-    let mut plain = columns(sizes[sizes.len() - 1], 1, 63);
+    let mut plain = random_columns(sizes[sizes.len() - 1], 1, 63);
     plain[0].2 = "plain";
     let benches = by_size(&plain, &sizes, "column")?;
     costs.stream = beyond_first(timing, &benches, |bench| {
@@ -151,7 +142,7 @@ fn sizes_beyond(row_bytes: usize, timing: &Timing) -> Vec<usize> {
 /// near cache.
 fn tuples_beyond_caches(fields: usize, timing: &Timing) -> Result<Curve> {
     let sizes = sizes_beyond(8 * fields, timing);
-    let benches = by_size(&columns(sizes[sizes.len() - 1], fields, LONG_BITS), &sizes, "row")?;
+    let benches = by_size(&random_columns(sizes[sizes.len() - 1], fields, LONG_BITS), &sizes, "row")?;
     beyond_first(timing, &benches, |bench| field(bench, timing))
 }
 
@@ -160,7 +151,7 @@ fn slotted_beyond_caches(timing: &Timing) -> Result<Curve> {
     const TEXT_BYTES: u64 = 60;
     let sizes = sizes_beyond(16 * COLUMNS, timing);
     let (rows, mut random) = (sizes[sizes.len() - 1], Random(37));
-    let mut all = columns(rows, COLUMNS, LONG_BITS);
+    let mut all = random_columns(rows, COLUMNS, LONG_BITS);
     for at in 0..4 {
         let texts = (0..rows).map(|_| "x".repeat(random.below(TEXT_BYTES) as usize));
         all.push((format!("t{at}"), Arc::new(StringViewArray::from_iter_values(texts)), ""));
@@ -182,7 +173,7 @@ fn decoded_beyond_caches(timing: &Timing) -> Result<Curve> {
     const VALUE: f64 = 8.0;
     let (rows, counts): (usize, &[usize]) =
         if timing.is_quick() { (8 << 10, &[4, 8]) } else { (16 << 10, &[4, 8, 16, 32, 64]) };
-    let bench = Bench::new(&columns(rows, counts[counts.len() - 1], BITS), &[("design", "column")], true)?;
+    let bench = Bench::new(&random_columns(rows, counts[counts.len() - 1], BITS), &[("design", "column")], true)?;
     let point = |count: &usize| -> Result<(f64, Measured)> {
         let values = bench.rows * *count as f64;
         let ns = bench.scan(&(0..*count).collect::<Vec<_>>(), &[], timing)?.scaled(1.0 / (values * VALUE));

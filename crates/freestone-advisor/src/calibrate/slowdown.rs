@@ -9,10 +9,10 @@ use freestone_store::limits::MORSEL_ROWS;
 use freestone_store::scan::{ScanRequest, morsels};
 
 use super::Effort;
-use super::pages;
 use super::scans::Bench;
+use super::tables::random_columns;
 use crate::error::Result;
-use crate::profile::{Measured, Slowdown};
+use crate::profile::{Measured, Profile, Slowdown};
 
 const COLUMNS: usize = 8;
 const ROWS: usize = 32 << 10;
@@ -30,7 +30,7 @@ impl Reference {
     /// # Errors
     /// A table in memory cannot be created.
     pub fn new() -> Result<Reference> {
-        let columns = pages::columns(ROWS, COLUMNS, BITS);
+        let columns = random_columns(ROWS, COLUMNS, BITS);
         let benches = ["column", "row"].map(|design| Bench::new(&columns, &[("design", design)], true));
         let benches = benches.into_iter().collect::<Result<_>>()?;
         Ok(Reference { benches, request: Arc::new(ScanRequest::columns((0..COLUMNS).collect())) })
@@ -67,6 +67,16 @@ impl Reference {
             }
             Ok(threads.max(1) as f64 / rate)
         })
+    }
+
+    /// The machine's current slowdown for scans with `threads` threads, relative to the time of a profile. Threads beyond
+    /// the machine's cores are not counted.
+    ///
+    /// # Errors
+    /// A table in memory cannot be scanned.
+    pub fn slowdown(&self, profile: &Profile, threads: usize) -> Result<Slowdown> {
+        let threads = threads.clamp(1, profile.host.cores.max(1));
+        Ok(profile.slowdown(self.ns(threads)?, threads))
     }
 }
 

@@ -34,6 +34,16 @@ impl Random {
     }
 }
 
+/// Columns of random integers of `bits` bits.
+pub fn random_columns(rows: usize, count: usize, bits: u32) -> Vec<Named> {
+    let mut random = Random(31);
+    let mut column = |at: usize| -> Named {
+        let values: Vec<i64> = (0..rows).map(|_| (random.next() >> (64 - bits)) as i64).collect();
+        (format!("c{at}"), Arc::new(Int64Array::from(values)), "")
+    };
+    (0..count).map(&mut column).collect()
+}
+
 /// The number of values of the column that selects rows. Every range of values has its share of the rows, at random
 /// positions.
 pub const SELECTOR: u64 = 1 << 20;

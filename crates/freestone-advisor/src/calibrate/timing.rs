@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Effort;
-use super::slowdown::SlowdownWatch;
 use crate::profile::{Measured, Slowdown};
 
 /// The number of attempts of a measurement. The one during which the machine's speed changed least counts.
@@ -14,6 +13,9 @@ const ATTEMPTS: usize = 3;
 /// After this time measurements take the minimum number of repetitions, so that a calibration ends within a minute on
 /// noisy machines, too.
 const LATE: Duration = Duration::from_secs(45);
+
+/// Measures the current slowdown of the machine.
+pub type SlowdownSource = Arc<dyn Fn() -> Slowdown + Send + Sync>;
 
 /// The number and duration of repetitions.
 #[derive(Clone)]
@@ -27,7 +29,7 @@ pub struct Timing {
     /// The time after which no further repetition begins.
     pub budget: Duration,
     /// The source of slowdowns by which times are divided, to get the times that the machine would usually have.
-    pub steady: Option<Arc<SlowdownWatch>>,
+    pub slowdown: Option<SlowdownSource>,
     /// Whether the measured work waits for memory. Then the processor's slowdown counts less.
     pub beyond_caches: bool,
 }
@@ -38,7 +40,7 @@ impl Timing {
             Effort::Quick => (2, 3, Duration::from_micros(300)),
             Effort::Normal => (7, 25, Duration::from_millis(25)),
         };
-        Timing { effort, begin: Instant::now(), least, most, budget, steady: None, beyond_caches: false }
+        Timing { effort, begin: Instant::now(), least, most, budget, slowdown: None, beyond_caches: false }
     }
 
     /// Whether the calibration has little time left.
@@ -48,11 +50,11 @@ impl Timing {
 
     /// The same with times divided by the machine's slowdown, and in passes, each of which may be short. Quick
     /// measurements are unchanged, because measuring the slowdown would take longer than they do.
-    pub fn relative_to(&self, steady: Arc<SlowdownWatch>) -> Timing {
+    pub fn relative_to(&self, slowdown: SlowdownSource) -> Timing {
         if self.is_quick() {
             return self.clone();
         }
-        Timing { least: 3, most: 15, budget: Duration::from_millis(8), steady: Some(steady), ..self.clone() }
+        Timing { least: 3, most: 15, budget: Duration::from_millis(8), slowdown: Some(slowdown), ..self.clone() }
     }
 
     /// The same for work that waits for memory.
@@ -81,9 +83,9 @@ impl Timing {
     /// The error of `work`.
     pub fn measure_each<E>(&self, mut work: impl FnMut() -> Result<f64, E>) -> Result<Measured, E> {
         work()?;
-        let Some(steady) = &self.steady else { return self.once(&mut work) };
+        let Some(current) = &self.slowdown else { return self.once(&mut work) };
         let attempts = if self.is_late() { 1 } else { ATTEMPTS };
-        let (found, slowdown) = steadiest(attempts, || steady.slowdown(), || self.once(&mut work))?;
+        let (found, slowdown) = steadiest(attempts, || current(), || self.once(&mut work))?;
         Ok(found.scaled(1.0 / self.factor(slowdown)))
     }
 

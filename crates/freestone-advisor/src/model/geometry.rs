@@ -10,7 +10,6 @@ use freestone_store::page::HEADER;
 use freestone_store::segment::parallel;
 
 use super::classify::{of_chunk, of_dense, of_slotted};
-use super::index::IndexGeometry;
 use super::{GRANULE, ZONE};
 use crate::profile::{Family, Form};
 use crate::statistics::{ChunkForm, DenseForm, Order, TableStatistics};
@@ -83,6 +82,37 @@ const FILL: f64 = 0.975;
 pub struct KnownGroups {
     groups: Mutex<HashMap<GroupKey, Arc<KnownGroup>>>,
     ways: Mutex<HashSet<(GroupForm, Order)>>,
+}
+
+/// An index of a layout.
+#[derive(Debug, Clone)]
+pub struct IndexGeometry {
+    /// The columns of its key.
+    pub columns: Vec<usize>,
+    pub page_rows: f64,
+    pub page_bytes: f64,
+    pub bytes: f64,
+}
+
+impl IndexGeometry {
+    /// The index of a design with a key: entries are sorted by the key, each with its row's number.
+    pub fn of(key: &[usize], design: &Design, statistics: &TableStatistics) -> IndexGeometry {
+        let sort = key.iter().map(|c| statistics.columns[*c].name.clone()).collect();
+        let order = Order::of(&Design { sort, cluster: vec![], levels: 0, ..design.clone() }, statistics);
+        let page_bytes = f64::from(design.page_size);
+        let forms: Vec<_> = key.iter().map(|c| statistics.chunk_form(*c, &order, false, None)).collect();
+        let number = statistics.segment_rows().min(statistics.rows as f64).max(2.0).log2().ceil() / 8.0;
+        let mut page_rows = 1024.0;
+        for _ in 0..3 {
+            let entry: f64 = number + forms.iter().map(|form| form.bytes(page_rows)).sum::<f64>();
+            page_rows = (page_bytes / entry.max(0.01)).clamp(1.0, statistics.segment_rows());
+        }
+        let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
+        // Each index is a segment within a segment, with a footer and the shared state of its columns.
+        let shared: f64 = forms.iter().map(|form| form.shared_bytes).sum();
+        let bytes = statistics.rows as f64 / page_rows * page_bytes + segments * (shared + 3.0 * page_bytes);
+        IndexGeometry { columns: key.to_vec(), page_rows, page_bytes, bytes }
+    }
 }
 
 /// How the columns of a group are encoded: the page format, and whether the group has only one column.

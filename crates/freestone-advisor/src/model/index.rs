@@ -1,14 +1,13 @@
 //! Ordered indexes in a layout: their size, and the queries for which they are used.
 
-use freestone_store::design::Design;
 use freestone_store::limits;
 
-use super::geometry::Layout;
-use super::processor::WantedRows;
+use super::geometry::{IndexGeometry, Layout};
 use super::prune::Pruned;
+use super::wanted::WantedRows;
 use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{Family, Form};
-use crate::statistics::{Order, TableStatistics};
+use crate::statistics::TableStatistics;
 use crate::workload::{PredicateForm, Query, QueryPredicate};
 
 /// The costs by which the store decides whether to use an index, in rows that a scan tests in the same time.
@@ -24,36 +23,7 @@ const END_BYTES: f64 = 4096.0;
 /// The depth of reads when the pages of an index are requested at once.
 const DEPTH: f64 = limits::IO_DEPTH as f64;
 
-/// An index of a layout.
-#[derive(Debug, Clone)]
-pub struct IndexGeometry {
-    /// The columns of its key.
-    pub columns: Vec<usize>,
-    pub page_rows: f64,
-    pub page_bytes: f64,
-    pub bytes: f64,
-}
-
 impl IndexGeometry {
-    /// The index of a design with a key: entries are sorted by the key, each with its row's number.
-    pub fn of(key: &[usize], design: &Design, statistics: &TableStatistics) -> IndexGeometry {
-        let sort = key.iter().map(|c| statistics.columns[*c].name.clone()).collect();
-        let order = Order::of(&Design { sort, cluster: vec![], levels: 0, ..design.clone() }, statistics);
-        let page_bytes = f64::from(design.page_size);
-        let forms: Vec<_> = key.iter().map(|c| statistics.chunk_form(*c, &order, false, None)).collect();
-        let number = statistics.segment_rows().min(statistics.rows as f64).max(2.0).log2().ceil() / 8.0;
-        let mut page_rows = 1024.0;
-        for _ in 0..3 {
-            let entry: f64 = number + forms.iter().map(|form| form.bytes(page_rows)).sum::<f64>();
-            page_rows = (page_bytes / entry.max(0.01)).clamp(1.0, statistics.segment_rows());
-        }
-        let segments = (statistics.rows as f64 / statistics.segment_rows()).ceil().max(1.0);
-        // Each index is a segment within a segment, with a footer and the shared state of its columns.
-        let shared: f64 = forms.iter().map(|form| form.shared_bytes).sum();
-        let bytes = statistics.rows as f64 / page_rows * page_bytes + segments * (shared + 3.0 * page_bytes);
-        IndexGeometry { columns: key.to_vec(), page_rows, page_bytes, bytes }
-    }
-
     /// The entries that remain for a query, and the predicates that they answer, by position. `None` if the query does
     /// not test the first column of the key.
     fn named(&self, query: &Query, statistics: &TableStatistics) -> Option<Named> {

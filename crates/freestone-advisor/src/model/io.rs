@@ -3,8 +3,8 @@
 use freestone_store::limits;
 
 use super::geometry::{GroupGeometry, Layout};
-use super::processor::WantedRows;
 use super::prune::Pruned;
+use super::wanted::WantedRows;
 use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{DiskCosts, Form};
 use crate::workload::Query;

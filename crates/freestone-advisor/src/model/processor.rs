@@ -3,6 +3,7 @@
 use super::classify::instead;
 use super::geometry::{GroupGeometry, Layout, StoredColumn};
 use super::prune::Pruned;
+use super::wanted::{MOST_LISTED, WantedRows};
 use super::{GRANULE, MORSEL_ROWS, Parts, ScanModel, ZONE};
 use crate::profile::{Family, Form, Operation, Slowdown};
 use crate::statistics::ColumnStatistics;
@@ -14,8 +15,6 @@ const LINE: f64 = 64.0;
 const VECTOR: f64 = 1024.0;
 /// The bytes of a string view. The string itself is not copied.
 const VIEW_BYTES: f64 = 16.0;
-/// Positions are listed, and rows are decoded one at a time, as soon as one row of a granule is missing.
-const MOST_LISTED: f64 = 0.9;
 /// The additional nanoseconds of a scan of which pruning leaves nothing, and of a scan's first morsel: calibration
 /// repeats these steps, but a scan does them for the first time. From the validation, for scans of less than 50 µs,
 /// where the reference scan took about as long.
@@ -26,31 +25,6 @@ const SETUP_REFERENCE_NS: f64 = 0.7e6;
 const OTHER_TEST_NS: f64 = 1.0;
 /// Nanoseconds per byte for unpacking a page's dictionary.
 const PAGE_DICTIONARY_NS: f64 = 1.0;
-
-/// The wanted rows of the remaining zones: their share, and the mean number of adjacent ones.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WantedRows {
-    pub density: f64,
-    pub run_rows: f64,
-}
-
-impl WantedRows {
-    pub const ALL: WantedRows = WantedRows { density: 1.0, run_rows: 1.0 };
-
-    /// The share of ranges of `rows` rows with at least one wanted row.
-    pub fn touched(&self, rows: f64) -> f64 {
-        if self.density >= 1.0 {
-            return 1.0;
-        }
-        let places = (rows / self.run_rows).max(1.0);
-        1.0 - (1.0 - self.density).powf(places)
-    }
-
-    /// The density at which scattered single rows have the same cost per value.
-    fn effective(&self) -> f64 {
-        if self.density >= 1.0 { 1.0 } else { (self.density * self.run_rows).min(MOST_LISTED).max(self.density) }
-    }
-}
 
 /// A scan whose cost is being computed.
 struct Count<'a> {

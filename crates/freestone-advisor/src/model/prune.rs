@@ -1,7 +1,7 @@
 //! Zone pruning in a layout: the rows that a query's predicates leave, and the predicates that are still open there.
 
 use super::geometry::Layout;
-use super::processor::WantedRows;
+use super::wanted::WantedRows;
 use super::{GRANULE, MORSEL_ROWS, ZONE};
 use crate::statistics::TableStatistics;
 use crate::workload::{PredicateForm, Query};

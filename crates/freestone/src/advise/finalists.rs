@@ -126,8 +126,7 @@ fn measure(designs: &[&Design], context: &AdviceContext<'_>, workload: &Workload
         });
         let requests = requests.collect::<Result<Vec<_>>>()?;
         // Predictions are compared with measurements made at the current speed of the machine.
-        let slowdown =
-            reference.as_ref().map(|reference| profile.slowdown_now(reference, context.threads)).transpose()?;
+        let slowdown = reference.as_ref().map(|reference| reference.slowdown(profile, context.threads)).transpose()?;
         let model = context.sample_model.clone().with_slowdown(slowdown.unwrap_or(Slowdown::SAME));
         let times = trial::times(&trials, &requests, query.output)?;
         for ((design, measurement), Time { ms, noise_ms }) in designs.iter().zip(&mut measurements).zip(times) {
