@@ -21,7 +21,7 @@ TEST = $(TEST_ENVIRONMENT) cargo test --release $(TEST_CONFIG) --no-fail-fast
 # The Python environment for the tests of the package, also outside the tree.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
-.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check test-python test-release conformance \
+.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check shape-check test-python test-release conformance \
 	bench fuzz tools clean
 
 help:
@@ -32,7 +32,7 @@ help:
 	@echo 'make build    builds the command line: $(FREESTONE)'
 	@echo 'make lab      builds the experiments of the papers: $(CARGO_TARGET_DIR)/release/freestone-lab'
 	@echo 'make bench    compares with DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
-	@echo 'make lint     checks formatting, clippy lints and the syntax of Python files'
+	@echo 'make lint     checks formatting, clippy lints, import circles, long functions and Python files'
 	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC, freestone'
 	@echo 'make fuzz     runs the tests of decoders, parsers and faults with more inputs (FUZZ_ROUNDS=10)'
 	@echo 'make clean    removes the build and the output of the demo'
@@ -78,7 +78,7 @@ test-release: test-python
 conformance: test-python
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/run.py
 
-lint: format-check python-check clippy
+lint: format-check python-check shape-check clippy
 
 format-check: tools
 	cargo fmt --all --check
@@ -89,7 +89,11 @@ clippy: tools
 
 python-check:
 	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' \
-		bench/*.py conformance/*.py python/freestone/*.py python/freestone/*.pyi python/tests/*.py
+		bench/*.py conformance/*.py tools/*.py python/freestone/*.py python/freestone/*.pyi python/tests/*.py
+
+# Import circles among modules, and long functions.
+shape-check:
+	$(PYTHON) tools/source_shape.py
 
 # A toolchain with rustup's minimal profile does not have these two components.
 tools:

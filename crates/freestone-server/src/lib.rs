@@ -21,6 +21,7 @@ mod protocol;
 mod scram;
 mod server;
 mod shared;
+mod sqlstate;
 mod tls;
 mod users;
 mod wire;

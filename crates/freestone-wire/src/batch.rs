@@ -12,9 +12,9 @@ use freestone_store::column::ColumnBuffer;
 use freestone_store::plain::Strings;
 use freestone_store::schema::kind;
 
-use crate::chunk::{DECODED_RATIO, PARTS_MAX, ROWS_MAX, encode_error};
 use crate::column::{self, Decoder, SharedState, SharedStates, Span};
-use crate::error::{Result, WireError};
+use crate::error::{Result, WireError, encode_error};
+use crate::limits::{DECODED_RATIO, PARTS_MAX, ROWS_MAX};
 use crate::types::{is_text, wire_type};
 
 /// Stored chunks of one row take at most this many times the largest frame. Since frames are at least half full, they

@@ -25,21 +25,13 @@ mod place;
 use arrow::datatypes::{DataType, Schema};
 
 use crate::column::{self, Body, ByteCodec, Span, codec_of, form_of, nulls_of};
-use crate::error::WireError;
 use crate::frame::HEADER_BYTES;
+use crate::limits::{DECODED_RATIO, ROWS_MAX};
 
 pub(crate) use decode::{LastPieces, Payload, Received, decode, decode_one, receive};
 pub(crate) use encode::{ChunkFrames, Job, Recipe, RowLimit, encode_one};
 pub(crate) use place::Placing;
 
-/// The maximum number of rows of a chunk.
-pub const ROWS_MAX: usize = 1 << 16;
-/// The decoded rows of a chunk take at most this many times the bytes of the largest chunk, unless it is one row. Views
-/// of strings are counted, their text is not. Bodies before their byte codec have the same limit.
-pub const DECODED_RATIO: usize = 64;
-
-/// The maximum number of frames of a chunk.
-pub(crate) const PARTS_MAX: usize = 32;
 pub(crate) const HEAD_BYTES: usize = 16;
 pub(crate) const PIECE_BYTES: usize = 32;
 const FLAG_CONTINUES: u8 = 1;
@@ -119,11 +111,6 @@ pub(crate) fn put_head(out: &mut [u8], rows: usize, pieces: usize, first_row: u6
     put(out, HEADER_BYTES, &(rows as u32).to_le_bytes());
     put(out, HEADER_BYTES + 4, &(pieces as u32).to_le_bytes());
     put(out, HEADER_BYTES + 8, &first_row.to_le_bytes());
-}
-
-/// The error for column `at`, which cannot be encoded.
-pub(crate) fn encode_error(at: usize) -> impl Fn(String) -> WireError {
-    move |reason| WireError::Encode { column: at.to_string(), reason }
 }
 
 fn put(out: &mut [u8], at: usize, bytes: &[u8]) {

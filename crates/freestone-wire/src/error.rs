@@ -130,3 +130,8 @@ impl From<SqlError> for WireError {
 
 /// A result of the wire.
 pub type Result<T, E = WireError> = std::result::Result<T, E>;
+
+/// The error for column `at`, which cannot be encoded.
+pub(crate) fn encode_error(at: usize) -> impl Fn(String) -> WireError {
+    move |reason| WireError::Encode { column: at.to_string(), reason }
+}

@@ -8,10 +8,11 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::Schema;
 use freestone_codec::{Kind, Shared, Transform};
 
-use crate::chunk::{self, LastPieces, PARTS_MAX, Payload, Received};
+use crate::chunk::{self, LastPieces, Payload, Received};
 use crate::column::dictionary::Entries;
 use crate::column::{SharedState, SharedStates};
 use crate::error::{Result, WireError};
+use crate::limits::PARTS_MAX;
 use crate::message;
 use crate::sender::SHARED_BYTES_MAX;
 

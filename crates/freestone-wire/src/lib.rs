@@ -54,6 +54,7 @@ pub mod frame;
 #[doc(hidden)]
 pub mod fuzz;
 mod incoming;
+mod limits;
 mod memory;
 pub mod message;
 mod origin;

@@ -17,11 +17,12 @@ use tokio::task::JoinHandle;
 
 use crate::adapt::{self, Link};
 use crate::batch::{Batch, BatchBytes, Column, STORED_ROWS, StoredShared};
-use crate::chunk::{ChunkFrames, DECODED_RATIO, Job, Placing, Recipe, RowLimit, rows_max};
+use crate::chunk::{ChunkFrames, Job, Placing, Recipe, RowLimit, rows_max};
 use crate::column::dictionary::Codes;
 use crate::column::{ByteCodec, Choice, Plan};
 use crate::error::{Result, WireError};
 use crate::frame::{Blob, Kind, frame, seal};
+use crate::limits::DECODED_RATIO;
 use crate::memory::ServerMemory;
 use crate::memory::arena::FilledChunk;
 use crate::memory::ring::Ring;

@@ -19,6 +19,7 @@ use super::settings::{Changed, Settings};
 use super::transaction::Transaction;
 use crate::metrics::Metrics;
 use crate::shared::{Shared, Visit};
+use crate::sqlstate;
 
 /// The bytes of responses that are buffered before they are sent.
 const SEND_BYTES: usize = 64 << 10;
@@ -148,7 +149,7 @@ impl Connection {
             match self.settings.set(&name, Some(&value)) {
                 Ok(_) => {}
                 // Settings that only PostgreSQL has are no reason to refuse a client, but wrong values are.
-                Err(error) if error.code == "42704" => {}
+                Err(error) if error.code == sqlstate::UNDEFINED_OBJECT => {}
                 Err(error) => return Err(End::Told(PgError { severity: "FATAL", ..error })),
             }
         }
@@ -204,8 +205,11 @@ impl Connection {
         tokio::select! {
             biased;
             message = self.next_message() => message,
-            () = shared.stopping() => Err(End::Told(PgError::fatal("57P01", "the server is stopping"))),
-            () = waiting => Err(End::Told(PgError::fatal("57P05", "the connection was idle for too long"))),
+            () = shared.stopping() => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, "the server is stopping"))),
+            () = waiting => {
+                let reason = "the connection was idle for too long";
+                Err(End::Told(PgError::fatal(sqlstate::IDLE_SESSION_TIMEOUT, reason)))
+            }
         }
     }
 

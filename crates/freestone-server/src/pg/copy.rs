@@ -18,6 +18,7 @@ use super::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
 use super::values::Column;
 use crate::execution::{self, Answer};
 use crate::insert::{self, Part, Target};
+use crate::sqlstate;
 
 impl Connection {
     pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Failure> {
@@ -68,7 +69,7 @@ impl Connection {
     /// inserted while they come.
     pub async fn copy_in(&mut self, copy: &CopyIn) -> Result<(), Failure> {
         if !self.session.access().write {
-            return Err(PgError::new("42501", "this user may only read").into());
+            return Err(PgError::new(sqlstate::INSUFFICIENT_PRIVILEGE, "this user may only read").into());
         }
         self.check_writable()?;
         let schema = self.copied_columns(copy).await?;
@@ -94,10 +95,10 @@ impl Connection {
         let relations = execution::on_workers(&self.shared, async move { session.relations().await }).await?;
         let table = relations.into_iter().find(|relation| relation.name == copy.table);
         let Some(schema) = table.and_then(|table| table.schema) else {
-            return Err(PgError::new("42P01", format!("no table {}", copy.table)).into());
+            return Err(PgError::new(sqlstate::UNDEFINED_TABLE, format!("no table {}", copy.table)).into());
         };
         let place = |column: &String| {
-            let missing = || PgError::new("42703", format!("no column {column} in {}", copy.table));
+            let missing = || PgError::new(sqlstate::UNDEFINED_COLUMN, format!("no column {column} in {}", copy.table));
             schema.index_of(column).map_err(|_| missing())
         };
         if copy.columns.is_empty() {
@@ -105,7 +106,7 @@ impl Connection {
         }
         let places = copy.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let chosen = schema.project(&places);
-        Ok(Arc::new(chosen.map_err(|error| PgError::new("42701", error.to_string()))?))
+        Ok(Arc::new(chosen.map_err(|error| PgError::new(sqlstate::DUPLICATE_COLUMN, error.to_string()))?))
     }
 
     /// Inserts binary rows while they come.
@@ -139,7 +140,7 @@ impl Connection {
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => return Err(given_up(&reason).into()),
                 Message::Flush | Message::Sync => {}
-                _ => return Err(PgError::new("08P01", "this message has no place in COPY").into()),
+                _ => return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY").into()),
             }
         }
         // The sender is dropped without an end where there was an error, and nothing is kept.
@@ -167,7 +168,7 @@ impl Connection {
                     return Err(given_up(&reason).into());
                 }
                 Message::Flush | Message::Sync => {}
-                _ => return Err(PgError::new("08P01", "this message has no place in COPY").into()),
+                _ => return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY").into()),
             }
         }
         failed.map_or(Ok(()), |error| Err(error.into()))
@@ -202,7 +203,7 @@ fn of_client(error: &Error, path: &str) -> Error {
 }
 
 fn given_up(reason: &str) -> PgError {
-    PgError::new("57014", format!("COPY was given up by the client: {reason}"))
+    PgError::new(sqlstate::QUERY_CANCELED, format!("COPY was given up by the client: {reason}"))
 }
 
 fn write_header(out: &mut Vec<u8>, names: &[String], options: &CopyOptions) {
@@ -343,7 +344,7 @@ impl TextFormat {
             self.line(&line, &mut out);
         }
         if self.partial.len() + rest.len() > FRAME_BYTES_MAX {
-            return Err(PgError::new("54000", "a line of COPY's data is too long"));
+            return Err(PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "a line of COPY's data is too long"));
         }
         self.partial.extend(rest);
         Ok(out)

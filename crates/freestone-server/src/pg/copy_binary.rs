@@ -13,6 +13,7 @@ use datafusion::scalar::ScalarValue;
 use super::error::PgError;
 use super::frame::FRAME_BYTES_MAX;
 use super::parameters;
+use crate::sqlstate;
 
 /// The header of binary data: signature, flags, and the length 0 of the extension.
 pub const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -61,7 +62,7 @@ impl BinaryRows {
         }
         if self.place != Place::End {
             if rest.len() > FRAME_BYTES_MAX {
-                return Err(PgError::new("54000", "a row of COPY's data is too long"));
+                return Err(PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "a row of COPY's data is too long"));
             }
             self.rest = rest.to_vec();
         }
@@ -103,7 +104,10 @@ impl BinaryRows {
                 }
             };
             let wrong = |reason: String| {
-                PgError::new("22P03", format!("column {}, row {}: {reason}", field.name(), self.rows + 1))
+                PgError::new(
+                    sqlstate::INVALID_BINARY_REPRESENTATION,
+                    format!("column {}, row {}: {reason}", field.name(), self.rows + 1),
+                )
             };
             values.push(parameters::field(value, field.data_type()).map_err(wrong)?);
         }
@@ -167,7 +171,7 @@ fn header(bytes: &[u8]) -> Result<Option<&[u8]>, PgError> {
 }
 
 fn malformed(reason: impl std::fmt::Display) -> PgError {
-    PgError::new("22P04", format!("the binary data of COPY is malformed: {reason}"))
+    PgError::new(sqlstate::BAD_COPY_FILE_FORMAT, format!("the binary data of COPY is malformed: {reason}"))
 }
 
 #[cfg(test)]

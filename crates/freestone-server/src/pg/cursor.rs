@@ -14,6 +14,7 @@ use super::names::as_named;
 use super::reply::Status;
 use super::utility::{Declare, Fetch};
 use crate::execution::Answer;
+use crate::sqlstate;
 
 /// The maximum number of cursors of a client.
 const CURSORS_MAX: usize = 1000;
@@ -31,14 +32,19 @@ pub struct Declared {
 impl Connection {
     pub async fn declare(&mut self, declare: &Declare, query: &Arc<Statement>, inputs: Inputs) -> Result<(), Failure> {
         if !declare.hold && self.status == Status::Idle {
-            let error = PgError::new("25P01", "a cursor lives as long as its transaction, and there is none");
+            let error = PgError::new(
+                sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                "a cursor lives as long as its transaction, and there is none",
+            );
             return Err(error.with_hint("BEGIN first, or DECLARE … CURSOR WITH HOLD").into());
         }
         if self.cursors.contains_key(&declare.name) {
-            return Err(PgError::new("42P03", format!("cursor {} exists", declare.name)).into());
+            return Err(PgError::new(sqlstate::DUPLICATE_CURSOR, format!("cursor {} exists", declare.name)).into());
         }
         if self.cursors.len() >= CURSORS_MAX {
-            return Err(PgError::new("54000", format!("there are {CURSORS_MAX} cursors")).into());
+            return Err(
+                PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, format!("there are {CURSORS_MAX} cursors")).into()
+            );
         }
         let Answer::Rows(rows) = self.start(query, inputs).await? else {
             return Err(PgError::syntax("a cursor is of a query that gives rows").into());
@@ -103,5 +109,5 @@ impl Connection {
 }
 
 fn no_cursor(name: &str) -> PgError {
-    PgError::new("34000", format!("there is no cursor {name}"))
+    PgError::new(sqlstate::INVALID_CURSOR_NAME, format!("there is no cursor {name}"))
 }

@@ -17,6 +17,7 @@ use super::types::{self, ColumnType};
 use super::utility::{self, Declare, Utility};
 use crate::execution;
 use crate::shared::Shared;
+use crate::sqlstate;
 
 /// Prepared statements and portals that one client may have.
 const PREPARED_MAX: usize = 10_000;
@@ -123,7 +124,7 @@ impl Connection {
                 self.replies.bare(b'3');
                 Ok(())
             }
-            _ => Err(PgError::new("08P01", "this message has no place here").into()),
+            _ => Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place here").into()),
         };
         match answered {
             Ok(()) => {
@@ -147,7 +148,11 @@ impl Connection {
             _ => return Err(PgError::syntax("a prepared statement is one statement").into()),
         };
         if self.prepared.len() >= PREPARED_MAX {
-            return Err(PgError::new("54000", format!("there are {PREPARED_MAX} prepared statements")).into());
+            return Err(PgError::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                format!("there are {PREPARED_MAX} prepared statements"),
+            )
+            .into());
         }
         let mut prepared = Prepared { work, declared, description: None };
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work
@@ -158,7 +163,9 @@ impl Connection {
         match self.prepared.entry(name) {
             Entry::Occupied(old) if !old.key().is_empty() => {
                 let message = format!("prepared statement {} exists", old.key());
-                return Err(PgError::new("42P05", message).with_hint("close it first").into());
+                return Err(PgError::new(sqlstate::DUPLICATE_PREPARED_STATEMENT, message)
+                    .with_hint("close it first")
+                    .into());
             }
             entry => drop(entry.insert_entry(prepared)),
         }
@@ -205,7 +212,7 @@ impl Connection {
         if bind.values.len() != expected {
             let given = bind.values.len();
             return Err(PgError::new(
-                "08P01",
+                sqlstate::PROTOCOL_VIOLATION,
                 format!("the statement has {expected} parameters and was given {given}"),
             )
             .into());
@@ -216,10 +223,12 @@ impl Connection {
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         if let Some(format) = bind.result_formats.iter().find(|format| !matches!(format, 0 | 1)) {
-            return Err(PgError::new("08P01", format!("there is no format {format}")).into());
+            return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, format!("there is no format {format}")).into());
         }
         if self.portals.len() >= PREPARED_MAX {
-            return Err(PgError::new("54000", format!("there are {PREPARED_MAX} portals")).into());
+            return Err(
+                PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, format!("there are {PREPARED_MAX} portals")).into()
+            );
         }
         self.prepared.insert(bind.statement, prepared.clone());
         let portal = Portal {
@@ -287,9 +296,9 @@ fn parameter_oid(planned: &DataType) -> u32 {
 }
 
 fn no_statement(name: &str) -> PgError {
-    PgError::new("26000", format!("there is no prepared statement {name:?}"))
+    PgError::new(sqlstate::INVALID_SQL_STATEMENT_NAME, format!("there is no prepared statement {name:?}"))
 }
 
 fn no_portal(name: &str) -> PgError {
-    PgError::new("34000", format!("there is no portal {name:?}"))
+    PgError::new(sqlstate::INVALID_CURSOR_NAME, format!("there is no portal {name:?}"))
 }

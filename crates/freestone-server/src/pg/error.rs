@@ -3,6 +3,7 @@
 use freestone::Error;
 
 use super::frame::FrameError;
+use crate::sqlstate;
 
 /// An error or a notice, with its SQLSTATE.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ impl PgError {
     }
 
     pub fn notice(message: impl Into<String>) -> Self {
-        PgError { severity: "NOTICE", ..PgError::new("00000", message) }
+        PgError { severity: "NOTICE", ..PgError::new(sqlstate::SUCCESS, message) }
     }
 
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -35,11 +36,11 @@ impl PgError {
     }
 
     pub fn syntax(message: impl Into<String>) -> Self {
-        PgError::new("42601", message)
+        PgError::new(sqlstate::SYNTAX_ERROR, message)
     }
 
     pub fn unsupported(message: impl Into<String>) -> Self {
-        PgError::new("0A000", message)
+        PgError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
     }
 
     /// Adds the position of a syntax error in the text that was parsed.
@@ -68,10 +69,10 @@ impl From<Error> for PgError {
 impl From<FrameError> for PgError {
     fn from(error: FrameError) -> Self {
         let code = match &error {
-            FrameError::Encoding => "22021",
-            FrameError::TooLarge { .. } => "54000",
-            FrameError::Io(_) => "08006",
-            FrameError::Malformed(_) | FrameError::Slow => "08P01",
+            FrameError::Encoding => sqlstate::CHARACTER_NOT_IN_REPERTOIRE,
+            FrameError::TooLarge { .. } => sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            FrameError::Io(_) => sqlstate::CONNECTION_FAILURE,
+            FrameError::Malformed(_) | FrameError::Slow => sqlstate::PROTOCOL_VIOLATION,
         };
         PgError::fatal(code, error.to_string())
     }

@@ -16,6 +16,7 @@ use super::settings::Settings;
 use super::utility::Utility;
 use super::values::Column;
 use crate::execution::{self, Answer, Rows};
+use crate::sqlstate;
 
 /// Why a message was not answered as it wants: an error for the client, or the connection's end.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ impl Cursor {
 fn prepared(batch: &RecordBatch, formats: &[i16]) -> Result<Vec<Column>, PgError> {
     let column = |(at, array)| Column::new(array, format_of(formats, at) == 1);
     let columns = batch.columns().iter().enumerate().map(column).collect::<Result<Vec<_>, _>>();
-    columns.map_err(|error| PgError::new("22000", format!("a value cannot be sent: {error}")))
+    columns.map_err(|error| PgError::new(sqlstate::DATA_EXCEPTION, format!("a value cannot be sent: {error}")))
 }
 
 impl Connection {
@@ -182,8 +183,11 @@ impl Connection {
         let ends =
             matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback | Utility::RollbackTo(_)));
         if self.status == Status::Failed && !ends {
-            return Err(PgError::new("25P02", "a statement of this transaction failed; nothing runs until its end")
-                .with_hint("ROLLBACK; what ran before stays, since each statement commits by itself"));
+            return Err(PgError::new(
+                sqlstate::IN_FAILED_SQL_TRANSACTION,
+                "a statement of this transaction failed; nothing runs until its end",
+            )
+            .with_hint("ROLLBACK; what ran before stays, since each statement commits by itself"));
         }
         Ok(())
     }
@@ -394,8 +398,11 @@ fn check_columns(described: Option<&Description>, schema: &SchemaRef) -> Result<
     let told = described.and_then(|description| description.schema.as_ref());
     let types = |schema: &SchemaRef| columns(schema).into_iter().map(|(_, kind)| kind.oid()).collect::<Vec<_>>();
     if told.is_some_and(|told| types(told) != types(schema)) {
-        return Err(PgError::new("0A000", "the statement's columns have changed since it was prepared")
-            .with_hint("prepare it again"));
+        return Err(PgError::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            "the statement's columns have changed since it was prepared",
+        )
+        .with_hint("prepare it again"));
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::frame::{self, FrameError, Message, Startup};
 use super::reply::Replies;
 use crate::options::is_loopback;
 use crate::shared::{FULL, Shared, Visit};
+use crate::sqlstate;
 use crate::tls;
 use crate::users::Role;
 
@@ -62,11 +63,12 @@ pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -
             }
             return Ok(None);
         }
-        Startup::Start { .. } if !encrypted && !is_local => {
-            Err(PgError::fatal("28000", "connections from other machines need TLS")
-                .with_hint("use sslmode=require")
-                .into())
-        }
+        Startup::Start { .. } if !encrypted && !is_local => Err(PgError::fatal(
+            sqlstate::INVALID_AUTHORIZATION_SPECIFICATION,
+            "connections from other machines need TLS",
+        )
+        .with_hint("use sslmode=require")
+        .into()),
         Startup::Start { minor, parameters } => admit(&mut stream, shared, visit, minor, parameters).await,
         Startup::Ssl | Startup::Gss => Err(FrameError::Malformed("encryption was asked for twice").into()),
     };
@@ -132,7 +134,7 @@ async fn admit(
 ) -> Result<(String, Role, Vec<(String, String)>)> {
     let user = parameters.iter().find(|(name, _)| name == "user").map(|(_, user)| user.clone());
     let Some(user) = user.filter(|user| !user.is_empty()) else {
-        return Err(PgError::fatal("28000", "the startup names no user").into());
+        return Err(PgError::fatal(sqlstate::INVALID_AUTHORIZATION_SPECIFICATION, "the startup names no user").into());
     };
     let unknown: Vec<&str> =
         parameters.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with("_pq_.")).collect();
@@ -145,7 +147,7 @@ async fn admit(
     }
     let role = shared.authority.role(&user).ok_or_else(wrong)?;
     if !visit.admit(role) {
-        return Err(PgError::fatal("53300", FULL).with_hint("try again later").into());
+        return Err(PgError::fatal(sqlstate::TOO_MANY_CONNECTIONS, FULL).with_hint("try again later").into());
     }
     replies.authentication(0, &[]);
     stream.write_all(&replies.bytes).await?;
@@ -166,12 +168,16 @@ async fn authenticate(
     let (mechanism, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let first = rest.get(4..).and_then(|first| std::str::from_utf8(first).ok());
     let Some(first) = first.filter(|_| mechanism == MECHANISM.as_bytes()) else {
-        return Err(PgError::fatal("28000", "the client does not authenticate by SCRAM-SHA-256").into());
+        return Err(PgError::fatal(
+            sqlstate::INVALID_AUTHORIZATION_SPECIFICATION,
+            "the client does not authenticate by SCRAM-SHA-256",
+        )
+        .into());
     };
     let verifier = shared.authority.verifier(user);
     let failed = |error: WireError| match error {
         WireError::Authentication(_) => wrong(),
-        other => PgError::fatal("08P01", other.to_string()),
+        other => PgError::fatal(sqlstate::PROTOCOL_VIOLATION, other.to_string()),
     };
     let secret = &shared.authority.secret;
     let (exchange, challenge) = ServerScram::challenge(first, &UNBOUND, user, verifier, secret).map_err(failed)?;
@@ -192,7 +198,7 @@ async fn authenticate(
 }
 
 fn wrong() -> PgError {
-    PgError::fatal("28P01", "the user or the password is not right")
+    PgError::fatal(sqlstate::INVALID_PASSWORD, "the user or the password is not right")
 }
 
 async fn password(stream: &mut Box<dyn Stream>) -> Result<Vec<u8>> {
@@ -216,7 +222,7 @@ async fn tell(stream: &mut (impl AsyncWriteExt + AsyncReadExt + Unpin), error: &
     match error {
         LoginError::Refused(error) => replies.error(error),
         LoginError::Frame(FrameError::Io(_)) | LoginError::Io(_) => return,
-        LoginError::Frame(error) => replies.error(&PgError::fatal("08P01", error.to_string())),
+        LoginError::Frame(error) => replies.error(&PgError::fatal(sqlstate::PROTOCOL_VIOLATION, error.to_string())),
     }
     let _ = stream.write_all(&replies.bytes).await;
     let _ = stream.shutdown().await;

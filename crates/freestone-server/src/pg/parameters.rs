@@ -9,6 +9,7 @@ use super::error::PgError;
 use super::numeric::{self, DIGITS_MAX};
 use super::types::{self, ColumnType, Type};
 use super::values::{EPOCH_DAYS, EPOCH_MICROS};
+use crate::sqlstate;
 
 type Result<T, E = PgError> = std::result::Result<T, E>;
 
@@ -47,10 +48,16 @@ pub fn parameter(
         1 if is_array => array::binary(bytes, element),
         0 => text(bytes, kind),
         1 => binary(bytes, kind),
-        _ => return Err(PgError::new("08P01", format!("parameter ${number}: there is no format {format}"))),
+        _ => {
+            return Err(PgError::new(
+                sqlstate::PROTOCOL_VIOLATION,
+                format!("parameter ${number}: there is no format {format}"),
+            ));
+        }
     };
     value.map_err(|reason| {
-        let code = if format == 0 { "22P02" } else { "22P03" };
+        let code =
+            if format == 0 { sqlstate::INVALID_TEXT_REPRESENTATION } else { sqlstate::INVALID_BINARY_REPRESENTATION };
         PgError::new(code, format!("parameter ${number} is no value of type {}: {reason}", kind.sql))
     })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::error::PgError;
+use crate::sqlstate;
 
 pub const VERSION: &str = concat!("16.6 (Freestone ", env!("CARGO_PKG_VERSION"), ")");
 const VERSION_NUMBER: &str = "160006";
@@ -142,16 +143,21 @@ impl Settings {
     /// The value is invalid, or the setting cannot be changed.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<Changed, PgError> {
         let Some((name, _, kind)) = find(name) else {
-            return Err(PgError::new("42704", format!("there is no setting {name}")));
+            return Err(PgError::new(sqlstate::UNDEFINED_OBJECT, format!("there is no setting {name}")));
         };
         let initial = self.initial.get(name).cloned().unwrap_or_default();
         let value = value.map_or(initial, str::to_owned);
         let lower = value.to_ascii_lowercase();
         let value = match kind {
-            Kind::Fixed => return Err(PgError::new("55P02", format!("{name} cannot be changed"))),
+            Kind::Fixed => {
+                return Err(PgError::new(sqlstate::CANT_CHANGE_RUNTIME_PARAM, format!("{name} cannot be changed")));
+            }
             Kind::Only(values) if !values.iter().any(|allowed| lower.starts_with(allowed)) => {
-                return Err(PgError::new("0A000", format!("{name} = {value} is not available"))
-                    .with_hint(format!("it is {} here", values[0])));
+                return Err(PgError::new(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    format!("{name} = {value} is not available"),
+                )
+                .with_hint(format!("it is {} here", values[0])));
             }
             Kind::Only(_) => self.values.get(name).cloned().unwrap_or_default(),
             Kind::Zone if !matches!(lower.as_str(), "utc" | "gmt" | "etc/utc" | "0" | "default" | "local") => {
@@ -189,13 +195,17 @@ fn switch(name: &str, value: &str) -> Result<&'static str, PgError> {
     match value {
         "on" | "true" | "yes" | "1" | "t" | "y" => Ok("on"),
         "off" | "false" | "no" | "0" | "f" | "n" => Ok("off"),
-        _ => Err(PgError::new("22023", format!("{name} = {value}: the values are on and off"))),
+        _ => {
+            Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{name} = {value}: the values are on and off")))
+        }
     }
 }
 
 /// Parses a duration: `500`, `500ms`, `5s`, `2min`.
 fn milliseconds(text: &str) -> Result<Duration, PgError> {
-    let invalid = || PgError::new("22023", format!("{text} is not a time: write it as 500ms, 5s or 2min"));
+    let invalid = || {
+        PgError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{text} is not a time: write it as 500ms, 5s or 2min"))
+    };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let factor = match text[digits.len()..].trim() {
         "" | "ms" => 1,

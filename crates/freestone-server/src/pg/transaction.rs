@@ -7,6 +7,7 @@ use super::connection::Connection;
 use super::error::PgError;
 use super::reply::Status;
 use super::utility::Utility;
+use crate::sqlstate;
 
 const DEFAULT: &str = "default_transaction_read_only";
 const CURRENT: &str = "transaction_read_only";
@@ -74,7 +75,8 @@ impl Connection {
     /// Drivers set savepoints unasked, before each statement that may fail.
     pub fn savepoint(&mut self, utility: &Utility) -> Result<(), PgError> {
         if self.status == Status::Idle {
-            return Err(PgError::new("25P01", "savepoints are for transactions").with_hint("BEGIN first"));
+            return Err(PgError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "savepoints are for transactions")
+                .with_hint("BEGIN first"));
         }
         match utility {
             Utility::Savepoint(name) => {
@@ -103,7 +105,9 @@ impl Connection {
 
     fn place_of(&self, name: &str) -> Result<usize, PgError> {
         let place = self.transaction.savepoints.iter().rposition(|(known, _)| known == name);
-        place.ok_or_else(|| PgError::new("3B001", format!("there is no savepoint {name}")))
+        place.ok_or_else(|| {
+            PgError::new(sqlstate::INVALID_SAVEPOINT_SPECIFICATION, format!("there is no savepoint {name}"))
+        })
     }
 
     /// Something was written, and is committed.
@@ -156,7 +160,7 @@ impl Connection {
 
     pub fn check_writable(&self) -> Result<(), PgError> {
         match self.is_on(CURRENT) {
-            true => Err(PgError::new("25006", "this transaction may only read")
+            true => Err(PgError::new(sqlstate::READ_ONLY_SQL_TRANSACTION, "this transaction may only read")
                 .with_hint("end it, or SET TRANSACTION READ WRITE")),
             false => Ok(()),
         }

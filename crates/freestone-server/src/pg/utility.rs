@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use freestone::quote;
 
 use super::error::PgError;
+use crate::sqlstate;
 
 type Result<T, E = PgError> = std::result::Result<T, E>;
 
@@ -329,7 +330,7 @@ fn copy_format(name: &str) -> Result<CopyFormat> {
         "text" => Ok(CopyFormat::Text),
         "csv" => Ok(CopyFormat::Csv),
         "binary" => Ok(CopyFormat::Binary),
-        _ => Err(PgError::new("22023", format!("COPY has no format {name}"))
+        _ => Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("COPY has no format {name}"))
             .with_hint("over a connection there are text, csv and binary")),
     }
 }
@@ -337,7 +338,7 @@ fn copy_format(name: &str) -> Result<CopyFormat> {
 fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
     match value.as_deref().map(str::as_bytes) {
         Some([byte]) => Ok(*byte),
-        _ => Err(PgError::new("22023", format!("{option} of COPY is one byte"))),
+        _ => Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{option} of COPY is one byte"))),
     }
 }
 

@@ -14,6 +14,7 @@ use super::upload;
 use crate::execution::{self, Answer, Rows};
 use crate::pg::PgError;
 use crate::shared::{FULL, Shared, Visit};
+use crate::sqlstate;
 
 /// What a client has.
 struct Client {
@@ -65,7 +66,7 @@ async fn refuse(mut connection: Connection, shared: &Shared) {
             )) => reply,
             _ => return,
         };
-        let _ = reply.fail(SqlError::new("53300", FULL)).await;
+        let _ = reply.fail(SqlError::new(sqlstate::TOO_MANY_CONNECTIONS, FULL)).await;
     };
     let _ = tokio::time::timeout(shared.limits.startup, refused).await;
 }
@@ -90,7 +91,14 @@ impl Client {
             Request::Prepare { sql, parameters, inputs, reply } => self.prepare(&sql, parameters, &inputs, reply).await,
             Request::Execute { statement, parameters, inputs, reply } => match self.prepared.get(&statement).cloned() {
                 Some(statement) => self.execute(&[statement], parameters, inputs, reply).await,
-                None => reply.fail(SqlError::new("26000", format!("there is no prepared statement {statement}"))).await,
+                None => {
+                    reply
+                        .fail(SqlError::new(
+                            sqlstate::INVALID_SQL_STATEMENT_NAME,
+                            format!("there is no prepared statement {statement}"),
+                        ))
+                        .await
+                }
             },
             Request::Close { statement } => {
                 self.prepared.remove(&statement);
@@ -117,7 +125,9 @@ impl Client {
             Err(error) => return reply.fail(sql_error(error)).await,
         };
         let [statement] = &statements[..] else {
-            return reply.fail(SqlError::new("42601", "exactly one statement can be prepared at a time")).await;
+            return reply
+                .fail(SqlError::new(sqlstate::SYNTAX_ERROR, "exactly one statement can be prepared at a time"))
+                .await;
         };
         match self.describe(statement, parameters, inputs).await {
             Ok(description) => {
@@ -170,7 +180,7 @@ impl Client {
             Err(error) => return reply.fail(sql_error(error)).await,
         };
         let Some((last, before)) = statements.split_last() else {
-            return reply.fail(SqlError::new("42601", "there is no statement in the text")).await;
+            return reply.fail(SqlError::new(sqlstate::SYNTAX_ERROR, "there is no statement in the text")).await;
         };
         let answer = tokio::select! {
             answer = self.run(before, last, values, &received) => answer,

@@ -6,7 +6,7 @@
 //!      n description: JSON (rows, zone rows, page size, schema, design, columns, groups)
 //!        per group, per page: 4 first row, 4 index of the page
 //!        per column: its zones: NULL counts as varints; then per zone a tag and its bounds (`zones.rs`)
-//!        per dimension by which the rows are clustered: its bins (`cluster/bins.rs`), then its codes' zones
+//!        per dimension by which the rows are clustered: its bins (`segment/bins.rs`), then its codes' zones
 //! trailer, the last 4096 bytes of the file
 //!      0    8 magic "FREESEG1"
 //!      8    4 CRC-32C of everything after this field

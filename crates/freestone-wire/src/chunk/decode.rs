@@ -6,9 +6,10 @@ use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use freestone_store::plain::Strings;
 
-use super::{DECODED_RATIO, HEAD_BYTES, PIECE_BYTES, Piece, rows_max};
+use super::{HEAD_BYTES, PIECE_BYTES, Piece, rows_max};
 use crate::column::{self, ByteCodec, Decoder, Form, SharedStates, bytes};
 use crate::error::{Result, WireError};
+use crate::limits::DECODED_RATIO;
 
 /// A chunk with its parsed directory.
 #[derive(Debug)]

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 
-use super::{HEAD_BYTES, PARTS_MAX, PIECE_BYTES, Piece, encode_error, put_head};
+use super::{HEAD_BYTES, PIECE_BYTES, Piece, put_head};
 use crate::batch::{Batch, Column, StoredPiece};
 use crate::column::{self, Body, ByteCodec, Choice, Form, Span, bytes, pad};
-use crate::error::{Result, WireError};
+use crate::error::{Result, WireError, encode_error};
 use crate::frame::HEADER_BYTES;
+use crate::limits::PARTS_MAX;
 use crate::types::wire_schema;
 
 /// The encoding of one column of a batch.

@@ -9,10 +9,10 @@ use arrow::datatypes::{ByteArrayType, DataType, ToByteSlice};
 use freestone_codec::OffsetStrings;
 use freestone_store::plain::Strings;
 
-use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, encode_error, put_head};
+use super::{HEAD_BYTES, Job, PIECE_BYTES, Piece, put_head};
 use crate::batch::{Column, StoredColumn};
 use crate::column::{self, ALIGNMENT, Body, ByteCodec, Form, Nulls, Plan, Span, raw};
-use crate::error::Result;
+use crate::error::{Result, encode_error};
 use crate::frame::HEADER_BYTES;
 use crate::memory::arena::{FilledChunk, Region};
 use crate::origin::Origin;

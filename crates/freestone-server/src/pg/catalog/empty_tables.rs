@@ -1,6 +1,6 @@
 //! Tables of features that this database does not have. They are empty, so that queries on them are no errors.
 
-/// Names and columns, in the form of [`super::tables::TableOf`].
+/// Names and columns, in the form of [`super::cell::TableOf`].
 pub const WITHOUT_ROWS: &[(&str, &str)] = &[
     ("pg_description", "objoid i, classoid i, objsubid i, description t"),
     ("pg_shdescription", "objoid i, classoid i, description t"),

@@ -1,8 +1,8 @@
 //! Columns, keys and rights in `information_schema`, in addition to those of the engine. These tables replace the
 //! engine's when a client queries them; see [`super::rewrite`].
 
+use super::cell::{Cell, Rows, TableOf, row};
 use super::data::*;
-use super::tables::{Cell, Rows, TableOf, row};
 use crate::pg::types::{self, ColumnType};
 use crate::users::Role;
 

@@ -1,5 +1,6 @@
 //! `pg_catalog` for clients of PostgreSQL, as tables and functions of a session.
 
+mod cell;
 mod data;
 mod empty_tables;
 mod functions;

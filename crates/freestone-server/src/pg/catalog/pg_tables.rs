@@ -1,8 +1,8 @@
 //! The tables of `pg_catalog` with rows.
 
+use super::cell::{Cell, Rows, TableOf, row};
 use super::data::*;
 use super::pg_type::all_types;
-use super::tables::{Cell, Rows, TableOf, row};
 use crate::pg::settings::Settings;
 use crate::pg::types::ColumnType;
 use crate::users::Role;

@@ -1,7 +1,7 @@
 //! The rows of `pg_type`.
 
+use super::cell::{Cell, Rows, row};
 use super::data::*;
-use super::tables::{Cell, Rows, row};
 use crate::pg::types::{TYPES, Type};
 
 /// Types and their arrays.
