@@ -29,7 +29,7 @@ from environment import CACHE, default_freestone, hardware
 
 PRESETS = ("row", "column", "pax", "auto")
 #: Designs that the advisor always predicts.
-PLAIN = {f"design = '{preset}'" for preset in PRESETS}
+PLAIN = {f"preset = '{preset}'" for preset in PRESETS}
 OURS = ("advised", "copies")
 PAGES = ("32KiB", "128KiB", "512KiB")
 #: How many of the best designs other than the advised one are measured a second time.
@@ -115,7 +115,7 @@ def random_design(chance: random.Random, names: list[str]) -> str:
         count = chance.randint(1, len(left))
         group, left = left[:count], left[count:]
         groups.append(f"({', '.join(group)})")
-    options = [f"groups = '{', '.join(groups)}'", f"page_size = '{chance.choice(PAGES)}'"]
+    options = [f"column_groups = '{', '.join(groups)}'", f"page_size = '{chance.choice(PAGES)}'"]
     if chance.random() < 0.6:
         options.append(f"sort = '{chance.choice(names)}'")
     return ", ".join(options)
@@ -204,10 +204,10 @@ def one(number: int, options: argparse.Namespace) -> dict[str, Any]:
     database = folder / "db"
     with freestone.connect(str(database), threads=1) as db:
         values = ", ".join(f"{sql} AS {name}" for name, sql in made.columns.items())
-        db.sql(f"CREATE TABLE base WITH (design = 'row') AS SELECT {values} FROM generate_series(1, {options.rows}) AS g(v)")
+        db.sql(f"CREATE TABLE base WITH (preset = 'row') AS SELECT {values} FROM generate_series(1, {options.rows}) AS g(v)")
         made.run(db)
     found = advised(options.freestone, database, options.copies)
-    designs = {"advised": found["options"]} | {preset: f"design = '{preset}'" for preset in PRESETS}
+    designs = {"advised": found["options"]} | {preset: f"preset = '{preset}'" for preset in PRESETS}
     own, added = copied(found["advice"])
     designs |= {"copies": own} if added else {}
     designs |= {f"random{at}": random_design(chance, [*made.columns]) for at in range(options.random)}

@@ -347,7 +347,7 @@ class Freestone(Engine):
             self.load_with_keys("tpch", script.read_text())
             self.note = f"native tables with keys by COPY from Parquet, then {script.name} (load: a table without keys)"
             return
-        self.note = f"native tables by CREATE TABLE AS from Parquet, design = '{self.design}', one command-line process"
+        self.note = f"native tables by CREATE TABLE AS from Parquet, preset = '{self.design}', one command-line process"
         for table in self.tables:
             self.run("create", self.create(table, table))
 
@@ -361,7 +361,7 @@ class Freestone(Engine):
             self.run("design", statement)
 
     def create(self, name: str, table: str) -> str:
-        return f"CREATE TABLE {name} WITH (design = '{self.design}') AS SELECT * FROM '{self.job.parquet(table)}'"
+        return f"CREATE TABLE {name} WITH (preset = '{self.design}') AS SELECT * FROM '{self.job.parquet(table)}'"
 
     def start(self) -> subprocess.Popen[str]:
         command = [

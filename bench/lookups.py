@@ -67,7 +67,7 @@ def freestone_engines(work: Path, rows: int) -> dict[str, Callable[[str], Any]]:
 
     db = freestone.connect(str(work / "freestone"))
     made = f"SELECT {COLUMNS} FROM generate_series(1, {rows}) AS s(v)"
-    for name, options in {"plain": "design = 'auto'", "indexed": "index = '(id), (email)'"}.items():
+    for name, options in {"plain": "preset = 'auto'", "indexed": "index = '(id), (email)'"}.items():
         started = time.perf_counter()
         db.sql(f"CREATE TABLE {name} WITH ({options}) AS {made}")
         print(f"freestone {name}: {time.perf_counter() - started:.1f} s to make", file=sys.stderr)

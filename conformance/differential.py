@@ -16,7 +16,7 @@ def arguments(count):
 
 
 # Layouts of the tables here. A seed chooses one.
-DESIGNS = ["design = 'auto'", "design = 'row'", "design = 'column'", "design = 'slotted'", "design = 'pax'", "design = 'column', page_size = '4KiB'"]
+DESIGNS = ["preset = 'auto'", "preset = 'row'", "preset = 'column'", "preset = 'slotted'", "preset = 'pax'", "preset = 'column', page_size = '4KiB'"]
 
 
 def run(script, folder, sql):

@@ -108,7 +108,7 @@ class Connection:
             design: the name of a design (``"auto"``, ``"row"``, ``"column"``, ``"slotted"``, ``"pax"``), or all design
                 options in a dict.
             append: if the table exists, the rows are added to it, with the columns matched by name; else it is created.
-            options: further design options, such as ``sort="a, b"``, ``groups="(a, b), (c)"``, ``page_size="64KiB"``.
+            options: further design options, such as ``sort="a, b"``, ``column_groups="(a, b), (c)"``, ``page_size="64KiB"``.
 
         Raises:
             ProgrammingError: the table exists and ``append`` is false, a design option is unknown, or the file does

@@ -224,11 +224,11 @@ def test_load_by_names(db):
 
 def test_designs(db):
     frame = pl.DataFrame({"a": [3, 1, 2], "b": [1, 2, 3]})
-    db.load("s", frame, design={"design": "pax", "page_size": "64KiB"})
-    assert db.design("s")["design"] == "pax"
+    db.load("s", frame, design={"preset": "pax", "page_size": "64KiB"})
+    assert db.design("s")["preset"] == "pax"
     db.load("weird \" name;'", frame, design="row")
     assert db.sql('select count(*) from "weird "" name;\'"').fetchall() == [(3,)]
-    assert db.design("weird \" name;'")["design"] == "row"
+    assert db.design("weird \" name;'")["preset"] == "row"
     with pytest.raises(freestone.ProgrammingError, match="design"):
         db.load("u", frame, design="triangular")
     with pytest.raises(freestone.Error):

@@ -361,7 +361,7 @@ fn ingestion_takes_designs_and_all_types() {
         assert_eq!(back.column(3).as_string::<i32>().iter().collect::<Vec<_>>(), [Some("a"), None, Some("b")]);
         assert_eq!(back.column(4).as_binary::<i32>().value(0), b"x\0y");
         assert_eq!(back.column(5), given.column(5));
-        let design = rows(connection, "SELECT value FROM freestone_design('every') WHERE option = 'design'");
+        let design = rows(connection, "SELECT value FROM freestone_design('every') WHERE option = 'preset'");
         assert_eq!(design.column(0).as_string::<i32>().value(0), "row");
         let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)])]));
         let error = ingest(connection, "nested", "create", batch([("l", list)])).expect_err("nested");

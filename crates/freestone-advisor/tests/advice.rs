@@ -47,8 +47,8 @@ fn lookups_are_converted_and_the_conversion_pays() {
     let advice = advise(&model, &work, &preset(Preset::Column), &options).unwrap();
     let best = advice.recommended().expect("lookups gain");
     assert_eq!((best.design.preset, best.design.sort.as_slice()), (Preset::Row, &["c0".to_owned()][..]), "{advice}");
-    assert_eq!(best.apply, "ALTER TABLE \"my \"\"table\"\"\" SET DESIGN (design = 'row', sort = 'c0');");
-    assert_eq!(best.revert, "ALTER TABLE \"my \"\"table\"\"\" SET DESIGN (design = 'column');");
+    assert_eq!(best.apply, "ALTER TABLE \"my \"\"table\"\"\" SET DESIGN (preset = 'row', sort = 'c0');");
+    assert_eq!(best.revert, "ALTER TABLE \"my \"\"table\"\"\" SET DESIGN (preset = 'column');");
     let saved = advice.current.total.ms - best.total.ms;
     assert!((best.break_even_runs.unwrap() - model.conversion(&best.design).ms / saved).abs() < 1e-9);
     // Winners and losers: the lookup wins, and the scan of one column loses.

@@ -230,7 +230,7 @@ fn advice_follows_what_queries_ask() {
     let before = run(&["db", "--format", "csv", "-c", "SELECT sum(c3), count(*) FROM t"]);
     run(&["advise", "db", "--table", "t", "--no-verify", "--apply"]);
     let design = run(&["db", "--format", "csv", "-c", "SELECT design FROM freestone_tables()"]);
-    assert!(!design.contains("design = 'row'"), "{design}");
+    assert!(!design.contains("preset = 'row'"), "{design}");
     assert_eq!(run(&["db", "--format", "csv", "-c", "SELECT sum(c3), count(*) FROM t"]), before);
     let again: serde_json::Value =
         serde_json::from_str(&run(&["advise", "db", "--json", "--no-verify"])).expect("JSON");

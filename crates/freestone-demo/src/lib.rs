@@ -53,22 +53,22 @@ struct Form {
 }
 
 const FORMS: [Form; 7] = [
-    Form { name: "auto", what: "what the engine picks from statistics alone", options: "design = 'auto'" },
-    Form { name: "column", what: "each column on pages of its own", options: "design = 'column'" },
-    Form { name: "row", what: "bit-packed super tuples, all columns of a row together", options: "design = 'row'" },
-    Form { name: "slotted", what: "the classic row store: slots and tuple headers", options: "design = 'slotted'" },
-    Form { name: "pax", what: "blocks of rows, a mini page for each column", options: "design = 'pax'" },
+    Form { name: "auto", what: "what the engine picks from statistics alone", options: "preset = 'auto'" },
+    Form { name: "column", what: "each column on pages of its own", options: "preset = 'column'" },
+    Form { name: "row", what: "bit-packed super tuples, all columns of a row together", options: "preset = 'row'" },
+    Form { name: "slotted", what: "the classic row store: slots and tuple headers", options: "preset = 'slotted'" },
+    Form { name: "pax", what: "blocks of rows, a mini page for each column", options: "preset = 'pax'" },
     Form {
         name: "groups",
         what: "three groups of columns: keys, amounts, the rest",
-        options: "groups = '(l_orderkey, l_linenumber, l_partkey, l_suppkey), (l_quantity, l_extendedprice, l_discount, \
+        options: "column_groups = '(l_orderkey, l_linenumber, l_partkey, l_suppkey), (l_quantity, l_extendedprice, l_discount, \
                   l_tax, l_returnflag, l_linestatus, l_shipdate), (l_commitdate, l_receiptdate, l_shipinstruct, \
                   l_shipmode, l_comment)'",
     },
     Form {
         name: "sorted",
         what: "columns, sorted by ship date, which is stored once a run",
-        options: "design = 'column', sort = 'l_shipdate', levels = 1",
+        options: "preset = 'column', sort = 'l_shipdate', rle_levels = 1",
     },
 ];
 
@@ -260,7 +260,7 @@ fn change_design(engine: &Engine, expected: Answer) -> Result<Vec<Change>> {
         )?;
         Ok(Change { options, seconds })
     };
-    ["design = 'row'", "design = 'pax', sort = 'l_partkey'", "design = 'auto', sort = 'l_orderkey'"]
+    ["preset = 'row'", "preset = 'pax', sort = 'l_partkey'", "preset = 'auto', sort = 'l_orderkey'"]
         .into_iter()
         .map(change)
         .collect()

@@ -20,18 +20,34 @@ pub const PAGE_SIZE_MAX: u32 = 1 << 20;
 
 /// The options of `WITH (…)` and `SET DESIGN (…)`, in the order in which they are printed.
 pub const OPTIONS: [&str; 11] = [
-    "design",
-    "groups",
-    "page",
+    "preset",
+    "column_groups",
+    "page_format",
     "page_size",
     "sort",
     "cluster",
     "cluster_missing",
-    "levels",
-    "encode",
+    "rle_levels",
+    "encoding",
     "medium",
     "index",
 ];
+
+/// Earlier names of options, which are still read.
+pub const EARLIER_NAMES: [(&str, &str); 5] = [
+    ("design", "preset"),
+    ("groups", "column_groups"),
+    ("page", "page_format"),
+    ("levels", "rle_levels"),
+    ("encode", "encoding"),
+];
+
+/// The current name of an option, in lower case.
+pub fn option_name(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    let earlier = EARLIER_NAMES.iter().find(|(earlier, _)| *earlier == name);
+    earlier.map_or(name, |(_, current)| (*current).to_owned())
+}
 
 /// Named designs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,34 +146,43 @@ impl Design {
     }
 
     /// Parses SQL options, starting from `self` (the defaults, or the design to change). Option names are
-    /// case-insensitive.
+    /// case-insensitive. An option may also have its earlier name ([`EARLIER_NAMES`]).
     ///
     /// # Errors
-    /// `Invalid`, with a list of the valid options, columns or values.
+    /// `Invalid`, with a list of the valid options, columns or values, or if one option comes under both of its names.
     pub fn with_options<'a>(
         mut self,
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
         schema: &TableSchema,
     ) -> Result<Self> {
+        let mut seen: Vec<(String, &str)> = vec![];
         for (name, value) in options {
-            self.set(&name.to_ascii_lowercase(), value.trim(), schema)?;
+            let current = option_name(name);
+            let same = |(known, written): &&(String, &str)| *known == current && !written.eq_ignore_ascii_case(name);
+            if let Some((_, written)) = seen.iter().find(same) {
+                return Err(StoreError::invalid(format!(
+                    "{written} and {name} are two names of one option; set {current} once"
+                )));
+            }
+            self.set(&current, value.trim(), schema)?;
+            seen.push((current, name));
         }
         self.validated(schema)
     }
 
     fn set(&mut self, name: &str, value: &str, schema: &TableSchema) -> Result<()> {
         match name {
-            "design" => self.preset = choice(name, value, &PRESETS)?,
-            "groups" => self.groups = parse_groups(value, schema)?,
-            "page" => self.page = Some(choice(name, value, &PAGE_FORMATS)?),
+            "preset" => self.preset = choice(name, value, &PRESETS)?,
+            "column_groups" => self.groups = parse_groups(value, schema)?,
+            "page_format" => self.page = Some(choice(name, value, &PAGE_FORMATS)?),
             "page_size" => self.page_size = parse_page_size(value)?,
             "sort" => self.sort = parse_columns(value, schema)?,
-            "levels" => {
+            "rle_levels" => {
                 self.levels = value.parse().map_err(|_| {
-                    StoreError::invalid(format!("levels = '{value}' is not a whole number of sort columns"))
+                    StoreError::invalid(format!("rle_levels = '{value}' is not a whole number of sort columns"))
                 })?
             }
-            "encode" => self.encode = parse_encodings(value, schema)?,
+            "encoding" => self.encode = parse_encodings(value, schema)?,
             "medium" if value.eq_ignore_ascii_case("pmem") => {
                 return Err(StoreError::invalid(
                     "medium = 'pmem' is not available in this version; the media are disk, memory",
@@ -204,23 +229,23 @@ impl Design {
         let sorted = self.sort_columns(schema).len();
         if self.levels as usize > sorted {
             return Err(StoreError::invalid(format!(
-                "levels = {} needs that many sort columns, and sort names {sorted}; without a sort, the columns of declared \
+                "rle_levels = {} needs that many sort columns, and sort names {sorted}; without a sort, the columns of declared \
                  foreign keys are taken",
                 self.levels
             )));
         }
         if self.levels > 0 && !self.cluster.is_empty() {
             return Err(StoreError::invalid(
-                "levels needs rows in the order of sort alone; with cluster, leave levels out",
+                "rle_levels needs rows in the order of sort alone; with cluster, leave rle_levels out",
             ));
         }
         if self.page == Some(PageFormat::Slotted) && (self.levels > 0 || !self.encode.is_empty()) {
             return Err(StoreError::invalid(
-                "slotted pages store plain tuples: levels and encode need page = 'dense' or 'pax'",
+                "slotted pages store plain tuples: rle_levels and encoding need page_format = 'dense' or 'pax'",
             ));
         }
         if self.preset == Preset::Slotted && self.page.is_none() && self.levels > 0 {
-            return Err(StoreError::invalid("design = 'slotted' cannot take levels; use design = 'row'"));
+            return Err(StoreError::invalid("preset = 'slotted' cannot take rle_levels; use preset = 'row'"));
         }
         Ok(self)
     }
@@ -235,7 +260,7 @@ impl Design {
                 ENCODINGS.iter().filter(|(_, t, e)| plans.iter().any(|p| p.transform == *t && p.encoding == *e));
             let fitting: Vec<_> = fitting.map(|(name, ..)| *name).collect();
             return Err(StoreError::invalid(format!(
-                "encode = '{column}: {}' is not for columns of type {}; its encodings are {}",
+                "encoding = '{column}: {}' is not for columns of type {}; its encodings are {}",
                 plan_name(plan),
                 type_name(data_type),
                 fitting.join(", ")
@@ -250,7 +275,7 @@ impl Design {
         for (column, encoding) in &self.encode {
             if encoding.0.encoding == Encoding::DeltaLz && first != Some(schema.index_of(column)?) {
                 return Err(StoreError::invalid(format!(
-                    "encode = '{column}: delta_lz' takes values that do not decrease: sort the table by {column} first, \
+                    "encoding = '{column}: delta_lz' takes values that do not decrease: sort the table by {column} first, \
                      or use delta"
                 )));
             }
@@ -260,12 +285,12 @@ impl Design {
 
     /// The options that [`Design::with_options`] parses. Defaults are omitted.
     pub fn to_options(&self) -> Vec<(&'static str, String)> {
-        let mut options = vec![("design", name_of(self.preset, &PRESETS).to_owned())];
+        let mut options = vec![("preset", name_of(self.preset, &PRESETS).to_owned())];
         if !self.groups.is_empty() {
-            options.push(("groups", quote_lists(&self.groups)));
+            options.push(("column_groups", quote_lists(&self.groups)));
         }
         if let Some(page) = self.page {
-            options.push(("page", name_of(page, &PAGE_FORMATS).to_owned()));
+            options.push(("page_format", name_of(page, &PAGE_FORMATS).to_owned()));
         }
         if self.page_size != PAGE_SIZE_DEFAULT {
             options.push(("page_size", format!("{}KiB", self.page_size >> 10)));
@@ -281,11 +306,11 @@ impl Design {
             options.push(("cluster_missing", "null".into()));
         }
         if self.levels > 0 {
-            options.push(("levels", self.levels.to_string()));
+            options.push(("rle_levels", self.levels.to_string()));
         }
         if !self.encode.is_empty() {
             let list: Vec<_> = self.encode.iter().map(|(c, e)| format!("{}: {e}", quote(c))).collect();
-            options.push(("encode", list.join(", ")));
+            options.push(("encoding", list.join(", ")));
         }
         if self.medium != MediumKind::Disk {
             options.push(("medium", name_of(self.medium, &MEDIA).to_owned()));
@@ -351,7 +376,7 @@ pub struct Group {
     pub format: PageFormat,
 }
 
-/// An encoding, by the name that `encode = 'a: rle'` uses.
+/// An encoding, by the name that `encoding = 'a: rle'` uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PinnedEncoding(pub ColumnPlan);
@@ -370,7 +395,7 @@ const ENCODINGS: [(&str, Transform, Encoding); 11] = [
     ("block", Transform::None, Encoding::Block),
 ];
 
-/// The name of a plan in the option `encode` and in table functions.
+/// The name of a plan in the option `encoding` and in table functions.
 pub fn plan_name(plan: ColumnPlan) -> String {
     let known = ENCODINGS.iter().find(|(_, t, e)| *t == plan.transform && *e == plan.encoding);
     known.map_or_else(|| format!("{:?}+{:?}", plan.transform, plan.encoding).to_lowercase(), |(n, ..)| (*n).into())
@@ -515,7 +540,7 @@ fn parse_index(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
 }
 
 fn parse_groups(value: &str, schema: &TableSchema) -> Result<Vec<Vec<String>>> {
-    let groups = parse_lists("groups", value, schema)?;
+    let groups = parse_lists("column_groups", value, schema)?;
     let mut seen = std::collections::HashSet::new();
     for name in groups.iter().flatten() {
         if !seen.insert(name.clone()) {
@@ -529,7 +554,7 @@ fn parse_encodings(value: &str, schema: &TableSchema) -> Result<BTreeMap<String,
     let mut encodings = BTreeMap::new();
     for item in split_list(value) {
         let (column, encoding) = item.rsplit_once(':').ok_or_else(|| {
-            StoreError::invalid(format!("encode = '{value}' is not of the form 'a: rle, b: bitpack'"))
+            StoreError::invalid(format!("encoding = '{value}' is not of the form 'a: rle, b: bitpack'"))
         })?;
         let encoding = PinnedEncoding::try_from(encoding.trim().to_owned())?;
         encodings.insert(resolve(column.trim(), schema)?, encoding);
@@ -624,19 +649,38 @@ mod tests {
 
     #[test]
     fn options_print_and_read_back() {
-        check(&[], "design = 'auto'");
-        check(&[("DESIGN", "Row"), ("page_size", "64 KiB")], "design = 'row', page_size = '64KiB'");
-        check(&[("index", "b, A")], "design = 'auto', index = 'b, a'");
-        check(&[("index", "(a), (b, \"Odd, name\")")], "design = 'auto', index = '(a), (b, \"Odd, name\")'");
-        check(&[("index", "(a)"), ("index", "")], "design = 'auto'");
+        check(&[], "preset = 'auto'");
+        check(&[("DESIGN", "Row"), ("page_size", "64 KiB")], "preset = 'row', page_size = '64KiB'");
+        check(&[("index", "b, A")], "preset = 'auto', index = 'b, a'");
+        check(&[("index", "(a), (b, \"Odd, name\")")], "preset = 'auto', index = '(a), (b, \"Odd, name\")'");
+        check(&[("index", "(a)"), ("index", "")], "preset = 'auto'");
         check(
-            &[("groups", "(A, b), (\"Odd, name\")"), ("page", "pax")],
-            "design = 'auto', groups = '(a, b), (\"Odd, name\")', page = 'pax'",
+            &[("column_groups", "(A, b), (\"Odd, name\")"), ("Page_Format", "pax")],
+            "preset = 'auto', column_groups = '(a, b), (\"Odd, name\")', page_format = 'pax'",
         );
         check(
-            &[("design", "column"), ("sort", "a, b"), ("levels", "1"), ("encode", "c: rle, b: bitpack")],
-            "design = 'column', sort = 'a, b', levels = '1', encode = 'b: bitpack, c: rle'",
+            &[("preset", "column"), ("sort", "a, b"), ("rle_levels", "1"), ("encoding", "c: rle, b: bitpack")],
+            "preset = 'column', sort = 'a, b', rle_levels = '1', encoding = 'b: bitpack, c: rle'",
         );
+    }
+
+    #[test]
+    fn earlier_names_are_read() {
+        let values = [("design", "row"), ("groups", "(a, b)"), ("page", "pax"), ("levels", "1"), ("encode", "c: rle")];
+        let sort = ("sort", "a");
+        let earlier = Design::default().with_options(values.into_iter().chain([sort]), &schema()).unwrap();
+        let names = values.map(|(name, value)| (option_name(name), value));
+        let names = names.iter().map(|(name, value)| (name.as_str(), *value)).chain([sort]);
+        assert_eq!(earlier, Design::default().with_options(names, &schema()).unwrap());
+        for (name, current) in EARLIER_NAMES {
+            assert!(OPTIONS.contains(&current) && !OPTIONS.contains(&name), "{name}");
+            assert!(!earlier.to_options().iter().any(|(printed, _)| *printed == name), "{name}");
+        }
+        check_error(
+            &[("preset", "row"), ("Design", "pax")],
+            "preset and Design are two names of one option; set preset once",
+        );
+        check_error(&[("levels", "1"), ("sort", "a"), ("rle_levels", "1")], "set rle_levels once");
     }
 
     #[test]
@@ -655,7 +699,7 @@ mod tests {
 
     #[test]
     fn errors_list_what_is_valid() {
-        check_error(&[("desing", "row")], "the options are design, groups");
+        check_error(&[("desing", "row")], "the options are preset, column_groups");
         check_error(&[("design", "rows")], "row, column, slotted, pax, auto");
         check_error(&[("sort", "z")], "the columns are a, b, c");
         check_error(&[("index", "(a), (z)")], "the columns are a, b, c");
@@ -666,7 +710,7 @@ mod tests {
         check_error(&[("groups", "(a), (a, b)")], "in two groups");
         check_error(&[("encode", "a: zip")], "the encodings are plain");
         check_error(&[("encode", "a: block")], "is not for columns of type int32; its encodings are plain, bitpack");
-        check(&[("encode", "b: delta_lz"), ("sort", "b")], "design = 'auto', sort = 'b', encode = 'b: delta_lz'");
+        check(&[("encode", "b: delta_lz"), ("sort", "b")], "preset = 'auto', sort = 'b', encoding = 'b: delta_lz'");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! # async fn example() -> freestone::Result<()> {
 //! let database = freestone::Database::in_memory(freestone::Options::default())?;
 //! let session = database.session();
-//! session.sql("CREATE TABLE t WITH (design = 'row') AS SELECT 1 AS a").await?;
+//! session.sql("CREATE TABLE t WITH (preset = 'row') AS SELECT 1 AS a").await?;
 //! let batches = session.sql("SELECT sum(a) FROM t").await?.collect().await?;
 //! # Ok(())
 //! # }

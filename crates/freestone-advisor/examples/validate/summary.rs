@@ -181,8 +181,8 @@ fn regret(cases: &[&Case]) -> f64 {
 fn by_page(cases: &[Case]) {
     let mut kinds: BTreeMap<String, Vec<&Case>> = BTreeMap::new();
     for case in cases {
-        let preset = case.design.split("design = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
-        let page = case.design.split("page = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
+        let preset = case.design.split("preset = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
+        let page = case.design.split("page_format = '").nth(1).and_then(|d| d.split('\'').next()).unwrap_or("");
         let sorted = if case.design.contains("sort = ") { " sorted" } else { "" };
         let indexed = if case.design.contains("index = ") { " indexed" } else { "" };
         kinds.entry(format!("{preset} {page}{sorted}{indexed}")).or_default().push(case);

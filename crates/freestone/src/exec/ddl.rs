@@ -7,7 +7,7 @@ use datafusion::common::Result as DfResult;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
-use freestone_store::design::Design;
+use freestone_store::design::{Design, option_name};
 use freestone_store::schema::{ForeignKey, TableSchema};
 use freestone_store::{Snapshot, Store, WriteTransaction};
 
@@ -192,7 +192,7 @@ pub(crate) fn set_design(
     options: &OptionList,
 ) -> Result<Outcome> {
     let found = dml::find(transaction, table)?;
-    let start = if options.iter().any(|(name, _)| name.eq_ignore_ascii_case("design")) {
+    let start = if options.iter().any(|(name, _)| option_name(name) == "preset") {
         Design::default()
     } else {
         found.design.clone()

@@ -1,7 +1,7 @@
 //! What a session says about designs: CALIBRATE, ADVISE and WHATIF.
 
 use freestone_advisor::Advice;
-use freestone_store::design::Design;
+use freestone_store::design::{Design, option_name};
 
 use crate::advise::{AdviceContext, AdviseOptions, Calibration, TableWork};
 use crate::context::Outcome;
@@ -63,7 +63,7 @@ impl Session {
         let Some(found) = snapshot.table(&table).cloned() else {
             return Err(Error::not_found("table", &table, snapshot.tables().map(|table| table.name.as_str())));
         };
-        let start = match options.iter().any(|(name, _)| name.eq_ignore_ascii_case("design")) {
+        let start = match options.iter().any(|(name, _)| option_name(name) == "preset") {
             true => Design::default(),
             false => found.design.clone(),
         };

@@ -134,7 +134,7 @@ pub(crate) fn set(state: &mut SessionState, name: &str, value: &str) -> Result<(
     let name = resolve(state, name)?;
     if name == "freestone.design" {
         // Any schema does: a preset names no columns.
-        Design::default().with_options([("design", value)], &TableSchema::default())?;
+        Design::default().with_options([("preset", value)], &TableSchema::default())?;
     }
     if name == "freestone.workload" && !WORKLOAD.contains(&value) {
         let known = WORKLOAD.join(", ");
@@ -243,5 +243,5 @@ fn entries(config: &SessionConfig, options: &Options) -> Vec<(String, Option<Str
 pub(crate) fn default_design(state: &SessionState) -> Result<Design> {
     let settings = state.config().options().extensions.get::<FreestoneSettings>();
     let design = settings.map_or("auto", |settings| settings.design.as_str());
-    Ok(Design::default().with_options([("design", design)], &TableSchema::default())?)
+    Ok(Design::default().with_options([("preset", design)], &TableSchema::default())?)
 }

@@ -107,7 +107,7 @@ fn sessions_have_their_own_settings_and_statements() {
         session.sql("PREPARE p AS SELECT 1").await?;
         session.sql("CREATE TABLE t (a INT)").await?;
         other.sql("CREATE TABLE u (a INT)").await?;
-        let rows = "SELECT count(*) FROM freestone_tables() WHERE design = 'design = ''row'''";
+        let rows = "SELECT count(*) FROM freestone_tables() WHERE design = 'preset = ''row'''";
         assert_eq!(number(&other, rows).await?, 1);
         assert_eq!(other.sql("EXECUTE p").await.err().expect("not there").kind(), ErrorKind::NotFound);
         Ok(())
