@@ -21,7 +21,7 @@ TEST = $(TEST_ENVIRONMENT) cargo test --release $(TEST_CONFIG) --no-fail-fast
 # The Python environment for the tests of the package, also outside the tree.
 PYTHON_VENV ?= $(HOME)/.cache/freestone/python-venv
 
-.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check shape-check test-python test-release conformance \
+.PHONY: help build lab driver demo test test-rust check-fast lint format-check clippy python-check python-venv shape-check test-python test-release conformance \
 	bench fuzz tools clean
 
 help:
@@ -62,10 +62,8 @@ driver:
 	cargo build --release -p freestone-adbc
 
 # Tests the package, the command line and the ADBC library, compiled like the other tests.
-test-python:
+test-python: python-venv
 	$(TEST_ENVIRONMENT) cargo build --release $(TEST_CONFIG) -p freestone-cli -p freestone-adbc
-	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
-	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
 	$(TEST_ENVIRONMENT) PATH='$(PYTHON_VENV)/bin':"$$PATH" MATURIN_PEP517_ARGS='$(TEST_CONFIG)' '$(PYTHON_VENV)/bin/python' -m pip install \
 		--quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B -m pytest
@@ -87,9 +85,13 @@ format-check: tools
 clippy: tools
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
-python-check:
-	$(PYTHON) -c 'import sys; [compile(open(f, encoding="utf-8").read(), f, "exec") for f in sys.argv[1:]]' \
-		bench/*.py conformance/*.py tools/*.py python/freestone/*.py python/freestone/*.pyi python/tests/*.py
+# Ruff, with the rules in pyproject.toml.
+python-check: python-venv
+	'$(PYTHON_VENV)/bin/python' -m ruff check --no-cache --quiet bench conformance python tools
+
+python-venv:
+	test -x '$(PYTHON_VENV)/bin/python' || $(PYTHON) -m venv '$(PYTHON_VENV)'
+	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
 
 # Import circles among modules, and long functions.
 shape-check:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import export_data as data
 import pyarrow as pa
 import pyarrow.csv as csv
-
-import export_data as data
 
 WARM_ROWS = 100
 #: A function that is called when the first rows have arrived.

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
-
 from environment import laboratory
 
 #: Rows per record batch of the Arrow files, and so of the servers that read the result from memory.

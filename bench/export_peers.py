@@ -15,11 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import export_data as data
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.flight as flight
-
-import export_data as data
 
 #: Bytes that are compressed at once.
 PIECE = 1 << 20

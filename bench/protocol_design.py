@@ -21,11 +21,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import export_data as data
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-import export_data as data
 
 CHUNK = 1 << 20
 BLOCK = 128

@@ -83,7 +83,7 @@ class Client:
             if tag == b"D":
                 rows += 1
             elif tag == b"E":
-                fields = dict((part[:1], part[1:]) for part in body.split(b"\0") if part)
+                fields = {part[:1]: part[1:] for part in body.split(b"\0") if part}
                 state = f"{fields[b'C'].decode()} {fields[b'M'].decode(errors='replace')}"
             elif tag == b"Z":
                 return state or rows

@@ -17,7 +17,6 @@ import tempfile
 from decimal import Decimal, InvalidOperation
 
 import duckdb
-
 from differential import arguments, create, ours
 
 BATCH = 200

@@ -16,7 +16,6 @@ import tempfile
 from decimal import Decimal
 
 import duckdb
-
 from differential import arguments, create, ours
 
 BATCH = 200

@@ -13,7 +13,6 @@ import sys
 import tempfile
 
 import duckdb
-
 from differential import arguments, create, ours
 
 BATCH = 250
@@ -27,7 +26,7 @@ def tables(r):
     for at, size in enumerate(SIZES):
         made.append(f"CREATE TABLE t{at} (id INT, k INT, v INT)")
         span = max(4, size // 3)
-        cell = lambda: "NULL" if r.random() < 0.15 else str(r.randrange(span))
+        cell = lambda span=span: "NULL" if r.random() < 0.15 else str(r.randrange(span))
         rows = [f"({n}, {cell()}, {cell()})" for n in range(size)]
         if rows:
             made.append(f"INSERT INTO t{at} VALUES {', '.join(rows)}")

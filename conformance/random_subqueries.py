@@ -8,7 +8,6 @@ import sys
 import tempfile
 
 import duckdb
-
 from differential import arguments, create, ours
 
 BATCH = 50
@@ -22,7 +21,7 @@ def tables(r):
         null = " NOT NULL" if name == "n" else ""
         made.append(f"CREATE TABLE {name} (id INT, a INT{null}, b INT{null}, s VARCHAR)")
         if rows:
-            cell = lambda few: str(r.randrange(few)) if name == "n" or r.random() > 0.2 else "NULL"
+            cell = lambda few, name=name: str(r.randrange(few)) if name == "n" or r.random() > 0.2 else "NULL"
             text = lambda: f"'{r.choice('xyz')}'" if r.random() > 0.2 else "NULL"
             values = ", ".join(f"({at}, {cell(4)}, {cell(5)}, {text()})" for at in range(rows))
             made.append(f"INSERT INTO {name} VALUES {values}")
@@ -238,7 +237,7 @@ class Maker:
             key = self.column(scopes)
             return f"SELECT {key} AS k, {r.choice(['sum', 'count', 'max'])}(({self.scalar(scopes, DEEPEST - 1)})) AS r FROM {text} GROUP BY {key}"
         key = self.column(scopes)
-        grouped = [[tuple([key.split('.')[0], [key.split('.')[1]]])]] if "." in key else [[]]
+        grouped = [[(key.split('.')[0], [key.split('.')[1]])]] if "." in key else [[]]
         return f"SELECT {key} AS k, count(*) AS r FROM {text} GROUP BY {key} HAVING {self.condition(grouped, DEEPEST - 1)}"
 
 

@@ -15,7 +15,6 @@ import sys
 import tempfile
 
 import duckdb
-
 from differential import arguments, create, ours
 
 BATCH = 200
@@ -179,7 +178,7 @@ class Expressions:
         elif form == 1:
             query = f"SELECT count(*), max(id) FROM t GROUP BY {self.interval(1)}"
         elif form == 2:
-            query = f"SELECT count(*) FROM t AS a JOIN t AS b ON a.ts - a.us = b.ts - b.us"
+            query = "SELECT count(*) FROM t AS a JOIN t AS b ON a.ts - a.us = b.ts - b.us"
         elif form == 3:
             query = f"SELECT CAST(min({self.date(1)}) AS VARCHAR), CAST(max({self.timestamp(1)}) AS VARCHAR) FROM t"
         elif form == 4:

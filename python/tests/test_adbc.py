@@ -12,11 +12,10 @@ import threading
 
 import adbc_driver_manager
 import adbc_driver_manager.dbapi as manager
-import pyarrow
-import pytest
-
 import freestone
 import freestone.adbc
+import pyarrow
+import pytest
 from conftest import TARGET
 from test_server import ROWS, server  # noqa: F401 - a fixture
 

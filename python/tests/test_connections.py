@@ -1,7 +1,6 @@
 """Opening, closing, errors, cancelling."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading

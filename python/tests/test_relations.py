@@ -1,7 +1,7 @@
 """Relations: when queries run, and how rows are read."""
 
-import io
 import contextlib
+import io
 import threading
 
 import freestone
@@ -174,7 +174,7 @@ def test_threads_share_a_connection(here):
     found = []
 
     def work(n):
-        for i in range(5):
+        for _ in range(5):
             found.append(db.sql("select sum(a) + $1 from t", [n]).fetchone()[0] - n)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]

@@ -12,7 +12,6 @@ import freestone
 import pyarrow
 import pyarrow.parquet
 import pytest
-
 from conftest import serving
 
 ROWS = 200_000

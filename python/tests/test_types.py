@@ -56,7 +56,7 @@ def test_round_trip(db, name, arrow, values):
     assert relation.pl()["v"].to_list() == values
     frame = relation.df()
     assert frame["v"].isna().tolist() == [value is None for value in values]
-    if not arrow in (pa.float32(), pa.float64()):
+    if arrow not in (pa.float32(), pa.float64()):
         present = [value for value in values if value is not None]
         found = [value for value, missing in zip(frame["v"].tolist(), frame["v"].isna()) if not missing]
         found = [value.to_pydatetime() if isinstance(value, pd.Timestamp) else value for value in found]
