@@ -1,13 +1,17 @@
 //! Decode, filter, gather and encode rates of every codec on one core, compared with a plain read of the same bytes.
 //!
-//! `cargo run --release -p freestone-codec --example kernels`
+//! `cargo bench -p freestone-codec`. The tests run it with few rows.
 
 use freestone_codec::*;
 use std::hint::black_box;
 use std::time::Instant;
 
-const ROWS: usize = 1 << 20;
 const CHUNK_BYTES: usize = 32 * 1024 - 64;
+
+/// Rows of each column: few, unless `cargo bench` runs this.
+fn rows() -> usize {
+    if std::env::args().any(|argument| argument == "--bench") { 1 << 20 } else { 1 << 14 }
+}
 
 /// A column to measure, its plan, and a predicate that about 1 % to 10 % of the rows satisfy.
 struct Case {
@@ -36,7 +40,7 @@ impl Column {
         match self {
             Column::Int(v) => v.len() * 8,
             Column::F64(v) => v.len() * 8,
-            Column::Bytes(_, data) => data.len() + 16 * ROWS,
+            Column::Bytes(_, data) => data.len() + 16 * rows(),
         }
     }
 }
@@ -63,8 +67,9 @@ fn best(mut run: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    let memory: Vec<u64> = (0..ROWS as u64 * 8).collect();
+    let memory: Vec<u64> = (0..rows() as u64 * 8).collect();
     let read = best(|| _ = black_box(memory.iter().fold(0u64, |a, b| a.wrapping_add(*b))));
+    println!("{} values per column", rows());
     println!("plain read of {} MiB of memory: {:.1} GB/s", (memory.len() * 8) >> 20, memory.len() as f64 * 8e-9 / read);
     let cached = &memory[..32 * 1024];
     let read =
@@ -72,15 +77,7 @@ fn main() {
     println!("plain read of 256 KiB of cache: {:.1} GB/s\n", cached.len() as f64 * 800e-9 / read);
     println!(
         "{:<34}{:>8}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}",
-        "codec (1 Mi values, 32 KiB chunks)",
-        "B/value",
-        "passing",
-        "GB/s out",
-        "decode",
-        "read",
-        "filter",
-        "1 % pos.",
-        "encode"
+        "codec (32 KiB chunks)", "B/value", "passing", "GB/s out", "decode", "read", "filter", "1 % pos.", "encode"
     );
     println!("{:>70}", "Mvalues/s, but B/value, passing and GB/s:");
     cases().iter().for_each(measure);
@@ -96,8 +93,8 @@ fn measure(case: &Case) {
         chunks.clear();
         let column = prepare(values, None, case.plan, choice.shared.as_ref()).expect("the plan fits the column");
         let mut start = 0;
-        while start < ROWS {
-            let n = fit(&column, start, ROWS - start, CHUNK_BYTES);
+        while start < rows() {
+            let n = fit(&column, start, rows() - start, CHUNK_BYTES);
             let mut chunk = Vec::with_capacity(CHUNK_BYTES);
             encode(&column, start, n, &mut chunk).expect("fit says that it fits");
             chunks.push(chunk);
@@ -139,12 +136,12 @@ fn measure(case: &Case) {
     let read_s = best(|| {
         chunks.iter().for_each(|_| _ = black_box(black_box(&plain).iter().fold(0u64, |a, b| a.wrapping_add(*b))))
     });
-    let rate = |s: f64| ROWS as f64 / s / 1e6;
+    let rate = |s: f64| rows() as f64 / s / 1e6;
     println!(
         "{:<34}{:>8.2}{:>8.2}%{:>9.2}{:>10.0}{:>10.0}{:>10.0}{:>10.0}{:>10.0}",
         case.name,
-        stored as f64 / ROWS as f64,
-        passing as f64 * 100.0 / ROWS as f64,
+        stored as f64 / rows() as f64,
+        passing as f64 * 100.0 / rows() as f64,
         raw as f64 / decode_s / 1e9,
         rate(decode_s),
         rate(read_s),
@@ -185,7 +182,7 @@ fn cases() -> Vec<Case> {
     let range = |low: i128, high: i128| Predicate::Int(IntPredicate::Range { low, high });
     let mut random = Random(42);
     let mut column = |each: &mut dyn FnMut(usize, &mut Random) -> i64| {
-        Column::Int((0..ROWS).map(|i| each(i, &mut random)).collect())
+        Column::Int((0..rows()).map(|i| each(i, &mut random)).collect())
     };
     let mut cases = Vec::new();
     for (name, width) in [
@@ -223,10 +220,10 @@ fn cases() -> Vec<Case> {
         sum += r.below(32) as i64;
         sum
     });
-    let prices = Column::F64((0..ROWS).map(|_| random.below(1_000_000) as f64 / 100.0).collect());
+    let prices = Column::F64((0..rows()).map(|_| random.below(1_000_000) as f64 / 100.0).collect());
     let keys = range(f64_key(10.0).into(), f64_key(110.0).into());
     cases.push(Case { name: "alp, prices", column: prices, plan: own(Alp), predicate: keys.clone() });
-    let noise = Column::F64((0..ROWS).map(|_| random.below(1 << 53) as f64 / 1e13).collect());
+    let noise = Column::F64((0..rows()).map(|_| random.below(1 << 53) as f64 / 1e13).collect());
     cases.push(Case { name: "plain doubles", column: noise, plan: own(Plain), predicate: keys });
     let modes = strings(&mut random, |r| {
         ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"][r.below(7) as usize].to_owned()
@@ -272,7 +269,7 @@ impl Clone for Column {
 
 fn strings(random: &mut Random, mut each: impl FnMut(&mut Random) -> String) -> Column {
     let (mut offsets, mut data) = (vec![0], Vec::new());
-    for _ in 0..ROWS {
+    for _ in 0..rows() {
         data.extend_from_slice(each(random).as_bytes());
         offsets.push(data.len() as u32);
     }

@@ -1,5 +1,4 @@
-//! The regret of the search compared with the best designs, and its cost: `cargo run --release -p freestone-advisor
-//! --example regret`.
+//! The regret of the search compared with the best designs, and its cost: `cargo bench -p freestone-advisor`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

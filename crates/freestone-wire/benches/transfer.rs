@@ -1,4 +1,4 @@
-//! The speed of results: `cargo run --release -p freestone-wire --example transfer [rows] [runs]`.
+//! The speed of results: `cargo bench -p freestone-wire [-- rows runs]`.
 //!
 //! A table with the columns of TPC-H's lineitem, from a seeded generator, is sent from a server in this process to a
 //! client, in stored form and as Arrow arrays, in every form, over every local transport. Before that, a bare socket
@@ -249,9 +249,11 @@ async fn accept(acceptor: Arc<Acceptor>, stream: Stream, tables: Arc<Tables>) ->
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
-    let argument = |at: usize, default: usize| std::env::args().nth(at).and_then(|a| a.parse().ok()).unwrap_or(default);
-    let (rows, runs) = (argument(1, 2_000_000), argument(2, 5));
-    let only = std::env::args().nth(3);
+    // Cargo adds `--bench`.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let number = |at: usize, default: usize| arguments.get(at).and_then(|a| a.parse().ok()).unwrap_or(default);
+    let (rows, runs) = (number(0, 2_000_000), number(1, 5));
+    let only = arguments.get(2).cloned();
     let (mut arrow, mut zones) = (vec![], vec![]);
     for from in (0..rows).step_by(SEGMENT_ROWS) {
         let segment = lineitem(from, (rows - from).min(SEGMENT_ROWS));
