@@ -23,9 +23,9 @@ const EXAMPLES: &str = "\
 Examples:
   freestone                                   a shell in memory
   freestone sales                             a shell on the database folder `sales`
-  freestone freestone://ann@localhost:5577    a shell on a server; FREESTONE_PASSWORD, or asked for
+  freestone freestone://ann@localhost:5577    a shell on a server; set FREESTONE_PASSWORD, or enter it
   freestone -c \"SELECT count(*) FROM 'orders.parquet'\"
-  freestone sales -f load.sql --timing        runs a script, stops at its first error
+  freestone sales -f load.sql --timing        runs a script until its first error
   freestone sales -c 'SELECT * FROM t' --format parquet --output t.parquet
   echo 'SELECT 1;' | freestone --format csv   statements from standard input
   freestone check sales                       verifies a database
@@ -35,7 +35,7 @@ Results go to standard output, everything else to standard error.
 Exit status: 0; 1 when a statement failed; 2 for wrong usage.
 A database whose name is also a command is reached as ./NAME.";
 
-/// An analytical database that stores each table in the layout its work needs.
+/// An embedded analytical SQL database in which each table's physical layout can be set, compared and changed.
 #[derive(Debug, Parser)]
 #[command(name = "freestone", version, long_version = LONG_VERSION, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -43,14 +43,15 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// The database folder, created when missing, or a server's address freestone://user@host:port; none, or :memory:: in memory
+    /// The database folder, which is created if it does not exist, or a server, freestone://user@host:port. Without it, or
+    /// with :memory:, the database is in memory
     pub db: Option<PathBuf>,
 
-    /// Runs these statements; may be given several times
+    /// Runs these statements. Can be repeated
     #[arg(short, long = "command", value_name = "SQL", allow_hyphen_values = true)]
     pub command_text: Vec<String>,
 
-    /// Runs the statements of a file (- is standard input); may be given several times
+    /// Runs the statements of a file (- is standard input). Can be repeated
     #[arg(short, long, value_name = "FILE")]
     pub file: Vec<PathBuf>,
 
@@ -63,7 +64,7 @@ pub struct Cli {
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// How results are printed
+    /// The format of results
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
 
@@ -78,30 +79,30 @@ pub struct OutputArgs {
 
 #[derive(Debug, Clone, Copy, Args)]
 pub struct EngineArgs {
-    /// Memory for queries and caches, as 2GB or 512MiB
+    /// The memory for queries and caches, such as 2GB or 512MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<usize>,
 
-    /// Threads that work on queries; default: one for each core
+    /// The number of threads for queries [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
 
-    /// Refuses every change; the database must exist
+    /// Allows no changes. The database must exist
     #[arg(long)]
     pub read_only: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Shows the main job on generated data, in under two minutes
+    /// Shows the main functions on generated data, in less than two minutes
     Demo(DemoArgs),
     /// Verifies every checksum and invariant of a database
     Check(CheckArgs),
-    /// Measures this machine, for predictions of what scans cost
+    /// Measures this machine, so that the time of scans can be predicted
     Calibrate(CalibrateArgs),
-    /// Recommends designs for the tables of a database, by what queries ask of them
+    /// Recommends designs for the tables of a database, based on the queries that ran
     Advise(AdviseArgs),
-    /// Serves a database over PostgreSQL's protocol and Arrow Flight SQL
+    /// Serves a database to clients of Freestone, PostgreSQL and Arrow Flight SQL
     Serve(Box<ServeArgs>),
     /// Adds, removes and lists the users of a server
     User(UserArgs),
@@ -123,11 +124,11 @@ Examples:
   freestone check sales
   freestone check sales --repair
 
---repair makes a damaged commit log usable again: it keeps the commits up to the damage, saves what it
-cuts off beside the log, and says which commits, tables and rows are lost. Segments are left as they are:
-what is missing or unreadable there is named, to be restored from a copy.
+--repair makes a damaged commit log usable again. It keeps the commits before the damage, saves the rest in a
+file next to the log, and prints which commits, tables and rows are lost. Segments are not changed. Those that are
+missing or unreadable are listed, so that they can be restored from a backup.
 
-Exit status: 0 if the database is sound, or is so now; 1 if not, naming file and page.";
+Exit status: 0 if the database has no damage, or was repaired; 1 if it has. Then file and page are printed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_HELP)]
@@ -135,7 +136,7 @@ pub struct CheckArgs {
     /// The database folder
     pub db: PathBuf,
 
-    /// Repairs the commit log first; nothing is deleted
+    /// Repairs the commit log first. Deletes nothing
     #[arg(long, conflicts_with = "read_only")]
     pub repair: bool,
 
@@ -150,30 +151,30 @@ Examples:
   freestone serve sales --pg 127.0.0.1:5432 --flight 127.0.0.1:31337 --users users
   freestone serve sales --pg 0.0.0.0:5432 --users users --tls-cert cert.pem --tls-key key.pem
 
-Without --users there is one user, `freestone`, whose password of this run is printed on standard error.
-Once it accepts connections the server prints an address a line, as `listening: postgres://127.0.0.1:5432`.
-SIGTERM and Ctrl-C stop it: running statements may finish for ten seconds.";
+Without --users there is one user, `freestone`, with a new password that is printed on standard error.
+When the server accepts connections, it prints one address per line: `listening: postgres://127.0.0.1:5432`.
+SIGTERM and Ctrl-C stop it. Running statements have ten seconds to finish.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_HELP)]
 pub struct ServeArgs {
-    /// The database folder, created when missing; none, or :memory:: in memory
+    /// The database folder, which is created if it does not exist. Without it, or with :memory:, the database is in memory
     pub db: Option<PathBuf>,
 
-    /// Freestone wire, for Freestone's own clients: an address, or a port of the loopback interface; 0 picks a free one;
-    /// or unix:/path. 127.0.0.1:5577 where no protocol is asked for
+    /// Listens for Freestone's own clients: an address, a port on the loopback interface (0: a free one), or unix:/path
+    /// [default if no protocol is set: 127.0.0.1:5577]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
 
-    /// PostgreSQL's protocol: an address, or a port of the loopback interface; 0 picks a free one
+    /// Listens for PostgreSQL's protocol: an address, or a port on the loopback interface (0: a free one)
     #[arg(long, value_name = "ADDRESS")]
     pub pg: Option<String>,
 
-    /// Arrow Flight SQL
+    /// Listens for Arrow Flight SQL: an address, or a port on the loopback interface (0: a free one)
     #[arg(long, value_name = "ADDRESS")]
     pub flight: Option<String>,
 
-    /// Metrics in Prometheus' form over HTTP, on a loopback address
+    /// Serves metrics for Prometheus over HTTP, on a loopback address
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
 
@@ -181,44 +182,44 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub users: Option<PathBuf>,
 
-    /// Lets anybody in, with all rights; on loopback addresses only
+    /// Requires no password and gives all rights. Only on loopback addresses
     #[arg(long)]
     pub no_auth: bool,
 
-    /// The certificate and its chain, PEM
+    /// The TLS certificate with its chain, in PEM format
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
-    /// The certificate's key, PEM
+    /// The key of the certificate, in PEM format
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Connections at the same time; default: 1000
+    /// The maximum number of connections [default: 1000]
     #[arg(long, value_name = "N")]
     pub max_connections: Option<usize>,
 
-    /// How long a client may take to log in; default: 10s
+    /// The time limit for logging in [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub login_timeout: Option<std::time::Duration>,
 
-    /// How long a statement may take, as 30s, 5min or 500ms
+    /// The time limit of a statement, such as 30s, 5min or 500ms
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub statement_timeout: Option<std::time::Duration>,
 
-    /// How long a connection may be idle
+    /// The time after which an idle connection is closed
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub idle_timeout: Option<std::time::Duration>,
 
-    /// How long a client may take nothing of what is sent to it [default: 5min]
+    /// The time after which a connection is closed whose client reads nothing [default: 5min]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub write_timeout: Option<std::time::Duration>,
 
-    /// Memory that the queries of one connection may hold, within --memory-limit
+    /// The memory limit for the queries of one connection, within --memory-limit
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub query_memory: Option<usize>,
 
-    /// Memory that results of clients on this machine may take where they are shared with them, not copied; 0: copied
-    /// [default: an eighth of the machine's]
+    /// The memory for results that are shared with clients on this machine instead of copied to them; 0 copies them
+    /// [default: an eighth of the machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size_or_none)]
     pub shared_memory: Option<usize>,
 
@@ -226,7 +227,7 @@ pub struct ServeArgs {
     #[arg(long, hide = true, default_value = "measured", value_parser = parse_forms)]
     pub wire_forms: Preference,
 
-    /// The form of log lines on standard error
+    /// The format of log lines on standard error
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub log_format: String,
 
@@ -249,13 +250,13 @@ pub struct UserArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Adds a user, or changes one's role and password; the password comes from the terminal or standard input
+    /// Adds a user, or changes a user's role and password. Reads the password from the terminal or standard input
     Add {
         name: String,
-        /// What the user may do: read, write or admin
+        /// The rights of the user: read, write or admin
         #[arg(long)]
         role: Role,
-        /// The file of users, created when missing
+        /// The file of users, which is created if it does not exist
         #[arg(long, value_name = "FILE")]
         users: PathBuf,
     },
@@ -273,17 +274,17 @@ pub enum UserCommand {
 }
 
 const CALIBRATE_HELP: &str = "\
-Takes under a minute; do nothing else meanwhile. Predictions of ADVISE and WHATIF use what it finds.
-The profile is kept in ~/.local/state/freestone/profile.json, or where FREESTONE_PROFILE says.";
+Takes less than a minute. The machine should have no other load meanwhile. ADVISE and WHATIF use the results.
+The profile is stored in ~/.local/state/freestone/profile.json, or in the file that FREESTONE_PROFILE names.";
 
 #[derive(Debug, Args)]
 #[command(after_help = CALIBRATE_HELP)]
 pub struct CalibrateArgs {
-    /// Takes a second or two, for rough figures
+    /// Takes one or two seconds. The figures are rough
     #[arg(long)]
     pub quick: bool,
 
-    /// A folder on the disk to measure; default: this one
+    /// A folder on the disk to measure [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
@@ -303,9 +304,9 @@ Examples:
   freestone advise sales --workload dashboard.sql --json
   freestone advise sales --apply
 
-Without --workload, advice is by the queries that ran on the database (SELECT * FROM freestone_workload()).
-A workload file holds SELECTs; a comment `-- weight: 10` before one says how much more often it runs.
-The best designs are stored as a sample, in memory or a temporary folder, and timed before one is recommended.";
+Without --workload, advice is based on the queries that ran on the database (SELECT * FROM freestone_workload()).
+A workload file contains SELECT statements. A comment `-- weight: 10` before a statement means that it runs ten times as often.
+Before a design is recommended, the best designs are stored as samples, in memory or a temporary folder, and measured.";
 
 #[derive(Debug, Args)]
 #[command(after_help = ADVISE_HELP)]
@@ -313,27 +314,27 @@ pub struct AdviseArgs {
     /// The database folder
     pub db: PathBuf,
 
-    /// Advises on this table only
+    /// Recommends designs for this table only
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 
-    /// A file of weighted SQL, in place of the log of what ran
+    /// A file of weighted statements, in place of the workload log
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
 
-    /// What a table may take, copies included, as 2GB or 512MiB
+    /// The maximum size of a table with its copies, such as 2GB or 512MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub budget: Option<usize>,
 
-    /// Copies of a table in designs of their own that may be recommended, the table included
+    /// The maximum number of copies of a table in different designs, including the table
     #[arg(long, value_name = "N", default_value = "1")]
     pub copies: usize,
 
-    /// Recommends by prediction alone
+    /// Recommends designs by prediction, without measurements
     #[arg(long)]
     pub no_verify: bool,
 
-    /// Converts the tables to the designs that are recommended
+    /// Converts the tables to the recommended designs
     #[arg(long)]
     pub apply: bool,
 
@@ -360,7 +361,7 @@ pub fn parse() -> (Cli, Vec<Script>) {
     (cli, scripts)
 }
 
-/// Texts and files, in the order of the command line.
+/// Statements and files, in the order of the command line.
 fn scripts(cli: &Cli, matches: &ArgMatches) -> Vec<Script> {
     let places = |id: &str| matches.indices_of(id).into_iter().flatten();
     let texts = places("command_text").zip(cli.command_text.iter().cloned().map(Script::Text));

@@ -19,11 +19,11 @@ pub enum Command {
     /// Runs experiments
     #[command(after_help = "Example:\n  freestone-lab run crossover --rows 2000000\n  freestone-lab report")]
     Run {
-        /// Names that `freestone-lab list` shows, or `all`
+        /// Names of experiments (see `freestone-lab list`), or `all`
         #[arg(required = true)]
         names: Vec<String>,
 
-        /// Rows of generated tables; each experiment has a default
+        /// The number of rows of generated tables; each experiment has a default
         #[arg(long)]
         rows: Option<usize>,
 
@@ -31,11 +31,11 @@ pub enum Command {
         #[arg(long, value_parser = parse_scale)]
         scale: Option<f64>,
 
-        /// Random queries at each point of the papers' figures; each experiment has a default
+        /// The number of random queries per point of the papers' figures; each experiment has a default
         #[arg(long)]
         queries: Option<usize>,
 
-        /// A further design of SSB's fact table, as ALTER TABLE … SET DESIGN takes it; may be repeated
+        /// A further design of SSB's fact table, as the options of ALTER TABLE … SET DESIGN. Can be repeated
         #[arg(long = "design", value_name = "OPTIONS")]
         designs: Vec<String>,
 
@@ -60,11 +60,11 @@ pub enum Command {
         #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
         scale: f64,
 
-        /// The folder for the files, created when missing
+        /// The folder for the files, which is created if it does not exist
         #[arg(long, value_name = "DIR")]
         output: PathBuf,
     },
-    /// Runs a command on one end of a slow network, in a network namespace; needs the rights of root
+    /// Runs a command on one end of a slow network, in a network namespace. Needs root
     #[command(after_help = LINK_HELP)]
     Link(LinkArgs),
     /// Serves Arrow stream files over Arrow Flight, for bench/export.py
