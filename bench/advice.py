@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--queries", type=int, default=10)
-    parser.add_argument("--random", type=int, default=20, help="random designs beside the presets")
+    parser.add_argument("--random", type=int, default=20, help="random designs in addition to the presets")
     parser.add_argument("--shape", choices=("random", "mixed", "crossover"), default="random", help="which queries")
     parser.add_argument("--copies", type=int, default=1, help="copies that may be advised, the table included")
     parser.add_argument("--rounds", type=int, default=5, help="measured runs of each query, behind one that warms up")

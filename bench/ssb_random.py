@@ -137,9 +137,9 @@ class Writer:
             return head + ", ".join(names) + where([*keys.values(), *flat, *facts]) + tail
         if style == "join":
             # The predicates of a dimension are part of its join condition, or in WHERE.
-            beside = self.random.random() < 0.5
-            joins = [f" JOIN {d.table} ON {' AND '.join([keys[d], *(tests[d] if beside else [])])}" for d in joined]
-            return head + "lineorder" + "".join(joins) + where(facts + ([] if beside else flat)) + tail
+            in_join = self.random.random() < 0.5
+            joins = [f" JOIN {d.table} ON {' AND '.join([keys[d], *(tests[d] if in_join else [])])}" for d in joined]
+            return head + "lineorder" + "".join(joins) + where(facts + ([] if in_join else flat)) + tail
         chosen = {d: f"SELECT * FROM {d.table}{where(tests[d])}" for d in joined}
         if style == "cte":
             named = ", ".join(f"chosen_{d.table} AS ({chosen[d]})" for d in joined)

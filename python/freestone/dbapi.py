@@ -99,7 +99,7 @@ class Connection:
         self._check_open()
         raise NotSupportedError(
             "transactions over several statements are not available, so there is nothing to roll back",
-            "each statement commits by itself when it succeeds",
+            "each statement commits on its own when it succeeds",
         )
 
     def cancel(self) -> None:

@@ -119,7 +119,10 @@ pub fn named(what: &str, given: &str, only: &str) -> Result<()> {
 }
 
 fn no_transactions(message: &str) -> adbc_core::error::Error {
-    not_implemented(message, "transactions over several statements are not available: each statement commits by itself")
+    not_implemented(
+        message,
+        "transactions over several statements are not available: each statement commits on its own",
+    )
 }
 
 impl Optionable for FreestoneConnection {

@@ -99,11 +99,11 @@ fn create(ingestion: &Ingestion, table: &str) -> String {
 /// Replaces a table of a server. The rows are loaded into another table first, so that the old rows exist until the new
 /// ones do.
 async fn replace(link: &Arc<Link>, ingestion: &Ingestion, rows: Reader) -> Result<u64> {
-    let beside = format!("{}$ingested", ingestion.table);
-    let source = quote(&beside);
+    let temporary = format!("{}$ingested", ingestion.table);
+    let source = quote(&temporary);
     link.command(&format!("CREATE OR REPLACE TABLE {source} AS {}", empty_query(&rows.schema())?)).await?;
-    let undo = Undo { link: link.clone(), table: Some(beside.clone()) };
-    let replaced = match link.upload(&beside, rows).await {
+    let undo = Undo { link: link.clone(), table: Some(temporary.clone()) };
+    let replaced = match link.upload(&temporary, rows).await {
         Ok(_) => {
             let create = create(ingestion, &quote(&ingestion.table));
             link.command(&format!("{create} AS SELECT * FROM {source}")).await

@@ -7,6 +7,8 @@
 //!
 //! Programs in Rust may use [`FreestoneDriver`] without the C interface, as `tests/driver.rs` does.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 mod connection;
 mod database;
 mod error;

@@ -403,7 +403,10 @@ fn what_is_not_there_says_so() {
             assert_eq!(error.status, Status::NotImplemented, "{error}");
             assert!(error.message.contains(says), "{error}");
         };
-        absent(connection.set_option(OptionConnection::AutoCommit, "false".into()), "each statement commits by itself");
+        absent(
+            connection.set_option(OptionConnection::AutoCommit, "false".into()),
+            "each statement commits on its own",
+        );
         absent(connection.commit(), "transaction");
         absent(connection.rollback(), "transaction");
         absent(connection.read_partition(b"x").map(drop), "not partitioned");

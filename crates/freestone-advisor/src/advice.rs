@@ -37,6 +37,7 @@ pub struct Options {
     pub existing: Vec<Existing>,
     /// The relative error of the model's ranking, 0.2 = 20 %. A smaller predicted gain is no reason to convert.
     pub model_error: f64,
+    /// The limits of the search.
     pub limits: Limits,
 }
 
@@ -59,12 +60,15 @@ impl Default for Options {
 /// An existing copy of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Existing {
+    /// The name of the copy.
     pub name: String,
+    /// The design of the copy.
     pub design: Design,
     /// Its design as a design of the whole table: each column that it does not have is in a group of its own.
     pub whole: Design,
     /// Ascending.
     pub columns: Vec<usize>,
+    /// The bytes of the copy.
     pub bytes: f64,
     /// Whether queries read it. If not, it only takes space and its name.
     pub is_current: bool,
@@ -89,6 +93,7 @@ impl Existing {
 /// Advice for one table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
+    /// The name of the table.
     pub table: String,
     /// Whether the current design should remain.
     pub keep: bool,
@@ -110,10 +115,12 @@ pub struct Advice {
     pub unused: Vec<String>,
     /// The relative error that was used to decide whether to keep.
     pub model_error: f64,
+    /// The maximum bytes of the table with its copies. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
     /// The number of predicted queries.
     pub model_calls: usize,
+    /// How predictions and measurements compare. `None`: nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed: Option<Confirmation>,
 }
@@ -121,6 +128,7 @@ pub struct Advice {
 /// A design with its predictions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
+    /// The proposed design.
     pub design: Design,
     /// One run of the workload: weighted sums over the queries. The interval assumes that the errors of all queries
     /// have the same sign.
@@ -133,8 +141,9 @@ pub struct Proposal {
     pub conversion: Cost,
     /// The number of runs of the workload after which the conversion has paid. `None`: never.
     pub break_even_runs: Option<f64>,
-    /// The statement that converts, and the one that restores the current design.
+    /// The statement that converts.
     pub apply: String,
+    /// The statement that restores the current design.
     pub revert: String,
     /// The measured time of one run of the workload on the sample. `None` before [`Advice::confirm`].
     #[serde(default)]
@@ -147,12 +156,17 @@ pub struct Proposal {
 /// The cost of a query in a design and in the current one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryCost {
+    /// The name of the query, or its text.
     pub name: String,
+    /// How often the query runs in one run of the workload.
     pub weight: f64,
+    /// The cost in the proposed design.
     pub cost: Cost,
+    /// The cost in the current design.
     pub current: Cost,
     /// The current cost divided by the new cost: a query wins above 1 and loses below.
     pub ratio: f64,
+    /// The measured time of the scan on the sample, in milliseconds.
     #[serde(default)]
     pub measured_ms: Option<f64>,
     /// The time of the whole statement, as logged.
@@ -183,22 +197,27 @@ pub struct CopyAdvice {
     pub measured_ms: Option<f64>,
     /// The bytes of all copies.
     pub bytes: f64,
+    /// The milliseconds for writing the copies.
     pub conversion_ms: f64,
+    /// The number of runs of the workload after which the copies have paid. `None`: never.
     pub break_even_runs: Option<f64>,
 }
 
 /// One copy of a proposal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyProposal {
+    /// The design of the copy.
     pub design: Design,
     /// The names of the columns. Empty: all.
     pub columns: Vec<String>,
+    /// The bytes of the copy.
     pub bytes: f64,
     /// The names of the queries that read it.
     pub queries: Vec<String>,
-    /// The statement that creates it, and the one that drops it. `None` if it exists.
+    /// The statement that creates it. `None` if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<String>,
+    /// The statement that drops it. `None` if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revert: Option<String>,
 }

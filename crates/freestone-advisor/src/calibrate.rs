@@ -36,6 +36,7 @@ pub enum Effort {
 /// Options of a calibration.
 #[derive(Debug, Clone)]
 pub struct CalibrateOptions {
+    /// How much time the calibration may take.
     pub effort: Effort,
     /// A folder on the disk to measure, in which a temporary file is created. `None` measures no disk.
     pub folder: Option<PathBuf>,

@@ -8,11 +8,15 @@ use crate::workload::Query;
 /// A predicted time with its interval: the measured time is between `low_ms` and `high_ms` in about 9 of 10 cases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
+    /// The predicted milliseconds.
     pub ms: f64,
+    /// The lower end of the interval, in milliseconds.
     pub low_ms: f64,
+    /// The upper end of the interval, in milliseconds.
     pub high_ms: f64,
-    /// The time of the medium and of the processor. They overlap in `ms`.
+    /// The time of the medium, in milliseconds. It overlaps with `cpu_ms` in `ms`.
     pub io_ms: f64,
+    /// The milliseconds of processor time.
     pub cpu_ms: f64,
     /// The bytes that are read from the medium.
     pub bytes: f64,

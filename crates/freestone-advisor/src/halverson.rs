@@ -90,7 +90,9 @@ impl Table {
 /// The cost of a scan in its three parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ScanCost {
+    /// The time for reading pages.
     pub io: f64,
+    /// The processor time for iterating over rows.
     pub iteration: f64,
     /// Local overhead per tuple, and per value if tuples are reconstructed.
     pub local: f64,

@@ -16,6 +16,7 @@ pub struct MemoryQuery {
     pub columns: Vec<usize>,
     /// The share of rows that are read. 1: a full projection.
     pub selectivity: f64,
+    /// How often the query runs.
     pub weight: f64,
 }
 

@@ -2,6 +2,9 @@
 //! searches for the best designs for a workload ([`advise`]). It writes no table and runs no SQL: the caller supplies
 //! statistics and a workload, and applies the advice.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 pub mod advice;
 pub mod calibrate;
 pub mod cost;

@@ -64,8 +64,11 @@ impl Setting {
 /// Predicts scans of one table on one machine. Clones share the computed layouts.
 #[derive(Debug, Clone)]
 pub struct ScanModel {
+    /// The statistics of the table.
     pub statistics: Arc<TableStatistics>,
+    /// The profile of the machine.
     pub profile: Arc<Profile>,
+    /// The conditions under which queries run.
     pub setting: Setting,
     /// The current slowdown of the machine, relative to the time of the profile.
     slowdown: Slowdown,
@@ -89,26 +92,35 @@ pub struct Parts {
     pub begin_read_ns: f64,
     /// Opening, and the fixed costs of morsels, granules and zones.
     pub frame_ns: f64,
+    /// Nanoseconds for testing predicates.
     pub filter_ns: f64,
+    /// Nanoseconds for listing the rows that pass.
     pub select_ns: f64,
+    /// Nanoseconds for decoding the output.
     pub decode_ns: f64,
     /// Visits of pages, for filters and for decoding.
     pub page_ns: f64,
     /// Access to data beyond the nearest caches.
     pub memory_ns: f64,
+    /// Nanoseconds for building batches.
     pub output_ns: f64,
     /// Verifying pages that were read.
     pub admit_ns: f64,
     /// The processor time of reads, on the reading thread.
     pub reading_ns: f64,
-    /// The wait of each thread for the first pages of its first morsel; the wait for reads that nothing overlaps; and
-    /// the busy time of the disk.
+    /// Nanoseconds that each thread waits for the first pages of its first morsel.
     pub first_ns: f64,
+    /// Nanoseconds of waiting for reads that nothing overlaps.
     pub wait_ns: f64,
+    /// Nanoseconds during which the disk is busy.
     pub ahead_ns: f64,
+    /// The bytes that are read.
     pub bytes_read: f64,
+    /// The number of visited pages.
     pub pages_visited: f64,
+    /// The number of rows that pruning leaves.
     pub rows_left: f64,
+    /// The number of morsels.
     pub morsels: f64,
 }
 

@@ -12,14 +12,16 @@ pub struct Level {
     pub capacity: f64,
     /// The bytes that one miss loads.
     pub line: f64,
-    /// Nanoseconds of a miss that continues a sequence, and of one that does not.
+    /// Nanoseconds of a miss that continues a sequence.
     pub sequential_ns: f64,
+    /// Nanoseconds of a miss that continues no sequence.
     pub random_ns: f64,
 }
 
 /// A region that is accessed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
+    /// The number of items.
     pub items: f64,
     /// Bytes from one item to the next.
     pub width: f64,
@@ -35,15 +37,21 @@ pub enum Pattern {
     /// Each item once, in random order.
     Random(Region),
     /// `accesses` items drawn at random, with repetition.
+    #[allow(missing_docs)]
+    /// A number of accesses to random items.
     RepeatedRandom { region: Region, accesses: f64 },
     /// Items in order, each with this probability: a scan by a list of positions.
+    #[allow(missing_docs)]
+    /// Each item with a probability, in order.
     Selected { region: Region, share: f64 },
 }
 
 /// The expected misses of one level.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Misses {
+    /// Misses at consecutive addresses.
     pub sequential: f64,
+    /// Misses at random addresses.
     pub random: f64,
 }
 

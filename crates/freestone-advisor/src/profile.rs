@@ -18,15 +18,19 @@ pub const VERSION: u32 = 6;
 /// The measurements, with their origin and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
+    /// The version of the format.
     pub version: u32,
     /// `measured`, or `assumed`. In the latter case, every prediction should carry the warning "not calibrated".
     pub source: Source,
+    /// The machine.
     pub host: Host,
     /// Time in seconds since 1970.
     pub measured_at: u64,
     /// The duration of the calibration in seconds.
     pub seconds: f64,
+    /// What was measured of memory and disk.
     pub hardware: Hardware,
+    /// What was measured of scans.
     pub engine: EngineCosts,
     /// Warnings for the reader: a noisy machine, a virtual one, a folder without direct I/O.
     pub warnings: Vec<String>,
@@ -97,17 +101,24 @@ impl Slowdown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
+    /// By calibration.
     Measured,
+    /// Rounded figures of a typical machine.
     Assumed,
 }
 
 /// The description of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
+    /// The name of the machine.
     pub name: String,
+    /// The name of the processor.
     pub cpu: String,
+    /// The number of cores.
     pub cores: usize,
+    /// The version of the operating system's kernel.
     pub kernel: String,
+    /// The bytes of memory.
     pub memory_bytes: u64,
     /// The bytes of a memory page, according to the system.
     #[serde(default)]
@@ -119,8 +130,11 @@ pub struct Host {
 /// The median of repetitions, and the interval that contains nine of ten of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
+    /// The median.
     pub value: f64,
+    /// The lower end of the interval.
     pub low: f64,
+    /// The upper end of the interval.
     pub high: f64,
 }
 
@@ -203,11 +217,14 @@ impl Curve {
 /// The hardware, whatever runs on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hardware {
+    /// The levels of caches, the smallest first.
     pub caches: Vec<CacheLevel>,
     /// Nanoseconds per load of a chain through a random cycle (Grund et al. 2010, section 3.2), by bytes of the region:
-    /// dependent loads with work between them (miss), and back to back (replace).
+    /// dependent loads with work between them.
     pub miss: Curve,
+    /// The same for dependent loads without work between them.
     pub replace: Curve,
+    /// Address translation, by page size.
     pub translation: Vec<Translation>,
     /// Nanoseconds per load in a region larger than all caches, by the number of simultaneous chains.
     pub parallelism: Curve,
@@ -215,6 +232,7 @@ pub struct Hardware {
     pub bandwidth: Curve,
     /// Nanoseconds per byte of a sequential read by one thread, by bytes of the region.
     pub stream: Curve,
+    /// The disk. `None`: it was not measured.
     pub disk: Option<DiskCosts>,
     /// Bytes per nanosecond over TCP to this machine.
     pub loopback: Measured,
@@ -225,19 +243,26 @@ pub struct Hardware {
 /// A cache level; 1 is the nearest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheLevel {
+    /// The number of the level, from 1.
     pub level: u32,
+    /// The size in bytes.
     pub bytes: Measured,
+    /// The bytes of a cache line.
     pub line_bytes: Measured,
     /// The additional nanoseconds of a load that misses this level and hits the next one.
     pub miss_ns: Measured,
+    /// The same without work between the loads.
     pub replace_ns: Measured,
+    /// The size that the operating system reports.
     pub reported_bytes: Option<u64>,
+    /// The line size that the operating system reports.
     pub reported_line: Option<u64>,
 }
 
 /// Address translation (TLB) with pages of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Translation {
+    /// The bytes of a memory page.
     pub page_bytes: u64,
     /// The bytes of pages that the TLB covers.
     pub reach_bytes: Measured,
@@ -250,10 +275,13 @@ pub struct Translation {
 /// The disk of one folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiskCosts {
+    /// The folder in which the disk was measured.
     pub folder: String,
     /// Whether reads bypassed the system's cache.
     pub direct: bool,
+    /// Sequential reads, by unit and depth.
     pub sequential: Vec<DiskPoint>,
+    /// Random reads, by unit and depth.
     pub random: Vec<DiskPoint>,
     /// Nanoseconds per byte of durable writes.
     pub write: Measured,
@@ -262,7 +290,9 @@ pub struct DiskCosts {
 /// Reads of `unit` bytes with `depth` of them in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DiskPoint {
+    /// The bytes of a read.
     pub unit: u64,
+    /// The number of reads in flight.
     pub depth: u32,
     /// Nanoseconds between the ends of two reads.
     pub ns: Measured,
@@ -333,30 +363,45 @@ pub enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
+    /// One value for all rows.
     Constant,
     /// Numbers in their natural width, or bit-packed relative to a reference; dense: a field of at most 56 bits.
     Plain,
+    /// Packed integers.
     BitPack,
     /// Dense: fields with general decoding: wider than 56 bits, levels, prefixes.
     General,
+    /// Differences, packed.
     Delta,
+    /// Differences in variable bits.
     DeltaLz,
+    /// Runs.
     Rle,
+    /// Floats as decimals.
     Alp,
     /// A dictionary of the segment, of numbers or of strings.
     Dictionary,
+    /// Codes of a segment dictionary, in runs.
     DictionaryRle,
+    /// Codes of a segment dictionary of strings.
     TextDictionary,
+    /// Codes of a segment dictionary of strings, in runs.
     TextDictionaryRle,
     /// A dictionary of the page.
     PageDictionary,
+    /// Codes of a page dictionary of strings.
     TextPageDictionary,
+    /// Strings as they are.
     Text,
+    /// Strings compressed by FSST.
     Fsst,
+    /// Strings compressed by Zstandard.
     Block,
     /// Floats that are stored as order keys.
     FloatKey,
+    /// Floats as they are.
     Float,
+    /// Integers of 128 bits.
     Wide,
     /// The additional cost of a column with NULLs.
     Nulls,
@@ -379,11 +424,15 @@ pub enum Operation {
 /// extreme cases of these costs: all rows, few rows, a predicate's test, and the fixed cost per row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
+    /// The form of the pages.
     pub form: Form,
+    /// The family of kernels.
     pub family: Family,
+    /// The measured operation.
     pub operation: Operation,
     /// The parameter that distinguishes kernels of a family: bytes of a string, bits of a number, rows of a run.
     pub parameter: f64,
+    /// Nanoseconds per value.
     pub ns: Curve,
     /// The cost of a visit of one of its pages, as a multiple of that for bit-packed numbers.
     #[serde(default = "one")]
@@ -397,13 +446,16 @@ fn one() -> f64 {
 /// The costs of Freestone's scans on this machine: processor time only, with values in the caches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineCosts {
+    /// The kernels of every family.
     pub kernels: Vec<Kernel>,
     /// Nanoseconds until another thread works on a scan, and has ended.
     pub scan: Measured,
-    /// Nanoseconds per granule of 8,192 rows, per morsel of 65,536, and per predicate for the zones of a granule.
+    /// Nanoseconds per granule of 8,192 rows.
     pub granule: Measured,
+    /// Nanoseconds per morsel of 65,536 rows.
     #[serde(alias = "unit")]
     pub morsel: Measured,
+    /// Nanoseconds per predicate for testing the zones of a granule.
     #[serde(alias = "judge")]
     pub zone_test: Measured,
     /// Nanoseconds for pruning the zones of a granule by a predicate, before its morsel is begun.
@@ -416,12 +468,13 @@ pub struct EngineCosts {
     pub select: Curve,
     /// Nanoseconds per visit of a page by a granule, by form and by the pages of its group in a granule.
     pub pages: Vec<PageCost>,
-    /// Nanoseconds per batch, and per scan and output column.
+    /// Nanoseconds per batch.
     pub batch: Measured,
+    /// Nanoseconds per scan and output column.
     pub batch_column: Measured,
-    /// Nanoseconds per byte of values beyond the nearest caches, by the bytes that the scan accesses; and per cache
-    /// line for scattered values, as in tuples.
+    /// Nanoseconds per byte of values beyond the nearest caches, by the bytes that the scan accesses.
     pub stream: Curve,
+    /// Nanoseconds per cache line for scattered values, as in tuples, by the bytes that the scan accesses.
     pub line: Curve,
     /// The same for tuples of four lines, of which one is read, so that the next one is not prefetched.
     pub line_apart: Curve,
@@ -430,37 +483,47 @@ pub struct EngineCosts {
     pub line_slotted: Curve,
     /// Nanoseconds per byte of decoded values, by bytes of a batch, for values that do not stay in the nearest caches.
     pub spill: Curve,
-    /// Nanoseconds per byte, and per page, for verifying a page that was read and inserting it into the cache, by form.
+    /// Nanoseconds per byte for verifying a page that was read and inserting it into the cache, by form.
     /// `pages` has the costs per row for forms whose rows are checked.
     pub admit_byte: Measured,
+    /// Nanoseconds per page for the same.
     pub admit_page: Measured,
+    /// Nanoseconds per row of a slotted page that was read.
     pub admit_slotted_row: Measured,
+    /// Nanoseconds per row of a page with run-length levels that was read.
     pub admit_prefix_row: Measured,
-    /// The additional nanoseconds per value, for filtering and for decoding, if a page's tuples have a prefix.
+    /// The additional nanoseconds per value for filtering, if a page's tuples have a prefix.
     pub prefix_filter: Measured,
+    /// The additional nanoseconds per value for decoding, if a page's tuples have a prefix.
     pub prefix_decode: Measured,
-    /// Nanoseconds for making tuples of a batch's columns: per value, by bytes of the batch; the additional ones per
-    /// nullable value, and per byte of a string.
+    /// Nanoseconds per value for making tuples of a batch's columns, by bytes of the batch.
     pub tuple_value: Curve,
+    /// The additional nanoseconds per nullable value.
     pub tuple_null: Measured,
+    /// The additional nanoseconds per byte of a string.
     pub tuple_byte: Measured,
-    /// Nanoseconds per page, and per byte, of a scan that returns columns in stored form.
+    /// Nanoseconds per page of a scan that returns columns in stored form.
     pub ship_page: Measured,
+    /// Nanoseconds per byte of a scan that returns columns in stored form.
     pub ship_byte: Measured,
-    /// Nanoseconds per value, and per byte of a string, for encoding; per row and column for sorting.
+    /// Nanoseconds per value for encoding.
     pub encode_value: Measured,
+    /// Nanoseconds per byte of a string for encoding.
     pub encode_byte: Measured,
+    /// Nanoseconds per row and column for sorting.
     pub sort_value: Measured,
 }
 
 /// The costs of visiting pages, at one number of pages per granule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PageCost {
+    /// The form of the pages.
     pub form: Form,
-    /// A visit that decodes values of one column; the addition per further column; and a visit that filters by a
-    /// column.
+    /// Nanoseconds per visit that decodes values of one column.
     pub decode: Curve,
+    /// The additional nanoseconds per further column.
     pub column: Measured,
+    /// Nanoseconds per visit that filters by a column.
     pub filter: Curve,
     /// A visit for one or two rows, with less to overlap, and less of the page to access.
     pub sparse: Measured,

@@ -30,10 +30,13 @@ use zones::Zones;
 /// The statistics for the model and the search. Forms of columns are computed when they are requested, and cached.
 #[derive(Debug)]
 pub struct TableStatistics {
+    /// The columns and declared keys of the table.
     pub schema: TableSchema,
+    /// The number of rows.
     pub rows: u64,
     /// The current design, whose order is the sample's.
     pub current: Design,
+    /// The statistics of each column.
     pub columns: Vec<ColumnStatistics>,
     /// The bytes of the table's segments, if this is a stored table.
     pub stored_bytes: Option<u64>,
@@ -50,8 +53,11 @@ pub struct TableStatistics {
 /// One column, in the current order of the rows.
 #[derive(Debug, Clone)]
 pub struct ColumnStatistics {
+    /// The name of the column.
     pub name: String,
+    /// The type of the column.
     pub data_type: DataType,
+    /// The kind of the stored values.
     pub kind: Kind,
     /// The share of NULLs.
     pub nulls: f64,

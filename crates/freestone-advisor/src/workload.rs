@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The queries of a table, with their frequencies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
+    /// The queries.
     pub queries: Vec<Query>,
 }
 
@@ -22,6 +23,7 @@ pub struct Query {
     /// Tests by joins on attributes that foreign keys lead to. Clustering by these attributes prunes rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathTest>,
+    /// What happens to the output.
     pub output: Output,
     /// The columns of the requested order; empty if none is requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,9 +36,11 @@ pub struct Query {
 /// A conjunct on one column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryPredicate {
+    /// The position of the column.
     pub column: usize,
     /// The share of rows that satisfy it alone, 0 to 1.
     pub selectivity: f64,
+    /// The form of the predicate.
     pub form: PredicateForm,
 }
 
@@ -47,6 +51,7 @@ pub struct PathTest {
     pub path: Vec<String>,
     /// The share of rows that satisfy it alone, 0 to 1.
     pub selectivity: f64,
+    /// The form of the predicate.
     pub form: PredicateForm,
 }
 

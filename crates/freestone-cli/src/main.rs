@@ -1,5 +1,7 @@
 //! The `freestone` command: a shell for the engine, and its sub-commands. See `--help`.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 mod advise;
 mod allocator;
 mod args;

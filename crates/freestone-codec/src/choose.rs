@@ -17,6 +17,7 @@ use crate::{
 pub struct Stats {
     /// Rows of the whole column; `nulls` and `bytes_total` also refer to the whole column.
     pub rows: usize,
+    /// The number of NULLs.
     pub nulls: usize,
     /// Distinct values: exact if a segment dictionary was built, otherwise those of the sample.
     pub distinct: usize,
@@ -26,6 +27,7 @@ pub struct Stats {
     pub sorted: bool,
     /// The minimum in the sample; floats as keys.
     pub min: Option<i128>,
+    /// The largest value, as for `min`.
     pub max: Option<i128>,
     /// Bytes of the values before encoding.
     pub bytes_total: usize,
@@ -65,16 +67,22 @@ pub struct ChooseOptions {
 /// A plan with its measured size and its decode cost.
 #[derive(Debug, Clone)]
 pub struct Candidate {
+    /// The plan.
     pub plan: ColumnPlan,
+    /// The encoded bytes per value.
     pub bytes_per_value: f64,
+    /// The estimated nanoseconds for decoding a value.
     pub decode_ns_per_value: f64,
 }
 
 /// The chosen plan, with its shared state, the statistics and all candidates.
 #[derive(Debug, Clone)]
 pub struct Choice {
+    /// The chosen plan.
     pub plan: ColumnPlan,
+    /// The shared state of the plan, if it has any.
     pub shared: Option<Shared>,
+    /// The statistics of the sample.
     pub stats: Stats,
     /// Every candidate plan, best first.
     pub considered: Vec<Candidate>,

@@ -4,7 +4,8 @@ pub enum CodecError {
     /// The bytes are not a chunk that this version can have written.
     #[error("corrupt chunk: {0}")]
     Corrupt(String),
-    /// The plan cannot store the values: a programming error, or the user's option `encode`.
+    /// The plan cannot store the values: a programming error, or the user's option `encoding`.
+    #[allow(missing_docs)]
     #[error("{encoding} cannot store {kind} values")]
     Unsupported { encoding: &'static str, kind: &'static str },
 }

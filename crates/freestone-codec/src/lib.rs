@@ -9,6 +9,8 @@
 //! transform. [`fit`] finds how many rows fit a number of bytes. [`encode`] appends one chunk. Reading:
 //! [`Chunk::parse`], then [`Chunk::ints`], [`Chunk::f64s`], [`Chunk::bytes`] or [`Chunk::filter`].
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 #![deny(unsafe_code)]
 
 mod bitpack;

@@ -7,10 +7,13 @@ use crate::key_set::KeySet;
 /// One conjunct on one column. Every predicate except `IsNull` rejects NULLs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
+    /// The value is NULL.
     IsNull,
+    /// The value is not NULL.
     IsNotNull,
     /// For [`crate::Kind::Int`] and `Wide`, and, with [`f64_key`] or [`f32_key`], for floats.
     Int(IntPredicate),
+    /// A test of strings.
     Bytes(BytesPredicate),
 }
 
@@ -19,11 +22,16 @@ pub enum Predicate {
 pub enum IntPredicate {
     /// `low <= x <= high`; nothing satisfies it if `low > high`.
     Range {
+        /// The smallest value that passes.
         low: i128,
+        /// The largest value that passes.
         high: i128,
     },
+    /// `x != value`.
     NotEqual(i128),
+    /// The value is in the list.
     In(Vec<i128>),
+    /// The value is not in the list.
     NotIn(Vec<i128>),
     /// Membership in a set of keys.
     Keys(Arc<KeySet>),
@@ -32,18 +40,27 @@ pub enum IntPredicate {
 /// One bound of a range of byte strings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BytesBound {
+    /// The bound.
     pub value: Vec<u8>,
+    /// Whether the bound itself passes.
     pub inclusive: bool,
 }
 
 /// A predicate on byte strings, in byte order. Lists are sorted and have no duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BytesPredicate {
+    #[allow(missing_docs)]
+    /// Between two bounds; `None` is no bound.
     Range { low: Option<BytesBound>, high: Option<BytesBound> },
+    /// `x != value`.
     NotEqual(Vec<u8>),
+    /// The string is in the list.
     In(Vec<Vec<u8>>),
+    /// The string is not in the list.
     NotIn(Vec<Vec<u8>>),
+    /// The string begins with this prefix.
     Prefix(Vec<u8>),
+    /// The string does not begin with this prefix.
     NotPrefix(Vec<u8>),
 }
 
@@ -51,24 +68,33 @@ pub enum BytesPredicate {
 /// reference or a sorted dictionary. Page formats with bit fields inside rows evaluate it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IntTest {
+    /// No code passes.
     Never,
+    /// Every code passes.
     Always,
     /// `low <= code <= high`
     Range {
+        /// The smallest code that passes.
         low: u64,
+        /// The largest code that passes.
         high: u64,
     },
+    /// `code != value`.
     NotEqual(u64),
     /// Codes whose bit is set, for dictionaries and narrow frames.
     Set(Vec<u64>),
     /// Codes in a key set: code `low + i` is bit `add + i`. Codes below `low` are not in it.
     Keys {
+        /// The set.
         keys: Arc<KeySet>,
+        /// The smallest code that may be in the set.
         low: u64,
+        /// The bit of code `low`.
         add: u64,
     },
     /// Sorted codes, for wide frames.
     In(Vec<u64>),
+    /// The code is not in the list.
     NotIn(Vec<u64>),
 }
 

@@ -3,8 +3,11 @@
 /// The rows of a chunk to decode.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
+    /// A range of rows.
     Range {
+        /// The first row.
         start: usize,
+        /// The number of rows.
         len: usize,
     },
     /// Ascending row numbers within the chunk.
@@ -28,7 +31,9 @@ impl Rows<'_> {
 
 /// A number type into which integers are decoded: `u8 … i128`, by wrapping conversion from the physical value.
 pub trait IntTarget: Copy + Default + 'static {
+    /// Converts a value of at most 64 bits.
     fn from_i64(value: i64) -> Self;
+    /// Converts a value of 128 bits.
     fn from_i128(value: i128) -> Self;
 }
 

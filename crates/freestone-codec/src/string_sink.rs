@@ -9,6 +9,7 @@ use crate::{CodecError, Shared, Views};
 ///
 /// # Errors
 /// The methods fail if the column cannot hold that much text.
+#[allow(clippy::missing_errors_doc)]
 pub trait StringSink {
     /// Appends `value` in `rows` rows.
     fn repeat(&mut self, value: &[u8], rows: usize) -> Result<(), CodecError>;
@@ -130,6 +131,7 @@ impl StringSink for Views {
 pub struct OffsetStrings {
     /// The ends of the strings, preceded by 0: one more element than strings.
     pub offsets: Vec<i32>,
+    /// The strings, one after the other.
     pub data: Vec<u8>,
 }
 

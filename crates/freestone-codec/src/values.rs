@@ -9,7 +9,9 @@ pub enum Kind {
     Int = 1,
     /// Decimals of 19 to 38 digits.
     Wide = 2,
+    /// Floats of 64 bits.
     F64 = 3,
+    /// Floats of 32 bits.
     F32 = 4,
     /// Strings and binary.
     Bytes = 5,
@@ -31,7 +33,9 @@ impl Kind {
 /// `len` byte strings: string `i` is `data[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone, Copy)]
 pub struct BytesSlice<'a> {
+    /// The start of each string, and the end of the last.
     pub offsets: &'a [u32],
+    /// The strings, one after the other.
     pub data: &'a [u8],
 }
 
@@ -55,10 +59,15 @@ impl<'a> BytesSlice<'a> {
 /// Consecutive values of one column. NULL rows must have a value, too, which is arbitrary.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'a> {
+    /// Integers of at most 64 bits.
     Int(&'a [i64]),
+    /// Integers of 128 bits.
     Wide(&'a [i128]),
+    /// Floats of 64 bits.
     F64(&'a [f64]),
+    /// Floats of 32 bits.
     F32(&'a [f32]),
+    /// Strings.
     Bytes(BytesSlice<'a>),
 }
 
@@ -95,6 +104,7 @@ impl Values<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Transform {
+    /// No transform.
     None = 1,
     /// Values become codes of one sorted dictionary per segment. The codes are then encoded as integers.
     Dictionary = 2,
@@ -108,7 +118,9 @@ pub enum Transform {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Encoding {
+    /// Values as they are.
     Plain = 1,
+    /// One value for all rows.
     Constant = 2,
     /// Frame of reference and bit-packing in vectors of 1024.
     BitPack = 3,
@@ -130,7 +142,9 @@ pub enum Encoding {
 /// The storage of a column in one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ColumnPlan {
+    /// The transform of the segment's column.
     pub transform: Transform,
+    /// The encoding of each chunk.
     pub encoding: Encoding,
 }
 

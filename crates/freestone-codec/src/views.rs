@@ -5,6 +5,7 @@
 /// buffer index, `u32` offset.
 #[derive(Debug, Default)]
 pub struct Views {
+    /// The views, one per row.
     pub views: Vec<u128>,
     /// Finished or shared buffers, in the order of their indexes.
     pub buffers: Vec<std::sync::Arc<Vec<u8>>>,

@@ -19,6 +19,7 @@ pub const SEED: u64 = 274;
 
 /// The number of columns, and of integers among them.
 pub const COLUMNS: usize = 274;
+/// The number of integer columns.
 pub const INTEGERS: usize = 265;
 
 const WEIGHTS: usize = 81;

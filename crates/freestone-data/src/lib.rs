@@ -12,6 +12,9 @@
 //! | [`wide`] | fifty equal integer columns | for the crossover of rows and columns |
 //! | [`acs`], [`ontime`] | tables as wide as census and flight records, most values small or missing | Raasveldt and Mühleisen 2017, section 3 |
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};

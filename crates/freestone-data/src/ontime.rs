@@ -18,6 +18,7 @@ pub const SEED: u64 = 109;
 
 /// The number of columns, and of integers among them.
 pub const COLUMNS: usize = 109;
+/// The number of integer columns.
 pub const INTEGERS: usize = 17;
 
 const DAYS: u64 = 30;

@@ -8,10 +8,12 @@ pub struct Random {
 }
 
 impl Random {
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
+    /// The next random number.
     #[expect(clippy::should_implement_trait, reason = "a stream of numbers without an end is no iterator here")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,5 +1,7 @@
 //! The demo: one table of synthetic data under several designs, with sizes, times, equal answers and a report.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

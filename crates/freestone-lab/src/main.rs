@@ -1,5 +1,7 @@
 //! `freestone-lab`: the papers' experiments, and the data, network and peers of the benchmarks. See `--help`.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 mod args;
 
 use std::io::{self, Write};

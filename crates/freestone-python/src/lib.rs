@@ -3,6 +3,8 @@
 //! The public interface is Python, in `python/freestone`. This crate does what Python cannot: it waits for the engine
 //! without the GIL, passes Arrow memory without a copy, and converts values.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 mod backend;
 mod capsule;
 mod connection;

@@ -7,6 +7,8 @@
 //! | [`calibration`] | a machine's profile as findings |
 //! | [`page`], [`terminal`] | findings as HTML, and as text |
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 pub mod calibration;
 mod chart;
 pub mod findings;

@@ -19,7 +19,7 @@ pub fn provide(connections: usize) {
             connections,
             needed,
             allowed = most,
-            "the system allows fewer open files than so many connections may need: raise `ulimit -n`, or lower --max-connections"
+            "the system allows fewer open files than the maximum number of connections may need: raise `ulimit -n`, or lower --max-connections"
         );
     }
 }

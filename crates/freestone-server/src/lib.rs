@@ -5,6 +5,8 @@
 //! the addresses, and [`Server::run`] serves them until it is stopped. Each protocol is a file or folder here that
 //! implements [`protocol::Protocol`]. The protocols use only the crate `freestone`, not the crates below it.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 mod authority;
 mod descriptors;
 mod error;

@@ -30,7 +30,7 @@ pub struct Limits {
     pub connections: usize,
     /// Of these, places that admins alone may take: when all others are taken they can still see why.
     pub reserved: usize,
-    /// Connections that have not logged in yet, beside the others.
+    /// The maximum number of connections that have not logged in yet. They are counted separately.
     pub logins: usize,
     /// From a statement's start to its last row.
     pub statement: Option<Duration>,

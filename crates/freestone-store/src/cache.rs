@@ -23,7 +23,9 @@ pub trait Cached {
 /// The page of a file. The caller assigns file ids, which must never name two files during the life of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageKey {
+    /// The id of the file.
     pub file: u64,
+    /// The index of the page in the file.
     pub page: u32,
 }
 
@@ -37,11 +39,15 @@ pub struct PageCache<P> {
 /// Counters since the cache was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounters {
+    /// Pages that were found.
     pub hits: u64,
+    /// Pages that were not found.
     pub misses: u64,
-    /// Pages that were inserted, and their bytes.
+    /// Pages that were read from the medium and inserted.
     pub pages_read: u64,
+    /// The bytes of these pages.
     pub bytes_read: u64,
+    /// Pages that were removed for others.
     pub evictions: u64,
 }
 

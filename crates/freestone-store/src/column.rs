@@ -21,17 +21,25 @@ use crate::schema::kind;
 /// A column's physical values, which [`freestone_codec::Values`] borrows.
 #[derive(Debug, Clone)]
 pub enum Physical {
+    /// Integers of at most 64 bits, and all types that are stored as such: booleans, dates, times, short decimals.
     Int(Vec<i64>),
+    /// Decimals of more than 18 digits.
     Wide(Vec<i128>),
+    /// Floats of 64 bits.
     F64(Vec<f64>),
+    /// Floats of 32 bits.
     F32(Vec<f32>),
+    #[allow(missing_docs)]
+    /// Strings.
     Bytes { offsets: Vec<u32>, data: Vec<u8> },
 }
 
 /// Physical values with validity (`None`: no NULLs).
 #[derive(Debug, Clone)]
 pub struct ColumnData {
+    /// The values. NULL rows have any value.
     pub values: Physical,
+    /// A bit per row, which is set if the row is not NULL. `None`: no row is NULL.
     pub validity: Option<Vec<u64>>,
 }
 
@@ -363,22 +371,35 @@ fn append_ints(out: &mut Vec<i64>, array: &dyn Array, data_type: &DataType) {
 /// Decoded values, in the width of their Arrow type.
 #[derive(Debug)]
 pub enum Decoded {
+    /// Booleans, a byte per row.
     Boolean(Vec<u8>),
+    /// Integers of 8 bits.
     I8(Vec<i8>),
+    /// Integers of 16 bits.
     I16(Vec<i16>),
+    /// Integers of 32 bits.
     I32(Vec<i32>),
+    /// Integers of 64 bits.
     I64(Vec<i64>),
+    /// Unsigned integers of 8 bits.
     U8(Vec<u8>),
+    /// Unsigned integers of 16 bits.
     U16(Vec<u16>),
+    /// Unsigned integers of 32 bits.
     U32(Vec<u32>),
     /// Shifted by 2^63 until [`ColumnBuffer::finish`].
     U64(Vec<u64>),
+    /// Decimals of more than 18 digits.
     I128(Vec<i128>),
+    /// Floats of 64 bits.
     F64(Vec<f64>),
+    /// Floats of 32 bits.
     F32(Vec<f32>),
     /// Codes of the segment's dictionary, instead of strings.
     Codes(Vec<u32>),
+    /// Strings as views.
     Views(Views),
+    /// Strings with offsets.
     Strings(OffsetStrings),
 }
 
@@ -386,6 +407,7 @@ pub enum Decoded {
 #[derive(Debug)]
 pub struct ColumnBuffer {
     data_type: DataType,
+    /// The decoded values.
     pub decoded: Decoded,
     /// Empty before the first NULL.
     validity: Vec<u64>,

@@ -13,9 +13,11 @@ pub use dimension_path::{DimensionPath, keys_of};
 use crate::error::{Result, StoreError};
 use crate::schema::{TableSchema, kind, type_name};
 
-/// The smallest, default and largest page size in bytes. Page sizes are powers of two.
+/// The smallest page size in bytes. Page sizes are powers of two.
 pub const PAGE_SIZE_MIN: u32 = 4 << 10;
+/// The default page size in bytes.
 pub const PAGE_SIZE_DEFAULT: u32 = 32 << 10;
+/// The largest page size in bytes.
 pub const PAGE_SIZE_MAX: u32 = 1 << 20;
 
 /// The options of `WITH (…)` and `SET DESIGN (…)`, in the order in which they are printed.
@@ -85,19 +87,24 @@ pub enum PageFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MediumKind {
+    /// Segments are read from disk.
     Disk,
+    /// Segments are read into memory when they are opened.
     Memory,
 }
 
 /// The design that the user set: a value for every dimension of the design space, with defaults where nothing was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Design {
+    /// The named design, on which the other options are based.
     pub preset: Preset,
     /// Explicit column groups. Each other column gets a group of its own. If empty, the preset decides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Vec<String>>,
+    /// The format of the groups' pages. `None`: by the preset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<PageFormat>,
+    /// The page size in bytes.
     pub page_size: u32,
     /// The sort columns. If empty, rows stay in order of arrival.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -115,6 +122,7 @@ pub struct Design {
     /// The encodings that the user set, by column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub encode: BTreeMap<String, PinnedEncoding>,
+    /// The medium from which scans read.
     pub medium: MediumKind,
     /// The keys of ordered indexes, each of one or more columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -269,7 +277,10 @@ impl Design {
         Ok(())
     }
 
-    /// Refuses an encoding of sorted values for a column whose values come in another order: what users may not ask for.
+    /// Refuses an encoding of sorted values for a column whose values come in another order.
+    ///
+    /// # Errors
+    /// `Invalid`, with the column and what to do.
     pub fn check_order(&self, schema: &TableSchema) -> Result<()> {
         let first = self.sort_columns(schema).first().filter(|_| self.cluster.is_empty()).copied();
         for (column, encoding) in &self.encode {
@@ -372,7 +383,9 @@ impl fmt::Display for Design {
 /// Columns that are stored together, by their positions in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
+    /// The positions of the columns.
     pub columns: Vec<usize>,
+    /// The format of the group's pages.
     pub format: PageFormat,
 }
 

@@ -5,14 +5,17 @@ use freestone_codec::CodecError;
 /// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// An error of the medium.
     #[error(transparent)]
     Medium(#[from] crate::media::MediumError),
 
     /// Bytes that this version cannot have written, or that no longer match their checksum.
+    #[allow(missing_docs)]
     #[error("corrupt {file}, page {page}: {reason}")]
     CorruptPage { file: String, page: u64, reason: String },
 
     /// Damage outside pages: the commit log, a file's length.
+    #[allow(missing_docs)]
     #[error("corrupt {file}: {reason}")]
     Corrupt { file: String, reason: String },
 
@@ -32,9 +35,11 @@ pub enum StoreError {
     #[error("{0}")]
     ReadOnly(String),
 
+    /// An error of the commit log.
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
 
+    #[allow(missing_docs)]
     #[error("cannot encode column {column}: {source}")]
     Encode { column: String, source: CodecError },
 }

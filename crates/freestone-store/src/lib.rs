@@ -4,6 +4,9 @@
 //! reads them. [`Store::write`] begins a transaction that appends, deletes, converts and commits. This crate knows no
 //! SQL.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 mod bitmap;
 pub mod cache;
 pub mod cluster;

@@ -55,8 +55,8 @@ mod huge_pages {
     /// A buffer of this size may touch one new huge page, which takes 0.2 ms to clear, and 2 ms or more if the host has
     /// to give it back.
     const OBSERVED_BYTES: usize = 256 << 10;
-    const DEAR: Duration = Duration::from_millis(1);
-    const DEAR_NANOS_PER_BYTE: f64 = 2.0;
+    const SLOW: Duration = Duration::from_millis(1);
+    const SLOW_NANOS_PER_BYTE: f64 = 2.0;
     /// The number of slow observations after which the slowness is not an accident.
     const SEEN: usize = 3;
     /// The range around a buffer to which the hint applies: the allocator takes memory by the gigabyte.
@@ -87,7 +87,7 @@ mod huge_pages {
         let begin = cpu_time();
         give();
         let took = cpu_time().saturating_sub(begin);
-        if took > DEAR && took.as_nanos() as f64 > bytes as f64 * DEAR_NANOS_PER_BYTE {
+        if took > SLOW && took.as_nanos() as f64 > bytes as f64 * SLOW_NANOS_PER_BYTE {
             DEAR_SEEN.fetch_add(1, Relaxed);
         }
     }

@@ -17,7 +17,9 @@
 
 use crate::design::PageFormat;
 
+/// The bytes of a page's header.
 pub const HEADER: usize = 32;
+/// The first bytes of every page.
 pub const MAGIC: [u8; 4] = *b"FPG1";
 /// The kind of a page whose payload is another structure.
 pub const KIND_BLOB: u8 = 4;
@@ -25,12 +27,19 @@ pub const KIND_BLOB: u8 = 4;
 /// The fields of a page's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageHeader {
+    /// The position of the page in its file, in page sizes.
     pub index: u32,
+    /// The length of the page, in page sizes.
     pub units: u16,
+    /// The page format, or [`KIND_BLOB`].
     pub kind: u8,
+    /// The number of the first row in its segment.
     pub first_row: u32,
+    /// The number of rows.
     pub rows: u32,
+    /// The bytes of the payload.
     pub payload: u32,
+    /// The number of the column group.
     pub group: u32,
 }
 

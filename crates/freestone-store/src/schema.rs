@@ -11,25 +11,34 @@ use crate::error::{Result, StoreError};
 /// One column of a table. Its type is one of the types that [`normalize`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
+    /// The name.
     pub name: String,
+    /// The type in Arrow.
     pub data_type: DataType,
+    /// Whether values may be NULL.
     pub nullable: bool,
 }
 
 /// `FOREIGN KEY (columns) REFERENCES table (referenced)`: declared, but not enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
+    /// The columns that reference.
     pub columns: Vec<String>,
+    /// The referenced table.
     pub table: String,
+    /// The referenced columns.
     pub referenced: Vec<String>,
 }
 
 /// The columns and declared constraints of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TableSchema {
+    /// The columns in order.
     pub columns: Vec<Column>,
+    /// The columns of the primary key; empty if none is declared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub primary_key: Vec<String>,
+    /// The declared foreign keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,
 }

@@ -13,8 +13,11 @@
 /// The costs of one form of one column for the rows of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
+    /// The encoded bytes.
     pub bytes: f64,
+    /// Nanoseconds for encoding.
     pub encode_ns: f64,
+    /// Nanoseconds for decoding.
     pub decode_ns: f64,
 }
 
@@ -31,7 +34,9 @@ impl Cost {
 /// A possible form of a column. Forms of different columns with the same `class` are one fixed choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
+    /// The class of the form.
     pub class: u8,
+    /// The cost of the sample in this form.
     pub cost: Cost,
 }
 

@@ -16,7 +16,10 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
+    #[allow(missing_docs)]
+    /// A host and port.
     Tcp { host: String, port: u16 },
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
@@ -32,9 +35,13 @@ pub enum Tls {
 /// An address with its options.
 #[derive(Clone)]
 pub struct Address {
+    /// Where the server listens.
     pub endpoint: Endpoint,
+    /// The user's name.
     pub user: String,
+    /// The user's password; empty if there is none.
     pub password: String,
+    /// Whether and how the connection is encrypted.
     pub tls: Tls,
     /// A PEM file of certificates to trust, instead of the system's.
     pub tls_ca: Option<PathBuf>,

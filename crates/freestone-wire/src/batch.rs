@@ -58,6 +58,7 @@ pub struct StoredColumn {
     pub data_type: DataType,
     /// The shared state to which its chunks refer, if they do.
     pub shared: Option<StoredShared>,
+    /// The rows, chunk by chunk.
     pub pieces: Vec<StoredPiece>,
 }
 
@@ -66,6 +67,7 @@ pub struct StoredColumn {
 pub struct StoredShared {
     /// Identifies it among all shared states of a result, so that it is sent once.
     pub key: u64,
+    /// The dictionary or symbol table.
     pub shared: Shared,
 }
 
@@ -74,9 +76,11 @@ pub struct StoredShared {
 pub struct StoredPiece {
     /// The owner of the bytes, and the range of the chunk in them.
     pub owner: Bytes,
+    /// The bytes of the chunk within `bytes`.
     pub range: Range<usize>,
     /// The number of rows of the chunk to skip, and the number of rows after them.
     pub skip: usize,
+    /// The number of rows.
     pub rows: usize,
 }
 

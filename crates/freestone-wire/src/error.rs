@@ -6,6 +6,7 @@
 pub struct SqlError {
     /// Five characters, as in the SQL standard and PostgreSQL's appendix A.
     pub sqlstate: String,
+    /// What is wrong.
     pub message: String,
     /// What to do next.
     pub hint: Option<String>,
@@ -45,6 +46,7 @@ pub mod sqlstate {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The operating system's error on a socket or file.
+    #[allow(missing_docs)]
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
 
@@ -53,15 +55,18 @@ pub enum WireError {
     Closed(&'static str),
 
     /// The other side violated the protocol. The connection can no longer be used.
+    #[allow(missing_docs)]
     #[error("malformed {what}: {reason}")]
     Malformed { what: &'static str, reason: String },
 
     /// One row does not fit a chunk: the answer of Raasveldt and Mühleisen 2017, section 4.1, to rows that are larger
     /// than the client's buffer.
+    #[allow(missing_docs)]
     #[error("one row needs a chunk of {needed} bytes and the client takes {limit}; connect with chunk_size={needed}")]
     RowTooLarge { needed: usize, limit: usize },
 
     /// One row exceeds the limit of the server, whatever its client requests.
+    #[allow(missing_docs)]
     #[error("one row needs a chunk of {needed} bytes and the server's limit is {limit}; divide its values among rows")]
     RowAboveLimit { needed: usize, limit: usize },
 
@@ -94,6 +99,7 @@ pub enum WireError {
     Source(String),
 
     /// Values that cannot be encoded.
+    #[allow(missing_docs)]
     #[error("column {column}: {reason}")]
     Encode { column: String, reason: String },
 }

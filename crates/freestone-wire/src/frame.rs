@@ -25,32 +25,59 @@ const GROWTH_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
+    /// The client begins a connection.
     Hello = 1,
+    /// The server's part of the authentication.
     Challenge = 2,
+    /// The client's part of the authentication.
     Proof = 3,
+    /// The server accepts the connection.
     Ready = 4,
+    /// The text of a query.
     Query = 5,
+    /// The text of a statement to prepare.
     Prepare = 6,
+    /// A prepared statement, with the types of its parameters and columns.
     Prepared = 7,
+    /// The execution of a prepared statement.
     Execute = 8,
+    /// A prepared statement is no longer needed.
     CloseStatement = 9,
+    /// Cancels a statement.
     Cancel = 10,
+    /// Allows more chunks.
     Credit = 11,
+    /// The columns of a result.
     Header = 12,
+    /// Shared state of a column.
     Shared = 13,
+    /// Rows of a result.
     Chunk = 14,
+    /// Rows in the ring of shared memory.
     MappedChunk = 15,
+    /// The end of a statement.
     Complete = 16,
+    /// The error of a statement.
     Error = 17,
+    /// A notice.
     Notice = 18,
+    /// The progress of a statement.
     Progress = 19,
+    /// The begin of an upload.
     Upload = 20,
+    /// The end of an upload.
     UploadEnd = 21,
+    /// A table that a statement may name.
     Input = 22,
+    /// Asks for a pong.
     Ping = 23,
+    /// Answers a ping.
     Pong = 24,
+    /// The end of the connection.
     Terminate = 25,
+    /// A further part of a chunk.
     ChunkPart = 26,
+    /// Rows in the arena of shared memory.
     PlacedChunk = 27,
 }
 
@@ -93,7 +120,9 @@ impl Kind {
 /// A frame's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
+    /// The kind of the frame.
     pub kind: Kind,
+    /// The stream or statement that the frame belongs to.
     pub id: u32,
     /// The bytes of the payload.
     pub length: u32,
@@ -195,11 +224,16 @@ pub(crate) async fn read_payload<R: AsyncRead + Unpin + ?Sized>(io: &mut R, head
 
 /// The content of a payload.
 pub trait Message: Sized {
+    /// The kind of the frames with this message.
     const KIND: Kind;
 
     /// Appends the payload.
     fn put(&self, out: &mut Vec<u8>);
 
+    /// Parses the fields of a payload.
+    ///
+    /// # Errors
+    /// The payload is too short, or a field is not valid.
     fn take(fields: &mut Fields<'_>) -> Result<Self>;
 
     /// Parses a whole payload.
@@ -260,7 +294,12 @@ impl<'a> Fields<'a> {
 
 /// A value in a message.
 pub trait Field: Sized {
+    /// Appends the value.
     fn put(&self, out: &mut Vec<u8>);
+    /// Reads the value.
+    ///
+    /// # Errors
+    /// The payload is too short, or the value is not valid.
     fn take(fields: &mut Fields<'_>) -> Result<Self>;
 }
 

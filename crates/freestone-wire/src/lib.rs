@@ -41,6 +41,9 @@
 //! # Ok(()) }
 //! ```
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
+
 pub mod adapt;
 pub mod address;
 pub mod auth;
@@ -69,10 +72,10 @@ mod trust;
 mod types;
 
 pub use batch::{Batch, Bytes, Column, StoredColumn, StoredPiece, StoredShared};
-pub use chunk::{DECODED_RATIO, ROWS_MAX};
 pub use column::{ByteCodec, Form, Nulls};
 pub use error::{Result, SqlError, WireError, sqlstate};
 pub use freestone_store::plain::Strings;
+pub use limits::{DECODED_RATIO, ROWS_MAX};
 pub use sender::Preference;
 pub use threads::Threads;
 pub use types::{wire_schema, wire_type};

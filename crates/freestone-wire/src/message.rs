@@ -1,5 +1,8 @@
 //! The messages. `docs/protocol.md` describes their bytes and their order.
 
+// The names of the fields are those of that document.
+#![allow(missing_docs)]
+
 use crate::error::{Result, SqlError};
 use crate::frame::{Blob, Field, Fields, Kind, Message};
 

@@ -340,15 +340,20 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug)]
 pub enum Request {
     /// Run a statement. Its parameters are one row.
+    #[allow(missing_docs)]
     Query { sql: String, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
     /// Prepare a statement, whose number is that of the reply. Parameters and inputs describe those of later
     /// executions, as far as they are known; no rows of these inputs are sent.
+    #[allow(missing_docs)]
     Prepare { sql: String, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
     /// Run the prepared statement with this number.
+    #[allow(missing_docs)]
     Execute { statement: u32, parameters: Option<RecordBatch>, inputs: Vec<Input>, reply: Reply },
     /// Close the prepared statement with this number. Needs no answer.
+    #[allow(missing_docs)]
     Close { statement: u32 },
     /// Write rows to a target.
+    #[allow(missing_docs)]
     Upload { target: String, schema: SchemaRef, rows: UploadStream, reply: Reply },
 }
 
@@ -846,6 +851,7 @@ pub struct Input {
     pub name: String,
     /// Whether to read all rows before the statement begins, so that it may read them several times.
     pub whole: bool,
+    /// The columns.
     pub schema: SchemaRef,
     /// Sent when they are requested.
     pub rows: UploadStream,

@@ -122,6 +122,7 @@ impl<S> std::fmt::Debug for WriteTimeout<S> {
 }
 
 impl<S: Unpin> WriteTimeout<S> {
+    /// Limits the time of writes to `stream`.
     pub fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, waiting: None }
     }

@@ -40,7 +40,7 @@ fn tables() -> Arc<Tables> {
     Arc::new(tables)
 }
 
-/// A table with so many columns that their stored chunks do not fit one frame of 8 KiB, and all of them not 32 frames.
+/// A table whose stored chunks of one row range do not fit one frame of 8 KiB, and all of them do not fit 32 frames.
 fn wide(seed: u64) -> RecordBatch {
     let mut random = Random(seed + 1);
     let columns = (0..60).map(|at| {

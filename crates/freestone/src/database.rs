@@ -89,6 +89,7 @@ impl Database {
         self.folder.as_deref()
     }
 
+    /// The options at opening.
     pub fn options(&self) -> &Options {
         &self.options
     }

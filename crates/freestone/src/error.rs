@@ -55,9 +55,11 @@ pub struct Error {
     hint: Option<String>,
 }
 
+/// The result of the engine's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// An error without a hint.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), hint: None }
     }
@@ -74,10 +76,12 @@ impl Error {
         self
     }
 
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
+    /// What to do next, if that is known.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

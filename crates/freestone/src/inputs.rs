@@ -28,6 +28,7 @@ const BATCHES_AHEAD: usize = 2;
 /// Values of a statement's parameters in the order of their numbers, and tables that it may name for as long as it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
+    /// The values of the parameters.
     pub values: Vec<ScalarValue>,
     /// Types that the caller has declared for them, by number. Where there is none, a value is of its own type; a text or
     /// NULL then takes what its place suggests, as a literal does.
@@ -55,6 +56,9 @@ pub type OpenReader = dyn Fn() -> Result<Box<dyn RecordBatchReader + Send>> + Se
 
 impl ArrowTable {
     /// A table of batches that are there: statements may scan it as often as they like, and know how many rows it has.
+    ///
+    /// # Errors
+    /// A batch does not fit the schema.
     pub fn of_batches(schema: &Schema, batches: impl IntoIterator<Item = RecordBatch>) -> Result<ArrowTable> {
         let schema = plain(schema);
         let mut parts = Vec::new();
@@ -74,6 +78,7 @@ impl ArrowTable {
         ArrowTable { schema: plain(schema), rows: Rows::Reader(Arc::new(open)) }
     }
 
+    /// The columns, without metadata.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -84,6 +89,9 @@ impl ArrowTable {
     }
 
     /// The rows from the first on. To be called, and read, on a thread that may block.
+    ///
+    /// # Errors
+    /// The reader cannot be opened.
     pub fn read(&self) -> Result<Box<dyn RecordBatchReader + Send>> {
         match &self.rows {
             Rows::InMemory(batches) => {
@@ -111,18 +119,21 @@ impl ArrowTable {
 pub struct ReservedMemory(MemoryReservation);
 
 impl ReservedMemory {
-    /// Takes so many bytes more, or says that there are no more.
+    /// Reserves more bytes.
+    ///
+    /// # Errors
+    /// The memory limit is reached.
     pub fn grow(&self, bytes: usize) -> Result<()> {
         let error = |error| Error::from(error).with_hint("load the rows into a table, or ask for more memory");
         self.0.try_grow(bytes).map_err(error)
     }
 
-    /// Takes so many bytes more, although there may be no more: what waits for them has to go on.
+    /// Reserves more bytes, even above the limit, for work that has to go on.
     pub fn grow_unchecked(&self, bytes: usize) {
         self.0.grow(bytes);
     }
 
-    /// Gives so many of the bytes back.
+    /// Returns some of the reserved bytes.
     pub fn release(&self, bytes: usize) {
         self.0.shrink(bytes.min(self.0.size()));
     }

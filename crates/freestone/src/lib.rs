@@ -1,7 +1,7 @@
 //! The Freestone engine: SQL over native tables in any layout, and over files.
 //!
 //! A [`Database`] is one folder, or memory. Its [`Session`]s parse scripts into [`Statement`]s and execute them one by
-//! one; each commits by itself, and reads the one snapshot that was there when it began. An [`Outcome`] holds rows that
+//! one; each commits on its own, and reads the one snapshot that was there when it began. An [`Outcome`] holds rows that
 //! are computed while they are read, or a count.
 //!
 //! ```
@@ -15,6 +15,9 @@
 //! ```
 //!
 //! Nothing here knows a protocol, prints, or reads a stored page: those are the server's, the shells' and the store's.
+
+#![warn(missing_docs, clippy::missing_errors_doc)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
 mod advise;
 mod aggregates;

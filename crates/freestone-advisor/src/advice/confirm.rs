@@ -12,6 +12,7 @@ const WORTH: f64 = 0.05;
 /// The measurement of a design on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
+    /// The measured design.
     pub design: Design,
     /// In the workload's order. `None` for queries that were not run; these are the same in every measurement.
     pub queries: Vec<Option<MeasuredQuery>>,

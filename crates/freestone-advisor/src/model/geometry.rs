@@ -17,12 +17,17 @@ use crate::statistics::{ChunkForm, DenseForm, Order, TableStatistics};
 /// A table in a design.
 #[derive(Debug, Clone)]
 pub struct Layout {
+    /// The order of the rows.
     pub order: Order,
+    /// The medium.
     pub medium: MediumKind,
+    /// The page size in bytes.
     pub page_size: f64,
+    /// The column groups.
     pub groups: Vec<GroupGeometry>,
     /// For each column of the table: its group, and how it is stored there.
     pub columns: Vec<StoredColumn>,
+    /// The ordered indexes.
     pub indexes: Vec<IndexGeometry>,
     /// The bytes of all segments, including dictionaries and footers.
     pub bytes: f64,
@@ -31,12 +36,15 @@ pub struct Layout {
 /// The pages of one column group.
 #[derive(Debug, Clone)]
 pub struct GroupGeometry {
+    /// The positions of the columns.
     pub columns: Vec<usize>,
+    /// The form of the pages.
     pub form: Form,
     /// The mean number of rows per page.
     pub page_rows: f64,
     /// The bytes of a page, more than the page size if a row needs more.
     pub page_bytes: f64,
+    /// The number of pages.
     pub pages: f64,
     /// The bytes of all its pages.
     pub bytes: f64,
@@ -59,15 +67,19 @@ impl GroupGeometry {
 /// How a column is stored.
 #[derive(Debug, Clone)]
 pub struct StoredColumn {
+    /// The position of its group.
     pub group: usize,
+    /// The family of kernels that decode it.
     pub family: Family,
     /// The parameter that distinguishes kernels of the family.
     pub parameter: f64,
     /// The bytes of a stored value, without shared state.
     pub bytes: f64,
+    /// The bytes of its dictionary or symbol table.
     pub shared_bytes: f64,
     /// The bytes of the dictionary of its page, if it has one.
     pub page_dictionary_bytes: f64,
+    /// Its transform and encoding. `None` on slotted and dense pages.
     pub plan: Option<ColumnPlan>,
 }
 
@@ -89,8 +101,11 @@ pub struct KnownGroups {
 pub struct IndexGeometry {
     /// The columns of its key.
     pub columns: Vec<usize>,
+    /// The entries per page.
     pub page_rows: f64,
+    /// The bytes of a page.
     pub page_bytes: f64,
+    /// The bytes of the whole index.
     pub bytes: f64,
 }
 

@@ -11,8 +11,9 @@ use crate::workload::{PredicateForm, Query};
 pub struct Pruned {
     /// The share of remaining zones.
     pub zones: f64,
-    /// The share of morsels, and of granules, with a remaining zone.
+    /// The share of morsels with a remaining zone.
     pub morsels: f64,
+    /// The share of granules with a remaining zone.
     pub granules: f64,
     /// For each predicate: the share of the remaining zones in which it is open, and the share of the rows there that
     /// satisfy it.

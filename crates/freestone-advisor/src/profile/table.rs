@@ -5,11 +5,17 @@ use super::{EngineCosts, Hardware, Measured, Profile, Source};
 /// One figure of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
+    /// What was measured, in one word.
     pub topic: &'static str,
+    /// The name of the figure.
     pub name: String,
+    /// The value.
     pub value: f64,
+    /// The lower end of the interval.
     pub low: f64,
+    /// The upper end of the interval.
     pub high: f64,
+    /// The unit of the figures.
     pub unit: &'static str,
     /// The system's value of the same figure.
     pub reported: Option<String>,

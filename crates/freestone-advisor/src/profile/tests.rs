@@ -30,7 +30,7 @@ fn a_profile_comes_back_from_its_file() {
     let profile = Profile::assumed();
     profile.save(&path).expect("it is written");
     assert_eq!(Profile::load(&path).expect("it is read"), profile);
-    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left beside it");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "no temporary file is left");
     let mut text = std::fs::read_to_string(&path).expect("text");
     text = text.replacen(&format!("\"version\": {VERSION}"), "\"version\": 99", 1);
     std::fs::write(&path, text).expect("written");

@@ -12,8 +12,11 @@ const WIDE: usize = 16;
 /// The steps that a climb may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
+    /// Merges two groups.
     pub merge: bool,
+    /// Splits a group.
     pub split: bool,
+    /// Moves a column to another group.
     pub shift: bool,
 }
 
@@ -29,7 +32,9 @@ impl Steps {
 /// A layout and its score.
 #[derive(Debug, Clone)]
 pub struct ScoredLayout {
+    /// The layout.
     pub layout: Layout,
+    /// Its score.
     pub score: Score,
 }
 

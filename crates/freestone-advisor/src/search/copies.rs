@@ -17,9 +17,11 @@ const EXCHANGES: usize = 16;
 /// group of its own, which is not written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Copy {
+    /// The layout of the copy.
     pub layout: Layout,
     /// Ascending; `None`: all.
     pub columns: Option<Vec<usize>>,
+    /// The bytes of the copy.
     pub bytes: f64,
 }
 
@@ -30,7 +32,9 @@ pub struct CopySet {
     pub copies: Vec<Copy>,
     /// For each query of the evaluator, the copy that it reads.
     pub serves: Vec<usize>,
+    /// The predicted milliseconds of the workload.
     pub ms: f64,
+    /// The bytes of all copies.
     pub bytes: f64,
 }
 

@@ -33,7 +33,9 @@ impl Score {
 
 /// Computes the cost of layouts for one table and one workload.
 pub struct Evaluator<'a> {
+    /// The cost model.
     pub model: &'a dyn CostModel,
+    /// The names of the columns, to make designs.
     pub names: Names,
     /// The distinct queries, each with the weights of its duplicates.
     queries: Vec<DistinctQuery<'a>>,
@@ -48,8 +50,11 @@ pub struct Evaluator<'a> {
 
 /// A distinct query.
 pub struct DistinctQuery<'a> {
+    /// The query.
     pub query: &'a Query,
+    /// The sum of the weights of equal queries.
     pub weight: f64,
+    /// The columns that the query reads.
     pub touched: Vec<usize>,
 }
 

@@ -13,19 +13,26 @@ use crate::cost::CostModel;
 pub struct Layout {
     /// Each column once. Every group ascends, and groups are in the order of their first columns.
     groups: Vec<Vec<usize>>,
+    /// Everything except the groups.
     pub base: Base,
 }
 
 /// The options of a design except its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
+    /// The format of the groups' pages.
     pub page: PageFormat,
     /// In bytes.
     pub page_size: u32,
+    /// The sort columns.
     pub sort: Vec<usize>,
+    /// The clustering dimensions.
     pub cluster: Vec<DimensionPath>,
+    /// Whether rows without a referenced row are accepted.
     pub cluster_missing: bool,
+    /// The number of run-length levels.
     pub levels: u32,
+    /// The medium.
     pub medium: MediumKind,
     /// The keys of ordered indexes.
     pub index: Vec<Vec<usize>>,

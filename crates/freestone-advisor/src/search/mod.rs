@@ -30,14 +30,17 @@ const SAME_ORDER: usize = 3;
 pub struct Pins {
     /// Groups by names of columns. Each column without a group gets a group of its own.
     pub groups: Option<Vec<Vec<String>>>,
+    /// The page format, if the user set it.
     pub page: Option<PageFormat>,
     /// In bytes, a power of two.
     pub page_size: Option<u32>,
     /// Names of columns. An empty list fixes the order of arrival.
     pub sort: Option<Vec<String>>,
+    /// The number of run-length levels, if the user set it.
     pub levels: Option<u32>,
     /// An empty list fixes "not clustered".
     pub cluster: Option<Vec<DimensionPath>>,
+    /// The medium, if the user set it.
     pub medium: Option<MediumKind>,
     /// Keys of indexes by names of columns. An empty list fixes "none".
     pub index: Option<Vec<Vec<String>>>,
@@ -66,9 +69,11 @@ impl Default for Limits {
 /// Options of the search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchOptions {
+    /// The options that the user set, which the search does not change.
     pub pins: Pins,
     /// The maximum bytes of the table in memory. `None` does not change the medium.
     pub memory: Option<f64>,
+    /// The limits of the search.
     pub limits: Limits,
 }
 

@@ -18,6 +18,7 @@ use super::{TableStatistics, lock};
 /// A column as a chunk: on pages of its own, or as a PAX mini page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChunkForm {
+    /// The transform and the encoding.
     pub plan: ColumnPlan,
     /// Pairs of the rows of a chunk and the bytes per value, including its share of the chunk's header; ascending.
     pub sizes: Vec<(f64, f64)>,
@@ -28,7 +29,9 @@ pub struct ChunkForm {
 /// A column as a field of super tuples, by the number of rows of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DenseForm {
+    /// The transform and the encoding.
     pub plan: ColumnPlan,
+    /// The bytes of the dictionary or symbol table.
     pub shared_bytes: f64,
     /// Ascending by rows.
     pub pages: Vec<DensePage>,
@@ -51,6 +54,7 @@ pub struct DensePage {
 /// A column as a field of slotted tuples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlottedForm {
+    /// The bytes of a fixed-size value.
     pub fixed_bytes: f64,
     /// The mean bytes of a string.
     pub text_bytes: f64,

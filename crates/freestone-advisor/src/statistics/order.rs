@@ -16,7 +16,9 @@ use super::TableStatistics;
 /// foreign key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Order {
+    /// The clustering dimensions as columns, with the bits that the user set.
     pub cluster: Vec<(usize, Option<u32>)>,
+    /// The sort columns.
     pub sort: Vec<usize>,
 }
 

@@ -23,7 +23,7 @@ const MIN_WIDTH: usize = 8;
 
 #[derive(Debug, Clone, Default)]
 pub struct TableLayout {
-    /// Shows the first and the last half of so many rows, or all.
+    /// The number of rows to show, the first and the last half of them. `None`: all.
     pub max_rows: Option<usize>,
     /// The terminal's columns: wide values are cut to fit; the lines of a query plan are wrapped.
     pub max_width: Option<usize>,

@@ -17,7 +17,7 @@ use freestone_report::findings::{Cell, Check, Part, Table, megabytes, millisecon
 pub const EXPERIMENT: Experiment = Experiment {
     name: "advice",
     title: "Where layout pays",
-    shows: "Fetches of few and many columns, whole rows beside narrow scans, a star schema: what advice promises over the best \
+    shows: "Fetches of few and many columns, whole rows and narrow scans, a star schema: what advice promises over the best \
             preset, and what it brings.",
     source: "this project's; after Holloway and DeWitt 2008, section 6, and the storage selection wizard of Halverson et al. 2006",
     size: "--rows 1000000, --scale 0.5 of SSB",
@@ -93,7 +93,7 @@ fn mixed(options: &RunOptions, workspace: &Workspace, notify: Notify<'_>) -> Res
         (2, "SELECT sum(c5 + c6) FROM t WHERE c8 < 500000"),
     ];
     let queries = queries.map(|(weight, sql)| (weight, sql.to_owned())).to_vec();
-    Ok((Work { title: "Whole rows beside narrow scans", table: "t", queries }, engine))
+    Ok((Work { title: "Whole rows and narrow scans", table: "t", queries }, engine))
 }
 
 /// The 13 queries of the Star Schema Benchmark. Its fact table may be clustered over foreign keys.

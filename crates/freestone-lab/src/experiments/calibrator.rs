@@ -12,7 +12,7 @@ use freestone_report::findings::{Check, Part, significant};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "calibrator",
     title: "What memory costs on this machine",
-    shows: "Sizes and latencies of caches and address translation, found by time alone, beside what the system reports.",
+    shows: "Sizes and latencies of caches and address translation, found by time alone, compared with what the system reports.",
     source: "Grund et al. 2010, section 3.2, Table 1",
     size: "a minute",
     run,

@@ -13,7 +13,7 @@ use freestone_report::findings::{Cell, Check, Part, Table, significant, thousand
 pub const EXPERIMENT: Experiment = Experiment {
     name: "codecs",
     title: "What codecs cost",
-    shows: "Bytes a value, and rates of decoding, filtering, gathering and encoding, beside a plain read of the decoded bytes.",
+    shows: "Bytes per value, and rates of decoding, filtering, gathering and encoding, compared with a plain read of the decoded bytes.",
     source: "Holloway and DeWitt 2008, sections 3.2 and 4.2, and the later codecs that the code names",
     size: "--rows 1048576",
     run,

@@ -93,7 +93,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         "Times",
         "SELECT c1, …, ck FROM t WHERE c1 < x, from the text of the query to its last Arrow batch. Hot: median of up to seven \
          runs after a first. Cold: median of three, each from a database that was just opened and has read nothing, with \
-         direct I/O past the operating system's cache; opening is not counted. The groups are c1 by itself, and c2 to c50 \
+         direct I/O past the operating system's cache; opening is not counted. The groups are c1 alone, and c2 to c50 \
          together as rows: the filter reads one column, the fetch whole tuples.",
     ));
     parts.push(Part::checks(checks));

@@ -29,7 +29,7 @@ impl Connection {
         // Before it is executed: an error means that nothing happened.
         if !statement.is_query()? {
             let error = PgError::unsupported("COPY … TO takes a query that changes nothing");
-            return Err(error.with_hint("execute the statement by itself; RETURNING is not available").into());
+            return Err(error.with_hint("execute the statement alone; RETURNING is not available").into());
         }
         let Answer::Rows(rows) = self.start(statement, Inputs::default()).await? else {
             return Err(PgError::syntax("COPY takes a query that gives rows").into());

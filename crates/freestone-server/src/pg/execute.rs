@@ -187,12 +187,12 @@ impl Connection {
                 sqlstate::IN_FAILED_SQL_TRANSACTION,
                 "a statement of this transaction failed; nothing runs until its end",
             )
-            .with_hint("ROLLBACK; what ran before stays, since each statement commits by itself"));
+            .with_hint("ROLLBACK; what ran before stays, since each statement commits on its own"));
         }
         Ok(())
     }
 
-    /// Executes a portal from where it is, for at most so many rows (0: all).
+    /// Executes a portal from where it is, for at most `rows_max` rows (0: all).
     pub async fn run_portal(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Failure> {
         let work = portal.work.clone();
         self.check_status(&work)?;

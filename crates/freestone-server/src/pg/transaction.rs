@@ -1,4 +1,4 @@
-//! Transactions, which every statement is by itself: what BEGIN, COMMIT and ROLLBACK answer until there are others.
+//! Transactions. Every statement is one, so BEGIN, COMMIT and ROLLBACK have no effect on data; this is what they answer.
 //!
 //! Drivers begin transactions unasked, so BEGIN and COMMIT are accepted, with a notice. But nothing is claimed: ROLLBACK is an
 //! error where something was written that stays, and a transaction that may only read writes nothing.
@@ -47,7 +47,7 @@ impl Connection {
     fn begin_transaction(&mut self, read_only: Option<bool>) {
         if !self.warned {
             self.warned = true;
-            let notice = PgError::notice("each statement commits by itself, also within BEGIN and COMMIT");
+            let notice = PgError::notice("each statement commits on its own, also within BEGIN and COMMIT");
             self.replies.notice(&notice.with_hint("ROLLBACK undoes nothing"));
         }
         if self.status == Status::Idle {
@@ -179,6 +179,6 @@ impl Connection {
 
 fn stays(writes: u64, what: &str) -> PgError {
     let statements = if writes == 1 { "1 statement wrote".to_owned() } else { format!("{writes} statements wrote") };
-    PgError::unsupported(format!("ROLLBACK cannot undo anything: {statements}, and each commits by itself"))
+    PgError::unsupported(format!("ROLLBACK cannot undo anything: {statements}, and each commits on its own"))
         .with_hint(what.to_owned())
 }

@@ -193,7 +193,7 @@ fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
 }
 
 fn two_phases() -> PgError {
-    PgError::unsupported("transactions are not prepared: each statement commits by itself")
+    PgError::unsupported("transactions are not prepared: each statement commits on its own")
 }
 
 fn declare(mut words: Tokens) -> Result<Declare> {

@@ -34,6 +34,7 @@ const DEFAULT_KEY_BITS: u32 = 14;
 pub struct Hop {
     /// The foreign-key column, in the previous table.
     pub column: usize,
+    /// The referenced table.
     pub table: Arc<Table>,
     /// The referenced column.
     pub key: usize,
@@ -42,6 +43,7 @@ pub struct Hop {
 /// The resolved path of a dimension.
 #[derive(Debug, Clone)]
 pub struct Route {
+    /// The foreign keys to follow, in order.
     pub hops: Vec<Hop>,
     /// The position of the attribute in the last table.
     pub attribute: usize,

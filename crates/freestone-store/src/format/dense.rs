@@ -42,7 +42,9 @@ const HEADER: usize = 20;
 /// A column of a group after its segment-level transform, the input of the dense writer.
 #[derive(Debug)]
 pub struct DenseColumn<'a> {
+    /// The values.
     pub values: DenseValues<'a>,
+    /// A bit per row, which is set if the row is not NULL. `None`: no row is NULL.
     pub validity: Option<&'a [u64]>,
     /// Whether a dictionary per page may be smaller.
     pub page_dictionary: bool,
@@ -53,13 +55,16 @@ pub struct DenseColumn<'a> {
 pub enum DenseValues<'a> {
     /// Integers, dictionary codes, or floats by their order keys.
     Int(Cow<'a, [i64]>),
+    /// Integers of 128 bits.
     Wide(&'a [i128]),
+    /// Strings.
     Bytes(BytesSlice<'a>),
 }
 
 /// Writes the pages of one group.
 #[derive(Debug)]
 pub struct DenseWriter<'a> {
+    /// The columns of the group.
     pub columns: Vec<DenseColumn<'a>>,
     /// Abstracted columns, in sort order (positions in the group).
     pub levels: Vec<usize>,
@@ -484,6 +489,7 @@ struct PrefixCodes {
 /// Rows of a page, and the bit at which the fixed part of each row's tuple starts.
 #[derive(Debug)]
 pub struct SelectedTuples<'r> {
+    /// The rows.
     pub rows: Rows<'r>,
     starts: Vec<u32>,
 }

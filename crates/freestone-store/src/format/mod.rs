@@ -20,7 +20,9 @@ use crate::schema::kind;
 /// The properties of a segment and a column group that decoding a page needs.
 #[derive(Debug)]
 pub struct GroupContext {
+    /// The page format.
     pub format: PageFormat,
+    /// The types of the columns.
     pub types: Vec<DataType>,
     /// One per column of the group.
     pub shared: Vec<Option<Shared>>,
@@ -43,8 +45,11 @@ impl GroupContext {
 /// A parsed page of any format. It borrows nothing from the page.
 #[derive(Debug)]
 pub enum Layout {
+    /// A slotted page.
     Slotted(SlottedLayout),
+    /// A dense page.
     Dense(DenseLayout),
+    /// A PAX page.
     Pax(PaxLayout),
 }
 
@@ -84,8 +89,11 @@ impl Layout {
 /// A page together with everything needed to read it.
 #[derive(Debug, Clone, Copy)]
 pub struct PageView<'a> {
+    /// The group of the page.
     pub group: &'a GroupContext,
+    /// Where the values are in the payload.
     pub layout: &'a Layout,
+    /// The payload of the page.
     pub payload: &'a [u8],
     /// Identifies the page in the scratch's cache of decompressed blocks.
     pub key: u64,

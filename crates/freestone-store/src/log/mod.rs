@@ -91,36 +91,47 @@ impl Log {
 /// The reason why an operation on the log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
+    /// An error of the medium.
     #[error(transparent)]
     Medium(#[from] MediumError),
+    #[allow(missing_docs)]
     #[error("{place} holds no database; open it for writing to create one")]
     NoDatabase { place: String },
     #[error(
         "{file} is damaged at byte {offset}: {reason}; restore the database from a copy, or run `freestone check \
          --repair` to keep the commits that are sound"
     )]
+    #[allow(missing_docs)]
     Damaged { file: String, offset: u64, reason: String },
     #[error("{file} is of format version {version}, this program reads version {supported}; use a newer program",
         supported = record::VERSION)]
+    #[allow(missing_docs)]
     Version { file: String, version: u32 },
     #[error(
         "CURRENT is missing in {place}, but there are logs; run `freestone check --repair` to rebuild it from them, or \
          restore it from a copy"
     )]
+    #[allow(missing_docs)]
     CurrentMissing { place: String },
     #[error(
         "CURRENT names {file}, which is missing; restore it from a copy, or run `freestone check --repair` to use the \
          newest sound log"
     )]
+    #[allow(missing_docs)]
     GenerationMissing { file: String },
+    #[allow(missing_docs)]
     #[error("{place} is being written by {holder}; wait until it is done, or open the database for reading")]
     Busy { place: String, holder: String },
+    #[allow(missing_docs)]
     #[error("commit {sequence} failed and {outcome}: {source}; reopen the database to go on writing")]
     CommitFailed { sequence: u64, outcome: Outcome, source: MediumError },
+    #[allow(missing_docs)]
     #[error("nothing more is written after an earlier failure ({cause}); reopen the database")]
     Poisoned { cause: String },
+    #[allow(missing_docs)]
     #[error("a commit of {len} bytes is longer than the log takes ({LONGEST_BODY} bytes); split it")]
     TooLong { len: usize },
+    #[allow(missing_docs)]
     #[error("{place} holds no log that could be repaired; restore the database from a copy")]
     NothingToRepair { place: String },
 }

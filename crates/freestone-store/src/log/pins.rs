@@ -36,7 +36,9 @@ pub enum PinError {
         "{place} cannot be written, so a VACUUM would not know that it is being read ({source}); make it writable, or \
          read it as a copy that nobody writes"
     )]
+    #[allow(missing_docs)]
     ReadOnly { place: String, source: MediumError },
+    /// An error of the medium.
     #[error(transparent)]
     Medium(#[from] MediumError),
 }

@@ -29,6 +29,7 @@ pub struct Refresh {
     /// The reader must discard its state: `records` start from nothing, or with a base record. True at the first
     /// refresh, and after a checkpoint.
     pub restart: bool,
+    /// The new records, in order.
     pub records: Vec<Record>,
 }
 

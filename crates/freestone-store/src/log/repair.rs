@@ -43,6 +43,7 @@ impl RepairReport {
 /// The intended changes of a repair, before it changes anything.
 #[derive(Debug)]
 pub struct RepairPlan<'a> {
+    /// The report of the repair.
     pub report: &'a RepairReport,
     /// The commits that remain.
     pub kept: &'a [Record],

@@ -10,7 +10,9 @@ use super::record::{HEADER_LEN, Header, RECORD_HEADER_LEN, RecordHeader, has_rec
 /// One commit, or the folded state of all commits up to its sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
+    /// The number of the commit.
     pub sequence: u64,
+    /// The content, which the log does not interpret.
     pub body: Vec<u8>,
     /// The body is a folded state, as passed to a checkpoint. It replaces everything before.
     pub is_base: bool,

@@ -74,6 +74,7 @@ impl LogWriter {
         self.current.committed_len
     }
 
+    /// Whether there is no commit.
     pub fn is_empty(&self) -> bool {
         self.last_sequence() == 0
     }

@@ -26,6 +26,7 @@ use crate::limits::{IO_DEPTH, IO_UNIT_BYTES};
 /// How to read a disk.
 #[derive(Debug, Clone)]
 pub struct DiskOptions {
+    /// Whether reads bypass the operating system's cache.
     pub direct: DirectMode,
     /// The longest single read in bytes, a multiple of 4 KiB.
     pub io_unit: usize,
@@ -52,6 +53,7 @@ impl Default for DiskOptions {
     }
 }
 
+/// Whether reads bypass the operating system's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectMode {
     /// Cached bytes from the operating system's cache, others directly, if the file system supports that.

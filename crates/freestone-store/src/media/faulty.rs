@@ -24,17 +24,29 @@ use super::{
 /// The kinds of operations that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
+    /// Creates a file.
     Create,
+    /// Opens a file for changes.
     Edit,
+    /// Opens a file for reading.
     Open,
+    /// Renames a file.
     Rename,
+    /// Removes a file.
     Remove,
+    /// Lists files.
     List,
+    /// Makes the names in a folder durable.
     SyncFolder,
+    /// Locks a file.
     Lock,
+    /// Reads from a file.
     Read,
+    /// Writes to a file.
     Write,
+    /// Sets the length of a file.
     SetLen,
+    /// Makes the content of a file durable.
     Sync,
 }
 

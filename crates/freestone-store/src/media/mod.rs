@@ -34,6 +34,10 @@ pub use faulty::{FaultPlan, Faulty, Operation};
 pub use memory::Memory;
 
 /// One database folder.
+///
+/// # Errors
+/// The methods return the error of the medium, with the action and the file.
+#[allow(clippy::missing_errors_doc)]
 pub trait Medium: Send + Sync + fmt::Debug {
     /// Creates an empty file, and its folder if necessary.
     ///
@@ -61,8 +65,10 @@ pub trait Medium: Send + Sync + fmt::Debug {
     /// Renames `from` to `to`, and replaces a file of that name atomically.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
+    /// Removes a file.
     fn remove(&self, name: &str) -> Result<()>;
 
+    /// Whether a file exists.
     fn exists(&self, name: &str) -> Result<bool>;
 
     /// The names that start with `prefix`, sorted. The part of `prefix` up to its last `/` is the folder to list,
@@ -91,10 +97,15 @@ pub trait Medium: Send + Sync + fmt::Debug {
 }
 
 /// A file open for reading. Threads may share handles.
+///
+/// # Errors
+/// The methods return the error of the medium, with the action and the file.
+#[allow(clippy::missing_errors_doc)]
 pub trait ReadFile: Send + Sync + fmt::Debug {
     /// The current length in bytes. Another handle may be appending.
     fn len(&self) -> Result<u64>;
 
+    /// Whether the file has no bytes.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -116,10 +127,15 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
 }
 
 /// A file open for writing, by one writer.
+///
+/// # Errors
+/// The methods return the error of the medium, with the action and the file.
+#[allow(clippy::missing_errors_doc)]
 pub trait WriteFile: Send + fmt::Debug {
     /// The length in bytes, including what this handle has written.
     fn len(&self) -> u64;
 
+    /// Whether the file has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -145,6 +161,10 @@ pub trait WriteFile: Send + fmt::Debug {
 }
 
 /// A locked file. The lock ends when this is dropped, or with the process, however it ends.
+///
+/// # Errors
+/// The methods return the error of the medium, with the action and the file.
+#[allow(clippy::missing_errors_doc)]
 pub trait LockFile: Send + Sync + fmt::Debug {
     /// Overwrites in place from the start. Unless the new content is shorter, it replaces the old. Not durable: a lock
     /// file means nothing after a restart of the machine.
@@ -165,7 +185,9 @@ pub enum LockMode {
 /// A range of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadRequest {
+    /// The position of the first byte.
     pub offset: u64,
+    /// The number of bytes.
     pub len: usize,
 }
 
@@ -175,17 +197,20 @@ pub type Result<T, E = MediumError> = std::result::Result<T, E>;
 /// The reason why an operation on a medium failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
+    #[allow(missing_docs)]
     #[error("cannot {action} {file}: {source}")]
     Io { action: &'static str, file: String, source: io::Error },
     #[error(
         "{file} has {file_len} bytes, but {len} bytes at offset {offset} were asked for: the file was cut short; \
          restore it from a copy"
     )]
+    #[allow(missing_docs)]
     PastEnd { file: String, file_len: u64, offset: u64, len: u64 },
     #[error(
         "{name:?} cannot name a file of a database: use a relative name with '/' between parts that are neither empty \
          nor '.' nor '..'"
     )]
+    #[allow(missing_docs)]
     Name { name: String },
 }
 

@@ -57,6 +57,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
+    /// A cursor over the morsels of a table that are given to it.
     pub fn new(table: Arc<Table>, request: Arc<ScanRequest>, metrics: Arc<ScanMetrics>) -> Self {
         let schema = output_schema(&table, &request);
         let observed = request.predicates.iter().map(|p| Observed::new(&p.predicate)).collect();
@@ -84,6 +85,7 @@ impl Cursor {
         cursor
     }
 
+    /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -10,7 +10,8 @@ use crate::segment::Segment;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// The shared counters of one scan.
+        /// The shared counters of one scan. `docs/sql.md` describes them.
+        #[allow(missing_docs)]
         #[derive(Debug, Default)]
         pub struct ScanMetrics {
             $($(#[$doc])* pub $name: AtomicU64,)+
@@ -20,6 +21,7 @@ macro_rules! counters {
         }
 
         /// The counters at one moment.
+        #[allow(missing_docs)]
         #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
         pub struct ScanTotals { $($(#[$doc])* pub $name: u64),+ }
 

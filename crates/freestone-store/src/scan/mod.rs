@@ -36,7 +36,9 @@ use crate::table::Table;
 /// A predicate on one column of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnPredicate {
+    /// The position of the column.
     pub column: usize,
+    /// The predicate.
     pub predicate: Predicate,
 }
 
@@ -73,7 +75,9 @@ pub trait DynamicFilter: Send + Sync + std::fmt::Debug {
 /// A dynamic filter at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct DynamicState {
+    /// Predicates on encoded values.
     pub predicates: Vec<ColumnPredicate>,
+    /// Filters on decoded columns.
     pub row_filters: Vec<Arc<dyn RowFilter>>,
     /// As [`ScanRequest::codes`].
     pub codes: Vec<CodeFilter>,
@@ -86,10 +90,13 @@ pub struct ScanRequest {
     pub projection: Vec<usize>,
     /// Whether to add a last column with each row's id: segment ordinal times 2^32, plus row.
     pub row_ids: bool,
+    /// Conjuncts on encoded values.
     pub predicates: Vec<ColumnPredicate>,
     /// Codes of clustered segments' dimensions that qualifying rows may have. They prune zones only, not rows.
     pub codes: Vec<CodeFilter>,
+    /// Conjuncts on decoded columns.
     pub row_filters: Vec<Arc<dyn RowFilter>>,
+    /// Filters that change while the scan runs.
     pub dynamic: Vec<Arc<dyn DynamicFilter>>,
     /// The minimum number of rows per batch, except for the last batch of a cursor.
     pub batch_rows: usize,

@@ -16,6 +16,7 @@ use crate::table::Table;
 pub struct Morsel {
     /// The position of the segment in the table.
     pub segment: usize,
+    /// The rows in the segment.
     pub rows: Range<u32>,
     /// Index matches: if set, only these rows of the segment are tested.
     pub named: Option<Arc<IndexMatches>>,

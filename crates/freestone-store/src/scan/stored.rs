@@ -20,9 +20,12 @@ use crate::table::Table;
 pub enum StoredRows {
     /// Columns in the requested order, in stored form.
     Stored {
+        /// The number of rows.
         rows: usize,
+        /// The columns.
         columns: Vec<StoredColumn>,
     },
+    /// Rows of a segment with deletions, or of pages with several columns.
     Decoded(RecordBatch),
 }
 
@@ -41,6 +44,7 @@ impl StoredRows {
 pub struct StoredColumn {
     /// The shared state to which the chunks refer, with a number that is unique in the scan.
     pub shared: Option<(u64, Shared)>,
+    /// The rows, chunk by chunk.
     pub pieces: Vec<StoredPiece>,
 }
 
@@ -49,9 +53,11 @@ pub struct StoredColumn {
 pub struct StoredPiece {
     /// The page, and the range of the chunk in its bytes.
     pub page: Arc<CachedPage>,
+    /// The bytes of the chunk in its page.
     pub range: Range<usize>,
     /// The number of rows of the chunk to skip, and the number of rows after them.
     pub skip: usize,
+    /// The number of rows.
     pub rows: usize,
 }
 

@@ -18,7 +18,9 @@ pub const MAX_DISTINCT: usize = 4096;
 /// A value of an attribute: integers of all widths, decimals, dates, floats by their order keys; or strings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value {
+    /// An integer, or the key of a float.
     Int(i128),
+    /// A string.
     Bytes(Vec<u8>),
 }
 

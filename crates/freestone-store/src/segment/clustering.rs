@@ -13,7 +13,9 @@ use crate::design::DimensionPath;
 /// A dimension by which a segment is clustered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentDimension {
+    /// The description in the footer.
     pub description: DimensionDescription,
+    /// The numbering of the values.
     pub bins: Arc<Bins>,
     /// The smallest and largest code of each zone.
     pub zones: ZoneMap,
@@ -24,6 +26,7 @@ pub struct SegmentDimension {
 /// The description of a dimension in the footer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DimensionDescription {
+    /// The path to the attribute.
     pub path: DimensionPath,
     /// The numbered attribute: the one of the path, or the finest column that refines it.
     pub attribute: String,
@@ -46,6 +49,7 @@ impl SegmentDimension {
 /// The clustering of a segment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentClustering {
+    /// The dimensions in the order of their bits in the key.
     pub dimensions: Vec<SegmentDimension>,
     /// The smallest and largest key of its rows.
     pub keys: Option<(u64, u64)>,

@@ -31,12 +31,14 @@ use crate::limits::GRANULE_ROWS;
 use crate::page;
 use crate::schema::{TableSchema, kind};
 
+/// The bytes of the trailer.
 pub const TRAILER: usize = 4096;
 const MAGIC: [u8; 8] = *b"FREESEG1";
 
 /// The decoded footer of a segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Footer {
+    /// What the segment contains.
     pub description: Description,
     /// Per group, per page.
     pub pages: Vec<Vec<PageEntry>>,
@@ -46,20 +48,30 @@ pub struct Footer {
     pub dimensions: Vec<SegmentDimension>,
 }
 
+/// The content of a segment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
+    /// The number of rows.
     pub rows: u32,
+    /// The rows per zone.
     pub zone_rows: u32,
+    /// The page size in bytes.
     pub page_size: u32,
+    /// The schema of the table.
     pub schema: TableSchema,
+    /// The design of the table when the segment was written.
     pub design: Design,
+    /// The columns in the order of the schema.
     pub columns: Vec<ColumnDescription>,
+    /// The column groups.
     pub groups: Vec<GroupDescription>,
+    /// The dimensions by which the rows are clustered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dimensions: Vec<DimensionDescription>,
     /// The smallest and largest clustering key of the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_keys: Option<(u64, u64)>,
+    /// The ordered indexes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexDescription>,
 }
@@ -71,12 +83,16 @@ pub struct IndexDescription {
     pub columns: Vec<u32>,
     /// The offset in the file, a multiple of the page size, and the length in bytes.
     pub offset: u64,
+    /// The bytes of the index.
     pub bytes: u64,
 }
 
+/// The storage of a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnDescription {
+    /// The name of the transform.
     pub transform: String,
+    /// The name of the encoding.
     pub encoding: String,
     /// Page index, units and length of the column's shared dictionary or symbol table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,17 +106,25 @@ pub struct ColumnDescription {
     pub considered: Vec<(String, f32, f32)>,
 }
 
+/// Where a dictionary or another shared state is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlobEntry {
+    /// The position in the file, in page sizes.
     pub index: u32,
+    /// The length, in page sizes.
     pub units: u16,
+    /// The bytes of the content.
     pub bytes: u32,
 }
 
+/// A column group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupDescription {
+    /// The page format.
     pub format: PageFormat,
+    /// The positions of the columns.
     pub columns: Vec<u32>,
+    /// The number of pages.
     pub pages: u32,
     /// The end of the group's last page, in page sizes from the start of the file.
     pub end: u32,
@@ -109,11 +133,14 @@ pub struct GroupDescription {
 /// A page in the directory. It ends where the next one of its group starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageEntry {
+    /// The number of the first row.
     pub first_row: u32,
+    /// The position in the file, in page sizes.
     pub index: u32,
 }
 
 impl Footer {
+    /// The bytes of the footer.
     pub fn to_bytes(&self) -> Vec<u8> {
         let json = serde_json::to_vec(&self.description).expect("a description has only strings as keys");
         let mut out = ByteWriter::default();
@@ -221,9 +248,11 @@ pub fn stamp(segment: &mut [u8], id: u64) {
 /// The content of a trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trailer {
+    /// The page size in bytes.
     pub page_size: u32,
     /// Index and units of the footer's page.
     pub index: u32,
+    /// The length of the footer, in page sizes.
     pub units: u32,
     /// The segment's id; 0 in segments without one.
     pub id: u64,

@@ -19,9 +19,11 @@ use crate::schema::kind;
 /// An open segment. It is cheap to share and contains no pages.
 #[derive(Debug)]
 pub struct Segment {
+    /// The id of the segment.
     pub id: u64,
     name: String,
     file: Arc<dyn ReadFile>,
+    /// The footer.
     pub footer: Footer,
     groups: Vec<GroupContext>,
     /// For each column: its group, and its position in the group.
@@ -73,8 +75,11 @@ impl Cached for CachedPage {
 /// Pages `first ..= last` of a group, by position in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRun {
+    /// The column group.
     pub group: usize,
+    /// The first page.
     pub first: usize,
+    /// The last page.
     pub last: usize,
 }
 
@@ -154,14 +159,17 @@ impl Segment {
         &self.file
     }
 
+    /// The name of the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// The number of rows, including deleted ones.
     pub fn rows(&self) -> usize {
         self.footer.description.rows as usize
     }
 
+    /// The rows per zone.
     pub fn zone_rows(&self) -> usize {
         self.footer.description.zone_rows as usize
     }
@@ -172,14 +180,17 @@ impl Segment {
         self.footer.zones[column].verdict(zone, rows, predicate)
     }
 
+    /// The page size in bytes.
     pub fn page_size(&self) -> usize {
         self.footer.description.page_size as usize
     }
 
+    /// The number of column groups.
     pub fn group_count(&self) -> usize {
         self.groups.len()
     }
 
+    /// A column group.
     pub fn group(&self, group: usize) -> &GroupContext {
         &self.groups[group]
     }
@@ -228,6 +239,7 @@ impl Segment {
         &self.footer.pages[group]
     }
 
+    /// The number of pages of a group.
     pub fn page_count(&self, group: usize) -> usize {
         self.directory(group).len()
     }
@@ -267,6 +279,7 @@ impl Segment {
         self.first_page.saturating_add(index)
     }
 
+    /// Whether a page is in the cache.
     pub fn is_cached(&self, cache: &PageCache<CachedPage>, group: usize, page: usize) -> bool {
         cache.contains(self.key(group, page))
     }

@@ -12,7 +12,9 @@ const BOUND_BYTES: usize = 12;
 /// The zone map of one column of one segment. A zone without values has no bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ZoneMap {
+    /// The number of NULLs per zone.
     pub nulls: Vec<u32>,
+    /// The smallest and largest value per zone.
     pub bounds: Bounds,
     /// The minimum and maximum of all zones, for integers.
     range: Option<(i128, i128)>,
@@ -30,7 +32,9 @@ pub enum Bounds {
 /// Minimum, maximum and sum of a zone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IntBounds {
+    /// The smallest value.
     pub min: i128,
+    /// The largest value.
     pub max: i128,
     /// `None` if it does not fit 128 bits, and for floats.
     pub sum: Option<i128>,
@@ -39,7 +43,9 @@ pub struct IntBounds {
 /// Every value `v` has `min <= v` and, unless `max` is `None`, `v <= max`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BytesBounds {
+    /// A lower bound of all values: the smallest value, or a prefix of it.
     pub min: Vec<u8>,
+    /// An upper bound of all values. `None`: no short one exists.
     pub max: Option<Vec<u8>>,
     /// Whether min and max are values.
     pub exact: bool,
@@ -55,8 +61,11 @@ impl BytesBounds {
 /// What a zone's aggregates say about a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
+    /// No row of the zone satisfies the predicate.
     None,
+    /// Some rows may satisfy it.
     Some,
+    /// All rows satisfy it.
     All,
 }
 

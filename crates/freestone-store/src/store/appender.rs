@@ -76,6 +76,7 @@ pub struct Appender {
 pub struct Appended {
     pub(super) table: u64,
     pub(super) segments: Vec<NewSegment>,
+    /// The number of rows.
     pub rows: u64,
     /// The same rows for copies of the table.
     pub(super) copies: Vec<Appended>,

@@ -18,9 +18,13 @@ use crate::table::Table;
 /// The findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
+    /// The number of tables.
     pub tables: usize,
+    /// The number of segments.
     pub segments: usize,
+    /// The number of pages.
     pub pages: usize,
+    /// The number of rows.
     pub rows: u64,
     /// All problems, each with file and page.
     pub problems: Vec<String>,

@@ -34,6 +34,7 @@ use crate::table::{Resources, Table};
 /// How to open a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
+    /// Whether changes are refused.
     pub read_only: bool,
     /// The number of encoding threads.
     pub threads: usize,
@@ -42,6 +43,7 @@ pub struct StoreOptions {
     /// The maximum memory of a write in bytes: collected rows, rows being sorted, encoded segments. With little memory,
     /// segments are smaller, and more rows to be sorted go through temporary files.
     pub write_bytes: usize,
+    /// How to read the disk.
     pub disk: DiskOptions,
 }
 

@@ -17,6 +17,7 @@ use crate::table::segment_file;
 /// The results of a repair.
 #[derive(Debug)]
 pub struct Repaired {
+    /// What was done to the log.
     pub log: RepairReport,
     /// Descriptions of the lost commits, as far as they can be read, with their tables and rows.
     pub lost: Vec<String>,

@@ -17,7 +17,9 @@ use crate::table::{Table, segment_file};
 /// The results of a vacuum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VacuumReport {
+    /// The number of segments that were rewritten.
     pub segments_rewritten: usize,
+    /// The number of files that were removed.
     pub files_removed: usize,
     /// The number of files that live readers of older snapshots still need.
     pub files_kept_for_readers: usize,

@@ -9,10 +9,14 @@ use crate::column::{ColumnData, Physical};
 pub enum KeyMap {
     /// Keys in a narrow range: element `i` is the code of key `first + i`.
     Dense {
+        /// The smallest key.
         first: i64,
+        /// The codes of consecutive keys.
         codes: Vec<u32>,
     },
+    /// Codes by integer key.
     Ints(HashMap<i128, u32>),
+    /// Codes by string key.
     Bytes(HashMap<Vec<u8>, u32>),
 }
 

@@ -23,13 +23,17 @@ const KEY_MAPS: usize = 64;
 /// A table at one commit, or a copy of one.
 #[derive(Debug, Clone)]
 pub struct Table {
+    /// The id, which is never used again.
     pub id: u64,
     /// A copy's name is unique among the copies of its table.
     pub name: String,
     /// The table of which this is a copy; `None` for a table.
     pub copy_of: Option<CopyOf>,
+    /// The columns and declared keys.
     pub schema: TableSchema,
+    /// The design of rows that are written.
     pub design: Design,
+    /// The segments in the order of scans.
     pub segments: Vec<SegmentEntry>,
     /// The last commit that changed or removed rows. Appends do not count.
     pub changed: u64,
@@ -51,11 +55,13 @@ pub struct CopyOf {
 /// A segment in its table.
 #[derive(Debug, Clone)]
 pub struct SegmentEntry {
+    /// The id, which is also that of its file.
     pub id: u64,
     /// The number of stored rows, including deleted ones.
     pub rows: u32,
     /// The bytes of the segment's file, or of its attachment in the log.
     pub bytes: u64,
+    /// The positions of deleted rows. `None`: no row is deleted.
     pub deleted: Option<Arc<RoaringBitmap>>,
     /// The bytes of a small segment that is stored in the log.
     pub pending: Option<Arc<Vec<u8>>>,

@@ -20,6 +20,7 @@ use crate::types::{describe, wire_schema};
 pub struct Inputs {
     /// One row with a column per parameter.
     pub parameters: Option<RecordBatch>,
+    /// Tables that the statement may name.
     pub tables: Vec<Input>,
     /// The layout of the result's strings.
     pub strings: Strings,
@@ -36,6 +37,7 @@ impl Inputs {
 pub struct Input {
     /// In the case to which SQL folds names. A table or view of the database with the same name has precedence.
     pub name: String,
+    /// The columns.
     pub schema: SchemaRef,
     /// Whether the server reads all rows before the statement begins, so that the statement may read them several
     /// times; they have to fit the server's memory for this client. Otherwise it reads them once, while they arrive.

@@ -59,9 +59,13 @@ pub enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ByteCodec {
+    /// Not compressed.
     None = 1,
+    /// LZ4, as a block.
     Lz4 = 2,
+    /// Zstandard.
     Zstd = 3,
+    /// Snappy.
     Snappy = 4,
 }
 
@@ -71,7 +75,9 @@ pub enum ByteCodec {
 pub enum Nulls {
     /// There are no NULLs, or the form represents them itself.
     Absent = 1,
+    /// A bit per row.
     Bitmask = 2,
+    /// A value that no row has stands for NULL.
     Sentinel = 3,
 }
 

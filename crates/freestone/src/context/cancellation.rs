@@ -23,6 +23,7 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
+    /// Cancels the running statement of the session.
     pub fn cancel(&self) {
         self.sender.send_modify(|generation| *generation += 1);
     }

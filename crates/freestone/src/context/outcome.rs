@@ -11,10 +11,13 @@ use crate::error::Result;
 /// What a statement gives back.
 pub enum Outcome {
     /// Rows, computed while they are read.
+    #[allow(missing_docs)]
     Rows { schema: SchemaRef, stream: SendableRecordBatchStream },
-    /// So many rows were written or removed.
+    /// The number of rows that were written or removed.
+    #[allow(missing_docs)]
     Affected { verb: &'static str, rows: u64 },
     /// It is done, and there is nothing to count.
+    #[allow(missing_docs)]
     Done { verb: &'static str },
 }
 
@@ -28,6 +31,9 @@ impl Outcome {
     }
 
     /// All rows; none where the statement returns none.
+    ///
+    /// # Errors
+    /// The error of the statement, which may occur while rows are read.
     pub async fn collect(self) -> Result<Vec<RecordBatch>> {
         let Outcome::Rows { mut stream, .. } = self else { return Ok(vec![]) };
         let mut batches = Vec::new();
@@ -42,7 +48,7 @@ impl Outcome {
 pub trait Progress: Send + Sync {
     /// Work of `total` units begins; `None` where nobody knows how much it is.
     fn begin(&self, task: &str, total: Option<u64>);
-    /// So many units are done since it began.
+    /// The number of units that are done since it began.
     fn advance(&self, done: u64);
     /// The work has ended, well or not.
     fn end(&self);

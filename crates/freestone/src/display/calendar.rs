@@ -53,7 +53,7 @@ fn append_infinity(positive: bool, text: &mut String) {
     text.push_str(if positive { "infinity" } else { "-infinity" });
 }
 
-/// A timestamp of so many parts of a second; one with a zone is written in UTC.
+/// A timestamp in the given unit. One with a zone is written in UTC.
 fn append_timestamp(value: i64, per_second: i64, digits: usize, has_zone: bool, text: &mut String) {
     if [i64::MAX, -i64::MAX, i64::MIN].contains(&value) {
         return append_infinity(value > 0, text);

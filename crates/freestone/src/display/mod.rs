@@ -26,6 +26,7 @@ impl<'a> ValueTexts<'a> {
         Ok(Self { array, formatter: ArrayFormatter::try_new(array, &FormatOptions::new())? })
     }
 
+    /// The array whose values are printed.
     pub fn array(&self) -> &'a dyn Array {
         self.array
     }

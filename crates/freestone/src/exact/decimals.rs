@@ -28,7 +28,7 @@ pub(super) fn scale(data_type: &DataType) -> Option<i8> {
     }
 }
 
-/// `left op right` with so many digits behind the point.
+/// `left op right` with `digits` digits after the decimal point.
 pub(super) fn binary(op: Operator, left: &ColumnarValue, right: &ColumnarValue, digits: i8) -> Result<ColumnarValue> {
     let (left, right) = (as_decimal(left)?, as_decimal(right)?);
     let scales = (of_decimal(&left)?, of_decimal(&right)?);

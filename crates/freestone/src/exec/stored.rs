@@ -18,7 +18,9 @@ use crate::workload::Watch;
 
 /// The result of a statement for a caller that accepts stored rows.
 pub enum Answer {
+    /// Rows in stored form.
     Stored(Box<StoredQuery>),
+    /// Any other outcome.
     Outcome(Outcome),
 }
 
@@ -67,6 +69,7 @@ impl StoredQuery {
         StoredQuery { watch, ..self }
     }
 
+    /// The columns of the result.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

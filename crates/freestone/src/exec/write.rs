@@ -45,7 +45,7 @@ impl WriteContext {
         self.cancellation.check()
     }
 
-    /// Takes memory for appending at most so many rows. Before the query that makes them runs: it has the rest.
+    /// Reserves memory for appending at most `rows_max` rows, before the query that makes them runs. The query has the rest.
     pub fn prepare_append(&self, transaction: &mut WriteTransaction<'_>, rows_max: Option<usize>) -> Result<()> {
         let pool = &self.planner.settings().runtime_env().memory_pool;
         if let Some(taken) = memory::take_for_write(pool, &self.division, rows_max)? {

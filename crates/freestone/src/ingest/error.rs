@@ -23,7 +23,9 @@ pub struct Details {
     pub line: Option<u64>,
     /// Record (from 1).
     pub row: Option<u64>,
+    /// The name of the column.
     pub column: Option<String>,
+    /// Why it was refused.
     pub reason: Reason,
 }
 
@@ -47,18 +49,22 @@ pub enum Reason {
     /// A type that no file can be read into, or that no conversion reaches.
     Unsupported(String),
     /// A record with another number of fields than the first one.
+    #[allow(missing_docs)]
     FieldCount { found: usize, expected: usize },
     /// A record whose quote is never closed.
     UnterminatedQuote,
     /// Bytes between a closing quote and the next delimiter.
     AfterQuote,
     /// A record past the limit of `max_record_bytes`.
+    #[allow(missing_docs)]
     RecordTooLong { limit_bytes: usize },
     /// Not UTF-8, at this byte of the file (from 0).
+    #[allow(missing_docs)]
     InvalidUtf8 { byte: u64 },
     /// NULL for a NOT NULL column.
     Null,
     /// A value that is refused by the column's type.
+    #[allow(missing_docs)]
     Value { value: String, expected: String, problem: ValueProblem },
     /// The decoder stopped without a result: a bug, or a damaged file that the decoder did not foresee.
     Internal(String),
@@ -82,6 +88,7 @@ pub enum ValueProblem {
 }
 
 impl IngestError {
+    /// An error of a whole file.
     pub fn new(source: impl Into<String>, reason: Reason) -> Self {
         Self(Box::new(Details { source: source.into(), line: None, row: None, column: None, reason }))
     }

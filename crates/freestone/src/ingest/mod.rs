@@ -48,9 +48,11 @@ pub(crate) use text::{TextFile, TextParser};
 /// The formats that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
+    /// Text with a delimiter.
     Csv,
     /// Objects one after the other (NDJSON, on one line each or not), or one array of objects.
     Json,
+    /// Apache Parquet.
     Parquet,
     /// An IPC file (also Feather version 2) or stream.
     Arrow,
@@ -108,6 +110,7 @@ pub struct IngestOptions {
     /// CSV: `None` is `|` in a `.tbl` file, a tab in a `.tsv` file, else the one of `,`, `;`, tab and `|` that cuts all of
     /// the first records alike.
     pub delimiter: Option<u8>,
+    /// The quote character.
     pub quote: u8,
     /// CSV: `None` means that quotes are doubled.
     pub escape: Option<u8>,
@@ -214,10 +217,12 @@ pub struct FileReader {
 }
 
 impl FileReader {
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -28,7 +28,7 @@ pub(crate) enum TextFile {
 }
 
 impl TextFile {
-    /// Looks at a file, which is one of so many.
+    /// Inspects one of several files.
     pub fn look(path: &Path, format: FileFormat, options: &IngestOptions, files: usize) -> Result<Self, IngestError> {
         match format {
             FileFormat::Json => Ok(TextFile::Json(json_file(path, options)?)),

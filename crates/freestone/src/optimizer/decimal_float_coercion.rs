@@ -13,7 +13,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::optimizer::expressions;
 use crate::optimizer::expressions::of_one_type;
 
-/// Makes decimals that are compared with reals, or that are a result beside reals, reals of the same width.
+/// Makes decimals that are compared with reals, or that share a result with reals, reals of the same width.
 #[derive(Debug)]
 pub(crate) struct DecimalFloatCoercion;
 

@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A condition on columns that are made of those below in so many steps.
+    /// A condition on columns that are computed from those below in `steps` steps.
     fn steps(steps: usize) -> LogicalPlan {
         let schema = Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Int64, true)]);
         let mut plan = table_scan(Some("t"), &schema, None).expect("a scan");

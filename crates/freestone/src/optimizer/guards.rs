@@ -3,7 +3,7 @@
 //! DataFusion evaluates both sides of AND and OR over whole batches, takes conjunctions apart, moves their parts into scans
 //! and below joins, and orders them anew; and its simplifier makes ANDs and ORs of a CASE of booleans. So an AND or OR whose
 //! right side can fail becomes a CASE over its left side, which evaluates each branch for its own rows and is never taken
-//! apart: `CASE y > 0 WHEN true THEN 6 / y > 2 …`. A condition keeps its other conjuncts beside it, so that they are pushed
+//! apart: `CASE y > 0 WHEN true THEN 6 / y > 2 …`. A condition keeps its other conjuncts outside of the CASE, so that they are pushed
 //! into scans and make hash joins as before.
 
 use datafusion::arrow::datatypes::DataType;

@@ -86,7 +86,7 @@ fn unknown() -> Expr {
     Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
-/// A list of values alone: a NULL in it stands beside it, and columns are compared one by one.
+/// A list of values alone: a NULL in it is a separate condition, and columns are compared one by one.
 fn as_values(list: InList) -> Expr {
     let InList { expr, list, negated } = list;
     let list: Vec<Expr> = list.into_iter().map(folded).collect();

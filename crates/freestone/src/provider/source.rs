@@ -156,7 +156,7 @@ impl FreestoneSource {
         Ok(Some(source))
     }
 
-    /// Bytes of the pages that the scan is expected to read, if so many rows pass its filters.
+    /// The bytes of the pages that the scan is expected to read if `selected` rows pass its filters.
     pub(super) fn expected_bytes(&self, selected: f64) -> Result<f64> {
         expected_bytes(&self.scanned.table, &self.request(0), selected)
             .map_err(|error| DataFusionError::External(Box::new(error)))

@@ -49,6 +49,7 @@ impl Access {
 pub struct Extension {
     /// Schemas by name. The tables of the first schema are also found without its name, after those of the database.
     pub schemas: Vec<(String, Arc<dyn SchemaProvider>)>,
+    /// Scalar functions.
     pub functions: Vec<Arc<ScalarUDF>>,
 }
 

@@ -28,26 +28,36 @@ pub struct Description {
 /// A table or view of the database.
 #[derive(Debug, Clone)]
 pub struct Relation {
+    /// The name.
     pub name: String,
     /// A view's columns are empty where it is broken.
     pub schema: Option<SchemaRef>,
+    /// The number of rows. `None` for a view.
     pub rows: Option<u64>,
     /// A view's query.
     pub view: Option<String>,
+    /// The columns of the primary key.
     pub primary_key: Vec<String>,
+    /// The foreign keys.
     pub foreign_keys: Vec<Reference>,
 }
 
 /// A foreign key.
 #[derive(Debug, Clone)]
 pub struct Reference {
+    /// The columns that reference.
     pub columns: Vec<String>,
+    /// The referenced table.
     pub table: String,
+    /// The referenced columns.
     pub referenced: Vec<String>,
 }
 
 impl Session {
     /// Plans a statement without executing it. `types` are those that the caller has chosen for parameters.
+    ///
+    /// # Errors
+    /// The statement cannot be parsed or planned.
     pub async fn describe_statement(&self, statement: &Statement, types: &[Option<DataType>]) -> Result<Description> {
         guarded(statement, self.described(statement, types)).await
     }
@@ -127,6 +137,9 @@ impl Session {
     }
 
     /// The tables and views of the database, with their columns and keys.
+    ///
+    /// # Errors
+    /// The database cannot be read.
     pub async fn relations(&self) -> Result<Vec<Relation>> {
         let scope = self.scope()?;
         let mut relations: Vec<Relation> = scope.snapshot.tables().map(|table| table_relation(table)).collect();

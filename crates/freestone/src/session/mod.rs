@@ -121,6 +121,7 @@ impl Session {
         }
     }
 
+    /// The database of the session.
     pub fn database(&self) -> &Arc<Database> {
         &self.database
     }
@@ -144,16 +145,25 @@ impl Session {
     }
 
     /// Executes one statement, which commits when it succeeds. A query's rows are computed as they are read.
+    ///
+    /// # Errors
+    /// The error of the statement. Reading its rows may fail later.
     pub async fn execute(&self, statement: &Statement) -> Result<Outcome> {
         self.execute_with(statement, vec![]).await
     }
 
     /// Executes one statement with values for its `$1`, `$2`, ….
+    ///
+    /// # Errors
+    /// As for [`Session::execute`].
     pub async fn execute_with(&self, statement: &Statement, values: Vec<ScalarValue>) -> Result<Outcome> {
         self.execute_with_inputs(statement, Inputs { values, ..Inputs::default() }).await
     }
 
     /// Executes one statement with values for its parameters, and tables that it may name.
+    ///
+    /// # Errors
+    /// As for [`Session::execute`].
     pub async fn execute_with_inputs(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         guarded(statement, self.execute_unguarded(statement, inputs)).await
     }
@@ -229,6 +239,9 @@ impl Session {
     }
 
     /// Executes SQL text that holds exactly one statement.
+    ///
+    /// # Errors
+    /// The text does not contain exactly one statement, or the statement fails.
     pub async fn sql(&self, text: &str) -> Result<Outcome> {
         match self.parse(text)?.as_slice() {
             [statement] => self.execute(statement).await,
@@ -239,6 +252,9 @@ impl Session {
     }
 
     /// The columns of a query's rows, as it is planned now; nothing where the statement is no query.
+    ///
+    /// # Errors
+    /// The statement cannot be parsed or planned.
     pub async fn schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
         guarded(statement, self.planned_schema(statement, inputs)).await
     }
@@ -271,6 +287,9 @@ impl Session {
     }
 
     /// The tables that a statement names and the database does not have, for callers that have tables of their own.
+    ///
+    /// # Errors
+    /// The statement cannot be parsed, or the database cannot be read.
     pub fn missing_tables(&self, statement: &Statement) -> Result<Vec<String>> {
         let named = statement.named_tables()?;
         if named.is_empty() {
@@ -291,6 +310,9 @@ impl Session {
     }
 
     /// Names that a shell may complete: tables and views, and their columns.
+    ///
+    /// # Errors
+    /// The database cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let snapshot = self.database.store().snapshot()?;
         let tables = snapshot.tables().map(|table| table.name.clone());
@@ -317,13 +339,14 @@ impl Session {
         self.planner().state(scope)
     }
 
-    /// Gives the session schemas and functions beside those of the database, in place of what it was given before.
+    /// Adds schemas and functions to those of the database, for this session. Replaces those of an earlier call.
     pub fn extend(&self, extension: Extension) {
         let mut planner = self.planner.write();
         *planner = planner.with_extension(extension);
         self.plans.lock().clear();
     }
 
+    /// The permissions of the session.
     pub fn access(&self) -> Access {
         self.access
     }
@@ -344,6 +367,9 @@ impl Session {
 
     /// Loads a file into a table, as `COPY table (columns) FROM 'path' (options)` does, on behalf of a client whose data
     /// it holds: whether the session may read files does not matter.
+    ///
+    /// # Errors
+    /// The table does not exist, or the file cannot be read or does not fit the table.
     pub async fn load_file(
         &self,
         table: &str,
@@ -402,6 +428,9 @@ impl Session {
     }
 
     /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
+    ///
+    /// # Errors
+    /// As for [`Session::execute`].
     pub async fn execute_stored(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
         guarded(statement, self.execute_stored_command(statement, inputs)).await
     }

@@ -118,7 +118,7 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
 /// Rows and bytes of a join's smaller side that one thread collects for all, divided by the threads.
 const COLLECTED_ROWS: usize = 16 << 20;
 const COLLECTED_BYTES: usize = 1 << 30;
-/// Keys of which at least one in so many is there are found by their place in an array: 4 bytes for each that might be.
+/// Join keys are array positions if at least one in this many possible keys exists; each possible key takes 4 bytes.
 const DENSE_KEYS: f64 = 1.0 / 50.0;
 
 /// How joins look for their keys where memory is plenty. Dealing out the rows of both sides by hashes costs more than one

@@ -30,7 +30,7 @@ pub(super) struct Body {
     pub plan: Arc<dyn ExecutionPlan>,
 }
 
-/// A plan, and beside it the shared queries that its scans read.
+/// A plan, with the shared queries that its scans read.
 #[derive(Debug)]
 pub(super) struct SharedQueriesExec {
     main: Arc<dyn ExecutionPlan>,

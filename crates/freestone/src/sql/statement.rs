@@ -29,6 +29,7 @@ pub struct Statement {
     pub text: String,
     /// The line of the script it begins on, from 1.
     pub line: usize,
+    /// What the statement does.
     pub kind: StatementKind,
     tokens: Arc<Vec<TokenWithSpan>>,
     /// Memory for what is made of the text, where that is much.
@@ -272,18 +273,24 @@ impl Statement {
             "WHATIF" => what_if(rest),
             word @ ("BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "END") => {
                 Err(Error::unsupported(format!("{word}: transactions over several statements are not available"))
-                    .with_hint("each statement commits by itself when it succeeds"))
+                    .with_hint("each statement commits on its own when it succeeds"))
             }
             _ => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
         }
     }
 
     /// The names of the statement's parameters.
+    ///
+    /// # Errors
+    /// The statement mixes forms of parameters.
     pub fn parameter_names(&self) -> Result<ParameterNames> {
         parameter_names(&self.tokens)
     }
 
     /// Whether the statement is a query: it gives rows and changes nothing.
+    ///
+    /// # Errors
+    /// The statement cannot be parsed.
     pub fn is_query(&self) -> Result<bool> {
         Ok(matches!(self.command()?, Command::Sql(sql) if matches!(*sql, ast::Statement::Query(_))))
     }
@@ -324,6 +331,9 @@ impl Statement {
 
     /// The tables that the statement names, as SQL folds their names: those without a schema, or of the database's own.
     /// Tables that a query defines itself (WITH) are not among them.
+    ///
+    /// # Errors
+    /// The statement cannot be parsed.
     pub fn named_tables(&self) -> Result<Vec<String>> {
         let sql = match self.command()? {
             Command::Sql(sql) | Command::DescribeQuery(sql) => *sql,

@@ -3,6 +3,7 @@
 /// A date by its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Civil {
+    /// The year; 0 is 1 BC.
     pub year: i64,
     /// From 1.
     pub month: i64,
@@ -47,7 +48,7 @@ pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// The date so many months later. A day that the month does not have is its last.
+/// The date `months` months later. A day that the month does not have is its last.
 pub(crate) fn add_months(days: i64, months: i64) -> i64 {
     if months == 0 {
         return days;

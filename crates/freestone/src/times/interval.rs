@@ -43,7 +43,7 @@ impl Interval {
         })
     }
 
-    /// The interval so many times.
+    /// The interval multiplied by a number.
     pub fn checked_times(self, count: i64) -> Option<Interval> {
         let times = |field: i32| i32::try_from(i64::from(field).checked_mul(count)?).ok();
         Some(Interval { months: times(self.months)?, days: times(self.days)?, ns: self.ns.checked_mul(count)? })

@@ -99,7 +99,7 @@ impl Number {
         Some(Number { digits: digits * sign, scale: fraction.len() as u32 })
     }
 
-    /// So many times `count`: what is whole, and what is left of one in billionths.
+    /// A number times `count`: the whole part, and the rest in billionths.
     fn times(self, count: i64) -> Option<(i64, i64)> {
         let power = 10i128.pow(self.scale);
         let product = self.digits * i128::from(count);

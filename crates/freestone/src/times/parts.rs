@@ -105,7 +105,7 @@ impl Part {
         }
     }
 
-    /// What a time of day has of the part, in ticks of which there are so many in a second.
+    /// What a time of day has of the part, in ticks, of which a second has the given number.
     fn of_clock(self, ticks: i64, per_second: i64) -> i64 {
         let (second, fraction) = (ticks / per_second, ticks % per_second);
         let in_minute = |scale: i64| {

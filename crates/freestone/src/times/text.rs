@@ -17,7 +17,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Ticks since 1970-01-01 00:00:00, rounded, where there are so many in a second.
+    /// Ticks since 1970-01-01 00:00:00, rounded. A second has the given number of ticks.
     pub fn ticks(&self, per_second: i64) -> Option<i64> {
         let ns = i128::from(self.days?) * i128::from(DAY_NS) + i128::from(self.ns.unwrap_or(0));
         i64::try_from(rounded_quotient(ns, i128::from(SECOND_NS / per_second))).ok()

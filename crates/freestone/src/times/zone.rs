@@ -37,7 +37,7 @@ impl Zone {
         if is_name { named().map(Zone::Named) } else { None }
     }
 
-    /// A zone so many hours east of UTC, as `SET TIME ZONE -3.5` has it.
+    /// A zone that many hours east of UTC, as `SET TIME ZONE -3.5` has it.
     pub fn of_hours(hours: f64) -> Option<Zone> {
         let minutes = hours * 60.0;
         let is_offset = minutes.fract() == 0.0 && minutes.abs() * 60.0 < OFFSET_SECONDS_MAX as f64;

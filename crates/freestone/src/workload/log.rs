@@ -23,15 +23,18 @@ const FILE: &str = "workload.json";
 /// The scans of one table by statements that differ only in their literals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoggedScan {
+    /// The name of the table.
     pub table: String,
     /// The statement, with `?` for its literals, unless the session allowed storing them.
     pub statement: String,
     /// The columns of the scan's output.
     pub columns: Vec<String>,
+    /// The conjuncts.
     pub predicates: Vec<LoggedPredicate>,
     /// The tests of joins on attributes to which foreign keys lead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathTest>,
+    /// What happens to the output.
     pub output: Output,
     /// The columns of the requested order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -40,11 +43,13 @@ pub struct LoggedScan {
     pub runs: u64,
     /// The total milliseconds of the whole statements.
     pub total_ms: f64,
-    /// The design of the table at the last run; and the number of runs since the table has this design, and their time.
+    /// The design of the table at the last run.
     #[serde(default)]
     pub design: String,
+    /// The number of runs in the current design.
     #[serde(default)]
     pub design_runs: u64,
+    /// The milliseconds of these runs together.
     #[serde(default)]
     pub design_ms: f64,
     /// The time of the last run, in seconds since 1970.
@@ -54,8 +59,11 @@ pub struct LoggedScan {
 /// A conjunct, and its mean selectivity over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoggedPredicate {
+    /// The name of the column.
     pub column: String,
+    /// The form of the predicate.
     pub form: PredicateForm,
+    /// The mean share of rows that satisfy it.
     pub selectivity: f64,
 }
 

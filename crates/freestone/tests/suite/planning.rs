@@ -45,7 +45,7 @@ async fn rows(session: &Session, sql: &str) -> Result<Vec<Vec<String>>, Error> {
     Ok(all)
 }
 
-/// Expressions that use each other twice, on so many levels.
+/// Expressions that use each other twice, on `levels` levels.
 fn levels(levels: usize, first: &str, next: impl Fn(usize) -> String) -> String {
     let mut sql = format!("WITH c0 AS ({first})");
     for level in 1..=levels {
@@ -99,7 +99,7 @@ fn an_error_of_a_shared_query_is_that_of_the_statement() {
     assert!(error.to_string().contains("division by zero"), "{error}");
 }
 
-/// A statement that takes long to plan, by so many columns that each of its queries has.
+/// A statement that takes long to plan, because each of its queries has many columns.
 fn wide(columns: usize) -> String {
     let columns: Vec<String> = (0..columns).map(|column| format!("value + {column} AS c{column}")).collect();
     let mut sql = format!("SELECT {} FROM generate_series(1, 2)", columns.join(", "));

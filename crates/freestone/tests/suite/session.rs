@@ -1,4 +1,4 @@
-//! What sessions promise beside SQL's results: snapshots, cancelling, limits, progress, what survives closing.
+//! What sessions promise besides SQL's results: snapshots, cancelling, limits, progress, what survives closing.
 
 use std::collections::HashMap;
 use std::future::Future;

@@ -166,7 +166,7 @@ fn parts(measured: &Measured, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec
     ];
     parts.extend(view::parts(d4));
     parts.push(Part::section(
-        "The cost model beside the measurements (section 4)",
+        "The cost model compared with the measurements (section 4)",
         "Equations 1 to 15, with a page's time at this disk's rate, a call's and an iteration's from the hot scans of all 4 \
          columns by columns and by slotted rows, and values as wide as they are stored. Charts show predictions; those above, \
          what was measured.",

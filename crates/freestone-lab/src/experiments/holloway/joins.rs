@@ -252,7 +252,7 @@ fn judge(measured: &[(Case, [Times; 2])]) -> Vec<Check> {
         );
         let why = format!(
             "the join is what is left of the whole ({} and {} ms) without the scans ({} and {} ms): a difference of two times, and \
-             the scans beside a hash table find less of the cache",
+             scans that share a cache with a hash table find less of the cache",
             significant(row.whole),
             significant(column.whole),
             significant(row.scans),

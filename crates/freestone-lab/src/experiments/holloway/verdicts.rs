@@ -143,7 +143,7 @@ fn columns_need_more_processor(sweep: &Sweep) -> Check {
         format!("columns {column:.1} times, rows {row:.1} times"),
     )
     .claimed(format!("{PAPER}, 6.2, Figure 3"))
-    .or_because("both decode only what is asked for, and the row store has as many values to decode")
+    .or_because("both decode only the columns of the query, and the row store has as many values to decode")
 }
 
 fn best_leads(sweep: &Sweep) -> Check {

@@ -11,8 +11,7 @@ use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 
-use super::cell::{Cell, TableOf};
-use super::data::*;
+use super::cell::{Cell, Rows, TableOf};
 use super::empty_tables::WITHOUT_ROWS;
 use super::{Catalog, information, pg_tables};
 
@@ -97,6 +96,7 @@ fn array<'a>(kind: &str, cells: impl Iterator<Item = &'a Cell>) -> ArrayRef {
 
 #[cfg(test)]
 mod tests {
+    use super::super::data::Data;
     use super::*;
 
     #[test]

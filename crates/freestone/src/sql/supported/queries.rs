@@ -14,7 +14,7 @@ pub(super) fn query(query: &Query) -> Result<()> {
     none_of(&[
         (fetch.as_ref().is_some_and(|fetch| fetch.with_ties), "FETCH … WITH TIES"),
         (fetch.as_ref().is_some_and(|fetch| fetch.percent), "FETCH … PERCENT"),
-        (fetch.is_some() && limit_clause.as_ref().is_some_and(limits), "FETCH beside LIMIT"),
+        (fetch.is_some() && limit_clause.as_ref().is_some_and(limits), "FETCH together with LIMIT"),
         (!locks.is_empty(), "FOR UPDATE and FOR SHARE: locking of rows"),
         (for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE"),
         (settings.is_some(), "SETTINGS in a query"),

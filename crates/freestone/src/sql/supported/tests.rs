@@ -21,7 +21,7 @@ fn clauses_of_queries_that_nothing_executes_are_refused() {
         ("SELECT a FROM t WHERE a IN (SELECT a FROM u FOR SHARE)", "FOR SHARE"),
         ("SELECT a FROM t ORDER BY a FETCH FIRST 2 ROWS WITH TIES", "WITH TIES"),
         ("SELECT a FROM t FETCH FIRST 10 PERCENT ROWS ONLY", "PERCENT"),
-        ("SELECT a FROM t LIMIT 1 FETCH FIRST ROW ONLY", "beside LIMIT"),
+        ("SELECT a FROM t LIMIT 1 FETCH FIRST ROW ONLY", "together with LIMIT"),
         ("SELECT a FROM t FOR XML AUTO", "FOR XML"),
         ("SELECT a FROM t SETTINGS max_threads = 1", "SETTINGS"),
         ("SELECT a FROM t FORMAT CSV", "FORMAT"),
