@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import _freestone
 from ._sources import as_table, caller, finder
-from .exceptions import InterfaceError, ProgrammingError
+from .exceptions import Error, InterfaceError, ProgrammingError
 from .relation import Relation
 
 #: Values of parameters, by position or by name.
@@ -49,9 +50,10 @@ def connect(
 class Connection:
     """A connection to a database, made by :func:`connect`.
 
-    Each statement is a transaction of its own: it reads one snapshot, and commits when it succeeds. Several threads may
-    use a connection at the same time. :meth:`cursor` returns another connection to the same database, with settings of
-    its own. Close a connection with ``with`` or :meth:`close`.
+    Outside of :meth:`transaction`, each statement is a transaction of its own: it reads one snapshot, and commits when
+    it succeeds. Several threads may use a connection at the same time, but not while it is in a transaction.
+    :meth:`cursor` returns another connection to the same database, with settings and transactions of its own. Close a
+    connection with ``with`` or :meth:`close`.
     """
 
     def __init__(self, native: _freestone.Connection) -> None:
@@ -86,6 +88,36 @@ class Connection:
 
     def _run(self, text: str, params: Optional[Parameters] = None, **tables: Any) -> Relation:
         return Relation(self._native.run(text, params, tables.get))
+
+    @contextlib.contextmanager
+    def transaction(self, isolation: Optional[str] = None, *, read_only: bool = False) -> Iterator["Connection"]:
+        """A transaction of several statements, as a ``with`` block.
+
+        It commits at the end of the block. If the block raises an exception, it is rolled back.
+
+        >>> with db.transaction():
+        ...     db.sql("UPDATE accounts SET amount = amount - 10 WHERE id = 1")
+        ...     db.sql("UPDATE accounts SET amount = amount + 10 WHERE id = 2")
+
+        Args:
+            isolation: ``"REPEATABLE READ"`` (the default), which is snapshot isolation, or ``"READ COMMITTED"``.
+            read_only: statements that write are refused.
+
+        Raises:
+            OperationalError: a transaction is open already, another transaction has changed the same rows (roll back
+                and repeat), or a statement of the block failed and its exception was caught inside.
+        """
+        modes = [f"ISOLATION LEVEL {isolation}"] if isolation else []
+        modes += ["READ ONLY"] if read_only else []
+        self._run(f"BEGIN {', '.join(modes)}")
+        try:
+            yield self
+        except BaseException:
+            # A connection that is closed has rolled back already.
+            with contextlib.suppress(Error):
+                self._run("ROLLBACK")
+            raise
+        self._run("COMMIT")
 
     def load(
         self,

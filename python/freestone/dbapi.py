@@ -9,8 +9,9 @@
 Parameters are written as ``?`` (``paramstyle`` is ``"qmark"``). ``$1``, ``$2``, … with a sequence and ``$name`` with a
 dict are accepted, too.
 
-Every statement is a transaction of its own and commits when it succeeds. There are no transactions over several
-statements, so ``commit()`` does nothing, and ``rollback()`` raises ``NotSupportedError``.
+With ``autocommit``, which is the default, every statement is a transaction of its own, unless ``begin()`` was called.
+Without it, the first statement begins a transaction, as PEP 249 has it. ``commit()`` and ``rollback()`` end the
+transaction, and do nothing if there is none.
 
 Threads may share the module and connections, but not cursors (``threadsafety`` is 2).
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from typing import Any, Iterable, Iterator, List, Mapping, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import connection as _connection
 from .exceptions import (
@@ -44,6 +45,14 @@ paramstyle = "qmark"
 
 Parameters = Union[Sequence[Any], Mapping[str, Any]]
 
+#: First words of statements before which no transaction begins.
+_OUTSIDE = {"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SET", "RESET", "SHOW", "VACUUM", "CALIBRATE", ""}
+
+
+def _words(operation: str) -> List[str]:
+    """The words of a statement; at least one, which may be empty."""
+    return operation.upper().replace(";", " ").split() or [""]
+
 
 def connect(
     path: Union[str, "os.PathLike[str]"] = ":memory:",
@@ -51,14 +60,17 @@ def connect(
     read_only: bool = False,
     threads: Optional[int] = None,
     memory_limit: Union[int, str, None] = None,
+    autocommit: bool = True,
 ) -> "Connection":
-    """Opens a database. The arguments are those of :func:`freestone.connect`."""
+    """Opens a database. The arguments are those of :func:`freestone.connect`, and ``autocommit``: whether every
+    statement is a transaction of its own."""
     opened = _connection.connect(path, read_only=read_only, threads=threads, memory_limit=memory_limit)
-    return Connection(opened)
+    return Connection(opened, autocommit)
 
 
 class Connection:
-    """A connection to a database. It is closed at the end of a ``with`` block."""
+    """A connection to a database. At the end of a ``with`` block it commits, unless there was an exception, and is
+    closed."""
 
     Warning = Warning
     Error = Error
@@ -71,11 +83,46 @@ class Connection:
     ProgrammingError = ProgrammingError
     NotSupportedError = NotSupportedError
 
-    #: Always true: every statement is a transaction of its own.
-    autocommit = True
-
-    def __init__(self, connection: _connection.Connection) -> None:
+    def __init__(self, connection: _connection.Connection, autocommit: bool = True) -> None:
         self._connection = connection
+        self._autocommit = autocommit
+        self._begun = False
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether every statement is a transaction of its own. Setting it commits the open transaction."""
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self.commit()
+        self._autocommit = bool(value)
+
+    def begin(self) -> None:
+        """Begins a transaction."""
+        self._check_open()
+        self._connection._run("BEGIN")
+        self._begun = True
+
+    def _before(self, operation: str) -> None:
+        """Begins a transaction before a statement, if every transaction has several and none is open."""
+        if not self._autocommit and not self._begun and _words(operation)[0] not in _OUTSIDE:
+            self.begin()
+
+    def _after(self, operation: str) -> None:
+        """Notes what a statement did to the transaction by itself."""
+        words = _words(operation)
+        if words[0] in ("BEGIN", "START"):
+            self._begun = True
+        elif words[0] in ("COMMIT", "END") or words[0] in ("ROLLBACK", "ABORT") and "TO" not in words:
+            self._begun = False
+
+    def _end(self, statement: str) -> None:
+        self._check_open()
+        if not self._begun:
+            return
+        self._begun = False
+        self._connection._run(statement)
 
     def cursor(self) -> "Cursor":
         """A new cursor. The cursors of a connection share its settings and prepared statements."""
@@ -87,20 +134,17 @@ class Connection:
         return self.cursor().execute(operation, parameters)
 
     def commit(self) -> None:
-        """Does nothing, because each statement commits when it succeeds."""
-        self._check_open()
-
-    def rollback(self) -> NoReturn:
-        """Raises an error, because there are no transactions over several statements.
+        """Makes the changes of the transaction durable, and visible to others. Does nothing if none is open.
 
         Raises:
-            NotSupportedError: always.
+            OperationalError: another transaction has changed the same, or a statement failed. In both cases, the
+                transaction was rolled back.
         """
-        self._check_open()
-        raise NotSupportedError(
-            "transactions over several statements are not available, so there is nothing to roll back",
-            "each statement commits on its own when it succeeds",
-        )
+        self._end("COMMIT")
+
+    def rollback(self) -> None:
+        """Undoes all changes of the transaction. Does nothing if none is open."""
+        self._end("ROLLBACK")
 
     def cancel(self) -> None:
         """Cancels the running statements. For use from another thread."""
@@ -118,8 +162,12 @@ class Connection:
         self._check_open()
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.close()
 
 
 class Cursor:
@@ -158,7 +206,9 @@ class Cursor:
         self._check_open()
         self._relation = None
         self._rowcount = -1
+        self.connection._before(operation)
         self._relation = self.connection._connection._run(operation, parameters)
+        self.connection._after(operation)
         self._rowcount = self._relation.rowcount
         return self
 
@@ -176,6 +226,7 @@ class Cursor:
         if not seq_of_parameters:
             self._rowcount = 0
             return self
+        self.connection._before(operation)
         inserted = self.connection._connection._native.run_many(operation, seq_of_parameters)
         if inserted is not None:
             self._relation = Relation(inserted)

@@ -160,10 +160,15 @@ def test_errors_in_the_middle_of_a_result_have_their_state(cursor):
     assert raised.value.sqlstate == "22012"
 
 
-def test_transactions_are_not_there(place):
-    with pytest.warns(Warning, match="Cannot disable autocommit"):
-        connection = manager.connect(freestone.adbc.driver_path(), place)
-    connection.close()
+def test_transactions(place):
+    with manager.connect(freestone.adbc.driver_path(), place) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE transacted AS SELECT 1 AS a")
+        connection.commit()
+        cursor.execute("INSERT INTO transacted VALUES (2)")
+        connection.rollback()
+        assert cursor.execute("SELECT count(*) FROM transacted").fetchone() == (1,)
+        cursor.execute("DROP TABLE transacted")
+        connection.commit()
 
 
 def test_cancel(cursor):

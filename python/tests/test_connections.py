@@ -219,3 +219,32 @@ def test_adbc(tmp_path, monkeypatch):
         freestone.adbc.driver_path()
     (tmp_path / "none.so").touch()
     assert freestone.adbc.driver_path() == str(tmp_path / "none.so")
+
+
+def test_transactions_are_blocks(tmp_path):
+    with freestone.connect(tmp_path / "db") as db, freestone.connect(tmp_path / "db") as other:
+        db.sql("create table accounts as select 1 as id, 100 as amount")
+
+        def amounts(connection):
+            return connection.sql("select amount from accounts order by amount").fetchall()
+
+        with db.transaction():
+            db.sql("update accounts set amount = amount - 30")
+            db.sql("insert into accounts values (2, 30)")
+            assert amounts(db) == [(30,), (70,)]
+            assert amounts(other) == [(100,)]
+        assert amounts(other) == [(30,), (70,)]
+        with pytest.raises(ZeroDivisionError), db.transaction():
+            db.sql("delete from accounts")
+            raise ZeroDivisionError
+        with pytest.raises(freestone.OperationalError, match="nothing was committed"), db.transaction():
+            db.sql("delete from accounts")
+            with pytest.raises(freestone.ProgrammingError):
+                db.sql("select * from missing")
+        with pytest.raises(freestone.OperationalError, match="only read"), db.transaction(read_only=True):
+            db.sql("delete from accounts")
+        with pytest.raises(freestone.NotSupportedError), db.transaction("SERIALIZABLE"):
+            pass
+        with db.transaction("READ COMMITTED"):
+            other.sql("insert into accounts values (3, 1)")
+            assert amounts(db) == [(1,), (30,), (70,)]

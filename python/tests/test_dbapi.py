@@ -112,12 +112,35 @@ def test_failures_leave_no_result(connection):
         cursor.execute("select ? + ?", (1,))
 
 
-def test_transactions(connection):
-    connection.execute("create table t as select 1 as a")
-    connection.commit()
-    with pytest.raises(dbapi.NotSupportedError, match="roll back"):
+def test_transactions(tmp_path):
+    with dbapi.connect(tmp_path / "db") as connection, dbapi.connect(tmp_path / "db") as other:
+        assert connection.autocommit is True
+        connection.execute("create table t as select 1 as a")
+        connection.commit()
         connection.rollback()
-    assert connection.autocommit is True
+        count = "select count(*) from t"
+        connection.begin()
+        connection.execute("insert into t values (2)")
+        assert connection.execute(count).fetchone() == (2,)
+        assert other.execute(count).fetchone() == (1,)
+        connection.rollback()
+        assert connection.execute(count).fetchone() == (1,)
+        connection.autocommit = False
+        connection.execute("insert into t values (3)")
+        connection.cursor().executemany("insert into t values (?)", [(4,), (5,)])
+        assert other.execute(count).fetchone() == (1,)
+        connection.commit()
+        assert other.execute(count).fetchone() == (4,)
+        connection.execute("delete from t")
+        with pytest.raises(dbapi.ProgrammingError):
+            connection.execute("select * from missing")
+        with pytest.raises(dbapi.OperationalError, match="of this transaction failed"):
+            connection.execute(count)
+        with pytest.raises(dbapi.OperationalError, match="nothing was committed"):
+            connection.commit()
+        assert connection.execute(count).fetchone() == (4,)
+        connection.execute("rollback")
+        connection.commit()
 
 
 def test_closing(connection):

@@ -34,6 +34,10 @@ const VIEWS: &str = "freestone.string_views";
 pub struct FreestoneConnection {
     link: Arc<Link>,
     read_only: bool,
+    /// Whether every statement is a transaction of its own. Otherwise one is always open.
+    autocommit: bool,
+    /// The name of the isolation level of transactions to come.
+    level: String,
 }
 
 type Reader = Box<dyn RecordBatchReader + Send + 'static>;
@@ -44,13 +48,16 @@ impl FreestoneConnection {
         given: impl IntoIterator<Item = (OptionConnection, OptionValue)>,
     ) -> Result<Self> {
         let (mut read_only, mut strings) = (false, database.strings);
+        let mut later = vec![];
         for (key, value) in given {
             match key.as_ref() {
                 "adbc.connection.readonly" => read_only = truth(key.as_ref(), &value)?,
                 VIEWS => strings = Strings::views(truth(VIEWS, &value)?),
-                _ => check(&key, &value)?,
+                _ => later.push((key, value)),
             }
         }
+        // The level comes before the first transaction.
+        later.sort_by_key(|(key, _)| *key == OptionConnection::AutoCommit);
         let (lane, cancel) = (Lane::on(database.threads.clone()), Cancel::default());
         let backend = match &database.place {
             Place::Embedded(database) => {
@@ -69,40 +76,68 @@ impl FreestoneConnection {
                 Backend::Remote(lane.wait(Signals::of(&[&cancel]), connecting)?)
             }
         };
-        Ok(FreestoneConnection { link: Arc::new(Link { backend, lane, cancel, strings }), read_only })
+        let link = Arc::new(Link { backend, lane, cancel, strings });
+        let mut opened =
+            FreestoneConnection { link, read_only, autocommit: true, level: IsolationLevel::Default.into() };
+        later.into_iter().try_for_each(|(key, value)| opened.set_option(key, value))?;
+        Ok(opened)
+    }
+
+    fn command(&self, text: String) -> Result<()> {
+        self.link.wait(|link| async move { link.command(&text).await.map(|_| ()) })
+    }
+
+    fn begin(&self) -> Result<()> {
+        let committed = [IsolationLevel::ReadCommitted, IsolationLevel::ReadUncommitted].map(String::from);
+        let level = if committed.contains(&self.level) { "READ COMMITTED" } else { "REPEATABLE READ" };
+        self.command(format!("BEGIN ISOLATION LEVEL {level}"))
+    }
+
+    /// Ends the open transaction, and begins the next one.
+    fn end(&self, statement: &str) -> Result<()> {
+        if self.autocommit {
+            return Err(state(format!("{statement}: autocommit is on, so there is no transaction")));
+        }
+        let ended = self.command(statement.to_owned());
+        self.begin()?;
+        ended
+    }
+
+    fn set_autocommit(&mut self, wanted: bool) -> Result<()> {
+        match (self.autocommit, wanted) {
+            (true, false) => self.begin()?,
+            (false, true) => {
+                self.autocommit = true;
+                return self.command("COMMIT".into());
+            }
+            _ => {}
+        }
+        self.autocommit = wanted;
+        Ok(())
+    }
+
+    /// Chooses the level of the transactions to come.
+    fn set_level(&mut self, name: &str) -> Result<()> {
+        let levels = [
+            IsolationLevel::Default,
+            IsolationLevel::Snapshot,
+            IsolationLevel::RepeatableRead,
+            IsolationLevel::ReadCommitted,
+            IsolationLevel::ReadUncommitted,
+        ];
+        if !levels.map(String::from).iter().any(|level| level == name) {
+            return Err(not_implemented(
+                format!("isolation level {name} is not available"),
+                "the levels are snapshot, which is the default, repeatable read and read committed",
+            ));
+        }
+        self.level = name.to_owned();
+        Ok(())
     }
 
     fn reader(&self, batch: RecordBatch) -> Reader {
         let schema = batch.schema();
         Box::new(RecordBatchIterator::new([Ok(batch)], schema))
-    }
-}
-
-/// Checks that a value is valid for an option, on an open connection or before it is opened.
-///
-/// # Errors
-///
-/// The option is unknown, or cannot have the value.
-fn check(key: &OptionConnection, value: &OptionValue) -> Result<()> {
-    let name = key.as_ref();
-    match key {
-        OptionConnection::AutoCommit => match truth(name, value)? {
-            true => Ok(()),
-            false => Err(no_transactions("autocommit cannot be switched off")),
-        },
-        OptionConnection::CurrentCatalog => named("catalog", &text(name, value)?, CATALOG),
-        OptionConnection::CurrentSchema => named("schema", &text(name, value)?, SCHEMA),
-        OptionConnection::IsolationLevel => {
-            let (level, only) = (text(name, value)?, String::from(IsolationLevel::Default));
-            match level == only || level == String::from(IsolationLevel::Snapshot) {
-                true => Ok(()),
-                false => Err(not_implemented(
-                    format!("isolation level {level} is not available"),
-                    "each statement reads one snapshot: adbc.connection.transaction.isolation.snapshot",
-                )),
-            }
-        }
-        _ => Err(unknown("a connection", name, OPTIONS)),
     }
 }
 
@@ -118,13 +153,6 @@ pub fn named(what: &str, given: &str, only: &str) -> Result<()> {
     }
 }
 
-fn no_transactions(message: &str) -> adbc_core::error::Error {
-    not_implemented(
-        message,
-        "transactions over several statements are not available: each statement commits on its own",
-    )
-}
-
 impl Optionable for FreestoneConnection {
     type Option = OptionConnection;
 
@@ -138,17 +166,23 @@ impl Optionable for FreestoneConnection {
                 true => Ok(()),
                 false => Err(state(format!("{VIEWS} is chosen before the connection is opened"))),
             },
-            _ => check(&key, &value),
+            name => match &key {
+                OptionConnection::AutoCommit => self.set_autocommit(truth(name, &value)?),
+                OptionConnection::CurrentCatalog => named("catalog", &text(name, &value)?, CATALOG),
+                OptionConnection::CurrentSchema => named("schema", &text(name, &value)?, SCHEMA),
+                OptionConnection::IsolationLevel => self.set_level(&text(name, &value)?),
+                _ => Err(unknown("a connection", name, OPTIONS)),
+            },
         }
     }
 
     fn get_option_string(&self, key: OptionConnection) -> Result<String> {
         match &key {
-            OptionConnection::AutoCommit => Ok("true".into()),
+            OptionConnection::AutoCommit => Ok(self.autocommit.to_string()),
             OptionConnection::ReadOnly => Ok(self.read_only.to_string()),
             OptionConnection::CurrentCatalog => Ok(CATALOG.into()),
             OptionConnection::CurrentSchema => Ok(SCHEMA.into()),
-            OptionConnection::IsolationLevel => Ok(IsolationLevel::Default.into()),
+            OptionConnection::IsolationLevel => Ok(self.level.clone()),
             other if other.as_ref() == VIEWS => Ok(self.link.strings.are_views().to_string()),
             other => Err(unknown("a connection", other.as_ref(), OPTIONS)),
         }
@@ -239,11 +273,11 @@ impl adbc_core::Connection for FreestoneConnection {
     }
 
     fn commit(&mut self) -> Result<()> {
-        Err(no_transactions("there is no transaction to commit"))
+        self.end("COMMIT")
     }
 
     fn rollback(&mut self) -> Result<()> {
-        Err(no_transactions("there is no transaction to roll back"))
+        self.end("ROLLBACK")
     }
 
     fn read_partition(&self, _: impl AsRef<[u8]>) -> Result<Reader> {

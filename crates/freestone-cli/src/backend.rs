@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use freestone::{Outcome, Session, Statement};
+use freestone::{Outcome, Session, Statement, TransactionStatus};
 use freestone_wire::WireError;
 use freestone_wire::blocking::Client;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -46,6 +46,19 @@ impl Backend {
                 Outcome::Done { verb } => Answer::Done { verb: verb.into() },
             }),
             Backend::Remote(client) => execute_remote(client, &statement.text).await,
+        }
+    }
+
+    /// What the prompt says of an open transaction: `*` that there is one, `!` that a statement of it failed. Nothing for
+    /// a server, which knows it alone.
+    pub fn transaction_mark(&self) -> &'static str {
+        match self {
+            Backend::Embedded(session) => match session.transaction_status() {
+                TransactionStatus::Idle => "",
+                TransactionStatus::Open => "*",
+                TransactionStatus::Failed => "!",
+            },
+            Backend::Remote(_) => "",
         }
     }
 

@@ -26,7 +26,8 @@ pub fn run(runner: &mut Runner, name: &str) -> Result<(), Failure> {
     let history = history_file();
     let mut editor = editor(runner, history.as_deref()).map_err(terminal_failure)?;
     loop {
-        match editor.readline(&format!("{name}> ")) {
+        let mark = runner.backend().transaction_mark();
+        match editor.readline(&format!("{name}{mark}> ")) {
             Ok(input) => {
                 if read_on(runner, &mut editor, history.as_deref(), &input) == Flow::Quit {
                     break;

@@ -33,6 +33,9 @@ fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Io | ErrorKind::Corrupt | ErrorKind::Resource | ErrorKind::ReadOnly | ErrorKind::Denied => {
             "OperationalError"
         }
+        ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::LockTimeout | ErrorKind::Transaction => {
+            "OperationalError"
+        }
         ErrorKind::Cancelled => "CancelledError",
         ErrorKind::Internal => "InternalError",
     }

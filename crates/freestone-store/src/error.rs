@@ -39,6 +39,26 @@ pub enum StoreError {
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
 
+    /// A transaction that committed meanwhile changed the same. Repeating this one may succeed.
+    #[error("{0}")]
+    Conflict(String),
+
+    /// Transactions wait for each other in a circle.
+    #[error("{0}")]
+    Deadlock(String),
+
+    /// A lock was not free in time.
+    #[error("{0}")]
+    LockTimeout(String),
+
+    /// The caller did not want to wait any longer.
+    #[error("cancelled while waiting for another transaction")]
+    Cancelled,
+
+    /// The error of a commit that several transactions shared.
+    #[error(transparent)]
+    Shared(std::sync::Arc<StoreError>),
+
     #[allow(missing_docs)]
     #[error("cannot encode column {column}: {source}")]
     Encode { column: String, source: CodecError },

@@ -31,6 +31,7 @@ mod table;
 
 pub use error::StoreError;
 pub use store::{
-    Appended, Appender, CheckReport, Repaired, Snapshot, Store, StoreOptions, VacuumReport, WriteTransaction,
+    Appended, Appender, CheckReport, LockMode, OpenTransaction, Repaired, Savepoint, Snapshot, Store, StoreOptions,
+    TransactionList, VacuumReport, Waiting, WriteTransaction,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

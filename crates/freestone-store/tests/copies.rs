@@ -24,7 +24,7 @@ fn store(memory: &Memory) -> Store {
     store
 }
 
-fn change(store: &Store, f: impl FnOnce(&mut WriteTransaction<'_>) -> Result<(), StoreError>) {
+fn change(store: &Store, f: impl FnOnce(&mut WriteTransaction) -> Result<(), StoreError>) {
     let mut transaction = store.write().unwrap();
     f(&mut transaction).unwrap();
     transaction.commit().unwrap();

@@ -408,7 +408,7 @@ fn runs_of_a_sort_leave_nothing() {
     let medium = Arc::new(Memory::new());
     let store = Store::on_medium(medium.clone(), options()).expect("opens");
     create(&store, "t", DESIGNS[5]).expect("creates");
-    let transaction = store.write().expect("writes");
+    let mut transaction = store.write().expect("writes");
     let mut appender = transaction.appender("t").expect("appends");
     for start in 0..12 {
         appender.push(&batch(start * 5_000..start * 5_000 + 5_000)).expect("takes rows");

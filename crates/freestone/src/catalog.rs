@@ -21,8 +21,8 @@ use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement as Pla
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
-use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
+use freestone_store::{Snapshot, TransactionList};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -50,6 +50,7 @@ pub(crate) struct Planner {
     base: Arc<SessionState>,
     access: Access,
     extension: Arc<Extension>,
+    transactions: TransactionList,
     log: Arc<WorkloadLog>,
 }
 
@@ -60,6 +61,8 @@ enum Target {
     Rows(String),
     /// INSERT: columns that all take NULL, so that the check of NOT NULL is ours, which names the row.
     Columns(SchemaRef),
+    /// RETURNING: the rows that were written or removed.
+    Written(ArrowTable),
 }
 
 /// What names mean in one statement.
@@ -103,6 +106,12 @@ impl Scope {
         self
     }
 
+    /// [`TARGET`] is rows that were written or removed.
+    pub fn with_target_written(mut self, rows: ArrowTable) -> Self {
+        self.target = Some(Target::Written(rows));
+        self
+    }
+
     pub fn with_view(mut self, view: &str) -> Self {
         self.views.push(view.to_owned());
         self
@@ -137,8 +146,8 @@ impl Scope {
 }
 
 impl Planner {
-    pub fn new(base: SessionState, access: Access, log: Arc<WorkloadLog>) -> Self {
-        Planner { base: Arc::new(base), access, extension: Arc::default(), log }
+    pub fn new(base: SessionState, access: Access, transactions: TransactionList, log: Arc<WorkloadLog>) -> Self {
+        Planner { base: Arc::new(base), access, extension: Arc::default(), transactions, log }
     }
 
     pub fn with_settings(&self, base: SessionState) -> Self {
@@ -156,7 +165,7 @@ impl Planner {
     /// A session state for one statement.
     pub fn state(&self, scope: &Scope) -> SessionState {
         let mut state = (*self.base).clone();
-        metadata::register(&mut state, &scope.snapshot, &self.log);
+        metadata::register(&mut state, &scope.snapshot, &self.transactions, &self.log);
         for (name, format) in provider::files::FUNCTIONS {
             let function = FilesFunction::new((name, format), self.access, self.base.clone(), scope.files.clone());
             state.register_udtf(name, Arc::new(function));
@@ -392,6 +401,7 @@ impl SchemaProvider for StatementSchema {
                 return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
             }
             Some(Target::Columns(schema)) => return Ok(Some(Arc::new(EmptyTable::new(schema.clone())))),
+            Some(Target::Written(rows)) => return Ok(Some(rows.provider()?)),
             None => {}
         }
         if let Some(table) = FreestoneTable::new(snapshot.clone(), name) {

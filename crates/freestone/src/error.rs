@@ -42,6 +42,14 @@ pub enum ErrorKind {
     ReadOnly,
     /// The session may not do this.
     Denied,
+    /// A transaction that committed meanwhile changed the same. Repeating this one may succeed.
+    Conflict,
+    /// Transactions would wait for each other forever.
+    Deadlock,
+    /// Another transaction holds a lock for too long.
+    LockTimeout,
+    /// The statement does not fit the state of the session's transaction.
+    Transaction,
     /// A bug of Freestone.
     Internal,
 }
@@ -247,10 +255,17 @@ fn translate_arrow(error: &ArrowError) -> Error {
 }
 
 fn translate_store(error: &StoreError) -> Error {
-    if let StoreError::Filter(inner) = error {
-        return translate_external(inner.as_ref());
+    match error {
+        StoreError::Filter(inner) => return translate_external(inner.as_ref()),
+        StoreError::Shared(inner) => return translate_store(inner),
+        StoreError::Cancelled => return Error::cancelled(),
+        _ => {}
     }
     let kind = match error {
+        StoreError::Conflict(_) => ErrorKind::Conflict,
+        StoreError::Deadlock(_) => ErrorKind::Deadlock,
+        StoreError::LockTimeout(_) => ErrorKind::LockTimeout,
+        StoreError::Cancelled | StoreError::Shared(_) => ErrorKind::Internal,
         StoreError::Medium(_) => ErrorKind::Io,
         StoreError::Log(LogError::Damaged { .. } | LogError::CurrentMissing { .. }) => ErrorKind::Corrupt,
         StoreError::Log(LogError::GenerationMissing { .. } | LogError::NothingToRepair { .. }) => ErrorKind::Corrupt,
@@ -269,6 +284,8 @@ fn translate_store(error: &StoreError) -> Error {
         ErrorKind::Corrupt if !matches!(error, StoreError::Log(_)) => {
             translated.with_hint("CHECK lists all that is damaged; restore the named file from a copy")
         }
+        ErrorKind::Conflict | ErrorKind::Deadlock => translated.with_hint("roll the transaction back and repeat it"),
+        ErrorKind::LockTimeout => translated.with_hint("wait for the other transaction to end, or raise lock_timeout"),
         _ => translated,
     }
 }

@@ -25,6 +25,11 @@ impl ErrorKind {
             "57014" => ErrorKind::Cancelled,
             "58030" => ErrorKind::Io,
             "XX001" => ErrorKind::Corrupt,
+            "3B001" => ErrorKind::NotFound,
+            "40001" => ErrorKind::Conflict,
+            "40P01" => ErrorKind::Deadlock,
+            "55P03" => ErrorKind::LockTimeout,
+            "25001" | "25P01" | "25P02" => ErrorKind::Transaction,
             state if state.starts_with("23") => ErrorKind::Constraint,
             "22023" | "21000" => ErrorKind::Invalid,
             state if state.starts_with("22") => ErrorKind::Type,
@@ -45,6 +50,7 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::NotFound if says(&["no setting"]) => "42704",
         ErrorKind::NotFound if says(&["no schema"]) => "3F000",
         ErrorKind::NotFound if says(&["no file"]) => "58P01",
+        ErrorKind::NotFound if says(&["no savepoint"]) => "3B001",
         ErrorKind::NotFound => "42P01",
         ErrorKind::Exists if says(&["prepared statement"]) => "42P05",
         ErrorKind::Exists => "42P07",
@@ -82,6 +88,12 @@ fn sqlstate(kind: ErrorKind, message: &str) -> &'static str {
         ErrorKind::Cancelled => "57014",
         ErrorKind::ReadOnly => "25006",
         ErrorKind::Denied => "42501",
+        ErrorKind::Conflict => "40001",
+        ErrorKind::Deadlock => "40P01",
+        ErrorKind::LockTimeout => "55P03",
+        ErrorKind::Transaction if says(&["of this transaction failed"]) => "25P02",
+        ErrorKind::Transaction if says(&["no transaction is open"]) => "25P01",
+        ErrorKind::Transaction => "25001",
         ErrorKind::Internal => "XX000",
     }
 }
@@ -97,7 +109,7 @@ mod tests {
     use super::*;
 
     /// Kinds, with what messages of theirs say.
-    const KINDS: [(ErrorKind, &[&str]); 14] = [
+    const KINDS: [(ErrorKind, &[&str]); 18] = [
         (ErrorKind::Syntax, &[]),
         (
             ErrorKind::NotFound,
@@ -109,6 +121,7 @@ mod tests {
                 "no setting x",
                 "no schema x",
                 "no file x",
+                "no savepoint x",
             ],
         ),
         (ErrorKind::Exists, &["prepared statement x exists"]),
@@ -128,6 +141,10 @@ mod tests {
         (ErrorKind::Cancelled, &[]),
         (ErrorKind::ReadOnly, &[]),
         (ErrorKind::Denied, &[]),
+        (ErrorKind::Conflict, &[]),
+        (ErrorKind::Deadlock, &[]),
+        (ErrorKind::LockTimeout, &[]),
+        (ErrorKind::Transaction, &["a statement of this transaction failed", "no transaction is open"]),
         (ErrorKind::Internal, &[]),
     ];
 
@@ -139,6 +156,6 @@ mod tests {
                 assert_eq!(ErrorKind::of_sqlstate(state), kind, "{message}: {state}");
             }
         }
-        assert_eq!(ErrorKind::of_sqlstate("40001"), ErrorKind::Internal);
+        assert_eq!(ErrorKind::of_sqlstate("08000"), ErrorKind::Internal);
     }
 }

@@ -65,6 +65,7 @@ pub use planning::Counting;
 pub use session::Session;
 pub use session::access::{Access, Extension};
 pub use session::describe::{Description, Reference, Relation};
+pub use session::transaction::TransactionStatus;
 pub use sql::depth::THREAD_STACK_BYTES;
 pub use sql::statement::{ParameterNames, Statement, StatementKind, is_complete, parse_script, quote};
 #[doc(hidden)]

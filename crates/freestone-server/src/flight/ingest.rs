@@ -7,7 +7,7 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::CommandStatementIngest;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use arrow_flight::sql::{TableExistsOption, TableNotExistOption};
-use freestone::{Inputs, quote};
+use freestone::{Inputs, Session, quote};
 use futures::TryStreamExt;
 use tonic::Status;
 
@@ -32,7 +32,8 @@ pub async fn ingest(
     stream: PeekableFlightDataStream,
 ) -> Result<i64> {
     check(&command)?;
-    let is_new = is_new(shared, login, &command).await?;
+    let session = login.session_of(command.transaction_id.as_ref())?;
+    let is_new = is_new(shared, &session, &command).await?;
     let stream = stream.try_filter(|data| futures::future::ready(!data.data_header.is_empty()));
     let mut batches = FlightRecordBatchStream::new_from_flight_data(stream.map_err(|status| status.into()));
     let invalid = |error: arrow_flight::error::FlightError| Status::invalid_argument(error.to_string());
@@ -41,7 +42,7 @@ pub async fn ingest(
     let schema = schema.ok_or_else(|| Status::invalid_argument("rows to ingest begin with their schema"))?;
     let target = if is_new { Target::NewTable(&command.table) } else { Target::Table(&command.table) };
     let (sender, parts) = insert::channel();
-    let inserting = insert::insert(shared, &login.session, target, &schema, parts);
+    let inserting = insert::insert(shared, &session, target, &schema, parts);
     let bringing = async move {
         let mut next = Ok(first);
         loop {
@@ -56,8 +57,7 @@ pub async fn ingest(
     Ok(i64::try_from(rows).unwrap_or(i64::MAX))
 }
 
-/// Checks the command against the features of this server: one catalog with one schema, and neither temporary tables
-/// nor transactions.
+/// Checks the command against the features of this server: one catalog with one schema, and no temporary tables.
 fn check(command: &CommandStatementIngest) -> Result<()> {
     let is_other =
         |name: &Option<String>, own: &str| name.as_deref().is_some_and(|name| !name.is_empty() && name != own);
@@ -67,16 +67,13 @@ fn check(command: &CommandStatementIngest) -> Result<()> {
     if command.temporary {
         return Err(Status::unimplemented("there are no temporary tables"));
     }
-    if command.transaction_id.as_ref().is_some_and(|id| !id.is_empty()) {
-        return Err(Status::unimplemented("there are no transactions"));
-    }
     Ok(())
 }
 
 /// Whether the table is to be created. A table that is replaced is dropped here.
-async fn is_new(shared: &Arc<Shared>, login: &Login, command: &CommandStatementIngest) -> Result<bool> {
-    let session = login.session.clone();
-    let relations = execution::on_workers(shared, async move { session.relations().await }).await.map_err(status)?;
+async fn is_new(shared: &Arc<Shared>, session: &Arc<Session>, command: &CommandStatementIngest) -> Result<bool> {
+    let asked = session.clone();
+    let relations = execution::on_workers(shared, async move { asked.relations().await }).await.map_err(status)?;
     let exists = relations.iter().any(|relation| relation.name == command.table);
     let Some(options) = &command.table_definition_options else {
         return Err(Status::invalid_argument("what to do with a table that exists, or does not, is not said"));
@@ -88,10 +85,8 @@ async fn is_new(shared: &Arc<Shared>, login: &Login, command: &CommandStatementI
         (true, _, TableExistsOption::Append) => Ok(false),
         (true, _, TableExistsOption::Fail) => Err(Status::already_exists(format!("table {name} exists"))),
         (true, _, TableExistsOption::Replace) => {
-            for statement in login.session.parse(&format!("DROP TABLE {}", quote(name))).map_err(status)? {
-                execution::execute(shared, &login.session, &statement, Inputs::default(), None)
-                    .await
-                    .map_err(status)?;
+            for statement in session.parse(&format!("DROP TABLE {}", quote(name))).map_err(status)? {
+                execution::execute(shared, session, &statement, Inputs::default(), None).await.map_err(status)?;
             }
             Ok(true)
         }

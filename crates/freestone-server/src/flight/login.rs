@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use bytes::Bytes;
 use freestone::{Description, Session, Statement};
 use sha2::{Digest, Sha256};
 use tonic::{Request, Status};
 
 use super::Place;
+use super::transactions::Transactions;
 use crate::scram;
 use crate::shared::{FULL, Registered, Shared};
 use crate::users::Role;
@@ -30,12 +32,16 @@ pub struct Login {
     _registered: Registered,
     used: Mutex<Instant>,
     statements: Mutex<HashMap<Vec<u8>, Planned>>,
+    /// The open transactions. Each has a session of its own.
+    pub transactions: Transactions,
 }
 
 /// A statement that waits to be executed, once or, if it is prepared, often.
 #[derive(Clone)]
 pub struct Planned {
     pub statement: Arc<Statement>,
+    /// That of its transaction, if it belongs to one.
+    pub session: Arc<Session>,
     pub description: Arc<Description>,
     /// Rows of values for its parameters.
     pub parameters: Vec<RecordBatch>,
@@ -84,6 +90,19 @@ impl Login {
 
     pub fn close(&self, handle: &[u8]) {
         self.statements().remove(handle);
+    }
+
+    /// A session for a transaction.
+    pub fn new_session(&self, shared: &Shared) -> Arc<Session> {
+        shared.session(self.role)
+    }
+
+    /// The session for a statement: that of the transaction, if one is named.
+    pub fn session_of(&self, transaction: Option<&Bytes>) -> Result<Arc<Session>, Status> {
+        match transaction.filter(|id| !id.is_empty()) {
+            Some(id) => self.transactions.session(id),
+            None => Ok(self.session.clone()),
+        }
     }
 }
 
@@ -189,6 +208,7 @@ impl Logins {
             _registered: registered,
             used: Mutex::new(Instant::now()),
             statements: Mutex::default(),
+            transactions: Transactions::default(),
         });
         let idle = self.shared.limits.idle.unwrap_or(IDLE);
         let mut logins = self.logins();

@@ -37,10 +37,11 @@ fn server_info(info: &mut SqlInfoDataBuilder, read_only: bool) {
     info.append(SqlInfo::FlightSqlServerReadOnly, read_only);
     info.append(SqlInfo::FlightSqlServerSql, true);
     info.append(SqlInfo::FlightSqlServerSubstrait, false);
-    info.append(SqlInfo::FlightSqlServerTransaction, 0i32);
+    // SQL_SUPPORTED_TRANSACTION_SAVEPOINT: transactions, and savepoints in them.
+    info.append(SqlInfo::FlightSqlServerTransaction, 2i32);
     info.append(SqlInfo::FlightSqlServerCancel, true);
     info.append(SqlInfo::FlightSqlServerBulkIngestion, true);
-    info.append(SqlInfo::FlightSqlServerIngestTransactionsSupported, false);
+    info.append(SqlInfo::FlightSqlServerIngestTransactionsSupported, true);
     info.append(SqlInfo::FlightSqlServerStatementTimeout, 0i32);
     info.append(SqlInfo::FlightSqlServerTransactionTimeout, 0i32);
 }
@@ -84,6 +85,8 @@ fn abilities_info(info: &mut SqlInfoDataBuilder) {
         SqlInfo::SqlSupportsNonNullableColumns,
         SqlInfo::SqlCatalogAtStart,
         SqlInfo::SqlCorrelatedSubqueriesSupported,
+        SqlInfo::SqlTransactionsSupported,
+        SqlInfo::SqlSavepointsSupported,
     ] {
         info.append(name, true);
     }
@@ -92,11 +95,9 @@ fn abilities_info(info: &mut SqlInfoDataBuilder) {
         SqlInfo::SqlSupportsIntegrityEnhancementFacility,
         SqlInfo::SqlSelectForUpdateSupported,
         SqlInfo::SqlStoredProceduresSupported,
-        SqlInfo::SqlTransactionsSupported,
         SqlInfo::SqlDataDefinitionCausesTransactionCommit,
         SqlInfo::SqlDataDefinitionsInTransactionsIgnored,
         SqlInfo::SqlBatchUpdatesSupported,
-        SqlInfo::SqlSavepointsSupported,
         SqlInfo::SqlNamedParametersSupported,
         SqlInfo::SqlLocatorsUpdateCopy,
         SqlInfo::SqlStoredFunctionsUsingCallSyntaxSupported,
@@ -115,8 +116,8 @@ fn abilities_info(info: &mut SqlInfoDataBuilder) {
     info.append(SqlInfo::SqlSupportedSubqueries, 0b1111i32);
     info.append(SqlInfo::SqlSupportedUnions, 0b11i32);
     // The JDBC driver of Apache Arrow reads this value as a long.
-    info.append(SqlInfo::SqlDefaultTransactionIsolation, 0i64);
-    info.append(SqlInfo::SqlSupportedTransactionsIsolationLevels, 0b1i32);
+    info.append(SqlInfo::SqlDefaultTransactionIsolation, 3i64);
+    info.append(SqlInfo::SqlSupportedTransactionsIsolationLevels, 0b1110i32);
     info.append(SqlInfo::SqlSupportedResultSetTypes, 0b10i32);
     info.append(SqlInfo::SqlSupportedConcurrenciesForResultSetUnspecified, 0b1i32);
     info.append(SqlInfo::SqlSupportedConcurrenciesForResultSetForwardOnly, 0b10i32);

@@ -5,6 +5,7 @@ mod login;
 mod metadata;
 mod service;
 mod statements;
+mod transactions;
 
 use std::io;
 use std::pin::Pin;

@@ -9,12 +9,14 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::metadata::{SqlInfoData, XdbcTypeInfoData};
 use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
-    ActionCancelQueryRequest, ActionCancelQueryResult, ActionClosePreparedStatementRequest,
-    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, CommandGetCatalogs,
-    CommandGetCrossReference, CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys,
-    CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
-    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery,
-    CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo, TicketStatementQuery,
+    ActionBeginSavepointRequest, ActionBeginSavepointResult, ActionBeginTransactionRequest,
+    ActionBeginTransactionResult, ActionCancelQueryRequest, ActionCancelQueryResult,
+    ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult,
+    ActionEndSavepointRequest, ActionEndTransactionRequest, CommandGetCatalogs, CommandGetCrossReference,
+    CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys, CommandGetSqlInfo,
+    CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo, CommandPreparedStatementQuery,
+    CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery, CommandStatementUpdate,
+    DoPutPreparedStatementResult, EndSavepoint, EndTransaction, ProstMessageExt, SqlInfo, TicketStatementQuery,
 };
 use arrow_flight::{Action, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, Ticket};
 use freestone::Relation;
@@ -56,13 +58,8 @@ impl Service {
 
     /// Executes a statement that gives no rows, at once: a client that asks for none might never redeem a ticket. What it
     /// gets is for nothing.
-    async fn executed(
-        &self,
-        login: &Login,
-        planned: &Planned,
-        request: Request<FlightDescriptor>,
-    ) -> Result<Response<FlightInfo>> {
-        statements::update(&self.shared, login, planned).await?;
+    async fn executed(&self, planned: &Planned, request: Request<FlightDescriptor>) -> Result<Response<FlightInfo>> {
+        statements::update(&self.shared, planned).await?;
         info(&TicketStatementQuery { statement_handle: vec![].into() }, &Schema::empty(), request)
     }
 
@@ -111,6 +108,10 @@ async fn received(stream: PeekableFlightDataStream) -> Result<Vec<RecordBatch>> 
     Ok(all)
 }
 
+fn unsaid() -> Status {
+    Status::invalid_argument("what to do with the transaction or savepoint is not said")
+}
+
 #[tonic::async_trait]
 impl FlightSqlService for Service {
     type FlightService = Service;
@@ -141,9 +142,11 @@ impl FlightSqlService for Service {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>> {
         let login = self.login(&request).await?;
-        let planned = statements::plan(&self.shared, &login, &query.query, false).await?;
+        let planned =
+            statements::plan(&self.shared, login.session_of(query.transaction_id.as_ref())?, &query.query, false)
+                .await?;
         if planned.gives_no_rows() {
-            return self.executed(&login, &planned, request).await;
+            return self.executed(&planned, request).await;
         }
         let schema = statements::schema(&planned.description);
         let ticket = TicketStatementQuery { statement_handle: login.keep(planned)?.into() };
@@ -160,7 +163,7 @@ impl FlightSqlService for Service {
             return Ok(Response::new(statements::nothing()));
         }
         let planned = login.take(&ticket.statement_handle)?;
-        Ok(Response::new(statements::query(&self.shared, &login, &planned).await?))
+        Ok(Response::new(statements::query(&self.shared, &planned).await?))
     }
 
     async fn do_put_statement_update(
@@ -169,8 +172,10 @@ impl FlightSqlService for Service {
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64> {
         let login = self.login(&request).await?;
-        let planned = statements::plan(&self.shared, &login, &command.query, false).await?;
-        statements::update(&self.shared, &login, &planned).await
+        let planned =
+            statements::plan(&self.shared, login.session_of(command.transaction_id.as_ref())?, &command.query, false)
+                .await?;
+        statements::update(&self.shared, &planned).await
     }
 
     async fn do_put_statement_ingest(
@@ -188,7 +193,9 @@ impl FlightSqlService for Service {
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult> {
         let login = self.login(&request).await?;
-        let planned = statements::plan(&self.shared, &login, &command.query, true).await?;
+        let planned =
+            statements::plan(&self.shared, login.session_of(command.transaction_id.as_ref())?, &command.query, true)
+                .await?;
         let schema = statements::schema(&planned.description);
         let dataset = if planned.description.schema.is_some() { statements::schema_bytes(&schema)? } else { vec![] };
         let parameters = statements::parameter_schema(&planned.description);
@@ -233,7 +240,7 @@ impl FlightSqlService for Service {
                 planned.parameters = given;
             }
         }
-        statements::update(&self.shared, &login, &planned).await
+        statements::update(&self.shared, &planned).await
     }
 
     async fn get_flight_info_prepared_statement(
@@ -244,9 +251,9 @@ impl FlightSqlService for Service {
         let login = self.login(&request).await?;
         let planned = login.take(&query.prepared_statement_handle)?;
         if planned.gives_no_rows() {
-            return self.executed(&login, &planned, request).await;
+            return self.executed(&planned, request).await;
         }
-        let planned = statements::bound(&self.shared, &login, planned).await?;
+        let planned = statements::bound(&self.shared, planned).await?;
         info(&query, &statements::schema(&planned.description), request)
     }
 
@@ -257,17 +264,67 @@ impl FlightSqlService for Service {
     ) -> Result<Response<Messages>> {
         let login = self.login(&request).await?;
         let planned = login.take(&query.prepared_statement_handle)?;
-        let planned = statements::bound(&self.shared, &login, planned).await?;
-        Ok(Response::new(statements::query(&self.shared, &login, &planned).await?))
+        let planned = statements::bound(&self.shared, planned).await?;
+        Ok(Response::new(statements::query(&self.shared, &planned).await?))
     }
 
-    /// Cancels what the session executes.
+    async fn do_action_begin_transaction(
+        &self,
+        _: ActionBeginTransactionRequest,
+        request: Request<Action>,
+    ) -> Result<ActionBeginTransactionResult> {
+        let login = self.login(&request).await?;
+        let transaction_id = login.transactions.begin(&self.shared, login.new_session(&self.shared)).await?.into();
+        Ok(ActionBeginTransactionResult { transaction_id })
+    }
+
+    async fn do_action_end_transaction(
+        &self,
+        command: ActionEndTransactionRequest,
+        request: Request<Action>,
+    ) -> Result<()> {
+        let login = self.login(&request).await?;
+        let commits = match command.action() {
+            EndTransaction::Commit => true,
+            EndTransaction::Rollback => false,
+            EndTransaction::Unspecified => return Err(unsaid()),
+        };
+        login.transactions.end(&self.shared, &command.transaction_id, commits).await
+    }
+
+    async fn do_action_begin_savepoint(
+        &self,
+        command: ActionBeginSavepointRequest,
+        request: Request<Action>,
+    ) -> Result<ActionBeginSavepointResult> {
+        let login = self.login(&request).await?;
+        let savepoint_id = login.transactions.begin_savepoint(&self.shared, &command.transaction_id).await?.into();
+        Ok(ActionBeginSavepointResult { savepoint_id })
+    }
+
+    async fn do_action_end_savepoint(
+        &self,
+        command: ActionEndSavepointRequest,
+        request: Request<Action>,
+    ) -> Result<()> {
+        let login = self.login(&request).await?;
+        let releases = match command.action() {
+            EndSavepoint::Release => true,
+            EndSavepoint::Rollback => false,
+            EndSavepoint::Unspecified => return Err(unsaid()),
+        };
+        login.transactions.end_savepoint(&self.shared, &command.savepoint_id, releases).await
+    }
+
+    /// Cancels what the session and its transactions execute.
     async fn do_action_cancel_query(
         &self,
         _: ActionCancelQueryRequest,
         request: Request<Action>,
     ) -> Result<ActionCancelQueryResult> {
-        self.login(&request).await?.session.cancel_handle().cancel();
+        let login = self.login(&request).await?;
+        login.session.cancel_handle().cancel();
+        login.transactions.cancel();
         // CANCEL_RESULT_CANCELLED
         Ok(ActionCancelQueryResult { result: 1 })
     }

@@ -11,11 +11,11 @@ use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::{FlightData, IpcMessage, SchemaAsIpc};
 use datafusion::scalar::ScalarValue;
-use freestone::{Description, Error, ErrorKind, Inputs, Statement, Strings};
+use freestone::{Description, Error, ErrorKind, Inputs, Session, Statement, Strings};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tonic::Status;
 
-use super::login::{Login, Planned};
+use super::login::Planned;
 use crate::execution::{self, Answer, Rows};
 use crate::shared::Shared;
 
@@ -40,7 +40,8 @@ pub fn status(error: Error) -> Status {
         ErrorKind::Unsupported => Status::unimplemented(message),
         ErrorKind::Resource => Status::resource_exhausted(message),
         ErrorKind::Cancelled => Status::cancelled(message),
-        ErrorKind::ReadOnly => Status::failed_precondition(message),
+        ErrorKind::ReadOnly | ErrorKind::Transaction => Status::failed_precondition(message),
+        ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::LockTimeout => Status::aborted(message),
         ErrorKind::Denied => Status::permission_denied(message),
         ErrorKind::Corrupt => Status::data_loss(message),
         ErrorKind::Io | ErrorKind::Internal => Status::internal(message),
@@ -48,28 +49,28 @@ pub fn status(error: Error) -> Status {
 }
 
 /// Plans the one statement of a text.
-pub async fn plan(shared: &Shared, login: &Login, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
-    let parsed = execution::parse(shared, &login.session, sql.to_owned()).await.map_err(status)?;
+pub async fn plan(shared: &Shared, session: Arc<Session>, sql: &str, is_prepared: bool) -> Result<Planned, Status> {
+    let parsed = execution::parse(shared, &session, sql.to_owned()).await.map_err(status)?;
     let statement = match <[Statement; 1]>::try_from(parsed) {
         Ok([statement]) => Arc::new(statement),
         Err(other) if other.is_empty() => return Err(Status::invalid_argument("there is no statement in the text")),
         Err(_) => return Err(Status::invalid_argument("expected one statement; send the others by themselves")),
     };
-    let (session, planned) = (login.session.clone(), statement.clone());
-    let describing = execution::on_workers(shared, async move { session.describe_statement(&planned, &[]).await });
+    let (describes, planned) = (session.clone(), statement.clone());
+    let describing = execution::on_workers(shared, async move { describes.describe_statement(&planned, &[]).await });
     let description = Arc::new(describing.await.map_err(status)?);
-    Ok(Planned { statement, description, parameters: vec![], is_prepared })
+    Ok(Planned { statement, session, description, parameters: vec![], is_prepared })
 }
 
 /// The statement as it is with the values that it was bound to: their types decide of what types its rows are.
-pub async fn bound(shared: &Shared, login: &Login, planned: Planned) -> Result<Planned, Status> {
+pub async fn bound(shared: &Shared, planned: Planned) -> Result<Planned, Status> {
     let Some(values) = values(&planned)?.into_iter().next().filter(|values| !values.is_empty()) else {
         return Ok(planned);
     };
     if planned.gives_no_rows() {
         return Ok(planned);
     }
-    let (session, statement) = (login.session.clone(), planned.statement.clone());
+    let (session, statement) = (planned.session.clone(), planned.statement.clone());
     let inputs = Inputs { values, ..Inputs::default() };
     let planning = execution::on_workers(shared, async move { session.schema(&statement, inputs).await });
     let schema = planning.await.map_err(status)?.or_else(|| planned.description.schema.clone());
@@ -101,16 +102,16 @@ pub fn internal(error: impl std::fmt::Display) -> Status {
 }
 
 /// Executes a statement for its rows, once for each row of its parameters.
-pub async fn query(shared: &Arc<Shared>, login: &Arc<Login>, planned: &Planned) -> Result<Messages, Status> {
+pub async fn query(shared: &Arc<Shared>, planned: &Planned) -> Result<Messages, Status> {
     let schema = schema(&planned.description);
     let mut all = values(planned)?.into_iter();
     let first = all.next().unwrap_or_default();
-    let started = start(shared, login, planned, first).await?;
-    let (shared, login, planned) = (shared.clone(), login.clone(), planned.clone());
+    let started = start(shared, planned, first).await?;
+    let (shared, planned) = (shared.clone(), planned.clone());
     // The next row's execution starts when the one before has ended.
     let later = futures::stream::iter(all).then(move |row| {
-        let (shared, login, planned) = (shared.clone(), login.clone(), planned.clone());
-        async move { start(&shared, &login, &planned, row).await.map(batches) }
+        let (shared, planned) = (shared.clone(), planned.clone());
+        async move { start(&shared, &planned, row).await.map(batches) }
     });
     let later = later.try_flatten();
     let target = schema.clone();
@@ -124,10 +125,10 @@ pub fn nothing() -> Messages {
 }
 
 /// Executes a statement for what it changes: the number of rows.
-pub async fn update(shared: &Arc<Shared>, login: &Login, planned: &Planned) -> Result<i64, Status> {
+pub async fn update(shared: &Arc<Shared>, planned: &Planned) -> Result<i64, Status> {
     let mut changed = 0;
     for row in values(planned)? {
-        match start(shared, login, planned, row).await? {
+        match start(shared, planned, row).await? {
             Answer::Affected { rows, .. } => changed += i64::try_from(rows).unwrap_or(i64::MAX),
             Answer::Done { .. } => {}
             Answer::Rows(mut rows) => {
@@ -140,15 +141,10 @@ pub async fn update(shared: &Arc<Shared>, login: &Login, planned: &Planned) -> R
     Ok(changed)
 }
 
-async fn start(
-    shared: &Arc<Shared>,
-    login: &Login,
-    planned: &Planned,
-    row: Vec<ScalarValue>,
-) -> Result<Answer, Status> {
+async fn start(shared: &Arc<Shared>, planned: &Planned, row: Vec<ScalarValue>) -> Result<Answer, Status> {
     let limit = shared.limits.statement;
     let inputs = Inputs { values: row, ..Inputs::default() };
-    execution::execute(shared, &login.session, &planned.statement, inputs, limit).await.map_err(status)
+    execution::execute(shared, &planned.session, &planned.statement, inputs, limit).await.map_err(status)
 }
 
 /// Values of the parameters, row by row; one row without values where there are none.

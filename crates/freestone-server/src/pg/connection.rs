@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use freestone::Session;
 use freestone_wire::transport::WriteTimeout;
@@ -56,8 +57,6 @@ pub struct Connection {
     pub prepared: HashMap<String, Prepared>,
     pub portals: HashMap<String, Portal>,
     pub cursors: HashMap<String, Declared>,
-    /// Whether the client was told already that transaction blocks have no effect.
-    pub warned: bool,
     pub transaction: Transaction,
     pub user: String,
     writer: Box<dyn AsyncWrite + Send + Sync + Unpin>,
@@ -89,7 +88,6 @@ pub async fn run(guest: Client, visit: Visit, shared: Arc<Shared>) {
         prepared: HashMap::new(),
         portals: HashMap::new(),
         cursors: HashMap::new(),
-        warned: false,
         transaction: Transaction::default(),
         user: guest.user,
         writer,
@@ -196,8 +194,9 @@ impl Connection {
     /// The next message of a client without a running statement. The idle timeout applies.
     async fn next_request(&mut self) -> Result<Message> {
         let (shared, idle) = (self.shared.clone(), self.shared.limits.idle);
-        let waiting = async {
-            match idle {
+        let in_transaction = if self.status == Status::Idle { None } else { self.settings.idle_in_transaction_limit() };
+        let wait = |limit: Option<Duration>| async move {
+            match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
                 None => std::future::pending().await,
             }
@@ -206,9 +205,13 @@ impl Connection {
             biased;
             message = self.next_message() => message,
             () = shared.stopping() => Err(End::Told(PgError::fatal(sqlstate::ADMIN_SHUTDOWN, "the server is stopping"))),
-            () = waiting => {
+            () = wait(idle) => {
                 let reason = "the connection was idle for too long";
                 Err(End::Told(PgError::fatal(sqlstate::IDLE_SESSION_TIMEOUT, reason)))
+            }
+            () = wait(in_transaction) => {
+                let reason = "the transaction was idle for too long, and is rolled back";
+                Err(End::Told(PgError::fatal(sqlstate::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, reason)))
             }
         }
     }
@@ -247,6 +250,7 @@ impl Connection {
         self.replies.error(error);
         if self.status == Status::InTransaction {
             self.status = Status::Failed;
+            self.session.fail_transaction();
         }
     }
 

@@ -84,7 +84,6 @@ impl Connection {
                 self.load(copy, spool).await?
             }
         };
-        self.wrote();
         self.replies.complete(&format!("COPY {loaded}"));
         Ok(())
     }

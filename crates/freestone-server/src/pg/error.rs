@@ -30,6 +30,10 @@ impl PgError {
         PgError { severity: "NOTICE", ..PgError::new(sqlstate::SUCCESS, message) }
     }
 
+    pub fn warning(code: &'static str, message: impl Into<String>) -> Self {
+        PgError { severity: "WARNING", ..PgError::new(code, message) }
+    }
+
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -135,29 +135,21 @@ impl Connection {
     async fn run_simple(&mut self, statement: &Statement) -> Result<(), Failure> {
         match self.start(statement, Inputs::default()).await? {
             Answer::Rows(rows) => {
-                self.note_writes(statement, None);
                 self.replies.columns(&columns(&as_named(&statement.text, rows.schema.clone())), |_| 0);
                 let mut cursor = Cursor::new(rows, vec![], tag_of(&statement.text));
                 self.send_rows(&mut cursor, 0).await?;
             }
             answer => {
-                self.note_writes(statement, Some(&answer));
+                self.give_notice(statement);
                 self.replies.complete(&tag(&answer));
             }
         }
         Ok(())
     }
 
-    /// Remembers what a statement wrote, and tells the client what it should know of it.
-    fn note_writes(&mut self, statement: &Statement, answer: Option<&Answer>) {
-        let wrote = match answer {
-            Some(Answer::Affected { verb, rows }) => *rows > 0 || *verb == "CREATE TABLE",
-            Some(Answer::Done { .. } | Answer::Rows(_)) | None => statement.writes(),
-        };
-        if wrote {
-            self.wrote();
-        }
-        if let Some(notice) = statement.notice().filter(|_| answer.is_some()) {
+    /// Tells the client what it should know of a statement that is complete.
+    fn give_notice(&mut self, statement: &Statement) {
+        if let Some(notice) = statement.notice() {
             self.replies.notice(&PgError::notice(notice));
         }
     }
@@ -185,9 +177,9 @@ impl Connection {
         if self.status == Status::Failed && !ends {
             return Err(PgError::new(
                 sqlstate::IN_FAILED_SQL_TRANSACTION,
-                "a statement of this transaction failed; nothing runs until its end",
+                "a statement of this transaction failed; nothing is executed until its end",
             )
-            .with_hint("ROLLBACK; what ran before stays, since each statement commits on its own"));
+            .with_hint("ROLLBACK, or ROLLBACK TO a savepoint from before"));
         }
         Ok(())
     }
@@ -208,14 +200,13 @@ impl Connection {
                 if portal.cursor.is_none() {
                     match self.start(statement, portal.inputs.clone()).await? {
                         Answer::Rows(rows) => {
-                            self.note_writes(statement, None);
                             check_columns(portal.described.as_deref(), &rows.schema)?;
                             let formats = portal.formats.clone();
                             portal.cursor = Some(Cursor::new(rows, formats, tag_of(&statement.text)));
                         }
                         answer => {
                             portal.done = true;
-                            self.note_writes(statement, Some(&answer));
+                            self.give_notice(statement);
                             self.replies.complete(&tag(&answer));
                             return Ok(());
                         }
@@ -246,7 +237,8 @@ impl Connection {
             self.flush_if_full().await?;
         }
         match cursor.tag {
-            "SELECT" => self.replies.complete(&format!("SELECT {count}")),
+            "INSERT" => self.replies.complete(&format!("INSERT 0 {count}")),
+            tag @ ("SELECT" | "UPDATE" | "DELETE") => self.replies.complete(&format!("{tag} {count}")),
             tag => self.replies.complete(tag),
         }
         Ok(true)
@@ -255,9 +247,9 @@ impl Connection {
     /// `formats`: those of a portal; without one, the columns of rows are told before them.
     async fn utility(&mut self, utility: &Utility, formats: Option<&[i16]>) -> Result<(), Failure> {
         match utility {
-            Utility::Begin { .. } | Utility::Commit | Utility::Rollback => self.transaction(utility)?,
-            Utility::SetTransaction { read_only } => self.set_transaction(*read_only),
-            Utility::Savepoint(_) | Utility::Release(_) | Utility::RollbackTo(_) => self.savepoint(utility)?,
+            Utility::Begin(_) | Utility::Commit | Utility::Rollback => self.transaction(utility).await?,
+            Utility::SetTransaction(modes) => self.set_transaction(*modes).await?,
+            Utility::Savepoint(_) | Utility::Release(_) | Utility::RollbackTo(_) => self.savepoint(utility).await?,
             Utility::Fetch(fetch) => self.fetch(fetch, formats).await?,
             Utility::Close(name) => self.close_cursor(name.as_deref())?,
             // It has a query, and so is work of its own.
@@ -266,7 +258,7 @@ impl Connection {
                 self.set(name, value.as_deref()).await?;
                 self.replies.complete("SET");
             }
-            Utility::SetLocal { name, value } => self.set_local(name, value.as_deref())?,
+            Utility::SetLocal { name, value } => self.set_local(name, value.as_deref()).await?,
             Utility::Show(name) => self.show(name, formats.is_none()).await?,
             Utility::Reset(name) => {
                 self.reset(name).await?;
@@ -301,11 +293,8 @@ impl Connection {
     async fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         if Settings::knows(name) {
             let changed = self.settings.set(name, value)?;
-            if Connection::is_read_only_setting(name) {
-                self.follow_read_only();
-            }
             self.changed(changed);
-            return Ok(());
+            return Box::pin(self.follow_setting(name)).await;
         }
         let name = name.split('.').map(freestone::quote).collect::<Vec<_>>().join(".");
         match value {
@@ -326,7 +315,7 @@ impl Connection {
     }
 
     /// A statement of the engine whose answer does not matter.
-    async fn engine(&self, sql: &str) -> Result<(), Failure> {
+    pub async fn engine(&self, sql: &str) -> Result<(), Failure> {
         for statement in self.session.parse(sql)? {
             self.start(&statement, Inputs::default()).await?;
         }
@@ -412,6 +401,10 @@ fn tag_of(sql: &str) -> &'static str {
     let word = sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     match word.to_ascii_uppercase().as_str() {
         "EXPLAIN" => "EXPLAIN",
+        // Their rows are those of RETURNING.
+        "INSERT" => "INSERT",
+        "UPDATE" => "UPDATE",
+        "DELETE" => "DELETE",
         "SHOW" | "DESCRIBE" | "DESC" => "SHOW",
         _ => "SELECT",
     }

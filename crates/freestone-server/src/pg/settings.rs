@@ -21,6 +21,8 @@ enum Kind {
     /// Only these values, which are compared by their beginning in lower case.
     Only(&'static [&'static str]),
     Milliseconds,
+    /// An isolation level.
+    Level,
     /// Accepted, but times remain in UTC.
     Zone,
 }
@@ -33,11 +35,11 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("client_min_messages", "notice", Kind::Free),
     ("DateStyle", "ISO, MDY", Kind::Only(&["iso"])),
     ("default_transaction_deferrable", "off", Kind::Free),
-    ("default_transaction_isolation", "read committed", Kind::Free),
+    ("default_transaction_isolation", "repeatable read", Kind::Level),
     ("default_transaction_read_only", "off", Kind::Switch),
     ("escape_string_warning", "on", Kind::Free),
     ("extra_float_digits", "1", Kind::Free),
-    ("idle_in_transaction_session_timeout", "0", Kind::Free),
+    ("idle_in_transaction_session_timeout", "0", Kind::Milliseconds),
     ("in_hot_standby", "off", Kind::Fixed),
     ("integer_datetimes", "on", Kind::Fixed),
     ("IntervalStyle", "postgres", Kind::Only(&["postgres"])),
@@ -47,7 +49,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("lc_ctype", "C", Kind::Fixed),
     ("lc_messages", "C", Kind::Free),
     ("lc_monetary", "C", Kind::Free),
-    ("lock_timeout", "0", Kind::Free),
+    ("lock_timeout", "0", Kind::Milliseconds),
     ("max_identifier_length", "63", Kind::Fixed),
     ("max_index_keys", "32", Kind::Fixed),
     ("quote_all_identifiers", "off", Kind::Free),
@@ -63,7 +65,7 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
     ("synchronize_seqscans", "on", Kind::Free),
     ("synchronous_commit", "on", Kind::Free),
     ("TimeZone", "UTC", Kind::Zone),
-    ("transaction_isolation", "read committed", Kind::Free),
+    ("transaction_isolation", "repeatable read", Kind::Level),
     ("transaction_read_only", "off", Kind::Switch),
     ("work_mem", "4MB", Kind::Free),
     ("xmloption", "content", Kind::Free),
@@ -167,6 +169,7 @@ impl Settings {
             }
             Kind::Zone => "UTC".to_owned(),
             Kind::Switch => switch(name, &lower)?.to_owned(),
+            Kind::Level => level(&lower)?.to_owned(),
             Kind::Milliseconds => milliseconds(&lower)?.as_millis().to_string(),
             Kind::Free => value,
         };
@@ -181,9 +184,32 @@ impl Settings {
 
     /// The time limit of a statement: the shorter of those of the connection and the server.
     pub fn statement_limit(&self) -> Option<Duration> {
-        let own = self.values.get("statement_timeout").and_then(|text| text.parse().ok()).unwrap_or(0);
-        let own = (own > 0).then(|| Duration::from_millis(own));
-        own.into_iter().chain(self.limit).min()
+        self.milliseconds("statement_timeout").into_iter().chain(self.limit).min()
+    }
+
+    /// How long a client may be in a transaction without a statement.
+    pub fn idle_in_transaction_limit(&self) -> Option<Duration> {
+        self.milliseconds("idle_in_transaction_session_timeout")
+    }
+
+    fn milliseconds(&self, name: &str) -> Option<Duration> {
+        let limit = self.values.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        (limit > 0).then(|| Duration::from_millis(limit))
+    }
+}
+
+/// The level by which a level is known here.
+///
+/// # Errors
+///
+/// There is no such level, or it is stricter than those that there are.
+pub fn level(text: &str) -> Result<&'static str, PgError> {
+    match text {
+        "read committed" | "read uncommitted" => Ok("read committed"),
+        "repeatable read" | "snapshot" | "default" => Ok("repeatable read"),
+        "serializable" => Err(PgError::unsupported("isolation level SERIALIZABLE is not available")
+            .with_hint("REPEATABLE READ is snapshot isolation")),
+        _ => Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("there is no isolation level {text}"))),
     }
 }
 

@@ -1,137 +1,136 @@
-//! Transactions. Every statement is one, so BEGIN, COMMIT and ROLLBACK have no effect on data; this is what they answer.
-//!
-//! Drivers begin transactions unasked, so BEGIN and COMMIT are accepted, with a notice. But nothing is claimed: ROLLBACK is an
-//! error where something was written that stays, and a transaction that may only read writes nothing.
+//! The transaction of a client: BEGIN to ROLLBACK, and the settings that go with it. The engine has the transaction; here
+//! are the messages and warnings of PostgreSQL.
 
 use super::connection::Connection;
 use super::error::PgError;
+use super::execute::Failure;
 use super::reply::Status;
-use super::utility::Utility;
+use super::utility::{Modes, Utility};
 use crate::sqlstate;
 
 const DEFAULT: &str = "default_transaction_read_only";
 const CURRENT: &str = "transaction_read_only";
+const DEFAULT_LEVEL: &str = "default_transaction_isolation";
+const CURRENT_LEVEL: &str = "transaction_isolation";
 
 /// What is known of the transaction that a client is in.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// Statements that wrote something, which stays.
-    writes: u64,
-    /// Savepoints, and what was written before each.
-    savepoints: Vec<(String, u64)>,
     /// Settings that hold until its end, and the values that they had before.
     local: Vec<(String, String)>,
 }
 
 impl Connection {
     /// BEGIN, COMMIT and ROLLBACK.
-    pub fn transaction(&mut self, utility: &Utility) -> Result<(), PgError> {
+    pub async fn transaction(&mut self, utility: &Utility) -> Result<(), Failure> {
         match utility {
-            Utility::Begin { read_only } => self.begin_transaction(*read_only),
+            Utility::Begin(modes) => self.begin_transaction(*modes).await?,
+            _ if self.status == Status::Idle => {
+                self.replies.notice(&PgError::warning(
+                    sqlstate::NO_ACTIVE_SQL_TRANSACTION,
+                    "there is no transaction in progress",
+                ));
+                self.replies.complete(if *utility == Utility::Commit { "COMMIT" } else { "ROLLBACK" });
+            }
             Utility::Commit if self.status != Status::Failed => {
-                self.end_transaction(true);
+                let committed = self.engine("COMMIT").await;
+                self.end_transaction(committed.is_ok()).await?;
+                committed?;
                 self.replies.complete("COMMIT");
             }
             _ => {
-                let writes = self.transaction.writes;
-                self.end_transaction(false);
-                if writes > 0 {
-                    return Err(stays(writes, "the transaction has ended, and what it wrote stays"));
-                }
+                let ended = self.engine("ROLLBACK").await;
+                self.end_transaction(false).await?;
+                ended?;
                 self.replies.complete("ROLLBACK");
             }
         }
         Ok(())
     }
 
-    fn begin_transaction(&mut self, read_only: Option<bool>) {
-        if !self.warned {
-            self.warned = true;
-            let notice = PgError::notice("each statement commits on its own, also within BEGIN and COMMIT");
-            self.replies.notice(&notice.with_hint("ROLLBACK undoes nothing"));
+    async fn begin_transaction(&mut self, modes: Modes) -> Result<(), Failure> {
+        if self.status != Status::Idle {
+            self.replies.notice(&PgError::warning(
+                sqlstate::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ));
+            self.replies.complete("BEGIN");
+            return Ok(());
         }
-        if self.status == Status::Idle {
-            self.status = Status::InTransaction;
-        }
-        if let Some(read_only) = read_only {
-            self.set_read_only(read_only);
-        }
+        let level = modes.level.map_or_else(|| self.value(DEFAULT_LEVEL), str::to_owned);
+        let read_only = modes.read_only.unwrap_or_else(|| self.is_on(DEFAULT));
+        let access = if read_only { "READ ONLY" } else { "READ WRITE" };
+        self.engine(&format!("BEGIN ISOLATION LEVEL {level}, {access}")).await?;
+        self.status = Status::InTransaction;
+        // It takes these values.
+        let _ = self.settings.set(CURRENT_LEVEL, Some(&level));
+        self.set_read_only(read_only);
         self.replies.complete("BEGIN");
+        Ok(())
     }
 
-    fn end_transaction(&mut self, commits: bool) {
+    async fn end_transaction(&mut self, commits: bool) -> Result<(), Failure> {
         self.status = Status::Idle;
         for (name, value) in std::mem::take(&mut self.transaction).local.into_iter().rev() {
             // They had these values.
             if let Ok(changed) = self.settings.set(&name, Some(&value)) {
                 self.changed(changed);
             }
+            self.follow_setting(&name).await?;
         }
         self.cursors.retain(|_, declared| declared.hold && (commits || !declared.pending));
         self.cursors.values_mut().for_each(|declared| declared.pending = false);
+        let level = self.value(DEFAULT_LEVEL);
+        let _ = self.settings.set(CURRENT_LEVEL, Some(&level));
         self.set_read_only(self.is_on(DEFAULT));
-    }
-
-    /// Drivers set savepoints unasked, before each statement that may fail.
-    pub fn savepoint(&mut self, utility: &Utility) -> Result<(), PgError> {
-        if self.status == Status::Idle {
-            return Err(PgError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "savepoints are for transactions")
-                .with_hint("BEGIN first"));
-        }
-        match utility {
-            Utility::Savepoint(name) => {
-                self.transaction.savepoints.push((name.clone(), self.transaction.writes));
-                self.replies.complete("SAVEPOINT");
-            }
-            Utility::Release(name) => {
-                let at = self.place_of(name)?;
-                self.transaction.savepoints.truncate(at);
-                self.replies.complete("RELEASE");
-            }
-            Utility::RollbackTo(name) => {
-                let at = self.place_of(name)?;
-                let since = self.transaction.writes - self.transaction.savepoints[at].1;
-                if since > 0 {
-                    return Err(stays(since, "what was written since the savepoint stays"));
-                }
-                self.transaction.savepoints.truncate(at + 1);
-                self.status = Status::InTransaction;
-                self.replies.complete("ROLLBACK");
-            }
-            _ => {}
-        }
         Ok(())
     }
 
-    fn place_of(&self, name: &str) -> Result<usize, PgError> {
-        let place = self.transaction.savepoints.iter().rposition(|(known, _)| known == name);
-        place.ok_or_else(|| {
-            PgError::new(sqlstate::INVALID_SAVEPOINT_SPECIFICATION, format!("there is no savepoint {name}"))
-        })
-    }
-
-    /// Something was written, and is committed.
-    pub fn wrote(&mut self) {
-        if self.status != Status::Idle {
-            self.transaction.writes += 1;
+    /// Drivers set savepoints unasked, before each statement that may fail.
+    pub async fn savepoint(&mut self, utility: &Utility) -> Result<(), Failure> {
+        if self.status == Status::Idle {
+            return Err(PgError::new(sqlstate::NO_ACTIVE_SQL_TRANSACTION, "savepoints are for transactions")
+                .with_hint("BEGIN first")
+                .into());
         }
+        let (sql, name, tag) = match utility {
+            Utility::Savepoint(name) => ("SAVEPOINT", name, "SAVEPOINT"),
+            Utility::Release(name) => ("RELEASE", name, "RELEASE"),
+            Utility::RollbackTo(name) => ("ROLLBACK TO", name, "ROLLBACK"),
+            _ => return Ok(()),
+        };
+        self.engine(&format!("{sql} {}", freestone::quote(name))).await?;
+        if tag == "ROLLBACK" {
+            self.status = Status::InTransaction;
+        }
+        self.replies.complete(tag);
+        Ok(())
     }
 
     /// `SET TRANSACTION`, which is for the current one; alone it does nothing.
-    pub fn set_transaction(&mut self, read_only: Option<bool>) {
-        if let Some(read_only) = read_only
-            && self.status != Status::Idle
-        {
-            self.set_read_only(read_only);
+    pub async fn set_transaction(&mut self, modes: Modes) -> Result<(), Failure> {
+        if self.status != Status::Idle {
+            let level = modes.level.map(|level| format!("ISOLATION LEVEL {level}"));
+            let access = modes.read_only.map(|read_only| if read_only { "READ ONLY" } else { "READ WRITE" }.to_owned());
+            let words = level.into_iter().chain(access).collect::<Vec<_>>().join(", ");
+            self.engine(&format!("SET TRANSACTION {words}")).await?;
+            if let Some(level) = modes.level {
+                let _ = self.settings.set(CURRENT_LEVEL, Some(level));
+            }
+            if let Some(read_only) = modes.read_only {
+                self.set_read_only(read_only);
+            }
         }
         self.replies.complete("SET");
+        Ok(())
     }
 
     /// `SET LOCAL`: the value goes with the transaction; without one nothing happens, as in PostgreSQL.
-    pub fn set_local(&mut self, name: &str, value: Option<&str>) -> Result<(), PgError> {
+    pub async fn set_local(&mut self, name: &str, value: Option<&str>) -> Result<(), Failure> {
         let Some((name, before)) = self.settings.show(name).map(|(name, value)| (name, value.to_owned())) else {
             return Err(PgError::unsupported(format!("SET LOCAL {name} is not available"))
-                .with_hint("SET name = value holds for the session"));
+                .with_hint("SET name = value holds for the session")
+                .into());
         };
         if self.status == Status::Idle {
             self.replies.notice(&PgError::notice("SET LOCAL has no effect outside of a transaction"));
@@ -139,12 +138,26 @@ impl Connection {
             let changed = self.settings.set(name, value)?;
             self.transaction.local.push((name.to_owned(), before));
             self.changed(changed);
-            if Connection::is_read_only_setting(name) {
-                self.follow_read_only();
-            }
+            self.follow_setting(name).await?;
         }
         self.replies.complete("SET");
         Ok(())
+    }
+
+    /// After a change of a setting that the engine or the session follows.
+    pub async fn follow_setting(&mut self, name: &str) -> Result<(), Failure> {
+        if Connection::is_read_only_setting(name) {
+            self.follow_read_only();
+        }
+        if name.eq_ignore_ascii_case("lock_timeout") {
+            let milliseconds = self.value("lock_timeout");
+            self.engine(&format!("SET lock_timeout = {milliseconds}")).await?;
+        }
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> String {
+        self.settings.show(name).map(|(_, value)| value.to_owned()).unwrap_or_default()
     }
 
     /// Whether a change of this setting is one of what may be written.
@@ -175,10 +188,4 @@ impl Connection {
     fn is_on(&self, name: &str) -> bool {
         self.settings.show(name).is_some_and(|(_, value)| value == "on")
     }
-}
-
-fn stays(writes: u64, what: &str) -> PgError {
-    let statements = if writes == 1 { "1 statement wrote".to_owned() } else { format!("{writes} statements wrote") };
-    PgError::unsupported(format!("ROLLBACK cannot undo anything: {statements}, and each commits on its own"))
-        .with_hint(what.to_owned())
 }

@@ -6,21 +6,17 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use freestone::quote;
 
 use super::error::PgError;
+use super::settings::level;
 use crate::sqlstate;
 
 type Result<T, E = PgError> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Utility {
-    /// Whether it may only read, if that is said.
-    Begin {
-        read_only: Option<bool>,
-    },
+    Begin(Modes),
     Commit,
     Rollback,
-    SetTransaction {
-        read_only: Option<bool>,
-    },
+    SetTransaction(Modes),
     Set {
         name: String,
         value: Option<String>,
@@ -46,6 +42,13 @@ pub enum Utility {
     RollbackTo(String),
     /// Accepted, and nothing happens: UNLISTEN.
     Nothing(&'static str),
+}
+
+/// What is said of a transaction: its isolation level, and whether it may only read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Modes {
+    pub level: Option<&'static str>,
+    pub read_only: Option<bool>,
 }
 
 /// `COPY … TO STDOUT`
@@ -106,8 +109,8 @@ pub fn utility(sql: &str) -> Result<Option<Utility>> {
     let first = words.next_word();
     let second = words.peek();
     Ok(match first.as_str() {
-        "BEGIN" => Some(Utility::Begin { read_only: words.read_only() }),
-        "START" if second == "TRANSACTION" => Some(Utility::Begin { read_only: words.read_only() }),
+        "BEGIN" => Some(Utility::Begin(words.modes()?)),
+        "START" if second == "TRANSACTION" => Some(Utility::Begin(words.modes()?)),
         "COMMIT" | "END" | "ROLLBACK" | "ABORT" if words.has("CHAIN") && !words.has("NO") => {
             return Err(PgError::unsupported("AND CHAIN is not available").with_hint("BEGIN the next transaction"));
         }
@@ -165,12 +168,19 @@ fn set(mut words: Tokens) -> Result<Option<Utility>> {
 
 fn set_value(mut words: Tokens) -> Result<Option<Utility>> {
     match words.peek().as_str() {
-        "TRANSACTION" => return Ok(Some(Utility::SetTransaction { read_only: words.read_only() })),
+        "TRANSACTION" => return Ok(Some(Utility::SetTransaction(words.modes()?))),
         "CHARACTERISTICS" => {
-            let value = words.read_only().map(|read_only| if read_only { "on" } else { "off" }.to_owned());
-            return Ok(Some(match value {
-                None => Utility::Nothing("SET"),
-                value => Utility::Set { name: "default_transaction_read_only".into(), value },
+            let modes = words.modes()?;
+            let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
+            // Both at once are more than drivers say.
+            return Ok(Some(match (modes.level, modes.read_only) {
+                (None, None) => Utility::Nothing("SET"),
+                (Some(level), None) => set("default_transaction_isolation", level),
+                (None, Some(read_only)) => set("default_transaction_read_only", if read_only { "on" } else { "off" }),
+                (Some(_), Some(_)) => {
+                    return Err(PgError::unsupported("a level and READ ONLY or READ WRITE in one SET SESSION")
+                        .with_hint("say it in two statements"));
+                }
             }));
         }
         "NAMES" => {
@@ -375,13 +385,23 @@ impl Tokens<'_> {
     }
 
     /// What READ ONLY or READ WRITE among the words says.
-    fn read_only(&self) -> Option<bool> {
-        let words: Vec<String> = self.tokens.iter().map(|token| token.to_string().to_ascii_uppercase()).collect();
-        words.windows(2).filter(|pair| pair[0] == "READ").find_map(|pair| match pair[1].as_str() {
-            "ONLY" => Some(true),
-            "WRITE" => Some(false),
+    fn modes(&self) -> Result<Modes> {
+        let words: Vec<String> = self.tokens.iter().map(|token| token.to_string().to_ascii_lowercase()).collect();
+        let read_only = words.windows(2).filter(|pair| pair[0] == "read").find_map(|pair| match pair[1].as_str() {
+            "only" => Some(true),
+            "write" => Some(false),
             _ => None,
-        })
+        });
+        let level = match words.iter().position(|word| word == "level") {
+            Some(at) => {
+                let word = |at: usize| words.get(at).map_or("", String::as_str);
+                let two = matches!(word(at + 1), "read" | "repeatable");
+                let text = if two { format!("{} {}", word(at + 1), word(at + 2)) } else { word(at + 1).to_owned() };
+                Some(level(&text)?)
+            }
+            None => None,
+        };
+        Ok(Modes { level, read_only })
     }
 
     fn savepoint(&mut self) -> Result<String> {
@@ -501,10 +521,16 @@ mod tests {
     #[test]
     fn postgresqls_own_statements_are_recognized() {
         let set = |name: &str, value: &str| Utility::Set { name: name.into(), value: Some(value.into()) };
-        check("begin isolation level serializable", Some(Utility::Begin { read_only: None }));
-        check("START TRANSACTION READ ONLY;", Some(Utility::Begin { read_only: Some(true) }));
-        check("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE", Some(Utility::Begin { read_only: Some(false) }));
-        check("SET TRANSACTION READ ONLY", Some(Utility::SetTransaction { read_only: Some(true) }));
+        let modes = |level, read_only| Modes { level, read_only };
+        assert!(utility("begin isolation level serializable").is_err());
+        check("BEGIN", Some(Utility::Begin(Modes::default())));
+        check("START TRANSACTION READ ONLY;", Some(Utility::Begin(modes(None, Some(true)))));
+        let committed = modes(Some("read committed"), Some(false));
+        check("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE", Some(Utility::Begin(committed)));
+        check("begin isolation level repeatable read", Some(Utility::Begin(modes(Some("repeatable read"), None))));
+        check("SET TRANSACTION READ ONLY", Some(Utility::SetTransaction(modes(None, Some(true)))));
+        let level = set("default_transaction_isolation", "read committed");
+        check("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED", Some(level));
         check("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", Some(set("default_transaction_read_only", "on")));
         check("/* x */ ROLLBACK", Some(Utility::Rollback));
         check("SET DateStyle TO 'ISO'", Some(set("datestyle", "ISO")));

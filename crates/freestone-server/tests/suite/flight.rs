@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, 
 use arrow::util::display::array_value_to_string;
 use arrow_flight::FlightInfo;
 use arrow_flight::sql::client::FlightSqlServiceClient;
-use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables, CommandGetXdbcTypeInfo, SqlInfo};
+use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables, CommandGetXdbcTypeInfo, EndTransaction, SqlInfo};
 use freestone_server::ServerOptions;
 use futures::{StreamExt, TryStreamExt};
 use tonic::transport::{Channel, Endpoint};
@@ -80,6 +80,34 @@ async fn queries_and_updates_run_with_the_users_rights() {
     assert_eq!(count(&rows(&mut admin, large).await), 1_000_000);
     assert!(admin.execute("SELEC".into(), None).await.is_err());
     drop((admin, other));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_of_one_login_are_apart() {
+    let server = server().await;
+    let mut client = logged_in(&server, "ann").await;
+    client.execute_update("CREATE TABLE t (a INT)".into(), None).await.expect("made");
+    let first = client.begin_transaction().await.expect("begun");
+    let second = client.begin_transaction().await.expect("begun");
+    client.execute_update("INSERT INTO t VALUES (1)".into(), Some(first.clone())).await.expect("inserted");
+    client.execute_update("INSERT INTO t VALUES (2), (3)".into(), Some(second.clone())).await.expect("inserted");
+    for (transaction, expected) in [(None, "0"), (Some(first.clone()), "1"), (Some(second.clone()), "2")] {
+        let info = client.execute("SELECT count(*) FROM t".into(), transaction).await.expect("planned");
+        assert_eq!(cell(&rows(&mut client, info).await, 0, 0), expected);
+    }
+    client.end_transaction(first.clone(), EndTransaction::Commit).await.expect("committed");
+    client.end_transaction(second, EndTransaction::Rollback).await.expect("rolled back");
+    assert!(client.execute("SELECT 1".into(), Some(first.clone())).await.is_err(), "it has ended");
+    assert!(client.end_transaction(first, EndTransaction::Commit).await.is_err(), "it has ended");
+    let info = client.execute("SELECT count(*) FROM t".into(), None).await.expect("planned");
+    assert_eq!(cell(&rows(&mut client, info).await, 0, 0), "1");
+    let failing = client.begin_transaction().await.expect("begun");
+    client.execute_update("INSERT INTO t VALUES (9)".into(), Some(failing.clone())).await.expect("inserted");
+    assert!(client.execute_update("INSERT INTO missing VALUES (9)".into(), Some(failing.clone())).await.is_err());
+    let error = client.end_transaction(failing, EndTransaction::Commit).await.expect_err("a statement failed");
+    assert!(error.to_string().contains("25P02"), "{error}");
+    drop(client);
     server.stop().await;
 }
 

@@ -142,6 +142,18 @@ async fn statements_are_described_with_the_types_of_their_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn returning_gives_rows() {
+    let server = server().await;
+    let client = connect(&server).await;
+    client.batch_execute("CREATE TABLE t (a INT, b VARCHAR)").await.expect("made");
+    let row = client.query_one("INSERT INTO t VALUES ($1, 'x') RETURNING a + 1, b", &[&1i32]).await.expect("a row");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, String>(1)), (2, "x".into()));
+    assert_eq!(texts(&client, "UPDATE t SET a = 5 RETURNING a").await, [[Some("5".to_owned())]]);
+    assert_eq!(client.query("DELETE FROM t WHERE a = 7 RETURNING *", &[]).await.expect("no row").len(), 0);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn portals_give_rows_piece_by_piece() {
     let server = server().await;
     let mut client = connect(&server).await;
@@ -191,23 +203,34 @@ async fn errors_have_sqlstates_and_connections_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn transactions_are_accepted_and_end_after_errors() {
+async fn transactions_are_undone_or_stored_as_a_whole() {
     let server = server().await;
-    let client = connect(&server).await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
     client.batch_execute("BEGIN; CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await.expect("done");
+    assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
+    assert_eq!(code(&other.batch_execute("SELECT * FROM t").await.expect_err("not committed")), "42P01");
     client.batch_execute("SELECT * FROM missing").await.expect_err("no table");
     let error = client.batch_execute("SELECT 1").await.expect_err("a failed transaction");
     assert_eq!(code(&error), "25P02");
-    // Writes are not undone, and the response says so.
-    assert_eq!(code(&client.batch_execute("ROLLBACK").await.expect_err("rows stay")), "0A000");
-    assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
-    client.batch_execute("BEGIN; SELECT 1; DELETE FROM t WHERE a = 7; ROLLBACK").await.expect("nothing was written");
-    client.batch_execute("BEGIN; DELETE FROM t; COMMIT").await.expect("ended");
+    // As in PostgreSQL, COMMIT of a failed transaction is a ROLLBACK.
+    client.batch_execute("COMMIT").await.expect("ended");
+    assert_eq!(code(&client.batch_execute("SELECT * FROM t").await.expect_err("undone")), "42P01");
+    client.batch_execute("BEGIN; CREATE TABLE t (a INT); INSERT INTO t VALUES (1); COMMIT").await.expect("done");
+    assert_eq!(text(&other, "SELECT count(*) FROM t").await, "1");
+    client.batch_execute("BEGIN; DELETE FROM t; ROLLBACK").await.expect("ended");
+    client.batch_execute("COMMIT; ROLLBACK; BEGIN; BEGIN; COMMIT").await.expect("warnings only");
+    assert_eq!(text(&other, "SELECT count(*) FROM t").await, "1");
+    // Rows of a client that is gone without COMMIT.
+    let gone = connect(&server).await;
+    gone.batch_execute("BEGIN; UPDATE t SET a = 5").await.expect("done");
+    drop(gone);
+    other.batch_execute("UPDATE t SET a = a + 1").await.expect("the row is free again");
+    assert_eq!(text(&client, "SELECT a FROM t").await, "2");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn savepoints_are_accepted_and_undo_nothing() {
+async fn savepoints_undo_what_came_after_them() {
     let server = server().await;
     let client = connect(&server).await;
     client
@@ -218,10 +241,46 @@ async fn savepoints_are_accepted_and_undo_nothing() {
     assert_eq!(code(&client.batch_execute("SELECT 1").await.expect_err("a failed transaction")), "25P02");
     client.batch_execute("ROLLBACK TO SAVEPOINT b").await.expect("back");
     client.batch_execute("INSERT INTO t VALUES (1)").await.expect("inserted");
-    assert_eq!(code(&client.batch_execute("ROLLBACK TO b").await.expect_err("a row stays")), "0A000");
-    assert_eq!(code(&client.batch_execute("COMMIT").await.expect_err("a failed transaction")), "0A000");
+    client.batch_execute("ROLLBACK TO b").await.expect("back again");
+    client.batch_execute("INSERT INTO t VALUES (2); COMMIT").await.expect("stored");
     assert_eq!(code(&client.batch_execute("ROLLBACK TO nowhere").await.expect_err("no transaction")), "25P01");
-    assert_eq!(text(&client, "SELECT count(*) FROM t").await, "1");
+    assert_eq!(texts(&client, "SELECT a FROM t").await, [[Some("2".to_owned())]]);
+    client.batch_execute("BEGIN").await.expect("begun");
+    assert_eq!(code(&client.batch_execute("ROLLBACK TO nowhere").await.expect_err("no savepoint")), "3B001");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conflicts_levels_and_limits_are_as_said() {
+    let server = server().await;
+    let (client, other) = (connect(&server).await, connect(&server).await);
+    client.batch_execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await.expect("made");
+    assert_eq!(text(&client, "SHOW transaction_isolation").await, "repeatable read");
+    client.batch_execute("BEGIN").await.expect("begun");
+    assert_eq!(text(&client, "SELECT a FROM t").await, "1");
+    other.batch_execute("UPDATE t SET a = 2").await.expect("changed");
+    assert_eq!(text(&client, "SELECT a FROM t").await, "1");
+    assert_eq!(code(&client.batch_execute("UPDATE t SET a = 3").await.expect_err("changed")), "40001");
+    client.batch_execute("ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED").await.expect("begun");
+    assert_eq!(text(&client, "SHOW transaction_isolation").await, "read committed");
+    assert_eq!(text(&client, "SELECT a FROM t").await, "2");
+    other.batch_execute("UPDATE t SET a = 4").await.expect("changed");
+    client.batch_execute("UPDATE t SET a = a + 1").await.expect("changed");
+    other.batch_execute("SET lock_timeout = '20ms'").await.expect("set");
+    assert_eq!(code(&other.batch_execute("UPDATE t SET a = 0").await.expect_err("locked")), "55P03");
+    client.batch_execute("COMMIT").await.expect("stored");
+    assert_eq!(text(&other, "SELECT a FROM t").await, "5");
+    for refused in ["BEGIN ISOLATION LEVEL SERIALIZABLE", "SET default_transaction_isolation = 'serializable'"] {
+        assert_eq!(code(&client.batch_execute(refused).await.expect_err(refused)), "0A000", "{refused}");
+    }
+    client.batch_execute("SET default_transaction_isolation = 'read committed'; BEGIN").await.expect("begun");
+    assert_eq!(text(&client, "SHOW transaction_isolation").await, "read committed");
+    assert_eq!(code(&client.batch_execute("VACUUM").await.expect_err("inside")), "25001");
+    client.batch_execute("ROLLBACK; SET idle_in_transaction_session_timeout = '50ms'").await.expect("set");
+    client.batch_execute("BEGIN; UPDATE t SET a = 100").await.expect("changed");
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    client.batch_execute("SELECT 1").await.expect_err("its connection is closed");
+    assert_eq!(text(&other, "SELECT a FROM t").await, "5");
     server.stop().await;
 }
 

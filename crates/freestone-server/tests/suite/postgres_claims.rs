@@ -52,7 +52,7 @@ async fn transactions_that_may_only_read_write_nothing() {
     ];
     for begin in [
         "BEGIN READ ONLY",
-        "START TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY",
+        "START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
         "BEGIN; SET TRANSACTION READ ONLY",
         "BEGIN; SET transaction_read_only = on",
         "SET default_transaction_read_only = on; BEGIN",

@@ -13,6 +13,7 @@ use arrow_schema::DataType;
 use freestone_codec::Kind;
 use parking_lot::Mutex;
 
+use super::files::NewFiles;
 use super::runs::Runs;
 use crate::cluster::{Clustering, SegmentClustering};
 use crate::column::{ColumnData, Physical, compacted};
@@ -35,13 +36,15 @@ const PIECE_BYTES_MIN: usize = 1 << 20;
 pub struct AppendContext {
     pub resources: Arc<Resources>,
     pub next_id: Arc<AtomicU64>,
-    /// The files written so far. The transaction removes them if it does not commit.
-    pub created: Arc<Mutex<Vec<u64>>>,
+    /// The files written so far.
+    pub files: Arc<NewFiles>,
     pub threads: usize,
     /// The maximum memory of an append in bytes: collected rows, rows being sorted, encoded segments.
     pub write_bytes: usize,
     /// Whether small appends may be stored in the log.
     pub allow_pending: bool,
+    /// Whether batches have one more column, with the row ids that their rows had before. The segments tell them.
+    pub tracks: bool,
 }
 
 impl AppendContext {
@@ -88,6 +91,8 @@ pub(super) struct NewSegment {
     pub rows: u32,
     pub bytes: u64,
     pub pending: Option<Arc<Vec<u8>>>,
+    /// The earlier row ids of the rows, if they are tracked.
+    pub origins: Vec<i64>,
 }
 
 enum Job {
@@ -179,8 +184,9 @@ impl Appender {
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<()> {
-        if batch.num_columns() != self.schema.columns.len() {
-            let (found, wanted) = (batch.num_columns(), self.schema.columns.len());
+        let wanted = self.schema.columns.len() + usize::from(self.context.tracks);
+        if batch.num_columns() != wanted {
+            let found = batch.num_columns();
             return Err(StoreError::Constraint(format!("a batch of {found} columns for a table of {wanted}")));
         }
         for (column, array) in self.schema.columns.iter().zip(batch.columns()) {
@@ -206,8 +212,12 @@ impl Appender {
 
     fn send(&mut self, job: Job) -> Result<()> {
         let writer = self.writer.get_or_insert_with(|| {
-            let target =
-                Target { schema: self.schema.clone(), design: self.design.clone(), clustering: self.clustering.take() };
+            let target = Target {
+                schema: self.schema.clone(),
+                design: self.design.clone(),
+                clustering: self.clustering.take(),
+                tracks: self.context.tracks,
+            };
             start_writer(target, self.context.clone())
         });
         if writer.jobs.send(job).is_err() {
@@ -273,29 +283,45 @@ struct Target {
     schema: TableSchema,
     design: Design,
     clustering: Option<Clustering>,
+    tracks: bool,
 }
 
 impl Target {
-    /// The columns by which rows are sorted. A clustering key is one more column after the table's.
+    /// The columns of the table, and the row ids that rows had before.
+    fn given_columns(&self) -> usize {
+        self.schema.columns.len() + usize::from(self.tracks)
+    }
+
+    /// The columns by which rows are sorted. A clustering key is one more column after the others.
     fn sort_columns(&self) -> Vec<usize> {
-        let key = self.clustering.as_ref().map(|_| self.schema.columns.len());
+        let key = self.clustering.as_ref().map(|_| self.given_columns());
         key.into_iter().chain(self.design.sort_columns(&self.schema)).collect()
     }
 
-    /// The kinds of all columns, including the key.
+    /// The kinds of all columns, including row ids and the key.
     fn kinds(&self) -> Vec<Kind> {
+        let ids = self.tracks.then_some(Kind::Int);
         let key = self.clustering.as_ref().map(|_| Kind::Int);
-        self.schema.columns.iter().map(|column| kind(&column.data_type)).chain(key).collect()
+        self.schema.columns.iter().map(|column| kind(&column.data_type)).chain(ids).chain(key).collect()
     }
 
     /// Separates the columns of the table from the clustering that their key describes.
     fn split<'c>(&self, columns: &'c [ColumnData]) -> (&'c [ColumnData], SegmentClustering) {
-        match (&self.clustering, columns.split_last()) {
-            (Some(clustering), Some((ColumnData { values: Physical::Int(keys), .. }, columns))) => {
+        let of_table = &columns[..self.schema.columns.len()];
+        match (&self.clustering, columns.last()) {
+            (Some(clustering), Some(ColumnData { values: Physical::Int(keys), .. })) => {
                 let dimensions = clustering.describe(keys, ZONE_ROWS);
-                (columns, SegmentClustering { dimensions, keys: clustering.key_range(keys) })
+                (of_table, SegmentClustering { dimensions, keys: clustering.key_range(keys) })
             }
-            _ => (columns, SegmentClustering::default()),
+            _ => (of_table, SegmentClustering::default()),
+        }
+    }
+
+    /// The row ids that rows had before, if they are tracked.
+    fn origins(&self, columns: &[ColumnData]) -> Vec<i64> {
+        match columns.get(self.schema.columns.len()) {
+            Some(ColumnData { values: Physical::Int(ids), .. }) if self.tracks => ids.clone(),
+            _ => vec![],
         }
     }
 }
@@ -372,13 +398,13 @@ fn pending_segment(
     let mut small = Design::preset(Preset::Pax);
     small.page_size = PAGE_SIZE_MIN;
     small.page = Some(PageFormat::Pax);
-    let mut target = Target { schema: schema.clone(), design: design.clone(), clustering: None };
+    let mut target = Target { schema: schema.clone(), design: design.clone(), clustering: None, tracks: false };
     let columns = sorted_columns(&mut target, batches, 1)?;
     let rows = columns.first().map_or(0, ColumnData::len) as u32;
     let mut bytes = write_segment(schema, &small, &columns, SegmentClustering::default(), 1)?;
     let id = context.next_id.fetch_add(1, Ordering::Relaxed);
     footer::stamp(&mut bytes, id);
-    Ok(vec![NewSegment { id, rows, bytes: bytes.len() as u64, pending: Some(Arc::new(bytes)) }])
+    Ok(vec![NewSegment { id, rows, bytes: bytes.len() as u64, pending: Some(Arc::new(bytes)), origins: vec![] }])
 }
 
 fn write_rows(target: &Target, context: &AppendContext, columns: Vec<ColumnData>) -> Result<Vec<NewSegment>> {
@@ -399,12 +425,12 @@ fn write_rows(target: &Target, context: &AppendContext, columns: Vec<ColumnData>
 /// Batches are freed as soon as they are converted.
 fn sorted_columns(target: &mut Target, batches: Vec<RecordBatch>, threads: usize) -> Result<Vec<ColumnData>> {
     let schema = &target.schema;
-    let mut arrays: Vec<Vec<ArrayRef>> = schema.columns.iter().map(|_| Vec::with_capacity(batches.len())).collect();
+    let mut arrays: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(batches.len()); target.given_columns()];
     for batch in batches {
         let (_, columns, _) = batch.into_parts();
         arrays.iter_mut().zip(columns).for_each(|(arrays, column)| arrays.push(column));
     }
-    let types = schema.columns.iter().map(|column| &column.data_type);
+    let types = schema.columns.iter().map(|column| &column.data_type).chain(target.tracks.then_some(&DataType::Int64));
     let mut columns =
         each_taken(types.zip(arrays).collect(), threads, |(data_type, arrays): (&DataType, Vec<ArrayRef>)| {
             let mut column = ColumnData::new(kind(data_type));
@@ -432,10 +458,11 @@ fn each_taken<T: Send, R: Send>(items: Vec<T>, threads: usize, f: impl Fn(T) -> 
 
 fn write_file(target: &Target, context: &AppendContext, columns: &[ColumnData]) -> Result<NewSegment> {
     let rows = columns.first().map_or(0, ColumnData::len) as u32;
+    let origins = target.origins(columns);
     let (columns, clustering) = target.split(columns);
     let mut bytes = write_segment(&target.schema, &target.design, columns, clustering, context.threads)?;
     let id = write_under_free_id(context, &mut bytes)?;
-    Ok(NewSegment { id, rows, bytes: bytes.len() as u64, pending: None })
+    Ok(NewSegment { id, rows, bytes: bytes.len() as u64, pending: None, origins })
 }
 
 /// Writes a segment's file under the next free id. A killed process may have left files with ids that no commit names;
@@ -444,10 +471,10 @@ fn write_under_free_id(context: &AppendContext, bytes: &mut [u8]) -> Result<u64>
     loop {
         let id = context.next_id.fetch_add(1, Ordering::Relaxed);
         footer::stamp(bytes, id);
-        context.created.lock().push(id);
+        context.files.add(id);
         match context.resources.medium.write_whole(&segment_file(id), bytes) {
             Err(error) if error.kind() == Some(ErrorKind::AlreadyExists) => {
-                context.created.lock().retain(|created| *created != id);
+                context.files.take_back(id);
             }
             written => return Ok(written.map(|()| id)?),
         }

@@ -122,6 +122,21 @@ impl Commit {
         self.attachments.len() - 1
     }
 
+    /// Adds the operations of another commit behind those of this one.
+    pub fn extend(&mut self, other: Commit) {
+        let offset = self.attachments.len();
+        self.attachments.extend(other.attachments);
+        self.operations.extend(other.operations.into_iter().map(|mut operation| {
+            match &mut operation {
+                Operation::AddSegment { pending: Some(at), .. } | Operation::SetDeleted { attachment: at, .. } => {
+                    *at += offset;
+                }
+                _ => {}
+            }
+            operation
+        }));
+    }
+
     /// The body of the commit's log record.
     pub fn to_bytes(&self) -> Vec<u8> {
         let body = Body { operations: self.operations.clone() };
@@ -207,7 +222,7 @@ impl Commit {
         Ok(next)
     }
 
-    fn apply_one(&self, operation: &Operation, state: &mut State, sequence: u64) -> Result<(), String> {
+    pub(super) fn apply_one(&self, operation: &Operation, state: &mut State, sequence: u64) -> Result<(), String> {
         let attachment = |at: usize| self.attachments.get(at).cloned().ok_or("an attachment is missing");
         match operation {
             Operation::LastId { id } => state.last_id = state.last_id.max(*id),

@@ -1,38 +1,66 @@
-//! Compaction of clustered runs, concurrent with readers and writers. Rows that are appended to a clustered table are
-//! stored in segments of their own, which cover the whole space of the dimensions, and a scan reads a part of each.
-//! Runs of similar size become one, so that each row is rewritten only a few times, however many loads there are.
+//! Compaction, concurrent with readers and writers: segments are replaced by new ones with the same rows.
 //!
-//! The new segments are written without the writer lock. Then a transaction replaces the old ones, if they have not
-//! changed.
+//! Rows that are appended to a clustered table are stored in segments of their own, which cover the whole space of the
+//! dimensions, and a scan reads a part of each. Runs of similar size become one, so that each row is rewritten only a
+//! few times, however many loads there are. Small inserts stay in the log until there are many, and then become a
+//! segment.
+//!
+//! The new segments are written without a lock of the log. Then a commit replaces the old ones. Rows that were deleted
+//! meanwhile are deleted in the new segments, too, and open transactions are told where their rows are.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt64Type};
 use parking_lot::Mutex;
+use roaring::RoaringBitmap;
 
-use super::appender::{Appended, Appender};
+use super::Store;
+use super::appender::{Appender, NewSegment};
+use super::commit::{Commit, Operation, bitmap_bytes};
+use super::group::Newest;
+use super::locks::{Mode, Moved, NO_PLACE, Transactions};
 use super::write::{WriteTransaction, clustering_of};
-use super::{Snapshot, Store};
-use crate::error::Result;
-use crate::limits::COMPACTION_RUNS;
-use crate::scan::{ScanRequest, for_each_batch};
-use crate::table::{SegmentEntry, Table, segment_file};
+use crate::error::{Result, StoreError};
+use crate::limits::{COMPACTION_RUNS, PENDING_SEGMENTS};
+use crate::scan::{ScanRequest, for_each_batch, split_row_id};
+use crate::table::{SegmentEntry, Table};
+
+/// How segments are rewritten.
+pub(super) struct Compaction<'a> {
+    pub which: &'a [usize],
+    pub write_bytes: usize,
+    pub threads: usize,
+    /// Called repeatedly; when it returns false, the work is abandoned.
+    pub goes_on: &'a dyn Fn() -> bool,
+}
 
 impl Store {
     /// Merges runs of one clustered table, if one has several of similar size, with at most `write_bytes` of memory.
-    /// Returns whether there may be more to do, for example because a writer changed the runs meanwhile. `goes_on` is
-    /// called repeatedly; when it returns false, the merge is abandoned.
+    /// Returns whether there may be more to do. `goes_on` is called repeatedly; when it returns false, the merge is
+    /// abandoned.
     ///
     /// # Errors
     /// The medium fails, or another process writes.
     pub fn merge_runs(&self, write_bytes: usize, goes_on: impl Fn() -> bool) -> Result<bool> {
-        // A vacuum does the same, and it removes files that no commit names, such as those of a merge in progress.
+        // A vacuum does the same.
         let Some(_maintenance) = self.maintenance.try_lock() else { return Ok(false) };
         let snapshot = self.snapshot()?;
         for table in snapshot.state.all() {
             let which = self.due(table)?;
-            if !which.is_empty() {
-                return self.merge(&snapshot, table, &which, write_bytes, goes_on);
+            if which.is_empty() {
+                continue;
             }
+            // The other threads are for statements that a user waits for.
+            let compaction = Compaction { which: &which, write_bytes, threads: 1, goes_on: &goes_on };
+            let merged = self.compact(table, &compaction);
+            if merged.is_err() {
+                // For example, rows have lost the rows that they reference. VACUUM reports that.
+                *self.refused.lock() = identity(table, &which);
+            }
+            return merged;
         }
         Ok(false)
     }
@@ -43,60 +71,53 @@ impl Store {
         snapshot.state.all().any(|table| self.due(table).is_ok_and(|which| !which.is_empty()))
     }
 
-    fn merge(
-        &self,
-        snapshot: &Snapshot,
-        table: &Arc<Table>,
-        which: &[usize],
-        write_bytes: usize,
-        goes_on: impl Fn() -> bool,
-    ) -> Result<bool> {
-        let files = Unnamed { store: self, created: Arc::default() };
-        let merged = self.write_merged(snapshot, table, which, write_bytes, &files, goes_on);
-        if merged.is_err() {
-            // For example, rows have lost the rows that they reference. VACUUM reports that.
-            *self.refused.lock() = identity(table, which);
+    /// Merges the pending segments of every table that has many.
+    pub(super) fn merge_pending(&self) -> Result<()> {
+        let pending = |table: &Table| -> Vec<usize> {
+            (0..table.segments.len()).filter(|at| table.segments[*at].pending.is_some()).collect()
+        };
+        let is_due = |table: &&Arc<Table>| pending(table).len() >= PENDING_SEGMENTS;
+        if !self.reader.lock().state.all().any(|table| is_due(&table)) {
+            return Ok(());
         }
-        let Some(appended) = merged? else { return Ok(false) };
-        let mut transaction = self.write()?;
-        if !still_there(&transaction, table, which) || !files.are_there() {
-            return Ok(true);
+        // Whoever does the same at this moment is enough.
+        let Some(_merging) = self.merging.try_lock() else { return Ok(()) };
+        let snapshot = self.snapshot()?;
+        for table in snapshot.state.all().filter(is_due) {
+            let (write_bytes, threads) = (self.options.write_bytes, self.options.threads);
+            let compaction = Compaction { which: &pending(table), write_bytes, threads, goes_on: &|| true };
+            self.compact(table, &compaction)?;
         }
-        transaction.replace(table, which, appended)?;
-        transaction.own(files.take());
-        transaction.commit()?;
-        Ok(true)
+        Ok(())
     }
 
-    /// The rows of segments as one run. `None` if the merge was abandoned.
-    fn write_merged(
-        &self,
-        snapshot: &Snapshot,
-        table: &Arc<Table>,
-        which: &[usize],
-        write_bytes: usize,
-        files: &Unnamed<'_>,
-        goes_on: impl Fn() -> bool,
-    ) -> Result<Option<Appended>> {
-        let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
-        let mut context = self.append_context(files.created.clone(), write_bytes, false);
-        // The other threads are for statements that a user waits for.
-        context.threads = 1;
-        let tables = |name: &str| snapshot.table(name).cloned();
-        let clustering = clustering_of(&tables, table, &table.design, Some(rows))?;
-        let mut appender = Appender::new(table.id, table.schema.clone(), table.design.clone(), clustering, context);
-        let request = Arc::new(ScanRequest::columns((0..table.schema.columns.len()).collect()));
-        let mut stopped = false;
-        for_each_batch(
-            table,
-            request,
-            |unit| which.contains(&unit.segment),
-            |batch| {
-                stopped = stopped || !goes_on();
-                if stopped { Ok(()) } else { appender.push(&batch) }
-            },
-        )?;
-        if stopped { Ok(None) } else { appender.finish().map(Some) }
+    /// Rewrites segments of a table in its design. Returns whether they were replaced: not if the table is locked as a
+    /// whole, or was changed as a whole meanwhile.
+    pub(super) fn compact(&self, table: &Arc<Table>, compaction: &Compaction<'_>) -> Result<bool> {
+        let mut transaction = self.write()?;
+        let of = table.copy_of.as_ref().map_or(table.id, |of| of.table);
+        if !self.transactions.try_lock_table(transaction.id(), of, Mode::Shared) {
+            return Ok(false);
+        }
+        // With the lock nobody replaces the table as a whole, so its segments are still there, or other compaction has
+        // replaced them.
+        let Some(segments) = transaction.rewritten(table, compaction)? else { return Ok(false) };
+        let old: Vec<SegmentEntry> = compaction.which.iter().map(|at| table.segments[*at].clone()).collect();
+        let places = Places::of(compaction.which, &old, &segments);
+        let replaced = Arc::new(Mutex::new(false));
+        let (store, table, told) = (self.clone(), table.clone(), replaced.clone());
+        let work = move |newest: &Newest<'_>| {
+            let commit = replacement(newest, &table, &old, &segments, &places)?;
+            if !commit.operations.is_empty() {
+                places.tell(&store.transactions, newest.sequence, &segments);
+                *told.lock() = true;
+            }
+            Ok(commit)
+        };
+        let files = transaction.files()?;
+        self.commit_with_others(&files, Box::new(work))?;
+        let replaced = *replaced.lock();
+        Ok(replaced)
     }
 
     /// The segments of a table that are to become one run, unless that failed before.
@@ -109,43 +130,128 @@ impl Store {
     }
 }
 
-/// Files that no commit names yet. They are removed unless a transaction takes them.
-struct Unnamed<'a> {
-    store: &'a Store,
-    created: Arc<Mutex<Vec<u64>>>,
+impl WriteTransaction {
+    /// The rows of segments as new ones, which tell where each row was. `None` if the work was abandoned.
+    fn rewritten(&mut self, table: &Arc<Table>, compaction: &Compaction<'_>) -> Result<Option<Vec<NewSegment>>> {
+        let which = compaction.which;
+        let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
+        let files = self.files()?;
+        let mut context = self.store().append_context(files, compaction.write_bytes, false);
+        (context.threads, context.tracks) = (compaction.threads, true);
+        let clustering = clustering_of(&|name| self.table(name).ok(), table, &table.design, Some(rows))?;
+        let mut appender = Appender::new(table.id, table.schema.clone(), table.design.clone(), clustering, context);
+        let mut request = ScanRequest::columns((0..table.schema.columns.len()).collect());
+        request.row_ids = true;
+        let mut stopped = false;
+        for_each_batch(
+            table,
+            Arc::new(request),
+            |unit| which.contains(&unit.segment),
+            |batch| {
+                stopped = stopped || !(compaction.goes_on)();
+                if stopped { Ok(()) } else { appender.push(&ids_signed(&batch)?) }
+            },
+        )?;
+        if stopped { Ok(None) } else { Ok(Some(appender.finish()?.segments)) }
+    }
 }
 
-impl Unnamed<'_> {
-    /// Whether nobody removed them, as opening a log again does.
-    fn are_there(&self) -> bool {
-        self.created.lock().iter().all(|id| self.store.resources.medium.open(&segment_file(*id)).is_ok())
+/// The rows of a scan, whose last column is the row ids, with these as signed numbers.
+fn ids_signed(batch: &RecordBatch) -> Result<RecordBatch> {
+    let mut columns = batch.columns().to_vec();
+    let ids = columns.pop().ok_or_else(|| StoreError::invalid("a scan without row ids"))?;
+    columns.push(Arc::new(ids.as_primitive::<UInt64Type>().unary::<_, Int64Type>(|id| id as i64)));
+    let schema = batch.schema();
+    let named = schema.fields().iter().zip(columns).map(|(field, column)| (field.name().to_owned(), column, true));
+    RecordBatch::try_from_iter_with_nullable(named).map_err(|error| StoreError::invalid(error.to_string()))
+}
+
+/// Where the rows of rewritten segments are.
+struct Places {
+    /// By old segment: the places of its rows, as in [`Moved`].
+    by_segment: HashMap<u64, Vec<u64>>,
+}
+
+impl Places {
+    fn of(which: &[usize], old: &[SegmentEntry], new: &[NewSegment]) -> Places {
+        let mut by_segment: HashMap<u64, Vec<u64>> =
+            old.iter().map(|entry| (entry.id, vec![NO_PLACE; entry.rows as usize])).collect();
+        let ids: HashMap<usize, u64> = which.iter().copied().zip(old.iter().map(|entry| entry.id)).collect();
+        for (index, segment) in new.iter().enumerate() {
+            for (row, origin) in segment.origins.iter().enumerate() {
+                let (at, old_row) = split_row_id(*origin as u64);
+                let places = ids.get(&at).and_then(|id| by_segment.get_mut(id));
+                if let Some(place) = places.and_then(|places| places.get_mut(old_row as usize)) {
+                    *place = (index as u64) << 32 | row as u64;
+                }
+            }
+        }
+        Places { by_segment }
     }
 
-    fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut self.created.lock())
+    fn tell(self, transactions: &Transactions, sequence: u64, new: &[NewSegment]) {
+        let segments: Arc<Vec<u64>> = Arc::new(new.iter().map(|segment| segment.id).collect());
+        let moved = |(id, places)| (id, Moved { sequence, segments: segments.clone(), places });
+        transactions.moved(self.by_segment.into_iter().map(moved).collect());
     }
 }
 
-impl Drop for Unnamed<'_> {
-    fn drop(&mut self) {
-        for id in self.take() {
-            // If it cannot be removed now, the next vacuum removes it.
-            let _ = self.store.resources.medium.remove(&segment_file(id));
+/// The operations that replace segments: none if they are not there any more.
+fn replacement(
+    newest: &Newest<'_>,
+    table: &Table,
+    old: &[SegmentEntry],
+    new: &[NewSegment],
+    places: &Places,
+) -> Result<Commit> {
+    let mut commit = Commit::default();
+    let Ok(now) = newest.state.table_by_id(table.id) else { return Ok(commit) };
+    let current: HashMap<u64, &SegmentEntry> = now.segments.iter().map(|entry| (entry.id, entry)).collect();
+    if now.design != table.design || now.schema != table.schema || now.is_current() != table.is_current() {
+        return Ok(commit);
+    }
+    let mut deleted: Vec<RoaringBitmap> = vec![RoaringBitmap::new(); new.len()];
+    let mut gone = vec![];
+    for then in old {
+        match current.get(&then.id) {
+            Some(entry) => {
+                let before = then.deleted.as_deref().cloned().unwrap_or_default();
+                let since = entry.deleted.as_deref().map_or_else(RoaringBitmap::new, |after| after - &before);
+                let places = places.by_segment.get(&then.id).map_or(&[][..], Vec::as_slice);
+                mark_deleted(since.iter(), places, &mut deleted);
+                gone.push(then.id);
+            }
+            None => return Ok(commit),
+        }
+    }
+    commit.push(Operation::RemoveSegments { table: table.id, segments: gone });
+    for (segment, deleted) in new.iter().zip(deleted) {
+        if deleted.len() == u64::from(segment.rows) {
+            // Its file is removed by the next vacuum.
+            continue;
+        }
+        let (id, rows, bytes) = (segment.id, segment.rows, segment.bytes);
+        commit.push(Operation::AddSegment { table: table.id, segment: id, rows, bytes, pending: None });
+        if !deleted.is_empty() {
+            let attachment = commit.attach(Arc::new(bitmap_bytes(&deleted)));
+            commit.push(Operation::SetDeleted { table: table.id, segment: id, attachment });
+        }
+    }
+    Ok(commit)
+}
+
+fn mark_deleted(rows: impl Iterator<Item = u32>, places: &[u64], deleted: &mut [RoaringBitmap]) {
+    for row in rows {
+        if let Some(&place) = places.get(row as usize).filter(|place| **place != NO_PLACE)
+            && let Some(deleted) = deleted.get_mut((place >> 32) as usize)
+        {
+            deleted.insert(place as u32);
         }
     }
 }
 
 fn identity(table: &Table, which: &[usize]) -> Vec<u64> {
     which.iter().map(|at| table.segments[*at].id).collect()
-}
-
-/// Whether the table still has these segments, with the same deleted rows and the same layout.
-fn still_there(transaction: &WriteTransaction<'_>, table: &Table, which: &[usize]) -> bool {
-    let Ok(now) = transaction.table_by_id(table.id) else { return false };
-    let is_same = |then: &SegmentEntry| {
-        now.segments.iter().any(|entry| entry.id == then.id && entry.deleted.as_deref() == then.deleted.as_deref())
-    };
-    now.design == table.design && now.schema == table.schema && which.iter().all(|at| is_same(&table.segments[*at]))
 }
 
 /// The segments of the runs that are to become one: those of the smallest size class with `COMPACTION_RUNS` runs, and all smaller

@@ -3,7 +3,11 @@
 mod appender;
 mod check;
 mod commit;
+mod files;
+mod group;
+mod locks;
 mod merge;
+mod rebase;
 mod repair;
 mod runs;
 mod state;
@@ -12,18 +16,24 @@ mod write;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
 use appender::AppendContext;
 pub use appender::{Appended, Appender};
 pub use check::CheckReport;
+pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
 pub use repair::Repaired;
 pub use vacuum::VacuumReport;
-pub use write::WriteTransaction;
+pub use write::{Savepoint, WriteTransaction};
 
 use self::commit::Commit;
+use self::files::NewFiles;
+use self::group::CommitQueue;
+pub use self::locks::TransactionList;
+use self::locks::Transactions;
 use self::state::State;
 use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
@@ -59,9 +69,23 @@ impl Default for StoreOptions {
     }
 }
 
-/// One database folder. Share it in an [`Arc`].
-#[derive(Debug)]
+/// One database folder. Clones are handles on the same store.
+#[derive(Debug, Clone)]
 pub struct Store {
+    inner: Arc<Inner>,
+}
+
+impl std::ops::Deref for Store {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+/// What the handles of a store share.
+#[derive(Debug)]
+pub struct Inner {
     resources: Arc<Resources>,
     options: StoreOptions,
     reader: Mutex<Reader>,
@@ -74,6 +98,13 @@ pub struct Store {
     maintenance: Mutex<()>,
     /// The segments of the last merge that failed, because it would fail again.
     refused: Mutex<Vec<u64>>,
+    /// Locked by whoever merges pending segments.
+    merging: Mutex<()>,
+    transactions: Arc<Transactions>,
+    commits: CommitQueue,
+    /// Marks that changes of open transactions have instead of a commit. They are never used again, not even by other
+    /// processes, because segments tell them.
+    stamps: AtomicU64,
     pins: Option<ReaderPins>,
 }
 
@@ -88,6 +119,8 @@ struct Reader {
 #[derive(Debug)]
 pub struct Snapshot {
     state: Arc<State>,
+    /// Of a transaction's changes: the snapshot on which it is based.
+    base: Option<Arc<Snapshot>>,
     _pin: Option<Pin>,
 }
 
@@ -95,6 +128,11 @@ impl Snapshot {
     /// The commit of this snapshot.
     pub fn sequence(&self) -> u64 {
         self.state.sequence
+    }
+
+    /// Whether it contains changes that are not committed, which only their transaction sees.
+    pub fn has_own_changes(&self) -> bool {
+        self.base.is_some()
     }
 
     /// A table by name.
@@ -159,7 +197,8 @@ impl Store {
         };
         let resources = Arc::new(Resources::new(medium, options.cache_bytes));
         let reader = Mutex::new(Reader { log, state: Arc::default() });
-        let store = Store {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        let inner = Inner {
             resources,
             options,
             reader,
@@ -167,11 +206,16 @@ impl Store {
             next_id: Arc::default(),
             maintenance: Mutex::default(),
             refused: Mutex::default(),
+            merging: Mutex::default(),
+            transactions: Arc::default(),
+            commits: CommitQueue::default(),
+            stamps: AtomicU64::new(OWN_CHANGES | since_epoch),
             pins,
         };
+        let store = Store { inner: Arc::new(inner) };
         if !exists {
             // Create the database at once.
-            drop(store.lock_writer()?.0);
+            store.open_log()?;
         }
         store.snapshot()?;
         Ok(store)
@@ -196,7 +240,7 @@ impl Store {
         let mut reader = self.reader.lock();
         let pin = self.pins.as_ref().map(|pins| pins.pin(reader.state.sequence)).transpose()?;
         self.refresh(&mut reader)?;
-        Ok(Arc::new(Snapshot { state: reader.state.clone(), _pin: pin }))
+        Ok(Arc::new(Snapshot { state: reader.state.clone(), base: None, _pin: pin }))
     }
 
     fn refresh(&self, reader: &mut Reader) -> Result<()> {
@@ -221,51 +265,83 @@ impl Store {
 
     /// Makes `state` visible to readers. Tables reuse the segments that are open already.
     fn publish(&self, reader: &mut Reader, mut state: State) {
+        self.give_resources(&mut state);
+        reader.state = Arc::new(state);
+    }
+
+    /// Lets tables read the segments that are open already.
+    fn give_resources(&self, state: &mut State) {
         for table in state.tables.values_mut().chain(state.copies.values_mut()) {
             if table.resources.is_none() {
                 Arc::make_mut(table).resources = Some(self.resources.clone());
             }
         }
-        reader.state = Arc::new(state);
     }
 
-    /// Begins a write transaction. Waits for another one of this process.
+    /// Begins a transaction that changes something.
     ///
     /// # Errors
     /// Another process writes, or the database is open read-only.
-    pub fn write(&self) -> Result<WriteTransaction<'_>> {
-        let (guard, opened) = self.lock_writer()?;
-        let base = self.snapshot()?;
-        let transaction = WriteTransaction::new(self, guard, base);
-        if opened && let Some(_maintenance) = self.maintenance.try_lock() {
-            // Leftovers that cannot be removed now only take disk space, and the next vacuum tries again.
-            let _ = transaction.remove_orphans();
-        }
+    pub fn write(&self) -> Result<WriteTransaction> {
+        let mut transaction = self.begin()?;
+        transaction.prepare_write()?;
         Ok(transaction)
     }
 
-    /// The context of appends.
-    fn append_context(&self, created: Arc<Mutex<Vec<u64>>>, write_bytes: usize, allow_pending: bool) -> AppendContext {
-        let (resources, next_id) = (self.resources.clone(), self.next_id.clone());
-        AppendContext { resources, next_id, created, threads: self.options.threads, write_bytes, allow_pending }
+    /// Begins a transaction, which may only read. Until it changes something, other processes may write.
+    ///
+    /// # Errors
+    /// As for [`Store::snapshot`].
+    pub fn begin(&self) -> Result<WriteTransaction> {
+        WriteTransaction::new(self)
     }
 
-    /// The log for writing, and whether it was opened now.
-    fn lock_writer(&self) -> Result<(parking_lot::MutexGuard<'_, Option<LogWriter>>, bool)> {
+    /// The open transactions of this process, now and later. The list does not keep the store open.
+    pub fn transactions(&self) -> TransactionList {
+        TransactionList(self.transactions.clone())
+    }
+
+    /// A mark for changes that are not committed.
+    fn stamp(&self) -> u64 {
+        self.stamps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The context of appends.
+    fn append_context(&self, files: Arc<NewFiles>, write_bytes: usize, allow_pending: bool) -> AppendContext {
+        let (resources, next_id) = (self.resources.clone(), self.next_id.clone());
+        let threads = self.options.threads;
+        AppendContext { resources, next_id, files, threads, write_bytes, allow_pending, tracks: false }
+    }
+
+    /// Opens the log for writing, unless it is open, and removes what killed transactions left.
+    fn open_log(&self) -> Result<()> {
         if self.options.read_only {
             return Err(StoreError::ReadOnly("the database is open for reading only".into()));
         }
-        let mut guard = self.writer.lock();
-        let opened = guard.as_ref().is_none_or(LogWriter::is_poisoned);
-        if opened {
-            // Release the lock before taking it again.
-            *guard = None;
-            let (writer, _) = Log::open_writer(self.resources.medium.clone())?;
-            *guard = Some(writer);
+        // A log that somebody uses is open.
+        let Some(mut log) = self.writer.try_lock() else {
+            return Ok(());
+        };
+        if log.as_ref().is_some_and(|log| !log.is_poisoned()) {
+            return Ok(());
         }
-        Ok((guard, opened))
+        // Before the lock is free for other processes: from then on ids may be theirs.
+        self.resources.unnamed.lock().opening += 1;
+        *log = None;
+        let (writer, _) = Log::open_writer(self.resources.medium.clone())?;
+        *log = Some(writer);
+        let newest = self.newest()?;
+        self.next_id.fetch_max(newest.last_id + 1, Ordering::Relaxed);
+        if let Some(_maintenance) = self.maintenance.try_lock() {
+            // Leftovers that cannot be removed now only take disk space, and the next vacuum tries again.
+            let _ = self.remove_orphans(&newest);
+        }
+        Ok(())
     }
 }
+
+/// The highest bit of a stamp: no commit has such a sequence.
+const OWN_CHANGES: u64 = 1 << 63;
 
 fn apply(record: &Record, state: &State) -> Result<State> {
     let wrong = |reason: String| StoreError::Corrupt { file: format!("commit {}", record.sequence), reason };

@@ -18,12 +18,17 @@ use freestone_codec::Kind;
 use crate::bitmap;
 use crate::column::{ColumnData, Physical};
 use crate::error::{Result, StoreError};
-use crate::media::{Medium, ReadFile, WriteFile};
+use crate::media::{ReadFile, WriteFile};
 use crate::page::checksum;
 use crate::table::Resources;
 
 /// The folder of runs that are being written.
 pub(super) const FOLDER: &str = "temporary/";
+
+/// The name of a run's file while it is written.
+pub(super) fn run_file(id: u64) -> String {
+    format!("{FOLDER}{id:016x}.run")
+}
 
 /// The size of a block, which is read from a run at once, in bytes.
 const BLOCK_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 20;
@@ -87,7 +92,7 @@ impl Runs {
     }
 
     fn writer(&self) -> Result<RunWriter> {
-        RunWriter::create(self.resources.medium.clone(), &self.next_id)
+        RunWriter::create(self.resources.clone(), &self.next_id)
     }
 
     /// All rows in one order. If there are more runs than may be open at once, adjacent ones are first merged into
@@ -113,7 +118,8 @@ impl Runs {
 
 /// A run that is being written. If it is dropped before it is finished, it leaves nothing.
 struct RunWriter {
-    medium: Arc<dyn Medium>,
+    resources: Arc<Resources>,
+    id: u64,
     name: String,
     file: Box<dyn WriteFile>,
     blocks: Vec<Range<u64>>,
@@ -122,15 +128,23 @@ struct RunWriter {
 }
 
 impl RunWriter {
-    fn create(medium: Arc<dyn Medium>, next_id: &AtomicU64) -> Result<RunWriter> {
+    fn create(resources: Arc<Resources>, next_id: &AtomicU64) -> Result<RunWriter> {
         loop {
             let id = next_id.fetch_add(1, atomic::Ordering::Relaxed);
-            let name = format!("{FOLDER}{id:016x}.run");
-            match medium.create(&name) {
-                // A killed process left the file and could not clean up.
-                Err(error) if error.kind() == Some(ErrorKind::AlreadyExists) => {}
-                file => return Ok(RunWriter { medium, name, file: file?, blocks: vec![], rows: 0, buffer: vec![] }),
-            }
+            let name = run_file(id);
+            resources.unnamed.lock().ids.insert(id);
+            let file = match resources.medium.create(&name) {
+                Ok(file) => file,
+                Err(error) => {
+                    resources.unnamed.lock().ids.remove(&id);
+                    // A killed process left the file and could not clean up.
+                    if error.kind() == Some(ErrorKind::AlreadyExists) {
+                        continue;
+                    }
+                    return Err(error.into());
+                }
+            };
+            return Ok(RunWriter { resources, id, name, file, blocks: vec![], rows: 0, buffer: vec![] });
         }
     }
 
@@ -146,14 +160,15 @@ impl RunWriter {
 
     fn finish(mut self) -> Result<Run> {
         let (blocks, rows) = (std::mem::take(&mut self.blocks), self.rows);
-        Ok(Run { name: self.name.clone(), file: self.medium.open(&self.name)?, blocks, rows })
+        Ok(Run { name: self.name.clone(), file: self.resources.medium.open(&self.name)?, blocks, rows })
     }
 }
 
 impl Drop for RunWriter {
     fn drop(&mut self) {
         // If it cannot be removed now, the next opening for writing removes it.
-        let _ = self.medium.remove(&self.name);
+        let _ = self.resources.medium.remove(&self.name);
+        self.resources.unnamed.lock().ids.remove(&self.id);
     }
 }
 
@@ -363,7 +378,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::media::Memory;
+    use crate::media::{Medium, Memory};
 
     type Row = (Option<i64>, Option<Vec<u8>>, f64);
 

@@ -3,11 +3,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Store;
+use parking_lot::Mutex;
+
+use super::commit::{Commit, Operation};
+use super::files::NewFiles;
+use super::group::Newest;
+use super::locks::Mode;
+use super::merge::Compaction;
 use super::runs;
 use super::state::State;
-use super::write::WriteTransaction;
-use crate::cluster::is_clustered;
+use super::{Snapshot, Store};
+use crate::cluster::{Tables, is_clustered};
 use crate::error::{Result, StoreError};
 use crate::limits::SEGMENT_ROWS;
 use crate::log::Horizon;
@@ -27,53 +33,63 @@ pub struct VacuumReport {
 
 impl Store {
     /// Rewrites segments with deleted rows and small segments, of one table or all, and removes files that neither the
-    /// current state nor any live reader of any process needs.
+    /// current state nor any live reader of any process needs. Leaves out tables that an open transaction changes as a
+    /// whole.
     ///
     /// # Errors
     /// The table does not exist, another process writes, or the medium fails.
     pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
         let _maintenance = self.maintenance.lock();
+        self.open_log()?;
         let mut report = VacuumReport::default();
-        let mut transaction = self.write()?;
-        let names: Vec<String> = match table {
-            Some(name) => vec![transaction.table(name).map(|t| t.name.clone())?],
-            None => transaction.base().tables().map(|t| t.name.clone()).collect(),
+        let snapshot = self.snapshot()?;
+        let tables: Vec<Arc<Table>> = match table {
+            Some(name) => {
+                vec![snapshot.table(name).cloned().ok_or_else(|| StoreError::invalid(format!("no table {name}")))?]
+            }
+            None => snapshot.tables().cloned().collect(),
         };
-        for name in names {
-            let table = transaction.table(&name)?;
-            for table in std::iter::once(table.clone()).chain(transaction.copies(&table)) {
-                report.segments_rewritten += transaction.tidy(&table)?;
+        for table in tables {
+            report.segments_rewritten += self.tidy(&snapshot, &table)?;
+            for copy in snapshot.copies(&table) {
+                report.segments_rewritten +=
+                    if copy.is_current() { self.tidy(&snapshot, copy)? } else { self.refill(&table, copy)? };
             }
         }
-        transaction.commit()?;
-        let mut transaction = self.write()?;
-        transaction.remove_files(&mut report)?;
-        transaction.commit()?;
+        drop(snapshot);
+        self.remove_files(&mut report)?;
         Ok(report)
     }
-}
 
-impl WriteTransaction<'_> {
-    /// Rewrites the segments for which that is worthwhile, and all of a copy that is not current. Returns their number.
-    fn tidy(&mut self, table: &Arc<Table>) -> Result<usize> {
-        if table.copy_of.is_some() && !table.is_current() {
-            self.fill_copy(table.id)?;
-            return Ok(table.segments.len());
+    /// Rewrites the segments for which that is worthwhile, and returns their number.
+    fn tidy(&self, snapshot: &Snapshot, table: &Arc<Table>) -> Result<usize> {
+        let which = worth_rewriting(&|name| snapshot.table(name).cloned(), table)?;
+        let (write_bytes, threads) = (self.options.write_bytes, self.options.threads);
+        let compaction = Compaction { which: &which, write_bytes, threads, goes_on: &|| true };
+        Ok(if !which.is_empty() && self.compact(table, &compaction)? { which.len() } else { 0 })
+    }
+
+    /// Writes all rows of a copy that is not current, and returns the number of its segments before.
+    fn refill(&self, table: &Table, copy: &Table) -> Result<usize> {
+        let mut transaction = self.write()?;
+        if !self.transactions.try_lock_table(transaction.id(), table.id, Mode::Exclusive) {
+            return Ok(0);
         }
-        let which = worth_rewriting(self, table)?;
-        let count = which.len();
-        if count > 0 {
-            self.rewrite(table, table.design.clone(), which)?;
+        transaction.refresh()?;
+        if transaction.table_by_id(copy.id).is_err() {
+            return Ok(0);
         }
-        Ok(count)
+        transaction.fill_copy(copy.id)?;
+        transaction.commit()?;
+        Ok(copy.segments.len())
     }
 }
 
 /// Segments with many deleted rows; small segments, if there are several; and all segments if the rows should be
 /// clustered and are not, or not any more.
-fn worth_rewriting(transaction: &WriteTransaction<'_>, table: &Table) -> Result<Vec<usize>> {
+fn worth_rewriting(tables: Tables<'_>, table: &Table) -> Result<Vec<usize>> {
     let all = 0..table.segments.len();
-    if !table.design.cluster.is_empty() && !is_clustered(&|name| transaction.table(name).ok(), table)? {
+    if !table.design.cluster.is_empty() && !is_clustered(tables, table)? {
         return Ok(all.collect());
     }
     let holes = |at: &usize| {
@@ -85,14 +101,32 @@ fn worth_rewriting(transaction: &WriteTransaction<'_>, table: &Table) -> Result<
     Ok(all.filter(|at| holes(at) || pending(at) || several && small(at)).collect())
 }
 
-impl WriteTransaction<'_> {
+impl Store {
     /// Removes the files of removed segments, as far as no reader needs them, and files that no commit names.
-    fn remove_files(&mut self, report: &mut VacuumReport) -> Result<()> {
-        let medium = &self.store().resources.medium;
-        let horizon = Horizon::observe(medium, self.state().sequence)?;
-        report.files_removed += self.remove_orphans()?;
+    fn remove_files(&self, report: &mut VacuumReport) -> Result<()> {
+        let (store, removal) = (self.clone(), Arc::new(Mutex::new(*report)));
+        let (counted, files) = (removal.clone(), Arc::new(NewFiles::new(self.resources.clone())));
+        let work = move |newest: &Newest<'_>| {
+            let mut report = counted.lock();
+            let gone = store.remove_unneeded(newest, &mut report)?;
+            let mut commit = Commit::default();
+            if !gone.is_empty() {
+                commit.push(Operation::Forget { segments: gone });
+            }
+            Ok(commit)
+        };
+        let committed = self.commit_with_others(&files, Box::new(work));
+        *report = *removal.lock();
+        committed.map(|_| ())
+    }
+
+    /// Removes files, and returns the removed segments that can be forgotten.
+    fn remove_unneeded(&self, newest: &Newest<'_>, report: &mut VacuumReport) -> Result<Vec<u64>> {
+        let medium = &self.resources.medium;
+        let horizon = Horizon::observe(medium, newest.visible)?;
+        report.files_removed += self.remove_orphans(newest.state)?;
         let mut gone = vec![];
-        for (segment, removed_by) in &self.state().removed {
+        for (segment, removed_by) in &newest.state.removed {
             if horizon.may_remove(*removed_by) {
                 gone.push(*segment);
             } else {
@@ -106,22 +140,24 @@ impl WriteTransaction<'_> {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(StoreError::from(error)),
             }
-            self.store().resources.cache.invalidate_file(*id);
+            self.resources.cache.invalidate_file(*id);
         }
-        if !gone.is_empty() {
-            self.forget(gone)?;
-        }
-        Ok(())
+        Ok(gone)
     }
-}
 
-impl WriteTransaction<'_> {
-    /// Removes files that no commit ever named, of killed or failed transactions, and returns their number. Only for a
-    /// transaction that has not created any file itself.
-    pub(super) fn remove_orphans(&self) -> Result<usize> {
-        let medium = &self.store().resources.medium;
+    /// Removes files that no commit names and no open transaction is writing, of killed or failed transactions, and
+    /// returns their number. For the holder of the log.
+    pub(super) fn remove_orphans(&self, newest: &State) -> Result<usize> {
+        let medium = &self.resources.medium;
+        let mut found = unknown_segments(medium, newest)?;
+        found.extend(medium.list(runs::FOLDER)?);
+        // After the list: what is created later is not in it.
+        let unnamed = self.resources.unnamed.lock();
+        let in_use: HashSet<String> =
+            unnamed.ids.iter().flat_map(|id| [segment_file(*id), runs::run_file(*id)]).collect();
+        drop(unnamed);
         let mut removed = 0;
-        for name in unknown_segments(medium, self.state())?.into_iter().chain(medium.list(runs::FOLDER)?) {
+        for name in found.into_iter().filter(|name| !in_use.contains(name)) {
             match medium.remove(&name) {
                 Err(error) if !error.is_not_found() => return Err(StoreError::from(error)),
                 _ => removed += 1,

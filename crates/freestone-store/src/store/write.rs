@@ -1,55 +1,197 @@
 //! Write transactions: changes are collected, segments are written, and one log record commits all of it.
+//!
+//! A transaction holds no lock of the log while it is open. It has a base, which is the snapshot on which it began, and
+//! a state of its own with its changes. Its commit brings the difference of the two to the newest state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringBitmap;
 
 use super::appender::{Appended, Appender};
-use super::commit::{Commit, Operation, bitmap_bytes};
+use super::commit::{Commit, Operation};
+use super::files::NewFiles;
+use super::locks::{Mode, Waiting};
+use super::rebase::{conflict, live_rows, rebase};
 use super::state::State;
 use super::{Snapshot, Store};
 use crate::cluster::{Clustering, Tables};
 use crate::design::Design;
 use crate::error::{Result, StoreError};
-use crate::limits::{CHECKPOINT_BYTES, PENDING_SEGMENTS};
-use crate::log::LogWriter;
+use crate::limits::PENDING_SEGMENTS;
 use crate::scan::{ScanRequest, for_each_batch, split_row_id};
 use crate::schema::TableSchema;
-use crate::table::{Table, segment_file};
+use crate::table::{SegmentEntry, Table};
 
 /// The changes of one writer, invisible to others until [`WriteTransaction::commit`]. Dropping it without a commit
 /// discards them.
 #[derive(Debug)]
-pub struct WriteTransaction<'a> {
-    store: &'a Store,
-    log: MutexGuard<'a, Option<LogWriter>>,
+pub struct WriteTransaction {
+    store: Store,
+    id: u64,
     base: Arc<Snapshot>,
     /// The state including the changes so far.
     state: State,
-    commit: Commit,
+    is_changed: bool,
+    /// Whether nothing was read yet, so that a newer base changes nothing that anybody knows.
+    is_fresh: bool,
+    /// The base of its oldest savepoint, to which it may return.
+    oldest_savepoint: Option<u64>,
     next_id: Arc<AtomicU64>,
-    /// Files that are removed if there is no commit.
-    created: Arc<Mutex<Vec<u64>>>,
+    /// From the first write on.
+    files: Option<Arc<NewFiles>>,
+    waiting: Waiting,
     write_bytes: usize,
-    committed: bool,
 }
 
-impl<'a> WriteTransaction<'a> {
-    pub(super) fn new(store: &'a Store, log: MutexGuard<'a, Option<LogWriter>>, base: Arc<Snapshot>) -> Self {
-        let state = State::clone(&base.state);
+/// A state of a transaction to which it can return.
+#[derive(Debug, Clone)]
+pub struct Savepoint {
+    base: Arc<Snapshot>,
+    state: State,
+    is_changed: bool,
+    files: usize,
+}
+
+impl WriteTransaction {
+    pub(super) fn new(store: &Store) -> Result<Self> {
+        let id = store.transactions.begin();
+        let base = match store.snapshot() {
+            Ok(base) => base,
+            Err(error) => {
+                store.transactions.end(id);
+                return Err(error);
+            }
+        };
+        store.transactions.set_base(id, base.sequence());
         let next_id = store.next_id.clone();
-        next_id.fetch_max(state.last_id + 1, Ordering::Relaxed);
-        let (commit, created) = (Commit::default(), Arc::default());
         let write_bytes = store.options().write_bytes;
-        WriteTransaction { store, log, base, state, commit, next_id, created, write_bytes, committed: false }
+        Ok(WriteTransaction {
+            store: store.clone(),
+            id,
+            state: State::clone(&base.state),
+            base,
+            is_changed: false,
+            is_fresh: true,
+            oldest_savepoint: None,
+            next_id,
+            files: None,
+            waiting: Waiting::default(),
+            write_bytes,
+        })
+    }
+
+    /// The number of this transaction among the open ones.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// The snapshot on which the transaction is based.
     pub fn base(&self) -> &Arc<Snapshot> {
         &self.base
+    }
+
+    /// The base with the changes so far. Row ids for [`WriteTransaction::delete`] come from a scan of it.
+    pub fn snapshot(&mut self) -> Arc<Snapshot> {
+        self.is_fresh = false;
+        if !self.is_changed {
+            return self.base.clone();
+        }
+        let mut state = self.state.clone();
+        self.store.give_resources(&mut state);
+        Arc::new(Snapshot { state: Arc::new(state), base: Some(self.base.clone()), _pin: None })
+    }
+
+    /// Whether it has changed anything.
+    pub fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Whether it has neither read nor changed anything.
+    pub fn is_fresh(&self) -> bool {
+        self.is_fresh && !self.is_changed
+    }
+
+    /// How it waits for other transactions.
+    pub fn set_waiting(&mut self, waiting: Waiting) {
+        self.waiting = waiting;
+    }
+
+    /// Makes sure that this process may write, and that ids are free. Before the first change.
+    ///
+    /// # Errors
+    /// Another process writes, or the database is open read-only.
+    pub fn prepare_write(&mut self) -> Result<()> {
+        if self.files.is_none() {
+            self.store.open_log()?;
+            self.next_id.fetch_max(self.store.newest()?.last_id + 1, Ordering::Relaxed);
+            self.files = Some(Arc::new(NewFiles::new(self.store.resources.clone())));
+        }
+        Ok(())
+    }
+
+    pub(super) fn files(&mut self) -> Result<Arc<NewFiles>> {
+        self.prepare_write()?;
+        self.files.clone().ok_or_else(|| StoreError::invalid("the transaction cannot write"))
+    }
+
+    /// Bases the transaction on the newest commit, with its changes so far: from now on it sees what others have
+    /// committed.
+    ///
+    /// # Errors
+    /// Another transaction has changed the same.
+    pub fn refresh(&mut self) -> Result<()> {
+        let base = self.store.snapshot()?;
+        if base.sequence() == self.base.sequence() {
+            return Ok(());
+        }
+        self.state = if self.is_changed {
+            let places = |table: &Table, segment, rows| self.store.transactions.places(table, segment, rows);
+            let commit = rebase(&self.base.state, &self.state, &base.state, &places)?;
+            let mut state = commit.apply(&base.state, self.store.stamp()).map_err(StoreError::Invalid)?;
+            state.sequence = base.sequence();
+            state
+        } else {
+            State::clone(&base.state)
+        };
+        self.base = base;
+        self.announce_base();
+        Ok(())
+    }
+
+    /// Says which rows it may name by their places in old segments.
+    fn announce_base(&self) {
+        let base = self.base.sequence();
+        self.store.transactions.set_base(self.id, self.oldest_savepoint.map_or(base, |oldest| oldest.min(base)));
+    }
+
+    /// A state to which the transaction can return, until [`WriteTransaction::forget_savepoints`].
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.oldest_savepoint.get_or_insert(self.base.sequence());
+        let files = self.files.as_ref().map_or(0, |files| files.len());
+        Savepoint { base: self.base.clone(), state: self.state.clone(), is_changed: self.is_changed, files }
+    }
+
+    /// Undoes all changes since a savepoint. Locks remain.
+    ///
+    /// # Errors
+    /// The changes before it cannot be based on the newest commit that the transaction has seen.
+    pub fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.state = savepoint.state.clone();
+        self.is_changed = savepoint.is_changed;
+        let now = std::mem::replace(&mut self.base, savepoint.base.clone());
+        if let Some(files) = &self.files {
+            files.truncate(savepoint.files);
+        }
+        self.announce_base();
+        if now.sequence() != self.base.sequence() { self.refresh() } else { Ok(()) }
+    }
+
+    /// The transaction returns to none of its savepoints any more.
+    pub fn forget_savepoints(&mut self) {
+        self.oldest_savepoint = None;
+        self.announce_base();
     }
 
     /// A table including this transaction's changes.
@@ -84,14 +226,59 @@ impl<'a> WriteTransaction<'a> {
         self.write_bytes = bytes;
     }
 
-    fn perform(&mut self, operation: Operation) -> Result<()> {
-        let mut one = Commit { operations: vec![], attachments: std::mem::take(&mut self.commit.attachments) };
-        one.push(operation.clone());
-        let applied = one.apply(&self.state, self.state.sequence);
-        self.commit.attachments = one.attachments;
-        self.state = applied.map_err(StoreError::Invalid)?;
-        self.commit.push(operation);
+    fn perform(&mut self, operation: &Operation) -> Result<()> {
+        self.prepare_write()?;
+        let stamp = self.store.stamp();
+        Commit::default().apply_one(operation, &mut self.state, stamp).map_err(StoreError::Invalid)?;
+        self.is_changed = true;
         Ok(())
+    }
+
+    /// Locks a table for changes of rows, or as a whole. If the transaction has read nothing yet, it is then based on
+    /// the newest commit, so that it does not fail because of what it has waited for.
+    ///
+    /// # Errors
+    /// See [`StoreError::Conflict`], [`StoreError::Deadlock`] and [`StoreError::LockTimeout`].
+    pub fn lock(&mut self, name: &str, mode: Mode) -> Result<()> {
+        let is_fresh = self.is_fresh();
+        let Some(table) = self.state.tables.get(name).cloned() else { return Ok(()) };
+        self.lock_table(&table, mode)?;
+        if is_fresh {
+            self.refresh()?;
+        }
+        Ok(())
+    }
+
+    fn lock_table(&mut self, table: &Table, mode: Mode) -> Result<()> {
+        self.prepare_write()?;
+        let id = table.copy_of.as_ref().map_or(table.id, |of| of.table);
+        if self.base.state.table_by_id(id).is_err() {
+            // Nobody else sees it.
+            return Ok(());
+        }
+        self.store.transactions.lock_table(self.id, id, mode, &table.name, &self.waiting)?;
+        if self.is_fresh() {
+            return Ok(());
+        }
+        // What makes the commit fail in any case is told now.
+        let newest = self.store.newest()?;
+        let (Ok(now), Ok(base)) = (newest.table_by_id(id), self.base.state.table_by_id(id)) else {
+            return Err(conflict(format!("table {} was dropped", table.name)));
+        };
+        if now.schema != base.schema || now.design != base.design || now.name != base.name {
+            return Err(conflict(format!("table {} was altered", table.name)));
+        }
+        Ok(())
+    }
+
+    /// Locks the name of a table or view that is created or dropped. Others wait until the outcome is known.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::lock`].
+    pub fn lock_name(&mut self, name: &str) -> Result<()> {
+        self.prepare_write()?;
+        self.store.transactions.lock_name(self.id, name, &self.waiting)?;
+        if self.is_fresh() { self.refresh() } else { Ok(()) }
     }
 
     /// Creates a table.
@@ -100,14 +287,10 @@ impl<'a> WriteTransaction<'a> {
     /// The name is taken, or the schema is not valid.
     pub fn create_table(&mut self, name: &str, schema: TableSchema, design: Design) -> Result<()> {
         self.check_free(name)?;
+        let schema = schema.validated()?;
+        self.prepare_write()?;
         let table = self.next_id.fetch_add(1, Ordering::Relaxed);
-        self.perform(Operation::CreateTable {
-            table,
-            name: name.into(),
-            schema: schema.validated()?,
-            design,
-            changed: 0,
-        })
+        self.perform(&Operation::CreateTable { table, name: name.into(), schema, design, changed: 0 })
     }
 
     fn check_free(&self, name: &str) -> Result<()> {
@@ -126,8 +309,9 @@ impl<'a> WriteTransaction<'a> {
     /// # Errors
     /// The table does not exist.
     pub fn drop_table(&mut self, name: &str) -> Result<()> {
-        let table = self.table(name)?.id;
-        self.perform(Operation::DropTable { table })
+        let table = self.table(name)?;
+        self.lock_table(&table, Mode::Exclusive)?;
+        self.perform(&Operation::DropTable { table: table.id })
     }
 
     /// Creates a copy of a table: all its rows, and some or all of its columns (by position, ascending), in a design of
@@ -140,8 +324,9 @@ impl<'a> WriteTransaction<'a> {
         if self.copies(&of).iter().any(|copy| copy.name == name) {
             return Err(StoreError::invalid(format!("table {table} has a copy {name} already")));
         }
+        self.lock_table(&of, Mode::Exclusive)?;
         let (copy, name) = (self.next_id.fetch_add(1, Ordering::Relaxed), name.to_owned());
-        self.perform(Operation::CreateCopy { copy, table: of.id, name, columns, design, is_current: false })?;
+        self.perform(&Operation::CreateCopy { copy, table: of.id, name, columns, design, is_current: false })?;
         self.fill_copy(copy)
     }
 
@@ -150,10 +335,12 @@ impl<'a> WriteTransaction<'a> {
     /// # Errors
     /// The table or the copy does not exist.
     pub fn drop_copy(&mut self, table: &str, name: &str) -> Result<()> {
-        let copies = self.copies(&*self.table(table)?);
+        let table = self.table(table)?;
+        let copies = self.copies(&table);
         let copy = copies.iter().find(|copy| copy.name == name);
-        let copy = copy.ok_or_else(|| StoreError::invalid(format!("table {table} has no copy {name}")))?;
-        self.perform(Operation::DropTable { table: copy.id })
+        let copy = copy.ok_or_else(|| StoreError::invalid(format!("table {} has no copy {name}", table.name)))?;
+        self.lock_table(&table, Mode::Exclusive)?;
+        self.perform(&Operation::DropTable { table: copy.id })
     }
 
     /// Writes all rows of a copy again, from its table.
@@ -164,8 +351,8 @@ impl<'a> WriteTransaction<'a> {
         let mut appender = self.appender_of(&copy, copy.design.clone(), Some(table.rows()))?;
         let request = Arc::new(ScanRequest::columns(of.columns.clone()));
         for_each_batch(&table, request, |_| true, |batch| appender.push(&batch))?;
-        self.replace(&copy, &(0..copy.segments.len()).collect::<Vec<_>>(), appender.finish()?)?;
-        self.perform(Operation::CopyIsCurrent { copy: copy.id })
+        self.replace(&copy, appender.finish()?)?;
+        self.perform(&Operation::CopyIsCurrent { copy: copy.id })
     }
 
     /// Creates a view.
@@ -174,7 +361,7 @@ impl<'a> WriteTransaction<'a> {
     /// The name is taken.
     pub fn create_view(&mut self, name: &str, sql: &str) -> Result<()> {
         self.check_free(name)?;
-        self.perform(Operation::CreateView { name: name.into(), sql: sql.into() })
+        self.perform(&Operation::CreateView { name: name.into(), sql: sql.into() })
     }
 
     /// Drops a view.
@@ -185,27 +372,28 @@ impl<'a> WriteTransaction<'a> {
         if !self.state.views.contains_key(name) {
             return Err(StoreError::invalid(format!("no view {name}")));
         }
-        self.perform(Operation::DropView { name: name.into() })
+        self.perform(&Operation::DropView { name: name.into() })
     }
 
-    /// Removes all rows, also of copies.
+    /// Removes all rows of a table and its copies.
     ///
     /// # Errors
     /// The table does not exist.
     pub fn truncate(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?;
+        self.lock_table(&table, Mode::Exclusive)?;
         self.remove_segments(&table)?;
-        self.perform(Operation::Changed { table: table.id })?;
+        self.perform(&Operation::Changed { table: table.id })?;
         for copy in self.copies(&table) {
             self.remove_segments(&copy)?;
-            self.perform(Operation::CopyIsCurrent { copy: copy.id })?;
+            self.perform(&Operation::CopyIsCurrent { copy: copy.id })?;
         }
         Ok(())
     }
 
     fn remove_segments(&mut self, table: &Table) -> Result<()> {
         let segments = table.segments.iter().map(|s| s.id).collect();
-        self.perform(Operation::RemoveSegments { table: table.id, segments })
+        self.perform(&Operation::RemoveSegments { table: table.id, segments })
     }
 
     /// Changes the design of rows to come. [`WriteTransaction::convert`] also rewrites existing ones.
@@ -213,8 +401,9 @@ impl<'a> WriteTransaction<'a> {
     /// # Errors
     /// The table does not exist.
     pub fn set_design(&mut self, name: &str, design: Design) -> Result<()> {
-        let table = self.table(name)?.id;
-        self.perform(Operation::SetDesign { table, design })
+        let table = self.table(name)?;
+        self.lock_table(&table, Mode::Exclusive)?;
+        self.perform(&Operation::SetDesign { table: table.id, design })
     }
 
     /// An appender for a table and its current copies, which may be used on any thread. Pass its result to
@@ -222,8 +411,9 @@ impl<'a> WriteTransaction<'a> {
     ///
     /// # Errors
     /// The table does not exist, or a clustering path is invalid.
-    pub fn appender(&self, name: &str) -> Result<Appender> {
+    pub fn appender(&mut self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
+        self.lock_table(&table, Mode::Shared)?;
         let copies: Vec<Arc<Table>> = self.copies(&table).into_iter().filter(|copy| copy.is_current()).collect();
         let bytes = self.write_bytes / (1 + copies.len());
         let mut appender = self.appender_within(&table, table.design.clone(), None, bytes)?;
@@ -239,24 +429,26 @@ impl<'a> WriteTransaction<'a> {
     ///
     /// # Errors
     /// As for [`WriteTransaction::appender`].
-    pub fn replacing_appender(&self, name: &str) -> Result<Appender> {
+    pub fn replacing_appender(&mut self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
+        self.lock_table(&table, Mode::Shared)?;
         self.appender_of(&table, table.design.clone(), None)
     }
 
     /// `rewritten`: the number of existing rows of the table that are written again; `None` for new rows.
-    pub(super) fn appender_of(&self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
+    pub(super) fn appender_of(&mut self, table: &Table, design: Design, rewritten: Option<u64>) -> Result<Appender> {
         self.appender_within(table, design, rewritten, self.write_bytes)
     }
 
     fn appender_within(
-        &self,
+        &mut self,
         table: &Table,
         design: Design,
         rewritten: Option<u64>,
         write_bytes: usize,
     ) -> Result<Appender> {
-        let context = self.store.append_context(self.created.clone(), write_bytes, rewritten.is_none());
+        let files = self.files()?;
+        let context = self.store.append_context(files, write_bytes, rewritten.is_none());
         let clustering = clustering_of(&|name| self.table(name).ok(), table, &design, rewritten)?;
         Ok(Appender::new(table.id, table.schema.clone(), design, clustering, context))
     }
@@ -269,50 +461,102 @@ impl<'a> WriteTransaction<'a> {
         for copy in appended.copies {
             self.append(copy)?;
         }
-        for segment in appended.segments {
-            let pending = segment.pending.map(|bytes| self.commit.attach(bytes));
-            self.perform(Operation::AddSegment {
-                table: appended.table,
-                segment: segment.id,
-                rows: segment.rows,
-                bytes: segment.bytes,
-                pending,
-            })?;
+        let added = appended.segments.into_iter();
+        let added = added.map(|new| SegmentEntry::new(new.id, new.rows, new.bytes, new.pending)).collect::<Vec<_>>();
+        if !added.is_empty() {
+            self.state.change_table(appended.table, |t| t.segments.extend(added)).map_err(StoreError::Invalid)?;
+            self.is_changed = true;
         }
         Ok(appended.rows)
     }
 
-    /// Deletes rows by the ids from a scan of this transaction's base, and returns the number of rows that existed.
+    /// Deletes rows by the ids from a scan of [`WriteTransaction::snapshot`], and returns the number of rows that
+    /// existed. Waits for other transactions that are changing one of these rows.
     ///
     /// # Errors
-    /// The table does not exist.
+    /// The table does not exist, or see [`StoreError::Conflict`], [`StoreError::Deadlock`] and
+    /// [`StoreError::LockTimeout`].
     pub fn delete(&mut self, name: &str, row_ids: impl IntoIterator<Item = u64>) -> Result<u64> {
-        let base = self.base.table(name).cloned().ok_or_else(|| StoreError::invalid(format!("no table {name}")))?;
+        let table = self.table(name)?;
         let mut by_segment: BTreeMap<usize, RoaringBitmap> = BTreeMap::new();
         for id in row_ids {
             let (segment, row) = split_row_id(id);
             by_segment.entry(segment).or_default().insert(row);
         }
-        let mut deleted = 0;
-        for (at, rows) in by_segment {
-            let id = base.segments.get(at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?.id;
-            // With this transaction's changes: a segment that was removed has no rows left.
-            let now = self.table(name)?;
-            let Some(entry) = now.segments.iter().find(|s| s.id == id) else { continue };
-            let old = entry.deleted.as_deref().cloned().unwrap_or_default();
-            let new = &old | &rows;
-            deleted += new.len() - old.len();
-            if new.len() == u64::from(entry.rows) {
-                self.perform(Operation::RemoveSegments { table: base.id, segments: vec![entry.id] })?;
-            } else {
-                let attachment = self.commit.attach(Arc::new(bitmap_bytes(&new)));
-                self.perform(Operation::SetDeleted { table: base.id, segment: entry.id, attachment })?;
+        for (at, rows) in &mut by_segment {
+            let entry = table.segments.get(*at).ok_or_else(|| StoreError::invalid("a row id of no segment"))?;
+            if let Some(deleted) = &entry.deleted {
+                *rows -= deleted.as_ref();
             }
         }
+        self.lock_table(&table, Mode::Shared)?;
+        self.lock_rows(&table, &by_segment)?;
+        self.delete_rows(&table, by_segment)
+    }
+
+    /// Deletes all rows of a table. Rows that others add at the same time remain.
+    ///
+    /// # Errors
+    /// As for [`WriteTransaction::delete`].
+    pub fn delete_all(&mut self, name: &str) -> Result<u64> {
+        let table = self.table(name)?;
+        let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry))).collect();
+        self.lock_table(&table, Mode::Shared)?;
+        self.lock_rows(&table, &all)?;
+        self.delete_rows(&table, all)
+    }
+
+    fn delete_rows(&mut self, table: &Table, by_segment: BTreeMap<usize, RoaringBitmap>) -> Result<u64> {
+        let mut deleted = 0;
+        let mut changed: BTreeMap<u64, RoaringBitmap> = BTreeMap::new();
+        for (at, rows) in by_segment.into_iter().filter(|(_, rows)| !rows.is_empty()) {
+            let entry = &table.segments[at];
+            deleted += rows.len();
+            changed.insert(entry.id, entry.deleted.as_deref().map_or_else(|| rows.clone(), |old| old | &rows));
+        }
         if deleted > 0 {
-            self.perform(Operation::Changed { table: base.id })?;
+            let change = |t: &mut Table| {
+                for entry in &mut t.segments {
+                    if let Some(rows) = changed.remove(&entry.id) {
+                        entry.deleted = Some(Arc::new(rows));
+                    }
+                }
+                t.segments.retain(|entry| entry.live_rows() > 0 || entry.rows == 0);
+            };
+            self.state.change_table(table.id, change).map_err(StoreError::Invalid)?;
+            self.perform(&Operation::Changed { table: table.id })?;
         }
         Ok(deleted)
+    }
+
+    /// Marks rows that others can see, and fails if one of them was changed since the base.
+    fn lock_rows(&self, table: &Table, by_segment: &BTreeMap<usize, RoaringBitmap>) -> Result<()> {
+        let Ok(base) = self.base.state.table_by_id(table.id) else { return Ok(()) };
+        let is_shared = |id: u64| base.segments.iter().any(|entry| entry.id == id);
+        let rows = by_segment.iter().map(|(at, rows)| (table.segments[*at].id, rows));
+        let rows: Vec<_> = rows.filter(|(id, rows)| is_shared(*id) && !rows.is_empty()).collect();
+        let transactions = &self.store.transactions;
+        for (segment, rows) in &rows {
+            transactions.lock_rows(self.id, *segment, rows, &self.waiting)?;
+        }
+        let newest = self.store.newest()?;
+        if newest.sequence == self.base.sequence() || rows.is_empty() {
+            return Ok(());
+        }
+        let Ok(now) = newest.table_by_id(table.id) else {
+            return Err(conflict(format!("table {} was dropped", table.name)));
+        };
+        for (segment, rows) in rows {
+            let is_deleted = |(segment, rows): (&u64, &RoaringBitmap)| {
+                let entry = now.segments.iter().find(|entry| entry.id == *segment);
+                entry.is_none_or(|entry| entry.deleted.as_ref().is_some_and(|deleted| !deleted.is_disjoint(rows)))
+            };
+            let places = transactions.places(now, segment, rows.clone());
+            if places.is_none_or(|places| places.iter().any(is_deleted)) {
+                return Err(conflict(format!("a row of table {} was changed", table.name)));
+            }
+        }
+        Ok(())
     }
 
     /// Rewrites all rows of a table in another design.
@@ -321,117 +565,73 @@ impl<'a> WriteTransaction<'a> {
     /// The table does not exist, a clustering path is invalid, or the medium fails.
     pub fn convert(&mut self, name: &str, design: Design) -> Result<()> {
         let table = self.table(name)?;
-        self.rewrite(&table, design.clone(), (0..table.segments.len()).collect())?;
-        self.perform(Operation::SetDesign { table: table.id, design })
-    }
-
-    /// Replaces some segments of a table by new ones with the same rows.
-    pub(super) fn rewrite(&mut self, table: &Arc<Table>, design: Design, which: Vec<usize>) -> Result<()> {
+        self.lock_table(&table, Mode::Exclusive)?;
         let request = Arc::new(ScanRequest::columns((0..table.schema.columns.len()).collect()));
-        let rows = which.iter().map(|at| table.segments[*at].live_rows()).sum();
-        let mut appender = self.appender_of(table, design, Some(rows))?;
-        for_each_batch(table, request, |unit| which.contains(&unit.segment), |batch| appender.push(&batch))?;
-        self.replace(table, &which, appender.finish()?)
+        let mut appender = self.appender_of(&table, design.clone(), Some(table.rows()))?;
+        for_each_batch(&table, request, |_| true, |batch| appender.push(&batch))?;
+        self.replace(&table, appender.finish()?)?;
+        self.perform(&Operation::SetDesign { table: table.id, design })
     }
 
-    /// Replaces some segments of a table by the given ones.
-    pub(super) fn replace(&mut self, table: &Table, which: &[usize], appended: Appended) -> Result<()> {
-        let segments = which.iter().map(|at| table.segments[*at].id).collect();
-        self.perform(Operation::RemoveSegments { table: table.id, segments })?;
+    /// Replaces all segments of a table by the given ones.
+    fn replace(&mut self, table: &Table, appended: Appended) -> Result<()> {
+        self.remove_segments(table)?;
         self.append(appended).map(|_| ())
-    }
-
-    /// Takes ownership of files that were written before the transaction. They are removed if there is no commit.
-    pub(super) fn own(&mut self, files: Vec<u64>) {
-        self.created.lock().extend(files);
     }
 
     /// Makes the changes durable and visible, and returns the commit's sequence.
     ///
     /// # Errors
-    /// The log cannot be written. The error says whether the outcome is known.
+    /// Another transaction has changed the same, or the log cannot be written. The error says whether the outcome is
+    /// known.
     pub fn commit(mut self) -> Result<u64> {
-        self.merge_pending()?;
-        if self.commit.operations.is_empty() {
-            self.committed = true;
-            return Ok(self.state.sequence);
+        if !self.is_changed {
+            return Ok(self.base.sequence());
         }
-        let id = self.next_id.load(Ordering::Relaxed) - 1;
-        self.perform(Operation::LastId { id })?;
-        self.drop_unused_attachments();
-        let medium = &self.store.resources.medium;
-        if !self.created.lock().is_empty() {
-            medium.sync_folder("segments")?;
-        }
-        let body = self.commit.to_bytes();
-        let log = self.log.as_mut().expect("a transaction holds the open log");
-        // From here on the files may belong to a commit, even if this fails. The next opening of the log decides, and
-        // removes files of no commit.
-        self.committed = true;
-        let sequence = log.append(&body)?;
-        let mut reader = self.store.reader.lock();
-        if self.store.refresh(&mut reader).is_err() {
-            // The commit is durable, which is what the caller asked for. The next snapshot tries to read it again.
-            return Ok(sequence);
-        }
-        let state = reader.state.clone();
-        drop(reader);
-        if log.len_since_base() > CHECKPOINT_BYTES {
-            // After a failed checkpoint the log is longer than necessary, but correct.
-            let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
-        }
+        self.merge_own_pending()?;
+        let files = self.files()?;
+        let (store, base) = (self.store.clone(), self.base.clone());
+        let mine = std::mem::take(&mut self.state);
+        let sequence = self.store.commit_with_others(
+            &files,
+            Box::new(move |newest| {
+                let places = |table: &Table, segment, rows| store.transactions.places(table, segment, rows);
+                rebase(&base.state, &mine, newest.state, &places)
+            }),
+        )?;
+        let store = self.store.clone();
+        // Others wait for its locks.
+        drop(self);
+        // What cannot be merged now is merged after a later commit.
+        let _ = store.merge_pending();
         Ok(sequence)
     }
 
-    /// Small inserts stay in the log until they are many. Then one segment replaces them.
-    fn merge_pending(&mut self) -> Result<()> {
+    /// Small appends of this transaction stay in the log until they are many. Then one segment replaces them.
+    fn merge_own_pending(&mut self) -> Result<()> {
         let tables: Vec<u64> = self.state.all().map(|table| table.id).collect();
         for id in tables {
             let table = self.table_by_id(id)?;
-            let pending: Vec<usize> =
-                (0..table.segments.len()).filter(|at| table.segments[*at].pending.is_some()).collect();
-            if pending.len() >= PENDING_SEGMENTS {
-                self.rewrite(&table, table.design.clone(), pending)?;
+            let base: Vec<u64> =
+                self.base.state.table_by_id(id).map_or(vec![], |base| base.segments.iter().map(|s| s.id).collect());
+            let is_own = |entry: &SegmentEntry| entry.pending.is_some() && !base.contains(&entry.id);
+            let own: Vec<usize> = (0..table.segments.len()).filter(|at| is_own(&table.segments[*at])).collect();
+            if own.len() < PENDING_SEGMENTS {
+                continue;
             }
+            let rows = own.iter().map(|at| table.segments[*at].live_rows()).sum();
+            let mut appender = self.appender_of(&table, table.design.clone(), Some(rows))?;
+            let request = Arc::new(ScanRequest::columns((0..table.schema.columns.len()).collect()));
+            for_each_batch(&table, request, |unit| own.contains(&unit.segment), |batch| appender.push(&batch))?;
+            let segments = own.iter().map(|at| table.segments[*at].id).collect();
+            self.perform(&Operation::RemoveSegments { table: table.id, segments })?;
+            self.append(appender.finish()?)?;
         }
         Ok(())
     }
 
-    /// Pending segments that were added and removed within this transaction are not written to the log.
-    fn drop_unused_attachments(&mut self) {
-        let commit = std::mem::take(&mut self.commit);
-        let gone = |operation: &Operation, at: usize| match operation {
-            Operation::AddSegment { segment, pending: Some(_), .. } => commit.operations[at..]
-                .iter()
-                .any(|later| matches!(later, Operation::RemoveSegments { segments, .. } if segments.contains(segment))),
-            _ => false,
-        };
-        let dropped: Vec<bool> = commit.operations.iter().enumerate().map(|(at, o)| gone(o, at)).collect();
-        let mut kept = Commit::default();
-        for (operation, gone) in commit.operations.iter().zip(dropped) {
-            let mut operation = operation.clone();
-            match &mut operation {
-                Operation::AddSegment { .. } if gone => continue,
-                Operation::AddSegment { pending: Some(at), .. } | Operation::SetDeleted { attachment: at, .. } => {
-                    *at = kept.attach(commit.attachments[*at].clone());
-                }
-                _ => {}
-            }
-            kept.push(operation);
-        }
-        self.commit = kept;
-    }
-
-    pub(super) fn forget(&mut self, segments: Vec<u64>) -> Result<()> {
-        self.perform(Operation::Forget { segments })
-    }
-
-    pub(super) fn state(&self) -> &State {
-        &self.state
-    }
-
-    pub(super) fn store(&self) -> &'a Store {
-        self.store
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 }
 
@@ -445,13 +645,8 @@ pub(super) fn clustering_of(
     (!design.cluster.is_empty()).then(|| Clustering::new(tables, table, design, rewritten)).transpose()
 }
 
-impl Drop for WriteTransaction<'_> {
+impl Drop for WriteTransaction {
     fn drop(&mut self) {
-        if !self.committed {
-            for id in self.created.lock().drain(..) {
-                // If it cannot be removed now, the next opening for writing removes it.
-                let _ = self.store.resources.medium.remove(&segment_file(id));
-            }
-        }
+        self.store.transactions.end(self.id);
     }
 }

@@ -1,6 +1,6 @@
 //! What all snapshots of a store share: the medium, the page cache, the open segments.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -17,6 +17,15 @@ pub type KeyMapSource = (u64, Vec<u64>);
 /// A column at one state of its table: the table, the last commit that changed its rows, its segments, the column.
 pub type ColumnState = (u64, u64, Vec<u64>, usize);
 
+/// The files of all open transactions of this process, by their ids.
+#[derive(Debug, Default)]
+pub struct Unnamed {
+    /// How often the log was opened for writing. Between two openings another process may have written, and may have
+    /// used the same ids.
+    pub opening: u64,
+    pub ids: HashSet<u64>,
+}
+
 #[derive(Debug)]
 pub struct Resources {
     pub medium: Arc<dyn Medium>,
@@ -27,6 +36,8 @@ pub struct Resources {
     /// For one column, whether its values are unique. For two columns, whether all values of the first are in the
     /// second.
     pub answers: Mutex<HashMap<Vec<ColumnState>, bool>>,
+    /// The files that no commit names yet.
+    pub unnamed: Mutex<Unnamed>,
 }
 
 impl Resources {
@@ -37,6 +48,7 @@ impl Resources {
             open: Mutex::default(),
             key_maps: Mutex::default(),
             answers: Mutex::default(),
+            unnamed: Mutex::default(),
         }
     }
 

@@ -76,15 +76,15 @@ pub fn open(medium: impl Medium + 'static) -> Result<Store, StoreError> {
     Store::on_medium(Arc::new(medium), options())
 }
 
-pub fn append(transaction: &mut WriteTransaction<'_>, table: &str, batch: &RecordBatch) -> Result<(), StoreError> {
+pub fn append(transaction: &mut WriteTransaction, table: &str, batch: &RecordBatch) -> Result<(), StoreError> {
     let mut appender = transaction.appender(table)?;
     appender.push(batch)?;
     transaction.append(appender.finish()?).map(|_| ())
 }
 
 /// Removes the rows with `k` in one of the ranges, as SQL's DELETE does: a scan for row ids, then their deletion.
-pub fn delete(transaction: &mut WriteTransaction<'_>, table: &str, predicate: Predicate) -> Result<u64, StoreError> {
-    let scanned = transaction.base().table(table).cloned().ok_or_else(|| StoreError::Invalid("no table".into()))?;
+pub fn delete(transaction: &mut WriteTransaction, table: &str, predicate: Predicate) -> Result<u64, StoreError> {
+    let scanned = transaction.snapshot().table(table).cloned().ok_or_else(|| StoreError::Invalid("no table".into()))?;
     let mut request = ScanRequest::columns(vec![]);
     request.row_ids = true;
     request.predicates = vec![ColumnPredicate { column: 0, predicate }];

@@ -1,5 +1,8 @@
 //! The outcome of a statement, and the progress of long work.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::SendableRecordBatchStream;
@@ -30,6 +33,18 @@ impl Outcome {
         Outcome::Rows { schema, stream: Box::pin(stream) }
     }
 
+    /// The same; an error among its rows is an error of its transaction.
+    pub(crate) fn telling(self, failed: Failure) -> Outcome {
+        let Outcome::Rows { schema, stream } = self else { return self };
+        let stream = stream.inspect(move |rows| {
+            if rows.is_err() {
+                failed.set();
+            }
+        });
+        let stream = RecordBatchStreamAdapter::new(schema.clone(), stream);
+        Outcome::Rows { schema, stream: Box::pin(stream) }
+    }
+
     /// All rows; none where the statement returns none.
     ///
     /// # Errors
@@ -41,6 +56,20 @@ impl Outcome {
             batches.push(batch?);
         }
         Ok(batches)
+    }
+}
+
+/// Whether a statement of a transaction has failed. Rows that are computed later may tell it.
+#[derive(Clone, Default)]
+pub(crate) struct Failure(Arc<AtomicBool>);
+
+impl Failure {
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -12,6 +12,9 @@ impl Statement {
     pub fn for_each_row_of(&self, table: &str) -> Option<Statement> {
         let Ok(Command::Sql(sql)) = self.command() else { return None };
         let ast::Statement::Insert(mut insert) = *sql else { return None };
+        if insert.returning.is_some() {
+            return None;
+        }
         let source = insert.source.take()?;
         let ast::SetExpr::Values(values) = *source.body else { return None };
         let [row] = &values.rows[..] else { return None };
@@ -61,6 +64,7 @@ mod tests {
             "insert into t select ?",
             "update t set a = ?",
             "select ?",
+            "insert into t values (?) returning a",
             "insert into t values (?",
         ] {
             check(other, None);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringViewArray, UInt32Array, new_null_array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use freestone_store::WriteTransaction;
 use freestone_store::schema::TableSchema;
+use freestone_store::{LockMode, WriteTransaction};
 
 use crate::context::{Outcome, Progress};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,12 +22,12 @@ use crate::sql::statement::{CopyFrom, OptionList};
 /// `COPY table [(columns)] FROM 'file' (options)`. The name may be a folder or a pattern; files are read in the order
 /// of their names, and of a file's columns those that the table has, by name.
 pub(crate) fn copy_from(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
     request: &CopyFrom,
     progress: Option<&dyn Progress>,
 ) -> Result<Outcome> {
-    let table = dml::find(transaction, &request.table)?;
+    let table = dml::find(transaction, &request.table, LockMode::Shared)?;
     context.prepare_append(transaction, None)?;
     let memory_bytes = context.prepare_parse()?;
     let options = IngestOptions { memory_bytes, ..from_options(&request.options, context.threads())? };

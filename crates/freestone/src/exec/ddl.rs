@@ -9,7 +9,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use freestone_store::design::{Design, option_name};
 use freestone_store::schema::{ForeignKey, TableSchema};
-use freestone_store::{Snapshot, Store, WriteTransaction};
+use freestone_store::{LockMode, Snapshot, Store, WriteTransaction};
 
 use crate::catalog::Scope;
 use crate::context::Outcome;
@@ -24,7 +24,7 @@ use crate::sql::statement::{AddCopy, OptionList, parse_script};
 
 /// `CREATE TABLE`, with columns or `AS` a query.
 pub(crate) fn create_table(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
     mut create: ast::CreateTable,
     parameters: &Parameters,
@@ -32,11 +32,16 @@ pub(crate) fn create_table(
     let name = object_name(&create.name)?;
     let if_not_exists = std::mem::take(&mut create.if_not_exists);
     let or_replace = std::mem::take(&mut create.or_replace);
-    let exists = transaction.base().table(&name).is_some();
+    transaction.lock_name(&name)?;
+    if or_replace {
+        transaction.lock(&name, LockMode::Exclusive)?;
+    }
+    let base = transaction.snapshot();
+    let exists = base.table(&name).is_some();
     if exists && if_not_exists {
         return Ok(Outcome::Done { verb: "CREATE TABLE" });
     }
-    if exists && !or_replace || transaction.base().views().contains_key(&name) {
+    if exists && !or_replace || base.views().contains_key(&name) {
         return Err(taken(&name));
     }
     let keys = take_keys(&mut create)?;
@@ -45,7 +50,7 @@ pub(crate) fn create_table(
     create.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "freestone$new")]);
     let query = create.query.take();
     let has_columns = !create.columns.is_empty();
-    let scope = Scope::new(transaction.base().clone());
+    let scope = Scope::new(base);
     let query = query.map(|query| context.plan(&scope, ast::Statement::Query(query), parameters)).transpose()?;
     let declared = declared(context, &scope, create)?;
     let columns = match &query {
@@ -90,13 +95,14 @@ fn taken(name: &str) -> Error {
 
 /// `CREATE [OR REPLACE] VIEW`. The view is kept as the text of its query, and planned anew by each statement.
 pub(crate) fn create_view(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
     create: ast::CreateView,
     text: Option<String>,
 ) -> Result<Outcome> {
     let name = object_name(&create.name)?;
-    let base = transaction.base().clone();
+    transaction.lock_name(&name)?;
+    let base = transaction.snapshot();
     let is_view = base.views().contains_key(&name);
     if is_view && create.if_not_exists {
         return Ok(Outcome::Done { verb: "CREATE VIEW" });
@@ -125,13 +131,18 @@ pub(crate) fn create_view(
 
 /// `DROP TABLE` and `DROP VIEW`.
 pub(crate) fn drop(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     object_type: ast::ObjectType,
     if_exists: bool,
     cascade: bool,
     names: &[ast::ObjectName],
 ) -> Result<Outcome> {
-    let base = transaction.base().clone();
+    for name in names.iter().map(object_name) {
+        let name = name?;
+        transaction.lock_name(&name)?;
+        transaction.lock(&name, LockMode::Exclusive)?;
+    }
+    let base = transaction.snapshot();
     if cascade {
         check_dependents(&base, names)?;
     }
@@ -186,12 +197,12 @@ fn check_dependents(base: &Snapshot, names: &[ast::ObjectName]) -> Result<()> {
 /// `ALTER TABLE … SET DESIGN`: rewrites the table's segments. What the options do not name stays as it is, but for a
 /// new preset, which starts afresh.
 pub(crate) fn set_design(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
     table: &str,
     options: &OptionList,
 ) -> Result<Outcome> {
-    let found = dml::find(transaction, table)?;
+    let found = dml::find(transaction, table, LockMode::Exclusive)?;
     let start = if options.iter().any(|(name, _)| option_name(name) == "preset") {
         Design::default()
     } else {
@@ -204,12 +215,8 @@ pub(crate) fn set_design(
 }
 
 /// `ALTER TABLE … ADD COPY`: the table's rows, in another design.
-pub(crate) fn add_copy(
-    transaction: &mut WriteTransaction<'_>,
-    context: &WriteContext,
-    copy: &AddCopy,
-) -> Result<Outcome> {
-    let table = dml::find(transaction, &copy.table)?;
+pub(crate) fn add_copy(transaction: &mut WriteTransaction, context: &WriteContext, copy: &AddCopy) -> Result<Outcome> {
+    let table = dml::find(transaction, &copy.table, LockMode::Exclusive)?;
     if transaction.copies(&table).iter().any(|known| known.name == copy.name) {
         let hint = format!("choose another name, or ALTER TABLE {} DROP COPY it first", copy.table);
         return Err(
@@ -233,12 +240,12 @@ pub(crate) fn add_copy(
 
 /// `ALTER TABLE … DROP COPY`.
 pub(crate) fn drop_copy(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     table: &str,
     name: &str,
     if_exists: bool,
 ) -> Result<Outcome> {
-    let found = dml::find(transaction, table)?;
+    let found = dml::find(transaction, table, LockMode::Exclusive)?;
     let copies = transaction.copies(&found);
     if copies.iter().any(|copy| copy.name == name) {
         transaction.drop_copy(table, name)?;

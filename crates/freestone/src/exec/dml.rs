@@ -1,7 +1,7 @@
 //! Statements that change rows: INSERT, DELETE, UPDATE, TRUNCATE, and the appending that all loading shares.
 //!
 //! DELETE and UPDATE plan a query for the row ids of the rows they meet; UPDATE is delete and insert. All of it reads
-//! the snapshot that the write transaction is based on.
+//! the transaction's snapshot, which includes what it has changed before.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Appended, Appender, Snapshot, Table, WriteTransaction};
+use freestone_store::{Appended, Appender, LockMode, Snapshot, Table, WriteTransaction};
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::ddl;
 use crate::exec::ddl::{identifier, object_name};
+use crate::exec::returning::Returning;
 use crate::exec::stored_values::{Places, check_count, prepare_values};
 use crate::exec::write::{Batches, WriteContext};
 use crate::ingest::{ColumnMatch, Location, conform};
@@ -45,7 +46,7 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
 
 /// Performs a statement that changes the database. `text` is that of a view's query, as it was written.
 pub(crate) fn perform(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
     sql: ast::Statement,
     parameters: &Parameters,
@@ -68,61 +69,92 @@ pub(crate) fn perform(
 
 /// `INSERT INTO table [(columns)] VALUES … | SELECT …`. Columns not named are NULL.
 fn insert(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
     mut insert: ast::Insert,
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let name = insert_target(&insert)?;
+    let returning = Returning::take(&mut insert.returning, &name);
     let Some(mut source) = insert.source.take() else {
         return Err(Error::unsupported("INSERT takes VALUES or a query"));
     };
-    let table = find(transaction, &name)?;
+    let table = find(transaction, &name, LockMode::Shared)?;
     let places = Places::named(&table.schema, &insert.columns)?;
     prepare_values(&mut source, &places, &table.schema)?;
-    let scope = Scope::new(transaction.base().clone()).with_target_columns(&table.schema);
+    let snapshot = transaction.snapshot();
+    let scope = Scope::new(snapshot.clone()).with_target_columns(&table.schema);
     let (state, plan) = context.plan(&scope, ast::Statement::Query(source), parameters)?;
     check_count(places.given(), plan.schema().fields().len())?;
     context.prepare_append(transaction, plan.max_rows())?;
     let batches = run_in_order(context, state, &plan)?;
-    let rows = append(transaction, context, &name, &table.schema, places, batches)?;
-    Ok(Outcome::Affected { verb: "INSERT", rows })
+    let Some(returning) = returning else {
+        let rows = append(transaction, context, &name, &table.schema, places, batches)?;
+        return Ok(Outcome::Affected { verb: "INSERT", rows });
+    };
+    let mut appender = Appending::new(transaction.appender(&name)?, &table.schema, places).keeping();
+    for batch in batches {
+        context.check_cancelled()?;
+        appender.push(&batch?)?;
+    }
+    let (appended, written) = appender.finish_kept()?;
+    transaction.append(appended)?;
+    returning.rows(context, snapshot, parameters, &table.schema, written)
 }
 
 /// `DELETE FROM table [USING …] [WHERE …]`.
 fn delete(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
-    delete: ast::Delete,
+    mut delete: ast::Delete,
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let target = delete_target(&delete)?;
-    let table = find(transaction, &target)?;
-    if delete.selection.is_none() && delete.using.is_none() {
+    let alias = delete_alias(&delete, &target);
+    let returning = Returning::take(&mut delete.returning, &alias);
+    let all = delete.selection.is_none() && delete.using.is_none() && returning.is_none();
+    let table = find(transaction, &target, context.row_lock)?;
+    if all && transaction.copies(&table).is_empty() {
+        return Ok(Outcome::Affected { verb: "DELETE", rows: transaction.delete_all(&target)? });
+    }
+    if all {
+        // Its copies have no rows then, either.
+        let table = find(transaction, &target, LockMode::Exclusive)?;
         transaction.truncate(&target)?;
         return Ok(Outcome::Affected { verb: "DELETE", rows: table.rows() });
     }
-    let scope = Scope::new(transaction.base().clone()).with_target_rows(&target);
-    let (state, plan) = context.plan(&scope, ast::Statement::Query(delete_query(delete, &target)?), parameters)?;
-    let mut row_ids = HashSet::new();
+    let snapshot = transaction.snapshot();
+    let scope = Scope::new(snapshot.clone()).with_target_rows(&target);
+    let returned = returning.is_some().then_some(&table.schema);
+    let query = delete_query(delete, &target, returned)?;
+    let (state, plan) = context.plan(&scope, ast::Statement::Query(query), parameters)?;
+    let (mut row_ids, mut removed) = (HashSet::new(), vec![]);
     for batch in context.run(&state, &plan)? {
-        row_ids.extend(row_id_column(&batch?)?.values());
+        match returned {
+            Some(_) => removed.push(first_of_each_row(&batch?, &mut row_ids)?),
+            None => row_ids.extend(row_id_column(&batch?)?.values()),
+        }
     }
     let rows = transaction.delete(&target, row_ids)?;
-    Ok(Outcome::Affected { verb: "DELETE", rows })
+    match returning {
+        Some(returning) => returning.rows(context, snapshot, parameters, &table.schema, removed),
+        None => Ok(Outcome::Affected { verb: "DELETE", rows }),
+    }
 }
 
 /// `UPDATE table SET column = expression, … [FROM …] [WHERE …]`. Where several rows of FROM meet a row, one of them
 /// gives its values.
 fn update(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
-    update: ast::Update,
+    mut update: ast::Update,
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let target = update_target(&update)?;
-    let table = find(transaction, &target)?;
-    let scope = Scope::new(transaction.base().clone()).with_target_rows(&target);
+    let returning = Returning::take(&mut update.returning, &alias_of(&update.table.relation, &target));
+    let table = find(transaction, &target, context.row_lock)?;
+    let snapshot = transaction.snapshot();
+    let scope = Scope::new(snapshot.clone()).with_target_rows(&target);
     let query = ast::Statement::Query(update_query(update, &target, &table.schema)?);
     let (mut state, plan) = context.plan(&scope, query, parameters)?;
     keep_order(&mut state, &plan);
@@ -130,29 +162,59 @@ fn update(
     let mut row_ids = HashSet::new();
     let places = Places::all(&table.schema);
     let mut appender = Appending::new(transaction.replacing_appender(&target)?, &table.schema, places);
+    if returning.is_some() {
+        appender = appender.keeping();
+    }
     for batch in context.run(&state, &plan)? {
         context.check_cancelled()?;
         let batch = first_of_each_row(&batch?, &mut row_ids)?;
         appender.push(&batch)?;
     }
-    let appended = appender.finish()?;
+    let (appended, written) = appender.finish_kept()?;
     transaction.delete(&target, row_ids)?;
     let rows = transaction.append(appended)?;
-    Ok(Outcome::Affected { verb: "UPDATE", rows })
+    match returning {
+        Some(returning) => returning.rows(context, snapshot, parameters, &table.schema, written),
+        None => Ok(Outcome::Affected { verb: "UPDATE", rows }),
+    }
 }
 
 /// `TRUNCATE table, …`.
-fn truncate(transaction: &mut WriteTransaction<'_>, truncate: &ast::Truncate) -> Result<Outcome> {
+fn truncate(transaction: &mut WriteTransaction, truncate: &ast::Truncate) -> Result<Outcome> {
     let mut rows = 0;
     for target in &truncate.table_names {
         let name = object_name(&target.name)?;
-        if truncate.if_exists && transaction.base().table(&name).is_none() {
+        if truncate.if_exists && transaction.table(&name).is_err() {
             continue;
         }
-        rows += find(transaction, &name)?.rows();
+        rows += find(transaction, &name, LockMode::Exclusive)?.rows();
         transaction.truncate(&name)?;
     }
     Ok(Outcome::Affected { verb: "TRUNCATE", rows })
+}
+
+/// The query of a write's RETURNING over no rows: what its columns are.
+pub(crate) fn returned(statement: &ast::Statement, snapshot: Arc<Snapshot>) -> Result<Option<(Scope, ast::Statement)>> {
+    let (name, returning) = match statement.clone() {
+        ast::Statement::Insert(mut insert) => {
+            let name = insert_target(&insert)?;
+            (name.clone(), Returning::take(&mut insert.returning, &name))
+        }
+        ast::Statement::Update(mut update) => {
+            let name = update_target(&update)?;
+            let alias = alias_of(&update.table.relation, &name);
+            (name, Returning::take(&mut update.returning, &alias))
+        }
+        ast::Statement::Delete(mut delete) => {
+            let name = delete_target(&delete)?;
+            let alias = delete_alias(&delete, &name);
+            (name, Returning::take(&mut delete.returning, &alias))
+        }
+        _ => return Ok(None),
+    };
+    let Some(returning) = returning else { return Ok(None) };
+    let table = snapshot.table(&name).cloned().ok_or_else(|| no_table(&snapshot, &name))?;
+    returning.query(Scope::new(snapshot), &table.schema, vec![]).map(Some)
 }
 
 /// A write as it is planned against a snapshot, and what its [`TARGET`] stands for.
@@ -160,6 +222,7 @@ pub(crate) fn planned(statement: ast::Statement, snapshot: Arc<Snapshot>) -> Res
     if let ast::Statement::Insert(mut insert) = statement {
         let name = insert_target(&insert)?;
         let table = snapshot.table(&name).cloned().ok_or_else(|| no_table(&snapshot, &name))?;
+        insert.returning = None;
         insert.table = ast::TableObject::TableName(target_name());
         return Ok((Scope::new(snapshot).with_target_columns(&table.schema), ast::Statement::Insert(insert)));
     }
@@ -201,7 +264,7 @@ pub(crate) fn row_query(statement: ast::Statement, snapshot: &Snapshot) -> Resul
     match statement {
         ast::Statement::Delete(delete) => {
             let target = delete_target(&delete)?;
-            let query = delete_query(delete, &target)?;
+            let query = delete_query(delete, &target, None)?;
             Ok((Some(target), ast::Statement::Query(query)))
         }
         ast::Statement::Update(update) => {
@@ -218,10 +281,11 @@ pub(crate) fn row_query(statement: ast::Statement, snapshot: &Snapshot) -> Resul
     }
 }
 
-/// The table of a write, or an error that knows views and similar names.
-pub(crate) fn find(transaction: &WriteTransaction<'_>, name: &str) -> Result<Arc<Table>> {
-    let base = transaction.base();
-    base.table(name).cloned().ok_or_else(|| no_table(base, name))
+/// The table of a write, locked, or an error that knows views and similar names.
+pub(crate) fn find(transaction: &mut WriteTransaction, name: &str, mode: LockMode) -> Result<Arc<Table>> {
+    transaction.lock(name, mode)?;
+    let snapshot = transaction.snapshot();
+    snapshot.table(name).cloned().ok_or_else(|| no_table(&snapshot, name))
 }
 
 fn no_table(snapshot: &Snapshot, name: &str) -> Error {
@@ -233,7 +297,7 @@ fn no_table(snapshot: &Snapshot, name: &str) -> Error {
 
 /// Appends batches to a table: values brought to the table's types without loss, NOT NULL checked. Returns the rows.
 pub(crate) fn append(
-    transaction: &mut WriteTransaction<'_>,
+    transaction: &mut WriteTransaction,
     context: &WriteContext,
     table: &str,
     schema: &TableSchema,
@@ -255,11 +319,18 @@ struct Appending {
     schema: SchemaRef,
     places: Places,
     rows: u64,
+    /// The rows as they are stored, for RETURNING.
+    kept: Option<Vec<RecordBatch>>,
 }
 
 impl Appending {
     fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
-        Appending { appender, schema: schema.to_arrow(), places, rows: 0 }
+        Appending { appender, schema: schema.to_arrow(), places, rows: 0, kept: None }
+    }
+
+    fn keeping(mut self) -> Self {
+        self.kept = Some(vec![]);
+        self
     }
 
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -269,13 +340,21 @@ impl Appending {
         let batch = self.places.arranged(batch, &self.schema)?;
         check_not_null(&self.schema, &batch, self.rows)?;
         let at = Location { source: String::new(), first_row: self.rows + 1 };
-        self.appender.push(&conform(&batch, &self.schema, ColumnMatch::Position, &at)?)?;
+        let stored = conform(&batch, &self.schema, ColumnMatch::Position, &at)?;
+        self.appender.push(&stored)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push(stored);
+        }
         self.rows += batch.num_rows() as u64;
         Ok(())
     }
 
     fn finish(self) -> Result<Appended> {
         Ok(self.appender.finish()?)
+    }
+
+    fn finish_kept(self) -> Result<(Appended, Vec<RecordBatch>)> {
+        Ok((self.appender.finish()?, self.kept.unwrap_or_default()))
     }
 }
 
@@ -351,13 +430,39 @@ fn delete_target(delete: &ast::Delete) -> Result<String> {
     }
 }
 
-fn delete_query(delete: ast::Delete, target: &str) -> Result<Box<ast::Query>> {
+/// `returned`: the columns of the removed rows are asked for, too.
+fn delete_query(delete: ast::Delete, target: &str, returned: Option<&TableSchema>) -> Result<Box<ast::Query>> {
     let (ast::FromTable::WithFromKeyword(mut from) | ast::FromTable::WithoutKeyword(mut from)) = delete.from;
+    let mut items = vec![];
     for table in &mut from {
-        retarget(&mut table.relation, target);
+        let alias = retarget(&mut table.relation, target);
+        let columns = returned.iter().flat_map(|schema| &schema.columns);
+        items.extend(columns.map(|column| returned_column(&alias, &column.name)));
     }
     from.extend(delete.using.unwrap_or_default());
-    row_id_query(from, delete.selection, vec![])
+    row_id_query(from, delete.selection, items)
+}
+
+fn returned_column(alias: &ast::Ident, name: &str) -> ast::SelectItem {
+    let quoted = ast::Ident::with_quote('"', name);
+    let alias_of_item = ast::Ident::with_quote('"', format!("new {name}"));
+    ast::SelectItem::ExprWithAlias {
+        expr: ast::Expr::CompoundIdentifier(vec![alias.clone(), quoted]),
+        alias: alias_of_item,
+    }
+}
+
+/// The name by which the expressions of a DELETE know its table.
+fn delete_alias(delete: &ast::Delete, target: &str) -> String {
+    let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+    from.first().map_or_else(|| target.to_owned(), |table| alias_of(&table.relation, target))
+}
+
+fn alias_of(relation: &ast::TableFactor, target: &str) -> String {
+    match relation {
+        ast::TableFactor::Table { alias: Some(alias), .. } => identifier(&alias.name),
+        _ => target.to_owned(),
+    }
 }
 
 fn update_target(update: &ast::Update) -> Result<String> {

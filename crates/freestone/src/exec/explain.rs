@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::context::Outcome;
 use crate::error::{Error, Result};
 use crate::exec::dml;
+use crate::inputs::ArrowTable;
 use crate::session::Session;
 use crate::sql::parameters::Parameters;
 use crate::sql::visitor;
@@ -43,8 +44,9 @@ impl Session {
     async fn analyze_write(&self, write: Statement, verbose: bool, parameters: &Parameters) -> Result<Outcome> {
         let plans = PlansRun::default();
         let (parameters, kept) = (parameters.clone(), plans.clone());
-        self.write_keeping(Some(kept), move |transaction, context| {
-            dml::perform(transaction, context, write, &parameters, None)
+        let repeats = parameters.tables.values().all(ArrowTable::is_held);
+        self.write_keeping(Some(kept), repeats, move |transaction, context| {
+            dml::perform(transaction, context, write.clone(), &parameters, None)
         })
         .await?;
         let plans = plans.lock();

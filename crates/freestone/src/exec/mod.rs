@@ -6,6 +6,7 @@ pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod dml;
 pub(crate) mod explain;
+pub(crate) mod returning;
 pub(crate) mod stored;
 pub(crate) mod stored_values;
 pub(crate) mod write;

@@ -6,7 +6,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::sqlparser::ast;
-use freestone_store::WriteTransaction;
+use freestone_store::{LockMode, Waiting, WriteTransaction};
 use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -30,6 +30,10 @@ pub(crate) struct WriteContext {
     pub(crate) memory: Mutex<Vec<MemoryReservation>>,
     /// Where the plans that run are kept, if somebody wants to show them.
     pub(crate) plans: Option<PlansRun>,
+    /// How the write waits for other transactions.
+    pub(crate) waiting: Waiting,
+    /// How it locks a table whose rows it changes.
+    pub(crate) row_lock: LockMode,
 }
 
 impl WriteContext {
@@ -41,12 +45,20 @@ impl WriteContext {
         self.planner.settings().config().target_partitions()
     }
 
+    /// Gives back what the write has taken and kept so far.
+    pub fn begin_again(&self) {
+        self.memory.lock().clear();
+        if let Some(plans) = &self.plans {
+            plans.lock().clear();
+        }
+    }
+
     pub fn check_cancelled(&self) -> Result<()> {
         self.cancellation.check()
     }
 
     /// Reserves memory for appending at most `rows_max` rows, before the query that makes them runs. The query has the rest.
-    pub fn prepare_append(&self, transaction: &mut WriteTransaction<'_>, rows_max: Option<usize>) -> Result<()> {
+    pub fn prepare_append(&self, transaction: &mut WriteTransaction, rows_max: Option<usize>) -> Result<()> {
         let pool = &self.planner.settings().runtime_env().memory_pool;
         if let Some(taken) = memory::take_for_write(pool, &self.division, rows_max)? {
             transaction.set_write_bytes(taken.size());
@@ -69,7 +81,7 @@ impl WriteContext {
         planning::within(self.cancellation.clone(), &self.planner.settings().runtime_env().memory_pool, plan)
     }
 
-    /// Plans against the snapshot that the transaction is based on.
+    /// Plans against the snapshot of a scope.
     pub fn plan(
         &self,
         scope: &Scope,

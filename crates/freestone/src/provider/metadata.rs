@@ -1,6 +1,7 @@
 //! Table functions over metadata, and the rows of SHOW and DESCRIBE.
 
 use std::sync::{Arc, LazyLock};
+use std::time::UNIX_EPOCH;
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, RecordBatch, StringViewArray, TimestampSecondArray, UInt64Array,
@@ -19,7 +20,7 @@ use freestone_store::design::{PageFormat, plan_name};
 use freestone_store::schema::type_name;
 use freestone_store::segment::Segment;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
-use freestone_store::{Snapshot, Table};
+use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
 
 use crate::advise;
 use crate::error::{Error, Result};
@@ -28,12 +29,17 @@ use crate::sql::statement::quote;
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.
-pub(crate) fn register(state: &mut SessionState, snapshot: &Arc<Snapshot>, log: &Arc<WorkloadLog>) {
+pub(crate) fn register(
+    state: &mut SessionState,
+    snapshot: &Arc<Snapshot>,
+    open: &TransactionList,
+    log: &Arc<WorkloadLog>,
+) {
     // Only functions of a state that takes none are refused.
     let _ = state.register_udf(version());
     let _ = state.register_udf(names::as_written());
     for (name, rows) in FUNCTIONS {
-        let known = Known { snapshot: snapshot.clone(), log: log.clone() };
+        let known = Known { snapshot: snapshot.clone(), transactions: open.clone(), log: log.clone() };
         state.register_udtf(name, Arc::new(MetadataFunction { name, rows, known }));
     }
 }
@@ -51,12 +57,13 @@ fn version() -> Arc<ScalarUDF> {
 /// What the functions tell of.
 struct Known {
     snapshot: Arc<Snapshot>,
+    transactions: TransactionList,
     log: Arc<WorkloadLog>,
 }
 
 type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 10] = [
+const FUNCTIONS: [(&str, Rows); 11] = [
     ("freestone_tables", |known, _| tables(&known.snapshot)),
     ("freestone_copies", |known, _| copies(&known.snapshot)),
     ("freestone_views", |known, _| views(&known.snapshot)),
@@ -66,6 +73,7 @@ const FUNCTIONS: [(&str, Rows); 10] = [
     ("freestone_columns", |known, argument| columns(argument.table(&known.snapshot)?)),
     ("freestone_zones", |known, argument| zones(argument.table(&known.snapshot)?)),
     ("freestone_profile", |_, _| advise::profile_batch(&advise::profile()?)),
+    ("freestone_transactions", |known, _| transactions(&known.transactions, &known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
 ];
 
@@ -112,6 +120,25 @@ fn text(expressions: &[Expr]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// `freestone_transactions()`: the open transactions of this process, those of single statements included.
+fn transactions(list: &TransactionList, snapshot: &Snapshot) -> Result<RecordBatch> {
+    let open = list.open();
+    let seconds = |open: &OpenTransaction| open.began.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let began = TimestampSecondArray::from_iter_values(open.iter().map(|open| seconds(open) as i64));
+    let names = |open: &OpenTransaction| {
+        let locked = snapshot.tables().filter(|table| open.tables.contains(&table.id));
+        locked.map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let waits_for = |open: &OpenTransaction| open.waits_for.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    batch(vec![
+        ("id", false, numbers(open.iter().map(|open| Some(open.id)))),
+        ("began", false, Arc::new(began)),
+        ("base", false, numbers(open.iter().map(|open| Some(open.base)))),
+        ("tables", false, texts(open.iter().map(|open| Some(names(open))))),
+        ("waits_for", false, texts(open.iter().map(|open| Some(waits_for(open))))),
+    ])
 }
 
 /// `freestone_tables()`: one row a table.

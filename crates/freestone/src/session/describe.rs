@@ -95,12 +95,18 @@ impl Session {
                 .await
             }
             Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_) => {
-                let snapshot = self.database().store().snapshot()?;
+                let snapshot = self.snapshot()?;
                 let types = with_assigned(types, dml::assigned(&sql, &snapshot));
+                let returned = dml::returned(&sql, snapshot.clone())?;
                 let (scope, sql) = dml::planned(sql, snapshot)?;
                 self.plan_apart(move |planner, _| async move {
                     let (parameters, _) = planner.describe(&planner.state(&scope), &scope, sql, &types).await?;
-                    Ok(Description { parameters, schema: None })
+                    let Some((scope, sql)) = returned else { return Ok(Description { parameters, schema: None }) };
+                    let state = planner.state(&scope);
+                    let known: Vec<_> = parameters.iter().cloned().map(Some).collect();
+                    let (_, plan) = planner.describe(&state, &scope, sql, &known).await?;
+                    let schema = names::shown(analyzed_schema(&state, plan)?);
+                    Ok(Description { parameters, schema: Some(schema) })
                 })
                 .await
             }

@@ -6,6 +6,7 @@ pub(crate) mod describe;
 mod memory_cap;
 mod plan_cache;
 pub(crate) mod settings;
+pub(crate) mod transaction;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -26,14 +27,14 @@ use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execut
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
 use freestone_advisor::Output;
-use freestone_store::{Snapshot, WriteTransaction};
+use freestone_store::{LockMode, Snapshot, WriteTransaction};
 use futures::FutureExt;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
 use crate::advise::{AdviseOptions, advice_batch};
 use crate::catalog::{Planner, Scope};
-use crate::context::{CancelHandle, CancellableStream, Cancellation, Canceller, Outcome, Progress, panicked};
+use crate::context::{CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, panicked};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::explain::PlansRun;
@@ -41,7 +42,7 @@ use crate::exec::stored::{Answer, StoredQuery};
 use crate::exec::write::WriteContext;
 use crate::exec::{check, copy, ddl, dml};
 use crate::export::Export;
-use crate::inputs::Inputs;
+use crate::inputs::{ArrowTable, Inputs};
 use crate::planning::BoundedExpressions;
 use crate::provider::metadata;
 use crate::shared::{SharedPlanner, SharedRelations};
@@ -54,6 +55,7 @@ use crate::workload::{Watch, Watched};
 use crate::{aggregates, exact, optimizer, planning, shared, times, windows, workload};
 use access::{Access, Extension};
 use plan_cache::{CachedPlan, Plans};
+use transaction::Block;
 
 /// Texts below this many bytes are read without asking for memory.
 const LONG_TEXT_BYTES: usize = 64 << 10;
@@ -73,6 +75,7 @@ pub struct Session {
     access: Access,
     /// Whether writes are refused for the time being.
     read_only: AtomicBool,
+    block: Block,
 }
 
 #[derive(Clone)]
@@ -110,7 +113,12 @@ impl Session {
         let _ = times::register(&mut state);
         let _ = exact::register(&mut state);
         Session {
-            planner: RwLock::new(Planner::new(state, access, database.workload().clone())),
+            planner: RwLock::new(Planner::new(
+                state,
+                access,
+                database.store().transactions(),
+                database.workload().clone(),
+            )),
             database,
             prepared: Mutex::default(),
             cancel: Canceller::new(),
@@ -118,6 +126,7 @@ impl Session {
             plans: Mutex::default(),
             access,
             read_only: AtomicBool::new(false),
+            block: Block::default(),
         }
     }
 
@@ -165,17 +174,22 @@ impl Session {
     /// # Errors
     /// As for [`Session::execute`].
     pub async fn execute_with_inputs(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
-        guarded(statement, self.execute_unguarded(statement, inputs)).await
+        let failed = self.transaction_failure();
+        let outcome = guarded(statement, self.execute_unguarded(statement, inputs)).await;
+        self.told(outcome, failed, Outcome::telling)
     }
 
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
+        self.check_transaction(statement.ends_transaction())?;
         let parameters = parameters_of(statement, inputs)?;
         match self.command(statement).await? {
+            Command::Transaction(command) => self.transaction(command).await,
             Command::Sql(sql) => Box::pin(self.execute_sql(*sql, parameters, statement.text_after_as())).await,
             Command::CopyFrom(request) => {
                 self.access.check_files()?;
                 let progress = self.progress.read().clone();
-                self.write(move |transaction, context| {
+                // Pipes are read once.
+                self.write_once(move |transaction, context| {
                     copy::copy_from(transaction, context, &request, progress.as_deref())
                 })
                 .await
@@ -209,6 +223,7 @@ impl Session {
             }
             Command::Vacuum(table) => {
                 self.check_write()?;
+                self.check_outside("VACUUM")?;
                 self.blocking(move |database| ddl::vacuum(database.store(), table.as_deref())).await
             }
             Command::Check(table) => self.check(table).await,
@@ -314,7 +329,7 @@ impl Session {
     /// # Errors
     /// The database cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
-        let snapshot = self.database.store().snapshot()?;
+        let snapshot = self.snapshot()?;
         let tables = snapshot.tables().map(|table| table.name.clone());
         let columns = snapshot.tables().flat_map(|table| table.schema.columns.iter().map(|c| c.name.clone()));
         let mut names: Vec<String> = tables.chain(snapshot.views().keys().cloned()).chain(columns).collect();
@@ -332,7 +347,7 @@ impl Session {
     }
 
     pub(crate) fn scope(&self) -> Result<Scope> {
-        Ok(Scope::new(self.database.store().snapshot()?))
+        Ok(Scope::new(self.snapshot()?))
     }
 
     pub(crate) fn state(&self, scope: &Scope) -> SessionState {
@@ -354,6 +369,18 @@ impl Session {
     /// Refuses writes, or lets them through again, as a read-only transaction of a protocol asks for.
     pub fn set_read_only(&self, read_only: bool) {
         self.read_only.store(read_only, Ordering::Relaxed);
+    }
+
+    /// Notes the failure of a statement for its transaction; `telling` makes the rows of one that began note theirs.
+    fn told<T>(&self, done: Result<T>, failed: Option<Failure>, telling: impl FnOnce(T, Failure) -> T) -> Result<T> {
+        match (done, failed) {
+            (Ok(outcome), Some(failed)) => Ok(telling(outcome, failed)),
+            (Err(error), Some(_)) => {
+                self.fail_transaction();
+                Err(error)
+            }
+            (done, None) => done,
+        }
     }
 
     fn check_write(&self) -> Result<()> {
@@ -378,7 +405,7 @@ impl Session {
         options: Vec<(String, String)>,
     ) -> Result<Outcome> {
         let request = CopyFrom { table: table.to_owned(), columns, path: path.to_owned(), options };
-        self.write(move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
+        self.write_once(move |transaction, context| copy::copy_from(transaction, context, &request, None)).await
     }
 
     pub(crate) fn prepared_statement(&self, name: &ast::ObjectName) -> Result<ast::Statement> {
@@ -409,8 +436,12 @@ impl Session {
             Sql::Explain { .. } => Box::pin(self.explain(sql, &parameters)).await,
             write if dml::is_write(&write) => {
                 let text = text_after_as.map(str::to_owned);
-                self.write(move |transaction, context| dml::perform(transaction, context, write, &parameters, text))
-                    .await
+                // Tables that are read while they arrive can be read once.
+                let repeats = parameters.tables.values().all(ArrowTable::is_held);
+                let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
+                    dml::perform(transaction, context, write.clone(), &parameters, text.clone())
+                };
+                self.write_keeping(None, repeats, work).await
             }
             Sql::ShowCreate { obj_name, .. } => {
                 let name = ddl::object_name(&obj_name)?;
@@ -432,10 +463,16 @@ impl Session {
     /// # Errors
     /// As for [`Session::execute`].
     pub async fn execute_stored(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
-        guarded(statement, self.execute_stored_command(statement, inputs)).await
+        let failed = self.transaction_failure();
+        let answer = guarded(statement, self.execute_stored_command(statement, inputs)).await;
+        self.told(answer, failed, |answer, failed| match answer {
+            Answer::Outcome(outcome) => Answer::Outcome(outcome.telling(failed)),
+            stored => stored,
+        })
     }
 
     async fn execute_stored_command(&self, statement: &Statement, inputs: Inputs) -> Result<Answer> {
+        self.check_transaction(statement.ends_transaction())?;
         if let Command::Sql(sql) = self.command(statement).await?
             && matches!(*sql, ast::Statement::Query(_))
         {
@@ -466,7 +503,9 @@ impl Session {
     ) -> Result<(CachedPlan, Arc<Snapshot>)> {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let key = format!("{sql} {:?} {:?}", parameters.types, parameters.values);
-        let known = self.plans.lock().find(&key, &scope.snapshot)?;
+        // Changes that are not committed belong to no state that comes again.
+        let is_shared = !scope.snapshot.has_own_changes();
+        let known = if is_shared { self.plans.lock().find(&key, &scope.snapshot)? } else { None };
         if let Some(kept) = known {
             return Ok((kept, scope.snapshot));
         }
@@ -480,7 +519,7 @@ impl Session {
             Ok(CachedPlan::new(&state, &plan, logged).await?)
         });
         let (planned, lasting) = planned.await?;
-        if lasting {
+        if lasting && is_shared {
             self.plans.lock().keep(key, &snapshot, planned.clone());
         }
         Ok((planned, snapshot))
@@ -651,19 +690,27 @@ impl Session {
         Error::not_found("prepared statement", name, self.prepared.lock().keys().map(String::as_str))
     }
 
-    /// Runs `work` in a write transaction on a thread that may block, and commits when it succeeds. The one writer of
-    /// the database is it until then; readers go on.
+    /// Runs `work` in the session's transaction, or in one that commits when it succeeds, on a thread that may block. It
+    /// may run again if it conflicts with another transaction.
     async fn write<F>(&self, work: F) -> Result<Outcome>
     where
-        F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
+        F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        self.write_keeping(None, work).await
+        self.write_keeping(None, true, work).await
+    }
+
+    /// The same for work that cannot be repeated.
+    async fn write_once<F>(&self, work: F) -> Result<Outcome>
+    where
+        F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
+    {
+        self.write_keeping(None, false, work).await
     }
 
     /// The same, with the plans that run kept for whoever wants to show them.
-    pub(crate) async fn write_keeping<F>(&self, plans: Option<PlansRun>, work: F) -> Result<Outcome>
+    pub(crate) async fn write_keeping<F>(&self, plans: Option<PlansRun>, repeats: bool, work: F) -> Result<Outcome>
     where
-        F: FnOnce(&mut WriteTransaction<'_>, &WriteContext) -> Result<Outcome> + Send + 'static,
+        F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
         self.check_write()?;
         let cancellation = self.cancellation();
@@ -672,20 +719,14 @@ impl Session {
         let context = WriteContext {
             planner: self.planner(),
             runtime: Handle::current(),
+            waiting: self.waiting(&cancellation),
             cancellation,
             division: *self.database.division(),
             memory: Mutex::default(),
             plans,
+            row_lock: LockMode::Shared,
         };
-        self.blocking(move |database| {
-            let mut transaction = database.store().write()?;
-            let outcome = work(&mut transaction, &context)?;
-            context.check_cancelled()?;
-            transaction.commit()?;
-            database.merge_soon();
-            Ok(outcome)
-        })
-        .await
+        self.run_write(context, repeats, work).await
     }
 
     pub(crate) async fn blocking<T: Send + 'static>(

@@ -1,6 +1,7 @@
 //! The session's settings: DataFusion's, and Freestone's own under `freestone.`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
@@ -27,6 +28,8 @@ extensions_options! {
         pub workload: String, default = "on".to_string()
         /// Whether queries may read copies of their tables
         pub copies: bool, default = true
+        /// How long a statement waits for other transactions, in milliseconds; 0 for no limit
+        pub lock_timeout: u64, default = 0
     }
 }
 
@@ -35,8 +38,9 @@ impl ConfigExtension for FreestoneSettings {
 }
 
 /// Short names, and the settings they stand for.
-const ALIASES: [(&str, &str); 7] = [
+const ALIASES: [(&str, &str); 8] = [
     ("copies", "freestone.copies"),
+    ("lock_timeout", "freestone.lock_timeout"),
     ("design", "freestone.design"),
     ("workload", "freestone.workload"),
     ("threads", "datafusion.execution.target_partitions"),
@@ -237,6 +241,13 @@ fn entries(config: &SessionConfig, options: &Options) -> Vec<(String, Option<Str
     ];
     let fixed = FIXED.iter().zip(fixed).map(|(name, value)| ((*name).to_owned(), Some(value)));
     fixed.chain(settable(config)).collect()
+}
+
+/// How long a statement waits for other transactions; `None` for no limit.
+pub(crate) fn lock_timeout(state: &SessionState) -> Option<Duration> {
+    let settings = state.config().options().extensions.get::<FreestoneSettings>();
+    let milliseconds = settings.map_or(0, |settings| settings.lock_timeout);
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
 }
 
 /// The design of a table created without WITH.

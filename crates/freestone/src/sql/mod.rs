@@ -12,6 +12,7 @@ pub(crate) mod names;
 pub(crate) mod parameters;
 pub(crate) mod statement;
 pub(crate) mod supported;
+pub(crate) mod transactions;
 pub(crate) mod using;
 #[doc(hidden)]
 pub mod visitor;

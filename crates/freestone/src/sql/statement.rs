@@ -17,7 +17,10 @@ use crate::context::guarded_now;
 use crate::error::{Error, Result};
 use crate::exec::{dml, explain};
 use crate::sql::dialect::SqlDialect;
-use crate::sql::{depth, fetch, file_calls, forms, from_first, like_escape, named_windows, names, supported, using};
+use crate::sql::transactions::TransactionCommand;
+use crate::sql::{
+    depth, fetch, file_calls, forms, from_first, like_escape, named_windows, names, supported, transactions, using,
+};
 use crate::{shared, times};
 
 const DIALECT: SqlDialect = SqlDialect;
@@ -99,6 +102,7 @@ pub(crate) enum Command {
     /// The columns of a query's rows.
     DescribeQuery(Box<ast::Statement>),
     Calibrate,
+    Transaction(TransactionCommand),
     Advise(AdviseRequest),
     WhatIf(Box<WhatIfRequest>),
 }
@@ -219,6 +223,7 @@ fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
         "INSERT" | "DELETE" | "UPDATE" | "TRUNCATE" | "COPY" => StatementKind::Write,
         "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
         "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" => StatementKind::Session,
+        "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
         "VACUUM" | "CHECK" | "CALIBRATE" => StatementKind::Maintenance,
         "ADVISE" | "WHATIF" => StatementKind::Query,
@@ -240,6 +245,11 @@ impl Statement {
     /// What the statement asks for.
     pub(crate) fn command(&self) -> Result<Command> {
         depth::with_stack(self.tokens.len(), || guarded_now(|| self.parsed()))
+    }
+
+    /// Whether it ends a transaction, or the part since a savepoint: what is accepted after a failed statement.
+    pub fn ends_transaction(&self) -> bool {
+        matches!((Cursor { tokens: &self.tokens }).upper(0).as_str(), "COMMIT" | "END" | "ROLLBACK" | "ABORT")
     }
 
     /// Keeps the memory that its text was given for as long as it lives.
@@ -271,9 +281,8 @@ impl Statement {
             "CALIBRATE" => rest.expect_end().map(|()| Command::Calibrate),
             "ADVISE" => advise(rest),
             "WHATIF" => what_if(rest),
-            word @ ("BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "END") => {
-                Err(Error::unsupported(format!("{word}: transactions over several statements are not available"))
-                    .with_hint("each statement commits on its own when it succeeds"))
+            word @ ("BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE") => {
+                transactions::parse(word, rest)
             }
             _ => cursor.sql().map(|statement| Command::Sql(Box::new(statement))),
         }
@@ -604,8 +613,11 @@ fn alter(cursor: Cursor) -> Result<Command> {
 
 fn set(mut cursor: Cursor) -> Result<Command> {
     if cursor.skip_word("LOCAL") {
-        return Err(Error::unsupported("SET LOCAL is not available: there are no transactions of several statements")
+        return Err(Error::unsupported("SET LOCAL is not available")
             .with_hint("SET name = value holds for the session, RESET name takes it back"));
+    }
+    if cursor.upper(0) == "TRANSACTION" {
+        return transactions::parse_set(cursor.after(1));
     }
     cursor.skip_word("SESSION");
     if cursor.upper(0) == "TIME" && cursor.upper(1) == "ZONE" {
@@ -674,21 +686,21 @@ fn describe(cursor: Cursor) -> Result<Command> {
 
 /// The tokens still to read.
 #[derive(Clone, Copy)]
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     tokens: &'a [TokenWithSpan],
 }
 
 impl<'a> Cursor<'a> {
-    fn after(&self, count: usize) -> Cursor<'a> {
+    pub(super) fn after(&self, count: usize) -> Cursor<'a> {
         Cursor { tokens: self.tokens.get(count..).unwrap_or_default() }
     }
 
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         *self = self.after(1);
     }
 
     /// The token at an index as upper-case text, empty past the end or where it is quoted.
-    fn upper(&self, index: usize) -> String {
+    pub(super) fn upper(&self, index: usize) -> String {
         match self.tokens.get(index).map(|t| &t.token) {
             Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
             Some(Token::LParen) => "(".into(),
@@ -708,7 +720,15 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    fn skip_word(&mut self, word: &str) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    pub(super) fn skip_comma(&mut self) -> bool {
+        self.skip(&Token::Comma)
+    }
+
+    pub(super) fn skip_word(&mut self, word: &str) -> bool {
         let found = self.upper(0) == word;
         if found {
             self.advance();
@@ -762,7 +782,7 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    fn identifier(&mut self, form: &str) -> Result<String> {
+    pub(super) fn identifier(&mut self, form: &str) -> Result<String> {
         let name = match self.tokens.first().map(|t| &t.token) {
             Some(Token::Word(word)) => fold(word),
             _ => return Err(self.unexpected(form)),
@@ -883,14 +903,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn expect_end(&self) -> Result<()> {
+    pub(super) fn expect_end(&self) -> Result<()> {
         match self.tokens.is_empty() {
             true => Ok(()),
             false => Err(self.unexpected("the end of the statement")),
         }
     }
 
-    fn unexpected(&self, expected: &str) -> Error {
+    pub(super) fn unexpected(&self, expected: &str) -> Error {
         unexpected(expected, self.tokens.first())
     }
 }

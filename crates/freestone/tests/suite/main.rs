@@ -8,6 +8,8 @@ mod depth;
 mod equal_names;
 mod files;
 mod fuzz;
+mod histories;
+mod isolation;
 mod joins;
 mod panics;
 mod parameters;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use freestone::{Database, Options, Outcome, Session, StatementKind};
+use freestone::{Database, Options, Outcome, Session, StatementKind, TransactionStatus};
 use freestone_store::Table;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
@@ -189,9 +189,11 @@ impl AsyncDB for Connection {
 }
 
 impl Connection {
-    /// Converts tables that are not in the tested design: new tables, and rows in the log.
+    /// Converts tables that are not in the tested design: new tables, and rows in the log. Not within a transaction.
     async fn convert(&self) -> Result<(), Failure> {
-        let Some(design) = self.design else { return Ok(()) };
+        let Some(design) = self.design.filter(|_| self.session.transaction_status() == TransactionStatus::Idle) else {
+            return Ok(());
+        };
         let snapshot = self.session.database().store().snapshot().map_err(freestone::Error::from)?;
         for table in snapshot.tables().filter(|table| table.segments.iter().any(|s| s.pending.is_some())) {
             let table: &Arc<Table> = table;

@@ -81,7 +81,7 @@ fn insert(insert: &Insert) -> Result<()> {
         after_columns,
         has_table_keyword: _,
         on,
-        returning,
+        returning: _,
         output,
         replace_into,
         priority,
@@ -93,13 +93,13 @@ fn insert(insert: &Insert) -> Result<()> {
         multi_table_when_clauses,
         multi_table_else_clause,
     } = insert;
-    returning_rows(returning.is_some() || output.is_some())?;
     let into_table = matches!(table, ast::TableObject::TableName(_));
     let several = multi_table_insert_type.is_some()
         || !multi_table_into_clauses.is_empty()
         || !multi_table_when_clauses.is_empty()
         || multi_table_else_clause.is_some();
     none_of(&[
+        (output.is_some(), "OUTPUT: RETURNING is the same"),
         (!optimizer_hints.is_empty(), "a hint for the optimizer"),
         (or.is_some(), "INSERT OR …"),
         (*ignore, "INSERT IGNORE"),
@@ -127,14 +127,14 @@ fn update(update: &Update) -> Result<()> {
         assignments: _,
         from: _,
         selection: _,
-        returning,
+        returning: _,
         output,
         or,
         order_by,
         limit,
     } = update;
-    returning_rows(returning.is_some() || output.is_some())?;
     none_of(&[
+        (output.is_some(), "OUTPUT: RETURNING is the same"),
         (!optimizer_hints.is_empty(), "a hint for the optimizer"),
         (!table.joins.is_empty(), "JOIN in the target of UPDATE: name further tables in FROM"),
         (or.is_some(), "UPDATE OR …"),
@@ -151,22 +151,18 @@ fn delete(delete: &Delete) -> Result<()> {
         from: _,
         using: _,
         selection: _,
-        returning,
+        returning: _,
         output,
         order_by,
         limit,
     } = delete;
-    returning_rows(returning.is_some() || output.is_some())?;
     none_of(&[
+        (output.is_some(), "OUTPUT: RETURNING is the same"),
         (!optimizer_hints.is_empty(), "a hint for the optimizer"),
         (!tables.is_empty(), "DELETE of several tables"),
         (!order_by.is_empty(), "ORDER BY in DELETE"),
         (limit.is_some(), "LIMIT in DELETE"),
     ])
-}
-
-fn returning_rows(written: bool) -> Result<()> {
-    none_of(&[(written, "RETURNING")]).map_err(|error| error.with_hint("SELECT the rows before you change them"))
 }
 
 fn truncate(truncate: &Truncate) -> Result<()> {

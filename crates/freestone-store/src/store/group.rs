@@ -1,0 +1,220 @@
+//! Group commit. Transactions that commit at the same time share one record and one sync of the log.
+//!
+//! A transaction that commits joins a queue. The first one that finds no leader leads: it takes all that wait, brings
+//! their changes to the newest state, one after the other, appends one record for all of them, and makes it visible.
+//! Meanwhile the next group gathers. Nothing is visible before it is durable.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::Store;
+use super::commit::{Commit, Operation};
+use super::files::NewFiles;
+use super::rebase::conflict;
+use super::state::State;
+use crate::error::{Result, StoreError};
+use crate::limits::CHECKPOINT_BYTES;
+use crate::log::LogWriter;
+
+/// The states that a member of a group sees.
+pub struct Newest<'a> {
+    /// Includes the members of the group before.
+    pub state: &'a State,
+    /// The last commit that readers may see.
+    pub visible: u64,
+    /// The commit that the group will be.
+    pub sequence: u64,
+}
+
+/// What a member contributes: operations on the newest state, or none.
+pub type Work = Box<dyn FnOnce(&Newest<'_>) -> Result<Commit> + Send>;
+
+/// The transactions that wait for their commit.
+#[derive(Default)]
+pub struct CommitQueue {
+    queue: Mutex<Queue>,
+    done: Condvar,
+}
+
+impl std::fmt::Debug for CommitQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CommitQueue({} waiting)", self.queue.lock().waiting.len())
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    last: u64,
+    is_led: bool,
+    waiting: Vec<Member>,
+    results: HashMap<u64, Result<u64>>,
+}
+
+struct Member {
+    ticket: u64,
+    work: Work,
+    files: Arc<NewFiles>,
+}
+
+impl Store {
+    /// Commits the operations that `work` returns, durably and together with others, and returns the commit's sequence.
+    /// The files are handed over to the commit.
+    pub(super) fn commit_with_others(&self, files: &Arc<NewFiles>, work: Work) -> Result<u64> {
+        let mut queue = self.commits.queue.lock();
+        queue.last += 1;
+        let ticket = queue.last;
+        queue.waiting.push(Member { ticket, work, files: files.clone() });
+        loop {
+            if let Some(result) = queue.results.remove(&ticket) {
+                return result;
+            }
+            if queue.is_led {
+                self.commits.done.wait(&mut queue);
+                continue;
+            }
+            queue.is_led = true;
+            let group = std::mem::take(&mut queue.waiting);
+            drop(queue);
+            let leader = Leader { store: self, tickets: group.iter().map(|member| member.ticket).collect() };
+            let results = self.lead(group);
+            queue = leader.end(results);
+        }
+    }
+
+    /// Commits a group, and returns the result of each member.
+    fn lead(&self, group: Vec<Member>) -> Vec<(u64, Result<u64>)> {
+        let mut writer = self.writer.lock();
+        let opening = self.resources.unnamed.lock().opening;
+        let all = |error: StoreError| {
+            let error = Arc::new(error);
+            group.iter().map(|member| (member.ticket, Err(StoreError::Shared(error.clone())))).collect()
+        };
+        let Some(log) = writer.as_mut().filter(|log| !log.is_poisoned()) else {
+            return all(reopened());
+        };
+        let now = match self.newest() {
+            Ok(now) => now,
+            Err(error) => return all(error),
+        };
+        let mut results = vec![];
+        let mut together = Together::new(&now);
+        for member in group {
+            let current = member.files.opening() == opening;
+            let done = if current { together.add(member.work) } else { Err(reopened()) };
+            match done {
+                Ok(true) => together.members.push((member.ticket, member.files)),
+                Ok(false) => results.push((member.ticket, Ok(now.sequence))),
+                Err(error) => results.push((member.ticket, Err(error))),
+            }
+        }
+        let members = std::mem::take(&mut together.members);
+        if members.is_empty() {
+            return results;
+        }
+        let written = self.append(log, together, &members);
+        results.extend(shared_result(written, &members));
+        results
+    }
+
+    /// The newest state, with the commits of the log.
+    pub(super) fn newest(&self) -> Result<Arc<State>> {
+        let mut reader = self.reader.lock();
+        self.refresh(&mut reader)?;
+        Ok(reader.state.clone())
+    }
+
+    /// Appends the record of a group, and makes it visible.
+    fn append(&self, log: &mut LogWriter, together: Together, members: &[(u64, Arc<NewFiles>)]) -> Result<u64> {
+        let mut commit = together.commit;
+        commit.push(Operation::LastId { id: self.next_id.load(Ordering::Relaxed) - 1 });
+        if members.iter().any(|(_, files)| !files.is_empty()) {
+            self.resources.medium.sync_folder("segments")?;
+        }
+        // From here on the files may belong to a commit, even if this fails. The next opening of the log decides, and
+        // removes files of no commit.
+        members.iter().for_each(|(_, files)| files.hand_over());
+        let sequence = log.append(&commit.to_bytes())?;
+        // If this fails, the commit is durable all the same, and the next snapshot tries to read it again.
+        if let Ok(state) = self.newest()
+            && log.len_since_base() > CHECKPOINT_BYTES
+        {
+            // After a failed checkpoint the log is longer than necessary, but correct.
+            let _ = log.checkpoint(&Commit::of_state(&state).to_bytes());
+        }
+        Ok(sequence)
+    }
+}
+
+/// The end of a leader's work, also if it panics: others must not wait for it.
+struct Leader<'a> {
+    store: &'a Store,
+    tickets: Vec<u64>,
+}
+
+impl<'a> Leader<'a> {
+    fn end(mut self, results: Vec<(u64, Result<u64>)>) -> parking_lot::MutexGuard<'a, Queue> {
+        self.tickets.clear();
+        let mut queue = self.store.commits.queue.lock();
+        queue.results.extend(results);
+        queue.is_led = false;
+        self.store.commits.done.notify_all();
+        queue
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        if self.tickets.is_empty() {
+            return;
+        }
+        let failed = || StoreError::Corrupt { file: "the commit log".into(), reason: "a commit panicked".into() };
+        let mut queue = self.store.commits.queue.lock();
+        queue.results.extend(self.tickets.drain(..).map(|ticket| (ticket, Err(failed()))));
+        queue.is_led = false;
+        self.store.commits.done.notify_all();
+    }
+}
+
+fn reopened() -> StoreError {
+    conflict("the log was opened again after a failure")
+}
+
+/// The operations of a group, and the state after them.
+struct Together {
+    state: State,
+    commit: Commit,
+    visible: u64,
+    members: Vec<(u64, Arc<NewFiles>)>,
+}
+
+impl Together {
+    fn new(now: &Arc<State>) -> Together {
+        Together { state: State::clone(now), commit: Commit::default(), visible: now.sequence, members: vec![] }
+    }
+
+    /// Adds the changes of a member. Returns whether there are any.
+    fn add(&mut self, work: Work) -> Result<bool> {
+        let sequence = self.visible + 1;
+        let commit = work(&Newest { state: &self.state, visible: self.visible, sequence })?;
+        if commit.operations.is_empty() {
+            return Ok(false);
+        }
+        self.state = commit.apply(&self.state, sequence).map_err(StoreError::Invalid)?;
+        self.commit.extend(commit);
+        Ok(true)
+    }
+}
+
+fn shared_result(written: Result<u64>, members: &[(u64, Arc<NewFiles>)]) -> Vec<(u64, Result<u64>)> {
+    match (written, members) {
+        (Ok(sequence), _) => members.iter().map(|(ticket, _)| (*ticket, Ok(sequence))).collect(),
+        (Err(error), [(ticket, _)]) => vec![(*ticket, Err(error))],
+        (Err(error), _) => {
+            let error = Arc::new(error);
+            members.iter().map(|(ticket, _)| (*ticket, Err(StoreError::Shared(error.clone())))).collect()
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! What the open transactions of a process know of each other: locks on tables, names and rows, who waits for whom, and
+//! where compaction has moved rows.
+//!
+//! All of it is in memory, and nothing of it decides whether a commit is correct: a commit is checked against the newest
+//! state in any case. Locks let a transaction wait for the outcome of another one instead of failing at its commit.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::{Condvar, Mutex};
+use roaring::RoaringBitmap;
+
+use crate::error::{Result, StoreError};
+use crate::table::Table;
+
+/// How often a waiting transaction asks whether it was cancelled.
+const CANCEL_CHECK: Duration = Duration::from_millis(20);
+/// The place of a row that was not there any more when its segment was rewritten.
+pub const NO_PLACE: u64 = u64::MAX;
+
+/// Rows of segments.
+pub type Rows = BTreeMap<u64, RoaringBitmap>;
+
+/// How long, and until what, a transaction waits for others.
+#[derive(Clone, Default)]
+pub struct Waiting {
+    /// The longest time; `None` for no limit.
+    pub timeout: Option<Duration>,
+    /// Asked repeatedly while waiting: whether to go on.
+    pub goes_on: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// How a transaction uses a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It changes rows, as others may at the same time.
+    Shared,
+    /// It changes the table as a whole.
+    Exclusive,
+}
+
+/// An open transaction, for users.
+#[derive(Debug, Clone)]
+pub struct OpenTransaction {
+    /// The number of the transaction.
+    pub id: u64,
+    /// The commit on which it is based.
+    pub base: u64,
+    /// When it began.
+    pub began: SystemTime,
+    /// The ids of the tables that it changes.
+    pub tables: Vec<u64>,
+    /// The transactions whose end it waits for.
+    pub waits_for: Vec<u64>,
+}
+
+/// The open transactions of a store.
+#[derive(Debug, Default)]
+pub struct Transactions {
+    shared: Mutex<Shared>,
+    released: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    last: u64,
+    open: BTreeMap<u64, Open>,
+    tables: HashMap<u64, TableLock>,
+    names: HashMap<String, u64>,
+    /// By segment: the rows that each transaction has marked.
+    rows: HashMap<u64, Vec<(u64, RoaringBitmap)>>,
+    waits: HashMap<u64, BTreeSet<u64>>,
+    moved: HashMap<u64, Moved>,
+}
+
+#[derive(Debug)]
+struct Open {
+    base: u64,
+    began: SystemTime,
+}
+
+#[derive(Debug, Default)]
+struct TableLock {
+    shared: HashSet<u64>,
+    exclusive: Option<u64>,
+    /// Transactions that wait for the table as a whole: new ones that share it queue behind them.
+    wanted: BTreeSet<u64>,
+}
+
+/// Where the rows of a segment are since it was rewritten.
+#[derive(Debug)]
+pub struct Moved {
+    /// The commit that replaced the segment.
+    pub sequence: u64,
+    pub segments: Arc<Vec<u64>>,
+    /// For each row, the index of its segment times 2^32 plus its row there, or [`NO_PLACE`].
+    pub places: Vec<u64>,
+}
+
+/// The open transactions of a store, for users.
+#[derive(Debug, Clone)]
+pub struct TransactionList(pub(super) Arc<Transactions>);
+
+impl TransactionList {
+    /// Those that are open now.
+    pub fn open(&self) -> Vec<OpenTransaction> {
+        self.0.list()
+    }
+}
+
+impl Transactions {
+    /// Registers a transaction, before its base is known.
+    pub fn begin(&self) -> u64 {
+        let mut shared = self.shared.lock();
+        shared.last += 1;
+        let id = shared.last;
+        shared.open.insert(id, Open { base: 0, began: SystemTime::now() });
+        id
+    }
+
+    /// Sets the commit on which a transaction is based.
+    pub fn set_base(&self, id: u64, base: u64) {
+        if let Some(open) = self.shared.lock().open.get_mut(&id) {
+            open.base = base;
+        }
+    }
+
+    /// Ends a transaction: its locks are free.
+    pub fn end(&self, id: u64) {
+        let mut shared = self.shared.lock();
+        shared.open.remove(&id);
+        shared.waits.remove(&id);
+        shared.names.retain(|_, holder| *holder != id);
+        shared.tables.retain(|_, lock| {
+            lock.shared.remove(&id);
+            lock.wanted.remove(&id);
+            lock.exclusive = lock.exclusive.filter(|holder| *holder != id);
+            lock.exclusive.is_some() || !lock.shared.is_empty() || !lock.wanted.is_empty()
+        });
+        shared.rows.retain(|_, marks| {
+            marks.retain(|(holder, _)| *holder != id);
+            !marks.is_empty()
+        });
+        let oldest = shared.open.values().map(|open| open.base).min().unwrap_or(u64::MAX);
+        shared.moved.retain(|_, moved| moved.sequence > oldest);
+        self.released.notify_all();
+    }
+
+    /// Locks a table, and returns whether that took waiting.
+    pub fn lock_table(&self, me: u64, table: u64, mode: Mode, name: &str, waiting: &Waiting) -> Result<bool> {
+        let take = |shared: &mut Shared| {
+            let lock = shared.tables.entry(table).or_default();
+            let blockers = lock.blockers(me, mode);
+            if blockers.is_empty() {
+                lock.take(me, mode);
+            } else if mode == Mode::Exclusive {
+                lock.wanted.insert(me);
+            }
+            blockers
+        };
+        let taken = self.acquire(me, waiting, &format!("table {name}"), take);
+        if taken.is_err()
+            && let Some(lock) = self.shared.lock().tables.get_mut(&table)
+        {
+            lock.wanted.remove(&me);
+            self.released.notify_all();
+        }
+        taken
+    }
+
+    /// Locks a table if nobody prevents it.
+    pub fn try_lock_table(&self, me: u64, table: u64, mode: Mode) -> bool {
+        let mut shared = self.shared.lock();
+        let lock = shared.tables.entry(table).or_default();
+        let free = lock.blockers(me, mode).is_empty();
+        if free {
+            lock.take(me, mode);
+        }
+        free
+    }
+
+    /// Locks the name of a table or view that is created or dropped.
+    pub fn lock_name(&self, me: u64, name: &str, waiting: &Waiting) -> Result<bool> {
+        self.acquire(me, waiting, &format!("the name {name}"), |shared| match shared.names.get(name) {
+            Some(holder) if *holder != me => BTreeSet::from([*holder]),
+            _ => {
+                shared.names.insert(name.to_owned(), me);
+                BTreeSet::new()
+            }
+        })
+    }
+
+    /// Marks rows of a segment as being changed, wherever compaction has moved them.
+    pub fn lock_rows(&self, me: u64, segment: u64, rows: &RoaringBitmap, waiting: &Waiting) -> Result<bool> {
+        self.acquire(me, waiting, "a row", |shared| {
+            let mut found = Rows::new();
+            shared.follow(segment, rows.clone(), &|segment, shared| !shared.moved.contains_key(&segment), &mut found);
+            let blockers = found.iter().flat_map(|(segment, rows)| shared.holders(me, *segment, rows)).collect();
+            if BTreeSet::is_empty(&blockers) {
+                found.into_iter().for_each(|(segment, rows)| shared.mark(me, segment, rows));
+            }
+            blockers
+        })
+    }
+
+    fn acquire(
+        &self,
+        me: u64,
+        waiting: &Waiting,
+        what: &str,
+        mut take: impl FnMut(&mut Shared) -> BTreeSet<u64>,
+    ) -> Result<bool> {
+        let mut shared = self.shared.lock();
+        let start = Instant::now();
+        let mut waited = false;
+        let outcome = loop {
+            let blockers = take(&mut shared);
+            if blockers.is_empty() {
+                break Ok(waited);
+            }
+            if shared.leads_to(&blockers, me) {
+                break Err(StoreError::Deadlock(format!(
+                    "deadlock: transaction {me} would wait for {what}, whose holder {} waits for it",
+                    list(&blockers)
+                )));
+            }
+            if waiting.timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
+                break Err(StoreError::LockTimeout(format!(
+                    "{what} is locked by transaction {}, and lock_timeout is over",
+                    list(&blockers)
+                )));
+            }
+            if waiting.goes_on.as_ref().is_some_and(|goes_on| !goes_on()) {
+                break Err(StoreError::Cancelled);
+            }
+            waited = true;
+            shared.waits.insert(me, blockers);
+            let left = waiting.timeout.map_or(CANCEL_CHECK, |timeout| timeout.saturating_sub(start.elapsed()));
+            self.released.wait_for(&mut shared, left.min(CANCEL_CHECK));
+        };
+        shared.waits.remove(&me);
+        outcome
+    }
+
+    /// The place of rows of a segment in a newer state of its table; `None` if one of them is not there any more.
+    pub fn places(&self, table: &Table, segment: u64, rows: RoaringBitmap) -> Option<Rows> {
+        let mut found = Rows::new();
+        let shared = self.shared.lock();
+        let is_there = |segment: u64, _: &Shared| table.segments.iter().any(|entry| entry.id == segment);
+        shared.follow(segment, rows, &is_there, &mut found).then_some(found)
+    }
+
+    /// Segments were rewritten. Marks of their rows become marks of the rows' new places.
+    pub fn moved(&self, moves: Vec<(u64, Moved)>) {
+        let mut shared = self.shared.lock();
+        for (segment, moved) in moves {
+            shared.moved.insert(segment, moved);
+            for (holder, rows) in shared.rows.remove(&segment).unwrap_or_default() {
+                let mut found = Rows::new();
+                let is_last = |segment: u64, shared: &Shared| !shared.moved.contains_key(&segment);
+                shared.follow(segment, rows, &is_last, &mut found);
+                found.into_iter().for_each(|(segment, rows)| shared.mark(holder, segment, rows));
+            }
+        }
+    }
+
+    /// The open transactions.
+    pub fn list(&self) -> Vec<OpenTransaction> {
+        let shared = self.shared.lock();
+        let of = |(id, open): (&u64, &Open)| {
+            let holds = |lock: &TableLock| lock.exclusive == Some(*id) || lock.shared.contains(id);
+            let mut tables: Vec<u64> =
+                shared.tables.iter().filter(|(_, lock)| holds(lock)).map(|(table, _)| *table).collect();
+            tables.sort_unstable();
+            let waits_for = shared.waits.get(id).into_iter().flatten().copied().collect();
+            OpenTransaction { id: *id, base: open.base, began: open.began, tables, waits_for }
+        };
+        shared.open.iter().map(of).collect()
+    }
+}
+
+impl TableLock {
+    fn blockers(&self, me: u64, mode: Mode) -> BTreeSet<u64> {
+        let others = |id: &u64| *id != me;
+        let mut blockers: BTreeSet<u64> = self.exclusive.iter().copied().filter(others).collect();
+        match mode {
+            Mode::Exclusive => blockers.extend(self.shared.iter().copied().filter(others)),
+            Mode::Shared if self.shared.contains(&me) || self.exclusive == Some(me) => {}
+            Mode::Shared => blockers.extend(self.wanted.iter().copied().filter(others)),
+        }
+        blockers
+    }
+
+    fn take(&mut self, me: u64, mode: Mode) {
+        match mode {
+            Mode::Exclusive => {
+                self.exclusive = Some(me);
+                self.wanted.remove(&me);
+            }
+            Mode::Shared => {
+                self.shared.insert(me);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Follows rows to the segments for which `is_last` holds. Returns whether all of them have a place.
+    fn follow(
+        &self,
+        segment: u64,
+        rows: RoaringBitmap,
+        is_last: &dyn Fn(u64, &Shared) -> bool,
+        found: &mut Rows,
+    ) -> bool {
+        if is_last(segment, self) {
+            *found.entry(segment).or_default() |= rows;
+            return true;
+        }
+        let Some(moved) = self.moved.get(&segment) else { return false };
+        let mut complete = true;
+        let mut onward = Rows::new();
+        for row in rows {
+            match moved.places.get(row as usize) {
+                Some(&place) if place != NO_PLACE => {
+                    let segment = moved.segments[(place >> 32) as usize];
+                    onward.entry(segment).or_default().insert(place as u32);
+                }
+                _ => complete = false,
+            }
+        }
+        for (segment, rows) in onward {
+            complete &= self.follow(segment, rows, is_last, found);
+        }
+        complete
+    }
+
+    fn holders<'s>(&'s self, me: u64, segment: u64, rows: &'s RoaringBitmap) -> impl Iterator<Item = u64> + 's {
+        let marks = self.rows.get(&segment).into_iter().flatten();
+        marks.filter(move |(holder, marked)| *holder != me && !marked.is_disjoint(rows)).map(|(holder, _)| *holder)
+    }
+
+    fn mark(&mut self, holder: u64, segment: u64, rows: RoaringBitmap) {
+        let marks = self.rows.entry(segment).or_default();
+        match marks.iter_mut().find(|(known, _)| *known == holder) {
+            Some((_, marked)) => *marked |= rows,
+            None => marks.push((holder, rows)),
+        }
+    }
+
+    /// Whether one of these transactions waits for `me`, directly or through others.
+    fn leads_to(&self, from: &BTreeSet<u64>, me: u64) -> bool {
+        let mut seen: BTreeSet<u64> = from.clone();
+        let mut next: Vec<u64> = from.iter().copied().collect();
+        while let Some(id) = next.pop() {
+            if id == me {
+                return true;
+            }
+            next.extend(self.waits.get(&id).into_iter().flatten().filter(|id| seen.insert(**id)));
+        }
+        false
+    }
+}
+
+fn list(ids: &BTreeSet<u64>) -> String {
+    ids.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn rows(rows: &[u32]) -> RoaringBitmap {
+        rows.iter().copied().collect()
+    }
+
+    fn briefly() -> Waiting {
+        Waiting { timeout: Some(Duration::from_millis(1)), goes_on: None }
+    }
+
+    #[test]
+    fn different_rows_are_in_nobodys_way_and_equal_ones_wait() {
+        let transactions = Transactions::default();
+        let (a, b) = (transactions.begin(), transactions.begin());
+        assert!(!transactions.lock_rows(a, 7, &rows(&[1, 2]), &briefly()).unwrap());
+        assert!(!transactions.lock_rows(b, 7, &rows(&[3]), &briefly()).unwrap());
+        assert!(!transactions.lock_rows(a, 7, &rows(&[2, 5]), &briefly()).unwrap());
+        let refused = transactions.lock_rows(b, 7, &rows(&[5, 6]), &briefly());
+        assert!(matches!(refused, Err(StoreError::LockTimeout(_))), "{refused:?}");
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| transactions.lock_rows(b, 7, &rows(&[5, 6]), &Waiting::default()));
+            while transactions.list()[1].waits_for != [a] {
+                thread::yield_now();
+            }
+            transactions.end(a);
+            assert!(waits.join().unwrap().unwrap());
+        });
+        transactions.end(b);
+        assert!(transactions.list().is_empty() && transactions.shared.lock().rows.is_empty());
+    }
+
+    #[test]
+    fn a_circle_is_found_by_who_closes_it() {
+        let transactions = Transactions::default();
+        let ids = [transactions.begin(), transactions.begin(), transactions.begin()];
+        for id in ids {
+            transactions.lock_rows(id, id, &rows(&[0]), &briefly()).unwrap();
+        }
+        thread::scope(|scope| {
+            let wait = |me: u64, other: u64| transactions.lock_rows(me, other, &rows(&[0]), &Waiting::default());
+            let first = scope.spawn(move || wait(ids[0], ids[1]));
+            let second = scope.spawn(move || wait(ids[1], ids[2]));
+            while transactions.list().iter().filter(|open| !open.waits_for.is_empty()).count() < 2 {
+                thread::yield_now();
+            }
+            let closes = wait(ids[2], ids[0]);
+            assert!(matches!(closes, Err(StoreError::Deadlock(_))), "{closes:?}");
+            transactions.end(ids[2]);
+            assert!(second.join().unwrap().unwrap());
+            transactions.end(ids[1]);
+            assert!(first.join().unwrap().unwrap());
+        });
+    }
+
+    #[test]
+    fn who_wants_a_table_alone_is_next() {
+        let transactions = Transactions::default();
+        let (a, b, c) = (transactions.begin(), transactions.begin(), transactions.begin());
+        transactions.lock_table(a, 1, Mode::Shared, "t", &briefly()).unwrap();
+        thread::scope(|scope| {
+            let alone = scope.spawn(|| transactions.lock_table(b, 1, Mode::Exclusive, "t", &Waiting::default()));
+            while transactions.list()[1].waits_for != [a] {
+                thread::yield_now();
+            }
+            assert!(transactions.lock_table(c, 1, Mode::Shared, "t", &briefly()).is_err());
+            assert!(!transactions.try_lock_table(c, 1, Mode::Shared));
+            assert!(!transactions.lock_table(a, 1, Mode::Shared, "t", &briefly()).unwrap(), "it has the table");
+            transactions.end(a);
+            assert!(alone.join().unwrap().unwrap());
+        });
+        transactions.end(b);
+        assert!(transactions.try_lock_table(c, 1, Mode::Exclusive));
+    }
+
+    #[test]
+    fn marks_move_with_their_rows() {
+        let transactions = Transactions::default();
+        let (a, b) = (transactions.begin(), transactions.begin());
+        transactions.lock_rows(a, 7, &rows(&[0, 2]), &briefly()).unwrap();
+        let places = vec![5, NO_PLACE, 1 << 32 | 3];
+        transactions.moved(vec![(7, Moved { sequence: 4, segments: Arc::new(vec![20, 21]), places })]);
+        assert!(transactions.lock_rows(b, 20, &rows(&[5]), &briefly()).is_err());
+        assert!(transactions.lock_rows(b, 21, &rows(&[3]), &briefly()).is_err());
+        // An older transaction names the old place.
+        assert!(transactions.lock_rows(b, 7, &rows(&[2]), &briefly()).is_err());
+        assert!(transactions.lock_rows(b, 21, &rows(&[4]), &briefly()).is_ok());
+        transactions.end(a);
+        assert!(transactions.lock_rows(b, 7, &rows(&[2]), &briefly()).is_ok());
+        transactions.end(b);
+        assert!(transactions.shared.lock().moved.is_empty(), "nobody needs the old places");
+    }
+}

@@ -1,0 +1,302 @@
+//! From what a transaction has changed to a commit on the newest state.
+//!
+//! A transaction keeps two states: its base, and that with its changes. Their difference is what it did. Commits of
+//! other transactions since its base are no obstacle, unless they changed the same: the same row, or a table, view or
+//! name as a whole.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+
+use super::commit::{Commit, Operation, bitmap_bytes};
+use super::locks::Rows;
+use super::state::State;
+use crate::error::{Result, StoreError};
+use crate::table::{SegmentEntry, Table};
+
+/// Finds the places of rows of a segment in a newer state of its table; `None` if one is not there any more.
+pub type Places<'a> = &'a dyn Fn(&Table, u64, RoaringBitmap) -> Option<Rows>;
+
+/// The operations that bring the difference between `base` and `mine` to the state `now`.
+///
+/// # Errors
+/// [`StoreError::Conflict`] if a commit since `base` changed the same.
+pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>) -> Result<Commit> {
+    let (all_base, all_now) = (base, now);
+    let states = States { base: by_id(base), mine: by_id(mine), now: by_id(now), all_base, all_now };
+    let mut commit = Commit::default();
+    drop_tables(&states, &mut commit)?;
+    views(&states, mine, &mut commit)?;
+    for table in mine.tables.values() {
+        let copies: Vec<&Arc<Table>> = mine.copies_of(table.id).collect();
+        match states.base.get(&table.id) {
+            None => create_table(&states, table, &copies, &mut commit)?,
+            Some(old) => {
+                let group = Group { states: &states, table, old, copies, places };
+                group.change(&mut commit)?;
+            }
+        }
+    }
+    Ok(commit)
+}
+
+/// An error that a repetition of the transaction does not have.
+pub fn conflict(what: impl std::fmt::Display) -> StoreError {
+    StoreError::Conflict(format!("could not serialize: {what} since this transaction began"))
+}
+
+type ById<'a> = HashMap<u64, &'a Arc<Table>>;
+
+struct States<'a> {
+    base: ById<'a>,
+    mine: ById<'a>,
+    now: ById<'a>,
+    all_base: &'a State,
+    all_now: &'a State,
+}
+
+fn by_id(state: &State) -> ById<'_> {
+    state.tables.values().chain(state.copies.values()).map(|table| (table.id, table)).collect()
+}
+
+fn drop_tables(states: &States<'_>, commit: &mut Commit) -> Result<()> {
+    let mut dropped: Vec<_> = states.base.values().filter(|table| !states.mine.contains_key(&table.id)).collect();
+    dropped.sort_unstable_by_key(|table| table.id);
+    for table in dropped {
+        if !states.now.contains_key(&table.id) {
+            return Err(conflict(format!("table {} was dropped", table.name)));
+        }
+        // A table takes its copies along.
+        let goes_with_table = table.copy_of.as_ref().is_some_and(|of| !states.mine.contains_key(&of.table));
+        if !goes_with_table {
+            commit.push(Operation::DropTable { table: table.id });
+        }
+    }
+    Ok(())
+}
+
+fn views(states: &States<'_>, mine: &State, commit: &mut Commit) -> Result<()> {
+    let (base, now) = (states.all_base, states.all_now);
+    for name in base.views.keys().chain(mine.views.keys()).collect::<BTreeSet<_>>() {
+        let (before, after) = (base.views.get(name), mine.views.get(name));
+        if before == after {
+            continue;
+        }
+        if now.views.get(name) != before {
+            return Err(conflict(format!("view {name} was changed")));
+        }
+        if before.is_some() {
+            commit.push(Operation::DropView { name: name.clone() });
+        }
+        if let Some(sql) = after {
+            check_name(states, name)?;
+            commit.push(Operation::CreateView { name: name.clone(), sql: sql.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// The name of something new must be free, apart from what this transaction drops or renames.
+fn check_name(states: &States<'_>, name: &str) -> Result<()> {
+    let gives_up =
+        |id: u64| states.base.contains_key(&id) && states.mine.get(&id).is_none_or(|table| table.name != name);
+    let is_new_table = states.all_now.tables.get(name).is_some_and(|table| !gives_up(table.id));
+    let is_new_view = states.all_now.views.contains_key(name) && !states.all_base.views.contains_key(name);
+    if is_new_table || is_new_view {
+        return Err(conflict(format!("a table or view {name} was created")));
+    }
+    Ok(())
+}
+
+fn create_table(states: &States<'_>, table: &Table, copies: &[&Arc<Table>], commit: &mut Commit) -> Result<()> {
+    check_name(states, &table.name)?;
+    let (name, schema, design) = (table.name.clone(), table.schema.clone(), table.design.clone());
+    commit.push(Operation::CreateTable { table: table.id, name, schema, design, changed: 0 });
+    add_segments(table, &[], commit);
+    if table.changed > 0 {
+        commit.push(Operation::Changed { table: table.id });
+    }
+    copies.iter().for_each(|copy| create_copy(copy, commit));
+    Ok(())
+}
+
+fn create_copy(copy: &Table, commit: &mut Commit) {
+    let Some(of) = copy.copy_of.clone() else { return };
+    let (name, design) = (copy.name.clone(), copy.design.clone());
+    let (table, columns, is_current) = (of.table, of.columns, of.is_current);
+    commit.push(Operation::CreateCopy { copy: copy.id, table, name, columns, design, is_current });
+    add_segments(copy, &[], commit);
+}
+
+/// Adds the segments of a table that are not in `old`.
+fn add_segments(table: &Table, old: &[SegmentEntry], commit: &mut Commit) {
+    for entry in table.segments.iter().filter(|entry| !old.iter().any(|old| old.id == entry.id)) {
+        let pending = entry.pending.as_ref().map(|bytes| commit.attach(bytes.clone()));
+        let (segment, rows, bytes) = (entry.id, entry.rows, entry.bytes);
+        commit.push(Operation::AddSegment { table: table.id, segment, rows, bytes, pending });
+        if let Some(deleted) = &entry.deleted {
+            set_deleted(table.id, entry.id, deleted, commit);
+        }
+    }
+}
+
+fn set_deleted(table: u64, segment: u64, deleted: &RoaringBitmap, commit: &mut Commit) {
+    let attachment = commit.attach(Arc::new(bitmap_bytes(deleted)));
+    commit.push(Operation::SetDeleted { table, segment, attachment });
+}
+
+/// A table of the base with its copies.
+struct Group<'a> {
+    states: &'a States<'a>,
+    table: &'a Arc<Table>,
+    old: &'a Arc<Table>,
+    copies: Vec<&'a Arc<Table>>,
+    places: Places<'a>,
+}
+
+impl Group<'_> {
+    fn change(&self, commit: &mut Commit) -> Result<()> {
+        let copies_are_same = self.copies.iter().all(|copy| self.same_as_base(copy));
+        if Arc::ptr_eq(self.table, self.old) && copies_are_same {
+            return Ok(());
+        }
+        let (table, old) = (self.table, self.old);
+        let Some(now) = self.states.now.get(&table.id) else {
+            return Err(conflict(format!("table {} was dropped", old.name)));
+        };
+        if now.schema != old.schema || now.design != old.design || now.name != old.name {
+            return Err(conflict(format!("table {} was altered", old.name)));
+        }
+        let changes_rows = table.changed != old.changed;
+        if self.needs_same_rows(changes_rows) {
+            self.check_unchanged(now)?;
+        }
+        if table.design != old.design {
+            commit.push(Operation::SetDesign { table: table.id, design: table.design.clone() });
+        }
+        self.remove_rows(now, commit)?;
+        add_segments(table, &old.segments, commit);
+        if changes_rows {
+            commit.push(Operation::Changed { table: table.id });
+        } else {
+            self.check_copies()?;
+        }
+        self.copies.iter().for_each(|copy| self.change_copy(copy, changes_rows, commit));
+        Ok(())
+    }
+
+    fn same_as_base(&self, copy: &Arc<Table>) -> bool {
+        self.states.base.get(&copy.id).is_some_and(|old| Arc::ptr_eq(old, copy))
+    }
+
+    /// Whether the changes hold only for exactly the rows of the base: the table was rewritten, or one of its copies.
+    fn needs_same_rows(&self, changes_rows: bool) -> bool {
+        let was_current = |copy: &Table| self.states.base.get(&copy.id).is_some_and(|old| old.is_current());
+        let rewritten = |copy: &&Arc<Table>| copy.is_current() && (changes_rows || !was_current(copy));
+        self.table.design != self.old.design
+            || self.table.schema != self.old.schema
+            || self.copies.iter().any(rewritten)
+    }
+
+    fn check_unchanged(&self, now: &Table) -> Result<()> {
+        let same = |a: &SegmentEntry, b: &SegmentEntry| a.id == b.id && a.deleted.as_deref() == b.deleted.as_deref();
+        let equal =
+            |a: &[SegmentEntry], b: &[SegmentEntry]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b));
+        let of_table = |copy: &&&Arc<Table>| copy.copy_of.as_ref().is_some_and(|of| of.table == now.id);
+        let mut copies = self.states.base.values().filter(of_table);
+        let copy_is_same = |copy: &Arc<Table>| {
+            let now = self.states.now.get(&copy.id);
+            now.is_some_and(|now| equal(&copy.segments, &now.segments) && copy.design == now.design)
+        };
+        if !equal(&self.old.segments, &now.segments) || !copies.all(|copy| copy_is_same(copy)) {
+            return Err(conflict(format!("rows of table {} were changed", self.old.name)));
+        }
+        Ok(())
+    }
+
+    /// Added rows must be in every copy that has all rows.
+    fn check_copies(&self) -> Result<()> {
+        let of_table = |copy: &&&Arc<Table>| copy.copy_of.as_ref().is_some_and(|of| of.table == self.table.id);
+        for copy in self.states.now.values().filter(of_table).filter(|copy| copy.is_current()) {
+            if !self.states.base.get(&copy.id).is_some_and(|old| old.is_current()) {
+                return Err(conflict(format!("copy {} of table {} was written", copy.name, self.old.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the rows that this transaction has removed, from wherever they are now.
+    fn remove_rows(&self, now: &Table, commit: &mut Commit) -> Result<()> {
+        let mine: HashMap<u64, &SegmentEntry> = self.table.segments.iter().map(|entry| (entry.id, entry)).collect();
+        let mut removed = Rows::new();
+        for old in &self.old.segments {
+            let rows = match mine.get(&old.id) {
+                Some(entry) => match (&entry.deleted, &old.deleted) {
+                    (Some(after), Some(before)) if Arc::ptr_eq(after, before) => continue,
+                    (Some(after), Some(before)) => after.as_ref() - before.as_ref(),
+                    (Some(after), None) => after.as_ref().clone(),
+                    (None, _) => continue,
+                },
+                None => live_rows(old),
+            };
+            if rows.is_empty() && mine.contains_key(&old.id) {
+                continue;
+            }
+            let Some(found) = (self.places)(now, old.id, rows) else { return Err(self.row_conflict()) };
+            for (segment, rows) in found {
+                *removed.entry(segment).or_default() |= rows;
+            }
+        }
+        let entries: BTreeMap<u64, &SegmentEntry> = now.segments.iter().map(|entry| (entry.id, entry)).collect();
+        let mut gone = vec![];
+        for (segment, rows) in removed {
+            let Some(entry) = entries.get(&segment) else { return Err(self.row_conflict()) };
+            let deleted = match &entry.deleted {
+                Some(deleted) if !deleted.is_disjoint(&rows) => return Err(self.row_conflict()),
+                Some(deleted) => deleted.as_ref() | rows,
+                None => rows,
+            };
+            if deleted.len() == u64::from(entry.rows) {
+                gone.push(segment);
+            } else {
+                set_deleted(now.id, segment, &deleted, commit);
+            }
+        }
+        if !gone.is_empty() {
+            commit.push(Operation::RemoveSegments { table: now.id, segments: gone });
+        }
+        Ok(())
+    }
+
+    fn row_conflict(&self) -> StoreError {
+        conflict(format!("a row of table {} was changed", self.old.name))
+    }
+
+    fn change_copy(&self, copy: &Table, changes_rows: bool, commit: &mut Commit) {
+        let Some(old) = self.states.base.get(&copy.id) else { return create_copy(copy, commit) };
+        if !self.states.now.contains_key(&copy.id) {
+            // Dropped since, and nobody misses its rows.
+            return;
+        }
+        let gone = |entry: &&SegmentEntry| !copy.segments.iter().any(|mine| mine.id == entry.id);
+        let segments: Vec<u64> = old.segments.iter().filter(gone).map(|entry| entry.id).collect();
+        if !segments.is_empty() {
+            commit.push(Operation::RemoveSegments { table: copy.id, segments });
+        }
+        add_segments(copy, &old.segments, commit);
+        if copy.is_current() && (changes_rows || !old.is_current()) {
+            commit.push(Operation::CopyIsCurrent { copy: copy.id });
+        }
+    }
+}
+
+/// The rows of a segment that are not deleted.
+pub fn live_rows(entry: &SegmentEntry) -> RoaringBitmap {
+    let mut rows = RoaringBitmap::new();
+    rows.insert_range(0..entry.rows);
+    if let Some(deleted) = &entry.deleted {
+        rows -= deleted.as_ref();
+    }
+    rows
+}

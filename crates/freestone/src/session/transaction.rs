@@ -1,0 +1,380 @@
+//! The transaction of a session, from BEGIN to COMMIT or ROLLBACK, and the statements that are one by themselves.
+
+use std::sync::Arc;
+
+use freestone_store::{LockMode, Savepoint, Snapshot, Store, Waiting, WriteTransaction};
+use parking_lot::Mutex;
+
+use crate::context::{Cancellation, Failure, Outcome};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exec::write::WriteContext;
+use crate::session::{Session, settings};
+use crate::sql::transactions::{Isolation, TransactionCommand, TransactionModes};
+
+/// A statement outside of a transaction that conflicted so often locks its table as a whole, so that it gets through.
+const ATTEMPTS_WITH_ROW_LOCKS: usize = 3;
+
+/// The transaction of a session, for those who show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Each statement is a transaction by itself.
+    Idle,
+    Open,
+    /// A statement failed, and only the end of the transaction, or of the part since a savepoint, is accepted.
+    Failed,
+}
+
+/// The place of a session's transaction.
+#[derive(Default)]
+pub(crate) struct Block(Arc<Mutex<Option<Open>>>);
+
+struct Open {
+    id: u64,
+    /// Somewhere else while a statement writes.
+    transaction: Option<WriteTransaction>,
+    /// What statements read that run at the same time as one that writes.
+    snapshot: Option<Arc<Snapshot>>,
+    isolation: Isolation,
+    read_only: bool,
+    savepoints: Vec<(String, Savepoint)>,
+    failed: Failure,
+}
+
+/// The work of a statement that writes. It may be repeated.
+pub(crate) type Work<'a> = &'a (dyn Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + 'a);
+
+impl Session {
+    /// Whether the session is in a transaction.
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match self.block.0.lock().as_ref() {
+            None => TransactionStatus::Idle,
+            Some(open) if open.failed.is_set() => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::Open,
+        }
+    }
+
+    /// What fails if a statement of the open transaction fails.
+    pub(crate) fn transaction_failure(&self) -> Option<Failure> {
+        self.block.0.lock().as_ref().map(|open| open.failed.clone())
+    }
+
+    /// After a failed statement, only the end of its transaction is accepted.
+    pub(crate) fn check_transaction(&self, ends: bool) -> Result<()> {
+        if !ends && self.transaction_status() == TransactionStatus::Failed {
+            return Err(failed());
+        }
+        Ok(())
+    }
+
+    /// Notes that a statement of the open transaction failed. Protocols also call it when they refuse one by themselves.
+    pub fn fail_transaction(&self) {
+        if let Some(open) = self.block.0.lock().as_mut() {
+            open.fail();
+        }
+    }
+
+    /// Refuses what cannot be a part of a transaction.
+    pub(crate) fn check_outside(&self, what: &str) -> Result<()> {
+        match self.transaction_status() {
+            TransactionStatus::Idle => Ok(()),
+            _ => Err(Error::new(ErrorKind::Transaction, format!("{what} cannot run inside a transaction"))
+                .with_hint("COMMIT first")),
+        }
+    }
+
+    /// What a statement reads that begins now.
+    pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        match self.block.0.lock().as_mut() {
+            None => Ok(self.database().store().snapshot()?),
+            Some(open) => open.read(),
+        }
+    }
+
+    pub(crate) async fn transaction(&self, command: TransactionCommand) -> Result<Outcome> {
+        let verb = match &command {
+            TransactionCommand::Begin(_) => "BEGIN",
+            TransactionCommand::Set(_) => "SET",
+            TransactionCommand::Commit => "COMMIT",
+            TransactionCommand::Rollback | TransactionCommand::RollbackTo(_) => "ROLLBACK",
+            TransactionCommand::Savepoint(_) => "SAVEPOINT",
+            TransactionCommand::Release(_) => "RELEASE",
+        };
+        match command {
+            TransactionCommand::Begin(modes) => self.begin(modes)?,
+            TransactionCommand::Set(modes) => {
+                if let Some(open) = self.block.0.lock().as_mut() {
+                    open.set_modes(modes)?;
+                }
+            }
+            TransactionCommand::Commit => self.commit().await?,
+            TransactionCommand::Rollback => {
+                self.block.0.lock().take().ok_or_else(none)?;
+            }
+            TransactionCommand::Savepoint(name) => self.block.with(|open| open.save(name))?,
+            TransactionCommand::Release(name) => self.block.with(|open| open.release(&name))?,
+            TransactionCommand::RollbackTo(name) => self.block.with(|open| open.roll_back_to(&name))?,
+        }
+        Ok(Outcome::Done { verb })
+    }
+
+    fn begin(&self, modes: TransactionModes) -> Result<()> {
+        let mut block = self.block.0.lock();
+        if block.is_some() {
+            return Err(Error::new(ErrorKind::Transaction, "a transaction is open already")
+                .with_hint("COMMIT or ROLLBACK it, or set a SAVEPOINT"));
+        }
+        let transaction = self.database().store().begin()?;
+        *block = Some(Open {
+            id: transaction.id(),
+            transaction: Some(transaction),
+            snapshot: None,
+            isolation: modes.isolation.unwrap_or_default(),
+            read_only: modes.read_only.unwrap_or(false),
+            savepoints: vec![],
+            failed: Failure::default(),
+        });
+        Ok(())
+    }
+
+    /// Ends the transaction, and makes its changes durable unless one of its statements failed.
+    async fn commit(&self) -> Result<()> {
+        let transaction = {
+            let mut block = self.block.0.lock();
+            let open = block.as_mut().ok_or_else(none)?;
+            if open.failed.is_set() {
+                *block = None;
+                return Err(Error::new(
+                    ErrorKind::Transaction,
+                    "nothing was committed: a statement of this transaction failed, so it was rolled back",
+                ));
+            }
+            let transaction = open.transaction.take().ok_or_else(busy)?;
+            *block = None;
+            transaction
+        };
+        self.blocking(move |database| {
+            transaction.commit()?;
+            database.merge_soon();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Runs a statement that writes, in the session's transaction or as one by itself. `repeats`: whether the work may
+    /// be done again if it conflicts with another transaction.
+    pub(crate) async fn run_write<F>(&self, context: WriteContext, repeats: bool, work: F) -> Result<Outcome>
+    where
+        F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
+    {
+        let taken = self.block.take_for_write()?;
+        let block = Block(self.block.0.clone());
+        self.blocking(move |database| match taken {
+            Some((mut transaction, isolation)) => {
+                let outcome = in_block(&mut transaction, isolation, repeats, &context, &work);
+                block.put_back(transaction, outcome.is_ok());
+                outcome
+            }
+            None => {
+                let outcome = alone(database.store(), repeats, context, &work)?;
+                database.merge_soon();
+                Ok(outcome)
+            }
+        })
+        .await
+    }
+
+    /// How a statement waits for other transactions.
+    pub(crate) fn waiting(&self, cancellation: &Cancellation) -> Waiting {
+        let timeout = settings::lock_timeout(self.planner().settings());
+        let cancellation = cancellation.clone();
+        Waiting { timeout, goes_on: Some(Arc::new(move || !cancellation.is_cancelled())) }
+    }
+}
+
+/// A statement outside of a transaction: it commits when it succeeds, and begins again when it conflicts.
+fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>) -> Result<Outcome> {
+    let mut attempts = 0;
+    loop {
+        let mut transaction = store.write()?;
+        transaction.set_waiting(context.waiting.clone());
+        let done = work(&mut transaction, &context).and_then(|outcome| {
+            context.check_cancelled()?;
+            transaction.commit()?;
+            Ok(outcome)
+        });
+        match done {
+            Err(error) if repeats && may_repeat(&error) => {
+                context.check_cancelled()?;
+                attempts += 1;
+                if attempts >= ATTEMPTS_WITH_ROW_LOCKS {
+                    context.row_lock = LockMode::Exclusive;
+                }
+                context.begin_again();
+            }
+            done => return done,
+        }
+    }
+}
+
+/// A statement of a transaction.
+fn in_block(
+    transaction: &mut WriteTransaction,
+    isolation: Isolation,
+    repeats: bool,
+    context: &WriteContext,
+    work: Work<'_>,
+) -> Result<Outcome> {
+    transaction.set_waiting(context.waiting.clone());
+    transaction.prepare_write()?;
+    if isolation == Isolation::Snapshot {
+        return work(transaction, context);
+    }
+    transaction.refresh()?;
+    let before = transaction.savepoint();
+    loop {
+        match work(transaction, context) {
+            Err(error) if repeats && error.kind() == ErrorKind::Conflict => {
+                context.check_cancelled()?;
+                context.begin_again();
+                transaction.roll_back_to(&before)?;
+                transaction.refresh()?;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// A deadlock ends as well when one of its statements begins again.
+fn may_repeat(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deadlock)
+}
+
+impl Block {
+    fn with<T>(&self, work: impl FnOnce(&mut Open) -> Result<T>) -> Result<T> {
+        work(self.0.lock().as_mut().ok_or_else(none)?)
+    }
+
+    /// The transaction, for a statement that changes it.
+    fn take_for_write(&self) -> Result<Option<(WriteTransaction, Isolation)>> {
+        let mut block = self.0.lock();
+        let Some(open) = block.as_mut() else { return Ok(None) };
+        if open.failed.is_set() {
+            return Err(failed());
+        }
+        if open.read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "this transaction may only read")
+                .with_hint("end it, or SET TRANSACTION READ WRITE"));
+        }
+        let transaction = open.transaction.take().ok_or_else(busy)?;
+        open.snapshot.get_or_insert_with(|| transaction.base().clone());
+        Ok(Some((transaction, open.isolation)))
+    }
+
+    /// Gives it back after the statement.
+    fn put_back(&self, transaction: WriteTransaction, succeeded: bool) {
+        let mut block = self.0.lock();
+        // Otherwise it was rolled back meanwhile.
+        if let Some(open) = block.as_mut().filter(|open| open.id == transaction.id()) {
+            open.transaction = Some(transaction);
+            open.snapshot = None;
+            open.keep_for_savepoints();
+            if !succeeded {
+                open.fail();
+            }
+        }
+    }
+}
+
+impl Open {
+    /// If there is no savepoint to return to, others need not wait for the transaction any more.
+    fn fail(&mut self) {
+        self.failed.set();
+        if self.savepoints.is_empty() {
+            self.transaction = None;
+        }
+    }
+
+    fn read(&mut self) -> Result<Arc<Snapshot>> {
+        let Some(transaction) = &mut self.transaction else { return self.snapshot.clone().ok_or_else(busy) };
+        if self.isolation == Isolation::ReadCommitted || transaction.is_fresh() {
+            transaction.refresh().inspect_err(|_| self.failed.set())?;
+        }
+        Ok(transaction.snapshot())
+    }
+
+    fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
+        let is_fresh = self.transaction.as_ref().is_some_and(WriteTransaction::is_fresh);
+        let changes = modes.isolation.is_some_and(|isolation| isolation != self.isolation)
+            || modes.read_only == Some(false) && self.read_only;
+        if changes && !is_fresh {
+            return Err(Error::new(ErrorKind::Transaction, "SET TRANSACTION comes before the first statement")
+                .with_hint("say it with BEGIN"));
+        }
+        self.isolation = modes.isolation.unwrap_or(self.isolation);
+        self.read_only = modes.read_only.unwrap_or(self.read_only);
+        Ok(())
+    }
+
+    fn save(&mut self, name: String) -> Result<()> {
+        if self.failed.is_set() {
+            return Err(failed());
+        }
+        let transaction = self.transaction.as_mut().ok_or_else(busy)?;
+        if transaction.is_fresh() {
+            transaction.refresh()?;
+            transaction.snapshot();
+        }
+        self.savepoints.push((name, transaction.savepoint()));
+        Ok(())
+    }
+
+    fn release(&mut self, name: &str) -> Result<()> {
+        if self.failed.is_set() {
+            return Err(failed());
+        }
+        let at = self.place_of(name)?;
+        self.savepoints.truncate(at);
+        self.keep_for_savepoints();
+        Ok(())
+    }
+
+    fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        let at = self.place_of(name)?;
+        self.savepoints.truncate(at + 1);
+        let transaction = self.transaction.as_mut().ok_or_else(busy)?;
+        transaction.roll_back_to(&self.savepoints[at].1)?;
+        self.failed = Failure::default();
+        Ok(())
+    }
+
+    fn place_of(&self, name: &str) -> Result<usize> {
+        let place = self.savepoints.iter().rposition(|(known, _)| known == name);
+        place.ok_or_else(|| {
+            let names = self.savepoints.iter().map(|(name, _)| name.as_str());
+            Error::not_found("savepoint", name, names)
+        })
+    }
+
+    /// Without savepoints nothing but the base is read again.
+    fn keep_for_savepoints(&mut self) {
+        if self.savepoints.is_empty()
+            && let Some(transaction) = &mut self.transaction
+        {
+            transaction.forget_savepoints();
+        }
+    }
+}
+
+fn none() -> Error {
+    Error::new(ErrorKind::Transaction, "no transaction is open")
+        .with_hint("BEGIN one; outside, each statement commits by itself")
+}
+
+fn failed() -> Error {
+    Error::new(ErrorKind::Transaction, "a statement of this transaction failed; nothing is executed until its end")
+        .with_hint("ROLLBACK, or ROLLBACK TO a savepoint from before")
+}
+
+fn busy() -> Error {
+    Error::new(ErrorKind::Transaction, "another statement of this transaction is running").with_hint("wait for its end")
+}
