@@ -454,6 +454,8 @@ def forward(stream: TextIO, messages: "queue.Queue[str]") -> None:
 
 def answer(engine: Engine, request: dict[str, Any]) -> dict[str, Any]:
     match request["do"]:
+        case "about":
+            return {"version": engine.version(), "note": engine.note}
         case "describe":
             _, rows = engine.run("count", f"SELECT count(*) AS n FROM {engine.fact}")
             return {"version": engine.version(), "note": engine.note, "bytes": engine.size(), "rows": int(rows[0][0])}

@@ -8,13 +8,13 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::ingest::{FileFormat, IngestOptions, infer_schema, read_file};
 use crate::sql::statement::{StatementKind, is_complete, parse_script};
-use crate::{Database, Options, Session};
+use crate::{Database, ErrorKind, Options, Session};
 
 /// A CSV file, through inference and parsing. The first byte selects the dialect and the size of the blocks.
 #[doc(hidden)]
 pub fn fuzz_csv(data: &[u8]) {
     let Some((select, data)) = data.split_first() else { return };
-    let path = scratch_file();
+    let path = scratch_file("csv");
     if fs::write(&path, data).is_err() {
         return;
     }
@@ -24,7 +24,7 @@ pub fn fuzz_csv(data: &[u8]) {
         header: bit(0).then(|| bit(1)),
         delimiter: bit(2).then_some(b'|'),
         escape: bit(3).then_some(b'\\'),
-        null: if bit(4) { "NULL".into() } else { String::new() },
+        nulls: vec![if bit(4) { "NULL".into() } else { String::new() }],
         threads: 1,
         batch_rows: if bit(5) { 3 } else { 1000 },
         sample_rows: if bit(6) { 2 } else { 1000 },
@@ -43,9 +43,52 @@ fn read(path: &Path, options: &IngestOptions) -> usize {
     reader.map_while(Result::ok).map(|batch| batch.num_rows()).sum()
 }
 
+/// A JSON file, through inference, parsing and a query.
+#[doc(hidden)]
+pub fn fuzz_json(data: &[u8]) {
+    scan("json", data);
+}
+
+/// A Parquet file: footer, pages, bounds and indexes, through reading and queries with filters.
+#[doc(hidden)]
+pub fn fuzz_parquet(data: &[u8]) {
+    scan("parquet", data);
+}
+
+/// An Arrow file or stream.
+#[doc(hidden)]
+pub fn fuzz_arrow(data: &[u8]) {
+    scan("arrow", data);
+}
+
+/// Reads a file as COPY does and as queries do. A file is never the cause of an internal error.
+fn scan(extension: &str, data: &[u8]) {
+    static ENGINE: OnceLock<(Runtime, Session)> = OnceLock::new();
+    let path = scratch_file(extension);
+    if fs::write(&path, data).is_err() {
+        return;
+    }
+    let options = IngestOptions { threads: 1, batch_rows: 100, block_bytes: 512, ..IngestOptions::default() };
+    read(&path, &options);
+    let (runtime, session) = ENGINE.get_or_init(engine);
+    let file = path.display();
+    for sql in [
+        format!("SELECT * FROM '{file}'"),
+        format!("SELECT count(*) FROM '{file}'"),
+        format!("SELECT s, max(a) FROM '{file}' WHERE a > 20 AND x < 1e3 AND s <> 'k' GROUP BY s"),
+        format!("SELECT x FROM '{file}' WHERE s = 'b' OR a IN (1, 7) ORDER BY a LIMIT 3"),
+    ] {
+        let ran = runtime.block_on(async { session.sql(&sql).await?.collect().await.map(drop) });
+        if let Err(error) = ran {
+            assert!(error.kind() != ErrorKind::Internal, "{sql}: {error}");
+        }
+    }
+}
+
 /// One file per thread, which is overwritten each time.
-fn scratch_file() -> PathBuf {
-    std::env::temp_dir().join(format!("freestone-fuzz-{}-{:?}.csv", std::process::id(), std::thread::current().id()))
+fn scratch_file(extension: &str) -> PathBuf {
+    let (process, thread) = (std::process::id(), std::thread::current().id());
+    std::env::temp_dir().join(format!("freestone-fuzz-{process}-{thread:?}.{extension}"))
 }
 
 /// A script: it is split and parsed, and its queries are planned with two small tables. Nothing is executed.

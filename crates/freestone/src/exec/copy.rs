@@ -209,9 +209,22 @@ impl Drop for Watched<'_> {
 fn from_options(given: &OptionList, threads: usize) -> Result<IngestOptions> {
     let mut options = FileOptions::new(threads);
     for (name, value) in given {
-        if matches!(name.to_ascii_lowercase().as_str(), "types" | "dtypes" | "columns" | "all_varchar" | "sample_size")
-        {
-            return Err(Error::invalid(format!("COPY FROM has no option {name}: columns have the types of the table")));
+        let of_queries = [
+            "types",
+            "dtypes",
+            "columns",
+            "names",
+            "all_varchar",
+            "sample_size",
+            "sample_rows",
+            "filename",
+            "hive_partitioning",
+        ];
+        if of_queries.contains(&name.to_ascii_lowercase().as_str()) {
+            return Err(Error::invalid(format!(
+                "COPY FROM has no option {name}: columns have the names and types of the table"
+            ))
+            .with_hint("use INSERT INTO table SELECT … FROM 'file' (options)"));
         }
         options.set(name, value, &|_| Err(Error::invalid("COPY FROM reads the types of the table")))?;
     }

@@ -5,6 +5,7 @@
 
 mod csv;
 mod parquet;
+mod partitions;
 mod target;
 
 use std::io::{BufWriter, Write};
@@ -27,9 +28,11 @@ use crate::provider::files::{boolean, byte, number, unknown_format};
 use crate::sql::statement::OptionList;
 use csv::CsvForm;
 use parquet::{ParquetForm, ParquetOut};
-use target::Target;
+pub(crate) use partitions::sorted;
+use target::{Complete, Target};
 
-const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE";
+const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, \
+                       PARTITION_BY";
 
 /// The number of rows that are encoded at once.
 const SLAB_ROWS: usize = 64 << 10;
@@ -41,6 +44,10 @@ pub(crate) struct Export {
     form: Form,
     packing: Packing,
     threads: usize,
+    /// The ending of the names of files within folders.
+    extension: String,
+    /// The columns that folders are named by; none for one file.
+    partition_by: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -86,7 +93,7 @@ impl Export {
         let mut escape = None;
         for (name, value) in options {
             match (format, name.to_ascii_lowercase().as_str()) {
-                (_, "format" | "compression" | "codec" | "compression_level") => {}
+                (_, "format" | "compression" | "codec" | "compression_level" | "partition_by") => {}
                 (FileFormat::Csv, "header") => csv.header = boolean(name, value)?,
                 (FileFormat::Csv, "delimiter" | "delim" | "sep") => csv.delimiter = byte(name, value)?,
                 (FileFormat::Csv, "quote") => csv.quote = byte(name, value)?,
@@ -111,7 +118,18 @@ impl Export {
             }
             FileFormat::Arrow => (Form::Arrow(codec.arrow()?), Packing::None),
         };
-        Ok(Export { path: path.to_owned(), form, packing, threads: threads.max(1) })
+        let partition_by = given("partition_by").map_or_else(Vec::new, |columns| columns_of(columns));
+        let extension = match packing {
+            Packing::None => kind,
+            Packing::Gzip(_) => format!("{kind}.gz"),
+            Packing::Zstd(_) => format!("{kind}.zst"),
+        };
+        Ok(Export { path: path.to_owned(), form, packing, threads: threads.max(1), extension, partition_by })
+    }
+
+    /// The columns that folders are named by: the rows to write must be sorted by them.
+    pub fn partition_by(&self) -> &[String] {
+        &self.partition_by
     }
 
     /// Writes all rows of a query, and returns their number.
@@ -119,6 +137,16 @@ impl Export {
     /// # Errors
     /// The query fails, or the file cannot be written.
     pub async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
+        if !self.partition_by.is_empty() {
+            return partitions::write(self, rows).await;
+        }
+        let (file, count) = self.write_file(rows).await?;
+        blocking(move || file.publish()).await?;
+        Ok(count)
+    }
+
+    /// Writes all rows to one file, which has no name yet.
+    async fn write_file(self, rows: SendableRecordBatchStream) -> Result<(Complete, u64)> {
         let target = Target::create(&self.path)?;
         match self.form.clone() {
             Form::Csv(form) => {
@@ -144,8 +172,7 @@ impl Export {
                 .map_err(|error| error.into_error(&self.path))?;
                 let path = self.path.clone();
                 let target = blocking(move || out.finish().map_err(|error| parquet_error(&path, &error))).await?;
-                blocking(move || target.finish()).await?;
-                Ok(count)
+                Ok((blocking(move || target.complete()).await?, count))
             }
             Form::Arrow(compression) => {
                 let schema = Strings::Plain.schema(&rows.schema());
@@ -161,14 +188,13 @@ impl Export {
                 .await
                 .map_err(|error| error.into_error(&self.path))?;
                 let path = self.path.clone();
-                blocking(move || {
+                let file = blocking(move || {
                     let mut out = out;
                     out.finish().map_err(|error| write_error(&path, error))?;
                     let written = out.into_inner().map_err(|error| write_error(&path, error))?;
-                    into_target(written)?.finish()
-                })
-                .await?;
-                Ok(count)
+                    into_target(written)?.complete()
+                });
+                Ok((file.await?, count))
             }
         }
     }
@@ -180,7 +206,7 @@ impl Export {
         rows: SendableRecordBatchStream,
         head: String,
         text: impl Fn(&RecordBatch) -> Result<String, ArrowError> + Send + Sync + 'static,
-    ) -> Result<u64> {
+    ) -> Result<(Complete, u64)> {
         let text = Arc::new(text);
         let made = rows.map(move |batch| {
             let text = text.clone();
@@ -199,9 +225,25 @@ impl Export {
             count += rows;
             out = blocking(move || out.write(lines.as_bytes()).map(|()| out)).await?;
         }
-        blocking(move || out.finish()).await?;
-        Ok(count)
+        Ok((blocking(move || out.finish()).await?, count))
     }
+}
+
+/// The names of a list of columns, `(a, "b c")`, or of one column.
+fn columns_of(text: &str) -> Vec<String> {
+    let inner = text.trim();
+    let inner = inner.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(inner);
+    let mut names = vec![];
+    let mut rest = inner.trim_start();
+    while !rest.is_empty() {
+        let (name, after) = match rest.strip_prefix('"').and_then(|quoted| quoted.split_once('"')) {
+            Some((name, after)) => (name, after.trim_start().strip_prefix(',').unwrap_or("")),
+            None => rest.split_once(',').unwrap_or((rest, "")),
+        };
+        names.push(name.trim().to_owned());
+        rest = after.trim_start();
+    }
+    names
 }
 
 fn check(csv: &CsvForm) -> Result<()> {
@@ -267,14 +309,14 @@ impl TextOut {
         written.map_err(|error| self.target().failed(&error))
     }
 
-    fn finish(self) -> Result<()> {
+    fn finish(self) -> Result<Complete> {
         let failed = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot write: {error}"));
         let out = match self {
             TextOut::Plain(out) => out,
             TextOut::Gzip(out) => out.finish().map_err(failed)?,
             TextOut::Zstd(out) => out.finish().map_err(failed)?,
         };
-        into_target(out)?.finish()
+        into_target(out)?.complete()
     }
 }
 

@@ -68,15 +68,40 @@ impl Target {
         Ok(Target { path: place, temporary: Some(temporary), file })
     }
 
-    /// Renames the complete file.
+    /// Syncs the file, of which everything is written.
     ///
     /// # Errors
-    /// The file cannot be synced or renamed.
-    pub fn finish(mut self) -> Result<()> {
+    /// The file cannot be synced.
+    pub fn complete(mut self) -> Result<Complete> {
         let failed = |error: io::Error| io_error(&self.path, &error);
         self.file.flush().map_err(failed)?;
+        if self.temporary.is_some() {
+            self.file.sync_all().map_err(failed)?;
+        }
+        Ok(Complete { path: self.path, temporary: self.temporary })
+    }
+
+    /// The error of writing to the file.
+    pub fn failed(&self, error: &io::Error) -> Error {
+        io_error(&self.path, error)
+    }
+}
+
+/// A file that is complete and has its temporary name still.
+#[derive(Debug)]
+pub(super) struct Complete {
+    path: PathBuf,
+    temporary: Option<Temporary>,
+}
+
+impl Complete {
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// The file cannot be renamed.
+    pub fn publish(mut self) -> Result<()> {
+        let failed = |error: io::Error| io_error(&self.path, &error);
         let Some(temporary) = &mut self.temporary else { return Ok(()) };
-        self.file.sync_all().map_err(failed)?;
         fs::rename(&temporary.path, &self.path).map_err(failed)?;
         temporary.is_kept = true;
         // The directory entry is synced as well, to survive a power failure. Not all file systems support this.
@@ -86,11 +111,6 @@ impl Target {
             let _ = folder.sync_all();
         }
         Ok(())
-    }
-
-    /// The error of writing to the file.
-    pub fn failed(&self, error: &io::Error) -> Error {
-        io_error(&self.path, error)
     }
 }
 
@@ -142,7 +162,7 @@ mod tests {
             let mut target = Target::create(&path.to_string_lossy()).expect("a target");
             target.write_all(b"new").expect("bytes");
             assert!(!path.exists());
-            target.finish().expect("a file");
+            target.complete().and_then(Complete::publish).expect("a file");
             assert_eq!(fs::read(&path).expect("the file"), b"new");
         }
         assert_eq!(names(folder.path()), ["100%.csv", "a b.csv", "new", "noext", "x[1]?*:.csv"]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamDecoder, read_footer_length};
 use arrow::ipc::{Block, root_as_footer};
@@ -19,6 +19,9 @@ use super::parallel::{MorselEnd, MorselError, Ordered, Source, Worker, guarded};
 
 /// What a file that is not the one it was is refused with.
 const CHANGED: &str = "the file changed while it was read";
+
+/// Rows of a batch. Values of type Null take no bytes, so that their number could be any.
+const BATCH_ROWS_MAX: usize = 1 << 31;
 
 const STREAM_READ_BYTES: usize = 4 << 20;
 
@@ -65,7 +68,10 @@ impl ArrowFile {
 
     /// A reader of some of the columns, in this order.
     pub fn reader(&self, columns: &[usize]) -> Result<ArrowReader, IngestError> {
-        let opened = opened(&self.path, Some(columns))?;
+        // A number of rows is checked only where a column is read.
+        let counted = || self.schema.fields().iter().position(|field| field.data_type() != &DataType::Null);
+        let read = if columns.is_empty() { counted().into_iter().collect() } else { columns.to_vec() };
+        let opened = opened(&self.path, Some(&read))?;
         let columns = columns.to_vec();
         let found = match &opened {
             Opened::File(reader) => reader.schema(),
@@ -99,10 +105,15 @@ impl ArrowReader {
         let (path, opened, columns) = (&self.path, &mut self.opened, &self.columns);
         guarded(&path.display().to_string(), || {
             let next = match opened {
+                Opened::File(reader) if columns.is_empty() => reader.next().map(|batch| batch?.project(&[])),
                 Opened::File(reader) => reader.next(),
                 Opened::Stream(_, batches) => batches.next().map(|batch| batch?.project(columns)),
             };
-            next.transpose().map_err(|error| malformed(path, &arrow_text(&error)))
+            let next = next.transpose().map_err(|error| malformed(path, &arrow_text(&error)))?;
+            match next.as_ref().map(RecordBatch::num_rows) {
+                Some(rows) if rows > BATCH_ROWS_MAX => Err(malformed(path, &format!("a batch claims {rows} rows"))),
+                _ => Ok(next),
+            }
         })
     }
 }

@@ -17,7 +17,7 @@ use super::error::{IngestError, Reason};
 use super::fields::{Cells, Field, Fields};
 use super::infer;
 use super::parallel::{MorselEnd, MorselError, Ordered, Worker};
-use super::{FileFormat, IngestOptions};
+use super::{FileFormat, IngestOptions, NO_QUOTE};
 
 /// Records tokenized before their columns are parsed: few enough that text and fields stay in the second-level cache.
 const RECORDS_A_STEP: usize = 1024;
@@ -57,7 +57,8 @@ pub(super) fn read(path: &Path, schema: &SchemaRef, options: &IngestOptions) -> 
     let source = layout.blocks(path, options, pool.clone())?;
     let workers = (0..options.threads.max(1))
         .map(|_| {
-            let rules = CellRules { empty_is_text: layout.dialect.null.is_empty(), ..CellRules::CSV };
+            let rules =
+                CellRules { empty_is_text: layout.dialect.nulls.iter().any(String::is_empty), ..CellRules::CSV };
             let builder = BatchBuilder::new(schema, sources.clone(), |_| rules)?;
             Ok(CsvParser::new(&layout, schema, builder, options, pool.clone()))
         })
@@ -169,12 +170,8 @@ const DELIMITED_RECORDS: usize = 64;
 /// greatest. A comma if none does.
 fn found_delimiter(text: &str, options: &IngestOptions, expected: Option<usize>, complete: bool) -> u8 {
     let fields_of = |delimiter: u8| {
-        let dialect = Dialect {
-            delimiter,
-            quote: options.quote,
-            escape: options.escape.unwrap_or(options.quote),
-            null: String::new(),
-        };
+        let dialect =
+            Dialect { delimiter, quote: options.quote, escape: options.escape.unwrap_or(options.quote), nulls: vec![] };
         let mut tokenizer = Tokenizer::new(text, 0, &dialect);
         let mut width = None;
         for _ in 0..DELIMITED_RECORDS {
@@ -215,9 +212,9 @@ fn dialect(path: &Path, options: &IngestOptions, delimiter: u8) -> Result<Dialec
         delimiter,
         quote: options.quote,
         escape: options.escape.unwrap_or(options.quote),
-        null: options.null.clone(),
+        nulls: options.nulls.clone(),
     };
-    let usable = |byte: u8| byte.is_ascii() && !matches!(byte, 0 | b'\n' | b'\r');
+    let usable = |byte: u8| byte == NO_QUOTE || byte.is_ascii() && !matches!(byte, 0 | b'\n' | b'\r');
     let problem = if !usable(delimiter) || !usable(dialect.quote) || !usable(dialect.escape) {
         "DELIMITER, QUOTE and ESCAPE must be single ASCII characters and no line ends"
     } else if delimiter == dialect.quote || delimiter == dialect.escape {

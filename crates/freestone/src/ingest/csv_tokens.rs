@@ -13,7 +13,7 @@ pub(crate) struct Dialect {
     pub quote: u8,
     /// Equal to `quote` when quotes are doubled.
     pub escape: u8,
-    pub null: String,
+    pub nulls: Vec<String>,
 }
 
 /// A record that is not well formed. Offsets are in the block.
@@ -122,8 +122,8 @@ impl<'a> Tokenizer<'a> {
                 value_end -= 1;
             }
         }
-        let null = self.dialect.null.as_bytes();
-        let is_null = value_end - start == null.len() && bytes[start..value_end] == *null;
+        let value = &bytes[start..value_end];
+        let is_null = self.dialect.nulls.iter().any(|null| null.as_bytes() == value);
         fields.fields.push(Field::plain(start, value_end, is_null));
         end
     }
@@ -160,7 +160,7 @@ impl<'a> Tokenizer<'a> {
             fields.fields.push(Field::quoted(open + 1, close));
         } else {
             fields.side.push_str(&self.text[copied_to..close]);
-            fields.fields.push(fields.side_field(side_start));
+            fields.fields.push(Field::on_side(side_start, fields.side.len()));
         }
         let end = match bytes[close + 1..] {
             [b'\r', b'\n', ..] | [b'\r'] => close + 2,
@@ -345,7 +345,7 @@ pub(crate) fn find_byte(bytes: &[u8], from: usize, byte: u8) -> Option<usize> {
     None
 }
 
-fn find_last_newline(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn find_last_newline(bytes: &[u8]) -> Option<usize> {
     bytes.iter().rposition(|byte| *byte == b'\n')
 }
 
@@ -357,7 +357,7 @@ mod tests {
     use crate::ingest::fields::Cells;
 
     fn dialect(delimiter: u8, escape: u8) -> Dialect {
-        Dialect { delimiter, quote: b'"', escape, null: String::new() }
+        Dialect { delimiter, quote: b'"', escape, nulls: vec![String::new()] }
     }
 
     /// Records as lists of fields, NULL shown as `~`; the first error instead, as `offset: reason`.

@@ -238,7 +238,7 @@ impl ValueProblem {
             }
             ValueProblem::UnexpectedZone => "declare the column as TIMESTAMP WITH TIME ZONE".into(),
             ValueProblem::MissingZone => "write the values with an offset such as +02:00".into(),
-            ValueProblem::Nested => "nested types are not supported: flatten the file first".into(),
+            ValueProblem::Nested => "read it as a text: declare the column as VARCHAR, which holds the JSON".into(),
         }
     }
 }

@@ -27,6 +27,11 @@ impl Field {
         Self { start: start as u32, end: end as u32 | QUOTED }
     }
 
+    /// A quoted field in the side text.
+    pub fn on_side(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 | QUOTED | SIDE }
+    }
+
     pub fn is_null(self) -> bool {
         self.end & NULL != 0
     }
@@ -65,11 +70,6 @@ impl Fields {
     pub fn truncate(&mut self, rows: usize, columns: usize) {
         self.starts.truncate(rows);
         self.fields.truncate(rows * columns);
-    }
-
-    /// Ends a value that the caller has appended to `side` since it was `start` bytes long.
-    pub fn side_field(&self, start: usize) -> Field {
-        Field { start: start as u32, end: self.side.len() as u32 | QUOTED | SIDE }
     }
 }
 

@@ -17,22 +17,24 @@ use super::{FileFormat, IngestOptions};
 
 /// The types that every value seen so far reads as. A column starts with all of them and loses what a value refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kinds(u8);
+pub(crate) struct Kinds(u16);
 
-const BOOLEAN: u8 = 1;
-const BIGINT: u8 = 2;
-const DOUBLE: u8 = 4;
-const DATE: u8 = 8;
-const TIME: u8 = 16;
-const TIMESTAMP: u8 = 32;
-const TIMESTAMP_ZONE: u8 = 64;
+const BOOLEAN: u16 = 1;
+const BIGINT: u16 = 2;
+const DOUBLE: u16 = 4;
+const DATE: u16 = 8;
+const TIME: u16 = 16;
+const TIMESTAMP: u16 = 32;
+const TIMESTAMP_ZONE: u16 = 64;
 /// No value has been seen.
-const UNSEEN: u8 = 128;
+const UNSEEN: u16 = 128;
+/// No value is an object or an array of JSON.
+const FLAT: u16 = 256;
 
 impl Kinds {
     /// Nothing but text.
-    pub const TEXT: Kinds = Kinds(0);
-    pub const ANY: Kinds = Kinds(0xff);
+    pub const TEXT: Kinds = Kinds(FLAT);
+    pub const ANY: Kinds = Kinds(0x1ff);
 
     /// What both read as: the kinds of a column that two files share.
     pub fn and(self, other: Kinds) -> Kinds {
@@ -58,8 +60,18 @@ impl Kinds {
         self.see(text, BOOLEAN | BIGINT | DOUBLE);
     }
 
-    fn see(&mut self, text: &str, possible: u8) {
-        let mut left = self.0 & possible;
+    /// Notes an object or an array: the column holds JSON texts.
+    pub fn see_nested(&mut self) {
+        self.0 = 0;
+    }
+
+    /// Whether there are objects or arrays among the values.
+    pub fn is_nested(self) -> bool {
+        self.0 & FLAT == 0
+    }
+
+    fn see(&mut self, text: &str, possible: u16) {
+        let mut left = self.0 & (possible | FLAT);
         for kind in [BOOLEAN, BIGINT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMP_ZONE] {
             if left & kind != 0 && !reads_as(text.as_bytes(), kind) {
                 left &= !kind;
@@ -92,7 +104,7 @@ impl Kinds {
 }
 
 /// Whether a value is plainly of a kind. Stricter than the parsers: 0 and 1 are numbers, 007 is a code.
-fn reads_as(bytes: &[u8], kind: u8) -> bool {
+fn reads_as(bytes: &[u8], kind: u16) -> bool {
     let micros = TimeUnit::Microsecond;
     match kind {
         BOOLEAN => bytes.eq_ignore_ascii_case(b"true") || bytes.eq_ignore_ascii_case(b"false"),

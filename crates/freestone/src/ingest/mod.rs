@@ -17,6 +17,7 @@ mod error;
 mod fields;
 mod infer;
 mod json;
+mod json_tokens;
 mod parallel;
 mod parquet;
 mod paths;
@@ -100,6 +101,9 @@ fn is_packed(path: &Path) -> bool {
     extension.is_some_and(|extension| ["gz", "zst", "bz2"].iter().any(|packed| extension.eq_ignore_ascii_case(packed)))
 }
 
+/// A byte that no text has, for files in which no character is a quote.
+pub(crate) const NO_QUOTE: u8 = 0xff;
+
 /// How to read a file. The defaults suit a comma-separated file, and the others by their extension.
 #[derive(Debug, Clone)]
 pub struct IngestOptions {
@@ -110,12 +114,12 @@ pub struct IngestOptions {
     /// CSV: `None` is `|` in a `.tbl` file, a tab in a `.tsv` file, else the one of `,`, `;`, tab and `|` that cuts all of
     /// the first records alike.
     pub delimiter: Option<u8>,
-    /// The quote character.
+    /// CSV: the quote character; [`NO_QUOTE`] where no character is a quote.
     pub quote: u8,
     /// CSV: `None` means that quotes are doubled.
     pub escape: Option<u8>,
-    /// CSV: the unquoted text that is NULL.
-    pub null: String,
+    /// CSV: the unquoted texts that are NULL.
+    pub nulls: Vec<String>,
     /// CSV: lines before the first record that are left out.
     pub skip: usize,
     /// CSV and JSON: all columns without a declared type are VARCHAR.
@@ -142,7 +146,7 @@ impl Default for IngestOptions {
             delimiter: None,
             quote: b'"',
             escape: None,
-            null: String::new(),
+            nulls: vec![String::new()],
             skip: 0,
             all_varchar: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),

@@ -29,7 +29,7 @@ pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
     };
     if found.is_empty() {
         let reason = if path.is_dir() {
-            Reason::NoneFound("the folder holds no data file".into())
+            Reason::NoneFound(format!("the folder holds no data file{}", contents(path)?))
         } else if pattern.contains(['*', '?', '[']) {
             Reason::NoneFound("no file matches".into())
         } else {
@@ -40,6 +40,26 @@ pub fn expand_paths(pattern: &str) -> Result<Vec<PathBuf>, IngestError> {
     found.sort();
     found.dedup();
     Ok(found)
+}
+
+/// What is in a folder without data files, for an error.
+fn contents(folder: &Path) -> Result<String, IngestError> {
+    const SHOWN: usize = 5;
+    let mut names: Vec<String> = list(folder)?
+        .iter()
+        .filter_map(|entry| {
+            let name = entry.file_name()?.to_string_lossy().into_owned();
+            Some(if entry.is_dir() { format!("{name}/") } else { name })
+        })
+        .collect();
+    names.sort();
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    Ok(match (names.is_empty(), more) {
+        (true, _) => ", it is empty".into(),
+        (false, 0) => format!(", only {}", names.join(", ")),
+        (false, more) => format!(", only {} and {more} more", names.join(", ")),
+    })
 }
 
 /// The data files in a folder, and in its folders that are parts of a table by the value of a column.
@@ -244,6 +264,6 @@ mod tests {
         expect("", &["a.csv", "b.csv", "q[1].csv", "x.parquet"]);
         assert!(names("none.csv").is_err_and(|text| text.ends_with("none.csv: no such file")));
         assert!(names("*.json").is_err_and(|text| text.ends_with("*.json: no file matches")));
-        assert!(names("sub").is_err_and(|text| text.ends_with("sub: the folder holds no data file")));
+        assert!(names("sub").is_err_and(|text| text.contains("sub: the folder holds no data file, ")));
     }
 }

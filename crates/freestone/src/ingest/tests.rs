@@ -143,7 +143,7 @@ fn csv_options() {
         delimiter: Some(b';'),
         quote: b'\'',
         escape: Some(b'\\'),
-        null: "NULL".into(),
+        nulls: vec!["NULL".into()],
         header: Some(true),
         ..base.clone()
     };
@@ -301,15 +301,28 @@ fn json_forms() {
 }
 
 #[test]
+fn json_within_json() {
+    let columns = [("a", INT, true), ("b", TEXT, true)];
+    let value = "{\"x\": [1, {\"y\":\"}]\\\"\"}, [], {}, null, -1e5]}";
+    check_json(format!("{{\"b\":{value},\"a\":1}}\n{{\"b\":[]}}"), &columns, Ok(&[&format!("1|{value}"), "~|[]"]));
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    check_json(format!("{{\"b\":{deep}}}"), &columns, Ok(&[&format!("~|{deep}")]));
+}
+
+#[test]
 fn json_errors() {
     let columns = [("a", INT, false), ("b", TEXT, true)];
     let good = "{\"a\":1}\n\n";
-    let cases: [(&str, &str); 16] = [
+    let cases: [(&str, &str); 20] = [
         ("{\"a\":\"x\"}\n{", ", line 3, column a: 'x' is not an INTEGER"),
         ("{\"a\":1.5}", ", line 3, column a: '1.5' is not an INTEGER"),
         ("{\"b\":\"x\"}", ", line 3, column a: NULL in a NOT NULL column"),
         ("{\"a\":1,\"z\":2}", ", line 3: member 'z' is no column, there are: a, b"),
-        ("{\"a\":[1]}", ", line 3: nested value [1]} of column a is not an INTEGER"),
+        ("{\"a\":[1]}", ", line 3, column a: nested value [1] is not an INTEGER"),
+        ("{\"a\":1,\"b\":[1,}", ", line 3: not valid JSON: expected a value, found '}'"),
+        ("{\"a\":1,\"b\":{\"c\" 2}}", ", line 3: not valid JSON: expected ':', found '2'"),
+        ("{\"a\":1,\"b\":[[1]", ", line 3: not valid JSON: expected ',' or ']', found the end"),
+        ("{\"a\":1,\"b\":[\"\\q\"]}", ", line 3: not valid JSON: escape '\\q' in a string"),
         ("{\"a\":1", ", line 3: not valid JSON: expected ',' or '}', found the end"),
         ("{\"a\" 1}", ", line 3: not valid JSON: expected ':', found '1'"),
         ("{a:1}", ", line 3: not valid JSON: expected a member's name in quotes, found 'a'"),
@@ -319,8 +332,8 @@ fn json_errors() {
             "{\"a\":1,\n\"b\":\"x\ny\"}\n{\"a\":2}",
             ", line 4: not valid JSON: a line end or control character in a string",
         ),
-        ("{\"a\":1,\"b\":\"\\ud800\"}", ", line 3: not valid JSON: escape '\\ud800' in a string"),
-        ("{\"a\":1,\"b\":\"\\q\"}", ", line 3: not valid JSON: escape '\\q' in a string"),
+        ("{\"a\":1,\"b\":\"\\ud800\"}", ", line 3, column b: not valid JSON: escape '\\ud800' in a string"),
+        ("{\"a\":1,\"b\":\"\\q\"}", ", line 3, column b: not valid JSON: escape '\\q' in a string"),
         ("{\"a\":1,\"b\":\"x", ", line 3: not valid JSON: a string is never closed"),
         ("1", ", line 3: not valid JSON: expected an object, found '1'"),
         ("{\"a\":1},{\"a\":2}", ", line 3: not valid JSON: expected an object, found ','"),
@@ -346,7 +359,8 @@ fn json_inference() {
         Ok("i BIGINT, f DOUBLE, d DATE, s VARCHAR, b BOOLEAN, n VARCHAR, x VARCHAR"),
     );
     check("[{\"i\":1},{\"i\":\"x\"}]", Ok("i VARCHAR"));
-    check("{\"i\":1}\n{\"i\":{\"a\":[\"}\"]}}", Err(", line 2, column i: nested values are not supported"));
+    check("{\"i\":1}\n{\"i\":{\"a\":[\"}\"]}}", Ok("i VARCHAR"));
+    check("{\"i\":1}\n{\"i\":{\"a\":[\"}\"}}", Err(", line 2: not valid JSON: expected ',' or ']', found '}'"));
     check("{}", Err(": the file has no members to make columns of"));
     check("{\"i\":1}\n{\"i\":", Err(", line 2: not valid JSON: expected a value, found the end"));
 }
@@ -695,7 +709,7 @@ proptest! {
         let base = IngestOptions {
             header: Some(false),
             delimiter: Some(delimiter as u8),
-            null: "NULL".into(),
+            nulls: vec!["NULL".into()],
             ..Default::default()
         };
         check_table("t.csv", &table, &text, &base)?;
@@ -726,7 +740,7 @@ proptest! {
         let file = file("t.csv", text);
         for (threads, block_bytes) in [(1, 4 << 20), (1, 5), (4, 16), (4, 200)] {
             let options = IngestOptions {
-                header: Some(false), null: "NULL".into(), threads, block_bytes, batch_rows: 7, ..Default::default()
+                header: Some(false), nulls: vec!["NULL".into()], threads, block_bytes, batch_rows: 7, ..Default::default()
             };
             let reader = read_file(&file.path, table.schema(), &options).map_err(|e| TestCaseError::fail(e.to_string()))?;
             let errors: Vec<IngestError> = reader.filter_map(Result::err).collect();

@@ -11,7 +11,7 @@ use super::columns::{BatchBuilder, CellRules};
 use super::csv::CsvParser;
 use super::error::{IngestError, Reason};
 use super::infer::{CsvFile, Kinds, csv_file};
-use super::json::{self, JsonFile, JsonParser, json_file};
+use super::json::{self, JsonFile, JsonParser, Member, json_file};
 use super::parallel::Worker;
 use super::{FileFormat, IngestOptions};
 
@@ -72,13 +72,13 @@ impl TextFile {
     }
 
     /// A parser of the file's blocks. Each column of `schema` is read from the file's column at its place in `sources`;
-    /// `strict` tells which types were inferred. `members` are all columns that objects of a JSON file may have.
+    /// `inferred` tells what the values of the columns without a declared type read as.
     pub fn parser(
         &self,
         path: &Path,
         schema: &SchemaRef,
         sources: Vec<Option<usize>>,
-        strict: &[bool],
+        inferred: &[Option<Kinds>],
         options: &IngestOptions,
         pool: BufferPool,
     ) -> Result<TextParser, IngestError> {
@@ -86,16 +86,16 @@ impl TextFile {
         let failed = |reason: Reason| IngestError::new(&name, reason);
         let parser: Box<dyn Worker<Block>> = match self {
             TextFile::Csv(file) => {
-                let rules = |at: usize| CellRules { strict: strict[at], ..CellRules::CSV };
+                let rules = |at: usize| CellRules { strict: inferred[at].is_some(), ..CellRules::CSV };
                 let builder = BatchBuilder::new(schema, sources, rules).map_err(failed)?;
                 Box::new(CsvParser::new(&file.layout, schema, builder, options, pool))
             }
             TextFile::Json(file) => {
                 let members = file.members(schema, &sources);
-                let unquoted = file.unquoted(schema, &sources, strict);
-                let rules = |at: usize| CellRules { strict: strict[at], ..CellRules::default() };
+                let member_rules = file.rules(schema, &sources, inferred);
+                let rules = |at: usize| CellRules { strict: inferred[at].is_some(), ..CellRules::default() };
                 let builder = BatchBuilder::new(schema, sources, rules).map_err(failed)?;
-                Box::new(JsonParser::new(file.array, &members, unquoted, builder, options, pool))
+                Box::new(JsonParser::new(file.array, &members, member_rules, builder, options, pool))
             }
         };
         Ok(TextParser { name, parser })
@@ -113,13 +113,18 @@ impl JsonFile {
         Arc::new(Schema::new(self.columns.iter().enumerate().map(field).collect::<Vec<_>>()))
     }
 
-    fn unquoted(&self, schema: &SchemaRef, sources: &[Option<usize>], strict: &[bool]) -> Vec<bool> {
-        let is_unquoted = |at: usize| {
-            let read = sources.iter().position(|source| *source == Some(at));
-            let takes_none = |kind: &DataType| kind.is_numeric() || *kind == DataType::Boolean;
-            read.is_some_and(|read| strict[read] && takes_none(schema.field(read).data_type()))
+    /// What the values of each member may be. Members that are not read may be anything.
+    fn rules(&self, schema: &SchemaRef, sources: &[Option<usize>], inferred: &[Option<Kinds>]) -> Vec<Member> {
+        let rule = |at: usize| {
+            let Some(read) = sources.iter().position(|source| *source == Some(at)) else { return Member::Any };
+            match (inferred[read], schema.field(read).data_type()) {
+                (None, _) => Member::Any,
+                (_, kind) if kind.is_numeric() || *kind == DataType::Boolean => Member::Unquoted,
+                (Some(kinds), _) if kinds.is_nested() => Member::Json,
+                _ => Member::Plain,
+            }
         };
-        (0..self.columns.len()).map(is_unquoted).collect()
+        (0..self.columns.len()).map(rule).collect()
     }
 }
 

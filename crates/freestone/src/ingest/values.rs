@@ -107,17 +107,23 @@ pub(crate) fn boolean(bytes: &[u8]) -> Parsed<bool> {
     }
 }
 
-/// `YYYY-MM-DD` as days since 1970-01-01. A time of day is accepted when it is midnight.
+/// `YYYY-MM-DD` as days since 1970-01-01, also with a sign and more digits of the year, or `infinity`. A time of day is
+/// accepted when it is midnight.
 pub(crate) fn date(bytes: &[u8]) -> Parsed<i32> {
-    if bytes.len() == 10 {
-        return leading_date(bytes);
+    if bytes.len() == 10 && bytes[0].is_ascii_digit() {
+        return plain_date(bytes);
     }
     let bytes = bytes.trim_ascii();
-    let days = leading_date(bytes)?;
-    if bytes.len() == 10 {
-        return Ok(days);
+    if let Some(is_positive) = infinity(bytes) {
+        return Ok(if is_positive { i32::MAX } else { -i32::MAX });
     }
-    let (time, zone) = clock(bytes.get(11..).filter(|_| matches!(bytes[10], b'T' | b't' | b' ')).ok_or(Syntax)?)?;
+    let (days, length) = leading_date(bytes)?;
+    let days = i32::try_from(days).map_err(|_| Range)?;
+    let (time, zone) = match &bytes[length..] {
+        [] => return Ok(days),
+        [b'T' | b't' | b' ', time @ ..] => clock(time)?,
+        _ => return Err(Syntax),
+    };
     match zone {
         [] if time == Clock::default() => Ok(days),
         [] => Err(Precision),
@@ -158,14 +164,18 @@ impl ZoneRule {
     }
 }
 
-/// `YYYY-MM-DD[(T| )HH:MM[:SS[.fraction]][zone]]` in `unit`s since 1970-01-01 (UTC where the column has a zone).
+/// `YYYY-MM-DD[(T| )HH:MM[:SS[.fraction]][zone]]`, with years as in [`date`], or `infinity`, in `unit`s since 1970-01-01
+/// (UTC where the column has a zone).
 pub(crate) fn timestamp(bytes: &[u8], unit: TimeUnit, rule: ZoneRule) -> Parsed<i64> {
     let bytes = bytes.trim_ascii();
-    let days = i64::from(leading_date(bytes)?);
-    let (time, zone) = match bytes.get(10) {
-        None => (Clock::default(), &[][..]),
-        Some(b'T' | b't' | b' ') => clock(&bytes[11..])?,
-        Some(_) => return Err(Syntax),
+    if let Some(is_positive) = infinity(bytes) {
+        return Ok(if is_positive { i64::MAX } else { -i64::MAX });
+    }
+    let (days, length) = leading_date(bytes)?;
+    let (time, zone) = match &bytes[length..] {
+        [] => (Clock::default(), &[][..]),
+        [b'T' | b't' | b' ', time @ ..] => clock(time)?,
+        _ => return Err(Syntax),
     };
     let local_seconds = days * 86_400 + i64::from(time.seconds);
     let zone = match zone {
@@ -315,8 +325,34 @@ fn names_infinity(text: &str) -> bool {
     text.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'i'))
 }
 
+/// Whether a text is `infinity` or `-infinity`: the sign.
+fn infinity(bytes: &[u8]) -> Option<bool> {
+    let (negative, name) = split_sign(bytes);
+    (name.eq_ignore_ascii_case(b"infinity") || name.eq_ignore_ascii_case(b"inf")).then_some(!negative)
+}
+
+/// The date at the start of the bytes, as days since 1970-01-01, and its length.
+fn leading_date(bytes: &[u8]) -> Parsed<(i64, usize)> {
+    const YEAR_DIGITS_MAX: usize = 9;
+    if !matches!(bytes.first(), Some(b'+' | b'-')) {
+        return Ok((plain_date(bytes)?.into(), 10));
+    }
+    let (negative, digits) = split_sign(bytes);
+    let length = digits.iter().take(YEAR_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
+    let Some(&[b'-', m0, m1, b'-', d0, d1]) = digits.get(length..).and_then(|rest| rest.first_chunk::<6>()) else {
+        return Err(Syntax);
+    };
+    if !(4..=YEAR_DIGITS_MAX).contains(&length) {
+        return Err(Syntax);
+    }
+    let magnitude = short_digits(&digits[..length])?.cast_signed();
+    let year = if negative { -magnitude } else { magnitude };
+    let days = calendar::checked_days(year, two_digits(m0, m1)?.into(), two_digits(d0, d1)?.into());
+    Ok((days.ok_or(Range)?, 1 + length + 6))
+}
+
 /// The `YYYY-MM-DD` at the start of the bytes, as days since 1970-01-01.
-fn leading_date(bytes: &[u8]) -> Parsed<i32> {
+fn plain_date(bytes: &[u8]) -> Parsed<i32> {
     let Some(&[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1]) = bytes.first_chunk::<10>() else {
         return Err(Syntax);
     };
@@ -353,7 +389,9 @@ fn clock(bytes: &[u8]) -> Parsed<(Clock, &[u8])> {
             rest = &after[length..];
         }
     }
-    if hour > 23 || minute > 59 || second > 59 {
+    // The end of a day has two names.
+    let is_end = hour == 24 && minute == 0 && second == 0 && nanos == 0;
+    if hour > 23 && !is_end || minute > 59 || second > 59 {
         return Err(Range);
     }
     let seconds = u32::from(hour) * 3600 + u32::from(minute) * 60 + u32::from(second);
@@ -533,6 +571,17 @@ mod tests {
                 ("20010101", Err(Syntax)),
                 ("2001-01-01x", Err(Syntax)),
                 ("", Err(Syntax)),
+                ("infinity", Ok(i32::MAX)),
+                ("-inf", Ok(-i32::MAX)),
+                ("+12345-12-18", Ok(3_789_742)),
+                ("-0044-03-05", Ok(-735_535)),
+                ("+5881580-07-10", Ok(i32::MAX - 1)),
+                ("+5881581-01-01", Err(Range)),
+                ("+12345-13-01", Err(Range)),
+                ("+123-01-01", Err(Syntax)),
+                ("+1234567890-01-01", Err(Syntax)),
+                ("-0044-03", Err(Syntax)),
+                ("12345-01-01", Err(Syntax)),
             ],
         );
     }
@@ -549,7 +598,13 @@ mod tests {
                 ("1969-12-31 23:59:59.999999", Ok(-1)),
                 ("1970-01-01 00:00:00.0000001", Err(Precision)),
                 ("1970-01-01 00:00:00Z", Err(UnexpectedZone)),
-                ("1970-01-01 24:00:00", Err(Range)),
+                ("1970-01-01 24:00:00", Ok(86_400_000_000)),
+                ("1970-01-01 24:00:01", Err(Range)),
+                ("infinity", Ok(i64::MAX)),
+                ("-Infinity", Ok(-i64::MAX)),
+                ("+11024-01-01T00:00:00", Ok(285_716_592_000_000_000)),
+                ("-0044-03-15 12:00:00", Ok(-63_549_316_800_000_000)),
+                ("+300000-01-01", Err(Range)),
                 ("1970-01-01 00:00:0", Err(Syntax)),
                 ("1970-01-01 00:00:00.", Err(Syntax)),
                 ("1970-01-01x00:00:00", Err(Syntax)),

@@ -1,6 +1,9 @@
 //! Decimals that are compared with reals become reals. DataFusion makes decimals of the reals, `DECIMAL(30, 15)`: reals of
 //! 1e15 and more are an error there, those below 1e-15 are zero, and a column of reals is converted row by row where it can
 //! be compared as it is stored.
+//!
+//! Decimals and integers whose common type needs more than 38 digits (`DECIMAL(38, 3)` and `DECIMAL(4, 4)`) are compared with
+//! up to 76 digits. DataFusion compares them with 38, which is an error for the largest values.
 
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
@@ -35,8 +38,14 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn in_expression(mut expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let mut changed = with_plain_digits(&mut expression);
     for group in of_one_type(&mut expression) {
-        let types = group.operands.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
-        changed |= as_reals(group.operands, types);
+        let types: Vec<_> = group.operands.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
+        match widest(&types).filter(|_| group.compared) {
+            Some(wide) => {
+                group.operands.into_iter().zip(types).for_each(|(operand, from)| as_wide(operand, &from, &wide));
+                changed = true;
+            }
+            None => changed |= as_reals(group.operands, types),
+        }
     }
     if changed { Transformed::yes(expression) } else { Transformed::no(expression) }
 }
@@ -54,6 +63,31 @@ fn with_plain_digits(expression: &mut Expr) -> bool {
         return true;
     }
     false
+}
+
+/// The decimal that holds all values of some exact numbers, if it has more than 38 digits. NULL is of every type.
+fn widest(types: &[DataType]) -> Option<DataType> {
+    if !types.iter().any(|kind| matches!(kind, DataType::Decimal128(..))) {
+        return None;
+    }
+    let (mut whole, mut scale) = (0u8, 0i8);
+    for kind in types.iter().filter(|kind| **kind != DataType::Null) {
+        let (own_whole, own_scale) = match kind {
+            DataType::Decimal128(precision, scale @ 0..) => (precision.checked_sub(scale.unsigned_abs())?, *scale),
+            DataType::UInt64 => (20, 0),
+            kind if kind.is_integer() => (19, 0),
+            _ => return None,
+        };
+        (whole, scale) = (whole.max(own_whole), scale.max(own_scale));
+    }
+    let digits = whole + scale.unsigned_abs();
+    (digits > 38).then_some(DataType::Decimal256(digits, scale))
+}
+
+fn as_wide(operand: &mut Expr, from: &DataType, wide: &DataType) {
+    if *from != DataType::Null {
+        *operand = Expr::Cast(Cast::new(Box::new(std::mem::take(operand)), wide.clone()));
+    }
 }
 
 fn as_reals(operands: Vec<&mut Expr>, types: Vec<DataType>) -> bool {

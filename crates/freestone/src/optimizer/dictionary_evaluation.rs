@@ -62,6 +62,14 @@ impl PhysicalOptimizerRule for DictionaryEvaluation {
     }
 }
 
+/// The expression with its parts over one string column evaluated once per distinct string.
+///
+/// # Errors
+/// The expression cannot be rebuilt.
+pub(crate) fn per_text(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    expr.transform_down(|expr| PerText::wrap(expr, schema)).map(|transformed| transformed.data)
+}
+
 /// An expression over one string column.
 #[derive(Debug, Clone)]
 struct PerText {

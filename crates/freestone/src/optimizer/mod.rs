@@ -5,7 +5,7 @@ mod aggregate_filters;
 pub(crate) mod cancellable_joins;
 mod decimal_float_coercion;
 mod dependencies;
-mod dictionary_evaluation;
+pub(crate) mod dictionary_evaluation;
 mod expansion;
 pub(crate) mod expressions;
 mod filter_pushdown;

@@ -41,7 +41,7 @@ use crate::exec::explain::PlansRun;
 use crate::exec::stored::{Answer, StoredQuery};
 use crate::exec::write::WriteContext;
 use crate::exec::{check, copy, ddl, dml};
-use crate::export::Export;
+use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::planning::BoundedExpressions;
 use crate::provider::metadata;
@@ -201,11 +201,12 @@ impl Session {
                 let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
                 let export = Export::new(&request.path, &request.options, threads, group_rows)?;
                 let query = ast::Statement::Query(request.query);
+                let partition_by = export.partition_by().to_vec();
                 let run = self.plan_apart(move |planner, cancellation| async move {
                     let state = planner.state(&scope);
                     let plan = planner.plan(&state, &scope, query, &parameters).await?;
                     read_only_plan(&plan)?;
-                    OneRun::plan(&state, &plan, &cancellation).await
+                    OneRun::plan(&state, &export::sorted(plan, &partition_by)?, &cancellation).await
                 });
                 let rows = names::shown_rows(run.await?.stream()?);
                 let rows = times::in_zone_of_session(rows, self.planner().settings().config_options());

@@ -860,6 +860,7 @@ impl<'a> Cursor<'a> {
         let sign = if self.skip(&Token::Minus) { "-" } else { "" };
         let value = match self.tokens.first().map(|t| &t.token) {
             Some(Token::Comma | Token::RParen) => return Ok("true".into()),
+            Some(Token::LParen | Token::LBracket) => return self.option_list(),
             Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => text.clone(),
             Some(Token::DollarQuotedString(text)) => text.value.clone(),
             Some(Token::Number(digits, _)) => format!("{sign}{digits}"),
@@ -875,6 +876,27 @@ impl<'a> Cursor<'a> {
         };
         self.advance();
         Ok(value)
+    }
+
+    /// A list in parentheses or brackets, as text: `(a, "b c")`.
+    fn option_list(&mut self) -> Result<String> {
+        let (mut text, mut depth) = (String::new(), 0);
+        loop {
+            let Some(token) = self.tokens.first().map(|t| t.token.clone()) else {
+                return Err(self.unexpected("a closing parenthesis"));
+            };
+            match token {
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth -= 1,
+                _ => {}
+            }
+            text.push_str(&token.to_string());
+            self.advance();
+            if depth == 0 {
+                return Ok(text);
+            }
+            text.push(' ');
+        }
     }
 
     /// A setting's dotted name, to the end of the statement.

@@ -21,24 +21,24 @@ use parquet::schema::parser::parse_message_type;
 use tempfile::TempDir;
 
 /// A folder of files, and a session.
-struct Place {
+pub(crate) struct Place {
     folder: TempDir,
     session: Session,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("a database");
         Place { folder: tempfile::tempdir().expect("a folder"), session: database.session() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
         path
     }
 
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
         fs::write(self.path(name), bytes).expect("a file");
     }
 
@@ -60,7 +60,7 @@ impl Place {
     }
 
     /// Runs a statement in which `@` is the folder: rows as `a|b`, NULL as `~`; an error without the folder's name.
-    async fn run(&self, sql: &str) -> Result<Vec<String>, String> {
+    pub(crate) async fn run(&self, sql: &str) -> Result<Vec<String>, String> {
         let folder = self.folder.path().display().to_string();
         let sql = sql.replace('@', &folder);
         let shown = |error: freestone::Error| error.to_string().replace(&format!("{folder}/"), "");
@@ -85,12 +85,12 @@ impl Place {
         Ok(rows)
     }
 
-    async fn check(&self, sql: &str, expected: &[&str]) {
+    pub(crate) async fn check(&self, sql: &str, expected: &[&str]) {
         let expected: Vec<String> = expected.iter().map(|row| (*row).to_owned()).collect();
         assert_eq!(self.run(sql).await, Ok(expected), "{sql}");
     }
 
-    async fn check_error(&self, sql: &str, part: &str) {
+    pub(crate) async fn check_error(&self, sql: &str, part: &str) {
         match self.run(sql).await {
             Ok(rows) => panic!("{sql}: {rows:?} instead of an error with {part}"),
             Err(error) => assert!(error.contains(part), "{sql}: {error}\nexpected {part}"),
@@ -102,7 +102,7 @@ fn doubles(values: &[f64]) -> ArrayRef {
     Arc::new(Float64Array::from(values.to_vec()))
 }
 
-fn longs(values: &[i64]) -> ArrayRef {
+pub(crate) fn longs(values: &[i64]) -> ArrayRef {
     Arc::new(Int64Array::from(values.to_vec()))
 }
 
@@ -527,4 +527,131 @@ async fn pipes_are_read_to_their_end() {
     });
     place.run("COPY (SELECT 1 AS a) TO '@/pipe' (FORMAT csv)").await.expect("written");
     assert_eq!(read.join().expect("read"), "a\n1\n");
+}
+
+#[tokio::test]
+async fn nested_json_is_text() {
+    let place = Place::new();
+    place.write(
+        "n.json",
+        "{\"id\":1,\"v\":[1, {\"k\":\"x\"}],\"w\":\"s\"}\n{\"id\":2,\"v\":\"s\",\"w\":null}\n{\"id\":3,\"v\":7.50}",
+    );
+    place.check("SELECT id, v, w FROM '@/n.json'", &["1|[1, {\"k\":\"x\"}]|s", "2|\"s\"|~", "3|7.50|~"]).await;
+    place.check("SELECT v FROM read_json('@/n.json', types => {'v': 'VARCHAR'}) WHERE id = 2", &["s"]).await;
+    place.run("CREATE TABLE n AS SELECT * FROM '@/n.json'").await.expect("a table");
+    place.check("SELECT count(*) FROM n WHERE v LIKE '[1%'", &["1"]).await;
+    place.run("CREATE TABLE m (id INT, v VARCHAR, w INT)").await.expect("a table");
+    place.check_error("COPY m FROM '@/n.json'", "n.json, line 1, column w: 's' is not an INTEGER").await;
+    // A value past the sample that would be mistaken for a string.
+    place.write("late.json", format!("{}{{\"v\":[1]}}\n", "{\"v\":\"[1]\"}\n".repeat(3)));
+    place
+        .check_error("SELECT * FROM '@/late.json' (SAMPLE_ROWS 2)", "late.json, line 4, column v: nested value [1]")
+        .await;
+    place.check("SELECT count(*) FROM '@/late.json' (SAMPLE_ROWS 2, TYPES 'v VARCHAR') WHERE v = '[1]'", &["4"]).await;
+    let deep = format!("{}1{}", "{\"a\":[".repeat(500), "]}".repeat(500));
+    place.write("deep.json", format!("{{\"v\":{deep}}}"));
+    place.check("SELECT length(v) FROM '@/deep.json'", &[&deep.len().to_string()]).await;
+    place.write("a/1.json", "{\"v\":{\"k\":1}}\n");
+    place.write("a/2.json", "{\"v\":\"text\"}\n");
+    place.check("SELECT v FROM '@/a' ORDER BY v", &["\"text\"", "{\"k\":1}"]).await;
+}
+
+#[tokio::test]
+async fn values_past_the_sample_are_errors_with_a_way_out() {
+    let place = Place::new();
+    // Five megabytes: the odd value is in a part of which the sample sees nothing.
+    let lines = "12345,abcdefghijklmnopqrstuvwxyz\n".repeat(320_000);
+    let cut = lines.len() / 2 + 17 * 33 * 1024 + 33;
+    let at = lines[..cut].rfind('\n').expect("lines") + 1;
+    place.write("z.csv", format!("c,t\n{}00501,x\n{}", &lines[..at], &lines[at..]));
+    let line = 2 + lines[..at].lines().count();
+    place.check_error("SELECT sum(c) FROM '@/z.csv'", &format!("z.csv, line {line}, column c: '00501' is not")).await;
+    place.check_error("CREATE TABLE z AS SELECT * FROM '@/z.csv'", "column c: '00501'").await;
+    place.check("SELECT count(*) FROM '@/z.csv' (TYPES 'c VARCHAR') WHERE c = '00501'", &["1"]).await;
+}
+
+#[tokio::test]
+async fn options_that_people_use() {
+    let place = Place::new();
+    place.write("o.csv", "1;NA;'x'\n2;-;y\n");
+    let from = "read_csv('@/o.csv', delim => ';', quote => '''', nullstr => ['NA', '-'], header => false";
+    place.check(&format!("SELECT * FROM {from})"), &["1|~|x", "2|~|y"]).await;
+    place
+        .check(
+            &format!("SELECT a, b + c FROM {from}, names => ['a'], types => {{'a': 'INT'}}) t(a, b, c)"),
+            &["1|~", "2|~"],
+        )
+        .await;
+    place
+        .check(
+            &format!("SELECT n FROM {from}, columns => {{'n': 'INT', 'm': 'VARCHAR', 'o': 'VARCHAR'}})"),
+            &["1", "2"],
+        )
+        .await;
+    place
+        .check_error(
+            &format!("FROM {from}, names => ['a', 'b', 'c', 'd'])"),
+            "o.csv has 3 columns, and there are 4 NAMES",
+        )
+        .await;
+    place
+        .check_error(&format!("FROM {from}, ignore_errors => true)"), "ignore_errors true: a file is read completely")
+        .await;
+    place.check_error(&format!("FROM {from}, union_by_name => false)"), "always matched by name").await;
+    place.write("q.csv", "a,b\n\"x,1\n");
+    place.check("SELECT a, b FROM '@/q.csv' (QUOTE '')", &["\"x|1"]).await;
+    place.write("f/1.csv", "x\n1\n");
+    place.write("f/2.csv", "x\n2\n");
+    place
+        .check(
+            "SELECT x, split_part(filename, '/', -1) FROM read_csv('@/f/*.csv', filename => true)",
+            &["1|1.csv", "2|2.csv"],
+        )
+        .await;
+    place.check("SELECT x FROM read_csv('@/f', filename => 'of') WHERE of LIKE '%2.csv'", &["2"]).await;
+    place.check_error("FROM read_csv('@/f/1.csv', filename => 'x')", "the files have a column x").await;
+    place.write("g/notes.txt", "x");
+    place.check_error("SELECT * FROM '@/g/'", "the folder holds no data file, only notes.txt").await;
+    place.write("h/1.csv", "x\n1\n");
+    place.write("h/2.json", "{\"x\":1}");
+    place.check_error("SELECT * FROM '@/h'", "files of several formats: 1 .csv, 1 .json").await;
+}
+
+#[tokio::test]
+async fn folders_by_values() {
+    let place = Place::new();
+    place.run("CREATE TABLE t (k INT, s VARCHAR, v DOUBLE)").await.expect("a table");
+    place
+        .run("INSERT INTO t VALUES (1, 'a/b', 1), (2, 'x', 2), (1, NULL, 3), (NULL, 'x', 4), (1, 'a/b', 5)")
+        .await
+        .expect("rows");
+    for (format, ending) in [("parquet", "parquet"), ("csv", "csv"), ("json", "json"), ("arrow", "arrow")] {
+        let to = format!("'@/{format}' (FORMAT {format}, PARTITION_BY (k, s))");
+        place.run(&format!("COPY t TO {to}")).await.expect("files");
+        assert!(place.path(&format!("{format}/k=1/s=a%2Fb")).join(format!("data_0.{ending}")).is_file());
+        assert!(
+            place
+                .path(&format!("{format}/k=__HIVE_DEFAULT_PARTITION__/s=x"))
+                .join(format!("data_0.{ending}"))
+                .is_file()
+        );
+        place
+            .check(
+                &format!("SELECT k, s, v FROM '@/{format}' ORDER BY v"),
+                &["1|a/b|1.0", "2|x|2.0", "1|~|3.0", "~|x|4.0", "1|a/b|5.0"],
+            )
+            .await;
+        place.check(&format!("SELECT sum(v) FROM '@/{format}' WHERE k = 1 AND s IS NOT NULL"), &["6.0"]).await;
+        place.check_error(&format!("COPY t TO {to}"), "is not an empty folder").await;
+    }
+    place.check_error("COPY t TO '@/e' (FORMAT csv, PARTITION_BY (none))", "no column none").await;
+    place.check_error("COPY t TO '@/e' (FORMAT csv, PARTITION_BY (k, s, v))", "names all columns").await;
+    // What fails in one file leaves none.
+    place
+        .check_error(
+            "COPY (SELECT k, 1 / (3 - v) AS q FROM t) TO '@/half' (FORMAT csv, PARTITION_BY k)",
+            "division by zero",
+        )
+        .await;
+    assert!(!place.path("half/k=1/x").parent().expect("a folder").join("data_0.csv").exists());
 }

@@ -7,6 +7,7 @@ mod cluster;
 mod depth;
 mod equal_names;
 mod files;
+mod files_bad;
 mod fuzz;
 mod histories;
 mod isolation;

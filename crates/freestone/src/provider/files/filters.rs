@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{and, filter_record_batch, prep_null_mask_filter};
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
@@ -15,6 +16,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::scalar::ScalarValue;
 
+use crate::optimizer::dictionary_evaluation::per_text;
 use crate::provider::filter::remap;
 
 /// Filters on the table's columns, split into conjuncts.
@@ -98,9 +100,11 @@ const REST_BATCHES: usize = 32;
 
 impl Tests {
     /// Tests for batches with the columns `tested` of the table.
-    pub fn new(filters: &Filters, tested: &[usize], measured: Arc<Measured>) -> Result<Tests> {
+    pub fn new(filters: &Filters, tested: &[usize], table: &Schema, measured: Arc<Measured>) -> Result<Tests> {
         let place = |column: usize| tested.iter().position(|tested| *tested == column).unwrap_or(usize::MAX);
-        let own: Vec<_> = filters.own.iter().map(|filter| remap(filter, place)).collect::<Result<_>>()?;
+        let schema = table.project(tested)?;
+        let own: Vec<_> =
+            filters.own.iter().map(|filter| per_text(remap(filter, place)?, &schema)).collect::<Result<_>>()?;
         let dynamic = filters
             .dynamic
             .iter()

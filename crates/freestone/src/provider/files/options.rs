@@ -4,10 +4,10 @@
 use datafusion::arrow::datatypes::DataType;
 
 use crate::error::{Error, Result};
-use crate::ingest::{FileFormat, IngestOptions};
+use crate::ingest::{FileFormat, IngestOptions, NO_QUOTE};
 
-const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SKIP, TYPES, ALL_VARCHAR, HIVE_PARTITIONING, \
-                       SAMPLE_ROWS, MAX_RECORD_BYTES";
+const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, SKIP, NAMES, TYPES, ALL_VARCHAR, FILENAME, \
+                       HIVE_PARTITIONING, SAMPLE_ROWS, MAX_RECORD_BYTES";
 
 /// How files are read.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +15,10 @@ pub(crate) struct FileOptions {
     pub ingest: IngestOptions,
     /// The types of columns, by name.
     pub types: Vec<(String, DataType)>,
+    /// The names of the columns of CSV files, from the first one on.
+    pub names: Vec<String>,
+    /// The column with the name of the file of each row.
+    pub filename: Option<String>,
     /// Whether folders with names `key=value` add columns. This is the default.
     pub hive: Option<bool>,
 }
@@ -31,29 +35,82 @@ impl FileOptions {
     pub fn set(&mut self, name: &str, value: &str, data_type: &dyn Fn(&str) -> Result<DataType>) -> Result<()> {
         let options = &mut self.ingest;
         match name.to_ascii_lowercase().as_str() {
+            // The forms of JSON files are detected.
+            "format" if options.format == Some(FileFormat::Json) && is_json_form(value) => {}
             "format" => options.format = Some(file_format(value)?),
             "header" => options.header = Some(boolean(name, value)?),
             "delimiter" | "delim" | "sep" => options.delimiter = Some(byte(name, value)?),
+            "quote" if value.is_empty() => options.quote = NO_QUOTE,
             "quote" => options.quote = byte(name, value)?,
             "escape" => options.escape = Some(byte(name, value)?),
-            "null" | "nullstr" => options.null = value.to_owned(),
+            "null" | "nullstr" => options.nulls = list(value).unwrap_or_else(|| vec![value.to_owned()]),
             "skip" => options.skip = number(name, value)?,
             "all_varchar" => options.all_varchar = boolean(name, value)?,
             "sample_rows" | "sample_size" => {
                 options.sample_rows = if value == "-1" { usize::MAX } else { number(name, value)? };
             }
-            "max_record_bytes" | "max_line_size" => options.max_record_bytes = number(name, value)?,
-            "types" | "dtypes" | "columns" => self.types = types(value, data_type)?,
-            "hive_partitioning" => self.hive = Some(boolean(name, value)?),
-            // These are always true: columns are matched by name, and properties without an option are detected.
-            "union_by_name" | "auto_detect" if boolean(name, value)? => {}
-            _ => {
-                return Err(Error::invalid(format!("unknown option {name} for files"))
-                    .with_hint(format!("the options are {OPTIONS}")));
+            "max_record_bytes" | "max_line_size" | "maximum_object_size" => {
+                options.max_record_bytes = number(name, value)?
             }
+            "types" | "dtypes" => self.types = types(value, data_type)?,
+            "columns" => {
+                self.types = types(value, data_type)?;
+                if options.format != Some(FileFormat::Json) {
+                    self.names = self.types.iter().map(|(name, _)| name.clone()).collect();
+                }
+            }
+            "names" => self.names = list(value).unwrap_or_else(|| vec![value.to_owned()]),
+            "filename" => {
+                self.filename = match boolean(name, value) {
+                    Ok(is_wanted) => is_wanted.then(|| "filename".to_owned()),
+                    Err(_) => Some(value.to_owned()),
+                }
+            }
+            "hive_partitioning" => self.hive = Some(boolean(name, value)?),
+            other => is_default(other, name, value)?,
         }
         Ok(())
     }
+}
+
+fn is_json_form(name: &str) -> bool {
+    ["auto", "newline_delimited", "nd", "array", "unstructured"].iter().any(|form| name.eq_ignore_ascii_case(form))
+}
+
+/// Options of other programs, whose values here are always the same.
+fn is_default(option: &str, name: &str, value: &str) -> Result<()> {
+    let refused = |text: &str, hint: &str| Err(Error::unsupported(format!("{name} {value}: {text}")).with_hint(hint));
+    match option {
+        "union_by_name" if boolean(name, value)? => Ok(()),
+        "union_by_name" => refused("columns of several files are always matched by name", "leave the option out"),
+        "auto_detect" if boolean(name, value)? => Ok(()),
+        "auto_detect" => refused("what no option says is always detected", "say HEADER, DELIMITER, QUOTE and TYPES"),
+        "ignore_errors" | "store_rejects" | "null_padding" if !boolean(name, value)? => Ok(()),
+        "ignore_errors" | "store_rejects" => refused(
+            "a file is read completely, or an error says which row is wrong",
+            "read the columns as VARCHAR (ALL_VARCHAR true) and convert them with TRY_CAST",
+        ),
+        "null_padding" => refused("all rows must have the same number of fields", "correct the file first"),
+        "compression" if ["auto", "auto_detect", "none", "gzip", "zstd", "bzip2"].contains(&value) => Ok(()),
+        "encoding" if ["utf-8", "utf8"].contains(&value.to_ascii_lowercase().as_str()) => Ok(()),
+        "encoding" => refused("text files must be UTF-8", "convert the file first, with iconv -f … -t UTF-8"),
+        "dateformat" | "timestampformat" | "date_format" | "timestamp_format" | "decimal_separator" | "thousands" => {
+            refused("values have the form of the SQL standard", "read the column as VARCHAR and convert it in a query")
+        }
+        "parallel" | "records" | "strict_mode" | "new_line" => Ok(()),
+        _ => {
+            Err(Error::invalid(format!("unknown option {name} for files"))
+                .with_hint(format!("the options are {OPTIONS}")))
+        }
+    }
+}
+
+/// The texts of `['a', 'b']`; `None` for a value of another form.
+fn list(text: &str) -> Option<Vec<String>> {
+    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let item = |part: &&str| Some(part.trim().strip_prefix('\'')?.strip_suffix('\'')?.replace("''", "'"));
+    let items: Vec<&str> = parts(inner);
+    items.iter().map(item).collect()
 }
 
 /// Parses `a INT, "b c" VARCHAR`, optionally with colons, quotes and braces around it.
@@ -156,5 +213,36 @@ mod tests {
         assert_eq!(read("{'a': 'INT', 'b c': 'DECIMAL(10, 2)'}"), Ok(both));
         assert_eq!(read(""), Ok(vec![]));
         assert!(read("a").is_err() && read("a =").is_err() && read("a TREE").is_err());
+    }
+
+    #[test]
+    fn lists_are_quoted_texts_in_brackets() {
+        assert_eq!(list("[ 'a' , 'b, c' , '' ]"), Some(vec!["a".into(), "b, c".into(), String::new()]));
+        assert_eq!(list("['it''s']"), Some(vec!["it's".into()]));
+        assert_eq!(list("[]"), Some(vec![]));
+        for text in ["NA", "", "[NA]", "['a'", "['a', b]"] {
+            assert_eq!(list(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn options_of_other_programs_are_defaults_or_refused() {
+        let set = |name: &str, value: &str| {
+            let mut options = FileOptions::new(1);
+            options
+                .set(name, value, &|name| Err(Error::invalid(name.to_owned())))
+                .map_err(|error| error.to_string())?;
+            Ok::<_, String>(options)
+        };
+        for (name, value) in [("union_by_name", "true"), ("ignore_errors", "false"), ("encoding", "UTF-8")] {
+            assert!(set(name, value).is_ok(), "{name}");
+        }
+        for name in ["ignore_errors", "store_rejects", "null_padding", "headr"] {
+            assert!(set(name, "true").is_err(), "{name}");
+        }
+        assert!(set("union_by_name", "false").is_err() && set("dateformat", "%d").is_err());
+        assert_eq!(set("filename", "true").map(|options| options.filename), Ok(Some("filename".into())));
+        assert_eq!(set("filename", "from_file").map(|options| options.filename), Ok(Some("from_file".into())));
+        assert_eq!(set("quote", "").map(|options| options.ingest.quote), Ok(NO_QUOTE));
     }
 }

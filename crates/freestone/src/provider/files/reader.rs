@@ -57,7 +57,9 @@ impl Scan {
 
     pub fn tests(&self) -> Result<Option<Tests>> {
         let is_none = self.filters.is_empty();
-        Ok((!is_none).then(|| Tests::new(&self.filters, &self.tested, self.measured.clone())).transpose()?)
+        Ok((!is_none)
+            .then(|| Tests::new(&self.filters, &self.tested, &self.set.schema, self.measured.clone()))
+            .transpose()?)
     }
 }
 
@@ -233,11 +235,11 @@ impl Reader {
                         ColumnSource::Stored(place) => Some(place),
                         _ => None,
                     });
-                    let strict: Vec<bool> = parsed.iter().map(|column| set.inferred[*column]).collect();
+                    let inferred: Vec<_> = parsed.iter().map(|column| set.inferred[*column]).collect();
                     let schema = Arc::new(Schema::new(fields));
                     let mut options = set.options.clone();
                     options.batch_rows = scan.batch_rows;
-                    let parser = text.parser(&file.path, &schema, sources.collect(), &strict, &options, pool)?;
+                    let parser = text.parser(&file.path, &schema, sources.collect(), &inferred, &options, pool)?;
                     let assembly = Assembly::of_parsed(set, file, &self.needed, &parsed);
                     self.open = Open::Text(TextBatches { file: at, assembly, parser, ready: VecDeque::new() });
                 }
@@ -357,7 +359,7 @@ fn guarded<T>(file: &SetFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
 fn with_way_out(error: IngestError, set: &FileSet) -> Error {
     let details = error.details();
     let inferred = details.column.as_ref().and_then(|column| set.schema.index_of(column).ok());
-    let is_inferred = inferred.is_some_and(|at| set.inferred[at]);
+    let is_inferred = inferred.is_some_and(|at| set.inferred[at].is_some());
     let column = details.column.clone().unwrap_or_default();
     let is_value = matches!(details.reason, crate::ingest::Reason::Value { .. });
     let plain = Error::from(error);

@@ -28,8 +28,8 @@ pub(super) struct FileSet {
     pub format: FileFormat,
     pub options: IngestOptions,
     pub schema: SchemaRef,
-    /// Columns whose type was inferred from some of their values.
-    pub inferred: Vec<bool>,
+    /// What some values of each column read as, where its type was inferred from them.
+    pub inferred: Vec<Option<Kinds>>,
     pub files: Vec<SetFile>,
     /// The statistics of each column for the planner, which are computed once.
     pub known: Vec<OnceLock<ColumnStatistics>>,
@@ -101,6 +101,7 @@ impl FileSet {
             partitions.push(ingest::partitions(&path));
             files.push(SetFile::open(path, format, &options.ingest, count)?);
         }
+        name_columns(&mut files, &options.names)?;
         let mut columns = united(&files)?;
         for (declared, data_type) in &options.types {
             let found = columns.iter_mut().find(|column| column.name == *declared);
@@ -115,10 +116,22 @@ impl FileSet {
             }
             column.typed = Typed::Declared(data_type.clone());
         }
-        let partitions = if options.hive == Some(false) { vec![] } else { partition_columns(&partitions) };
+        let mut partitions = if options.hive == Some(false) { vec![] } else { partition_columns(&partitions) };
         columns.retain(|column| !partitions.iter().any(|(name, ..)| *name == column.name));
-        let inferred = columns.iter().map(|column| matches!(column.typed, Typed::Read(_)));
-        let inferred = inferred.chain(partitions.iter().map(|_| false)).collect();
+        if let Some(name) = &options.filename {
+            let taken = columns.iter().map(|column| &column.name).chain(partitions.iter().map(|(name, ..)| name));
+            if taken.into_iter().any(|taken| taken == name) {
+                return Err(Error::invalid(format!("FILENAME: the files have a column {name}"))
+                    .with_hint("give the column another name: FILENAME 'name'"));
+            }
+            let values = files.iter().map(|file| ScalarValue::Utf8View(Some(file.name.clone()))).collect();
+            partitions.push((name.clone(), DataType::Utf8View, values));
+        }
+        let inferred = columns.iter().map(|column| match column.typed {
+            Typed::Read(kinds) if !options.ingest.all_varchar => Some(kinds),
+            _ => None,
+        });
+        let inferred = inferred.chain(partitions.iter().map(|_| None)).collect();
         for (at, file) in files.iter_mut().enumerate() {
             let stored = columns.iter().map(|column| match column.places[at] {
                 Some(place) => ColumnSource::Stored(place),
@@ -158,7 +171,15 @@ fn format(name: &str, paths: &[PathBuf], options: &FileOptions) -> Result<FileFo
         ));
     };
     if paths.iter().any(|path| FileFormat::of_path(path) != Some(format)) {
-        return Err(Error::invalid(format!("{name} stands for files of several formats"))
+        let mut found: Vec<(String, usize)> = vec![];
+        for extension in paths.iter().map(|path| FileFormat::extension_of(path).unwrap_or_default()) {
+            match found.iter_mut().find(|(known, _)| *known == extension) {
+                Some((_, count)) => *count += 1,
+                None => found.push((extension, 1)),
+            }
+        }
+        let found: Vec<String> = found.iter().map(|(extension, count)| format!("{count} .{extension}")).collect();
+        return Err(Error::invalid(format!("{name} stands for files of several formats: {}", found.join(", ")))
             .with_hint("say which, as in 'folder/*.parquet'"));
     }
     Ok(format)
@@ -208,6 +229,29 @@ impl SetFile {
             }),
         }
     }
+}
+
+/// Gives the columns of CSV files other names, from the first one on.
+fn name_columns(files: &mut [SetFile], names: &[String]) -> Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    if names.iter().enumerate().any(|(at, name)| name.is_empty() || names[..at].contains(name)) {
+        return Err(Error::invalid("NAMES: the names of columns must be distinct texts"));
+    }
+    for file in files {
+        let Contents::Text(TextFile::Csv(csv)) = &mut file.contents else {
+            return Err(Error::invalid("NAMES is an option of CSV files")
+                .with_hint("rename the columns in the query: SELECT a AS b"));
+        };
+        if names.len() > csv.names.len() {
+            let text = format!("{} has {} columns, and there are {} NAMES", file.name, csv.names.len(), names.len());
+            return Err(Error::invalid(text).with_hint("name the columns of the file, from the first one on"));
+        }
+        let rest = csv.names.drain(..).skip(names.len());
+        csv.names = different_names(names.iter().cloned().chain(rest.collect::<Vec<_>>()));
+    }
+    Ok(())
 }
 
 /// An error in which a pipe has its name in the statement.
