@@ -1,7 +1,7 @@
 """Runs generated hostile statements against a server, as a user who may only read.
 
-Each statement is answered, or refused, within its timeout; others are served meanwhile; the server's resident memory stays
-within 1.15 times its limit; and the server never ends. Needs nothing but Python's standard library.
+Each statement is answered, or refused, within its timeout and two seconds more; others are served meanwhile; the server's
+resident memory stays within 1.15 times its limit; and the server never ends. Needs nothing but Python's standard library.
 
     python3 conformance/hostile.py FREESTONE [--statements 1000] [--seed 1] [--limit 1GB] [--timeout 10s]
 """
@@ -25,7 +25,7 @@ class Client:
     def __init__(self, port, user):
         self.socket = socket.create_connection(("127.0.0.1", port), 30)
         self.socket.settimeout(120)
-        self.buffer = b""
+        self.buffer, self.at = b"", 0
         body = b"user\0" + user.encode() + b"\0\0"
         self.socket.sendall(struct.pack(">ii", len(body) + 8, 196608) + body)
         self.scram(user)
@@ -61,13 +61,13 @@ class Client:
         return body[4:]
 
     def read(self, count):
-        while len(self.buffer) < count:
-            more = self.socket.recv(1 << 20)
+        while len(self.buffer) - self.at < count:
+            more = self.socket.recv(1 << 18)
             if not more:
                 raise ConnectionError("the server hung up")
-            self.buffer += more
-        taken, self.buffer = self.buffer[:count], self.buffer[count:]
-        return taken
+            self.buffer, self.at = self.buffer[self.at :] + more, 0
+        self.at += count
+        return self.buffer[self.at - count : self.at]
 
     def message(self):
         tag, length = struct.unpack(">ci", self.read(5))
@@ -278,9 +278,12 @@ def main():
                     client = Client(server.port, READER)
                     continue
                 took = time.monotonic() - began
+                if number % 100 == 99:
+                    print(f"{number + 1} statements, {peak[0] / 1e6:.0f} MB", file=sys.stderr, flush=True)
                 state = answer[:5] if isinstance(answer, str) else "rows"
                 states[state] = states.get(state, 0) + 1
-                if took > seconds + 5:
+                # Each of many statements has a time of its own.
+                if took > seconds + 2 and kind != "many statements":
                     slow.append(f"{kind} ({number}): {took:.1f} s")
                 if state == "XX000":
                     faults.append(f"{kind} ({number}): {answer[:200]}")

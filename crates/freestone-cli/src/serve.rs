@@ -20,6 +20,10 @@ pub fn run(args: ServeArgs) -> Result<(), Failure> {
     log::start(if args.log_format == "json" { LogFormat::Json } else { LogFormat::Text });
     let plan = Plan::of(options)?;
     let database = crate::open(args.db.as_deref(), &args.engine)?;
+    if let Some(limit) = database.options().memory_limit.filter(|_| database.folder().is_some()) {
+        // The process does nothing else. The tables of a database in memory are no part of its limit.
+        freestone::limit_heap(limit);
+    }
     let threads = database.options().threads;
     let workers = runtime(threads)?;
     let connections = runtime(CONNECTION_THREADS)?;

@@ -23,6 +23,19 @@ pub(crate) const LONG_TEXT_BYTES: usize = 64 << 10;
 /// Batches that the workers are ahead of a connection.
 const BATCHES_AHEAD: usize = 2;
 
+fn too_late(limit: Duration) -> Error {
+    Error::new(ErrorKind::Cancelled, format!("the statement took longer than {} ms", limit.as_millis()))
+        .with_hint("raise statement_timeout, or ask for less")
+}
+
+/// Waits for work that begins a statement, but not longer than its time.
+pub(crate) async fn at_most<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Result<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.map_err(|_| too_late(limit)),
+        None => Ok(work.await),
+    }
+}
+
 /// What a statement answers.
 pub(crate) enum Answer {
     Rows(Rows),
@@ -69,7 +82,11 @@ impl Rows {
     pub async fn next_part(&mut self) -> Option<Result<StoredRows>> {
         self.sending = None;
         let part = self.running.within(self.parts.recv()).await;
-        let part = part.unwrap_or_else(|error| Some(Err(error)));
+        let part = match part {
+            // The workers gave up when its time was over.
+            Ok(None) if self.running.is_late() => Some(Err(self.running.too_late())),
+            part => part.unwrap_or_else(|error| Some(Err(error))),
+        };
         let part = part.map(|part| {
             let (rows, counted) = part?;
             self.sending = counted;
@@ -81,6 +98,14 @@ impl Rows {
             None => {}
         }
         part
+    }
+
+    /// Waits while rows are being sent, but not past the statement's time.
+    ///
+    /// # Errors
+    /// The statement has no more time.
+    pub async fn within<T>(&self, sending: impl Future<Output = T>) -> Result<T> {
+        self.running.within(sending).await
     }
 }
 
@@ -94,14 +119,23 @@ struct Running {
 }
 
 impl Running {
-    /// Waits, but not past the statement's time.
+    /// Waits, but not past the statement's time. What is there already does not lengthen it.
     async fn within<T>(&self, waiting: impl Future<Output = T>) -> Result<T> {
         let Some(limit) = self.limit else { return Ok(waiting.await) };
-        tokio::time::timeout_at(self.began + limit, waiting).await.map_err(|_| {
-            self.session.cancel_handle().cancel();
-            Error::new(ErrorKind::Cancelled, format!("the statement took longer than {} ms", limit.as_millis()))
-                .with_hint("raise statement_timeout, or ask for less")
-        })
+        if self.is_late() {
+            return Err(self.too_late());
+        }
+        tokio::time::timeout_at(self.began + limit, waiting).await.map_err(|_| self.too_late())
+    }
+
+    fn is_late(&self) -> bool {
+        self.limit.is_some_and(|limit| self.began.elapsed() >= limit)
+    }
+
+    /// Cancels the statement, whose time is over.
+    fn too_late(&self) -> Error {
+        self.session.cancel_handle().cancel();
+        too_late(self.limit.unwrap_or_default())
     }
 
     fn failed(&self, error: &Error) {
@@ -169,11 +203,23 @@ where
     let (begun, begin) = oneshot::channel();
     Metrics::add(&shared.metrics.statements, 1);
     shared.metrics.running.fetch_add(1, Ordering::Relaxed);
-    let task = shared.workers.spawn(work(begun)).abort_handle();
+    let (work, began) = (work(begun), Instant::now());
+    let in_time = async move {
+        match limit {
+            // What the workers hold is free again then, also where the client takes nothing of what is sent to it.
+            Some(limit) => drop(tokio::time::timeout_at(began + limit, work).await),
+            None => work.await,
+        }
+    };
+    let task = shared.workers.spawn(in_time).abort_handle();
     let (shared, session) = (shared.clone(), session.clone());
-    let running = Running { shared, session, task, began: Instant::now(), limit };
+    let running = Running { shared, session, task, began, limit };
     let lost = || Error::new(ErrorKind::Internal, "internal error: the statement ended without an answer");
-    let begun = running.within(begin).await.and_then(|begun| begun.unwrap_or_else(|_| Err(lost())));
+    let begun = running.within(begin).await.and_then(|begun| match begun {
+        Ok(begun) => begun,
+        Err(_) if running.is_late() => Err(running.too_late()),
+        Err(_) => Err(lost()),
+    });
     match begun {
         Ok(Start::Rows { schema, parts }) => Ok(Answer::Rows(Rows { schema, parts, sending: None, running })),
         Ok(Start::Affected { verb, rows }) => Ok(Answer::Affected { verb, rows }),

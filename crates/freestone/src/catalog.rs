@@ -3,7 +3,7 @@
 //! Each statement plans against a session state of its own, whose only schema holds the statement's snapshot. Nothing of
 //! it outlives the statement, so no statement can see two snapshots.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -79,6 +79,8 @@ pub(crate) struct Scope {
     files: OpenFiles,
     /// Views that are planned already: each is planned once, and mostly run once.
     planned_views: Arc<Mutex<HashMap<String, Arc<dyn TableProvider>>>>,
+    /// The names of tables and views that planning asked for, whether there are such or not.
+    asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Scope {
@@ -90,7 +92,13 @@ impl Scope {
             tables: Arc::default(),
             files: OpenFiles::default(),
             planned_views: Arc::default(),
+            asked: Arc::default(),
         }
+    }
+
+    /// The names of tables and views that planning asked for so far.
+    pub fn asked_names(&self) -> BTreeSet<String> {
+        self.asked.lock().clone()
     }
 
     /// [`TARGET`] is a table with its row ids.
@@ -394,6 +402,7 @@ impl SchemaProvider for StatementSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         planning::check()?;
+        self.scope.asked.lock().insert(name.to_owned());
         let snapshot = &self.scope.snapshot;
         match self.scope.target.as_ref().filter(|_| name == TARGET) {
             Some(Target::Rows(table)) => {

@@ -11,6 +11,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool
 use parking_lot::Mutex;
 
 use crate::error::Result;
+use crate::heap;
 use crate::options::Options;
 
 /// The page cache has at most 1 / `CACHE_SHARE` of the limit.
@@ -81,6 +82,25 @@ fn is_exchange(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("RepartitionExec")
 }
 
+/// What anybody may have, also when the process is at its limit.
+const SMALL_BYTES: usize = 1 << 20;
+
+/// Refuses memory that the process does not have, whatever the pool has.
+fn check_heap(reservation: &MemoryReservation, additional: usize) -> DfResult<()> {
+    let held = reservation.size();
+    if held + additional <= SMALL_BYTES {
+        return Ok(());
+    }
+    match heap::left() {
+        Some(left) if additional > left => Err(resources_datafusion_err!(
+            "{} holds {held} bytes and needs {additional} more, of which the process has {left} left of {}",
+            reservation.consumer().name(),
+            heap::limit()
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn spills(consumer: &MemoryConsumer) -> bool {
     consumer.can_spill() && !is_exchange(consumer)
 }
@@ -140,6 +160,7 @@ impl MemoryPool for SpillPool {
             used.unspillable += additional;
             return Ok(());
         }
+        check_heap(reservation, additional)?;
         let left = if can_spill {
             let share = self.bytes.saturating_sub(used.unspillable) / 5 * 3 / used.spillers.max(1);
             share.saturating_sub(held)

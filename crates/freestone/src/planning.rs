@@ -3,11 +3,10 @@
 //! A short text can take minutes and gigabytes to plan. Planning therefore runs on a thread of its own, never on one that
 //! runs other statements, and asks at every node of every rule whether it may go on ([`check`]): not once its statement was
 //! cancelled or timed out, and not once the memory that it took is more than the pool has. The memory is that which the
-//! planning thread took and did not give back, as [`Counting`] counts it: a program that does not use that allocator plans
-//! without a limit on memory.
+//! planning thread took and did not give back, as [`Counting`](heap::Counting) counts it: a program that does not use that
+//! allocator plans without a limit on memory.
 
-use std::alloc::{GlobalAlloc, Layout};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -22,56 +21,13 @@ use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizer
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::context::Cancellation;
+use crate::heap;
 
 /// Memory is asked of the pool in steps of this size: a plan that takes less is not worth the pool's lock.
 const STEP_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// Bytes that this thread took of the allocator, less those that it gave back.
-    static HELD: Cell<isize> = const { Cell::new(0) };
     static CURRENT: RefCell<Option<Planning>> = const { RefCell::new(None) };
-}
-
-/// An allocator that counts what each thread takes and gives back: with it as the global allocator, planning counts against
-/// the memory limit.
-///
-/// ```
-/// #[global_allocator]
-/// static ALLOCATOR: freestone::Counting<std::alloc::System> = freestone::Counting(std::alloc::System);
-/// ```
-#[derive(Debug)]
-pub struct Counting<A>(pub A);
-
-fn count(bytes: isize) {
-    // A thread that is ending has no counter any more, and plans nothing.
-    let _ = HELD.try_with(|held| held.set(held.get().wrapping_add(bytes)));
-}
-
-// SAFETY: every call goes to the allocator below with the arguments that it was made with, and its answer is given back.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller keeps this method's contract, which is that one's.
-        unsafe { self.0.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: as above.
-        unsafe { self.0.dealloc(place, layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: as above.
-        unsafe { self.0.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size as isize - layout.size() as isize);
-        // SAFETY: as above.
-        unsafe { self.0.realloc(place, layout, size) }
-    }
 }
 
 /// What one statement's planning may use.
@@ -92,7 +48,7 @@ pub(crate) fn within<T>(cancellation: Cancellation, pool: &Arc<dyn MemoryPool>, 
         }
     }
     let memory = MemoryConsumer::new("planning the statement").register(pool);
-    let planning = Planning { cancellation, memory, began: HELD.get() };
+    let planning = Planning { cancellation, memory, began: heap::held() };
     let _ended = EndGuard(CURRENT.replace(Some(planning)));
     work()
 }
@@ -108,7 +64,7 @@ pub(crate) fn check() -> Result<()> {
 impl Planning {
     fn check(&self) -> Result<()> {
         self.cancellation.check()?;
-        let held = usize::try_from(HELD.get().wrapping_sub(self.began)).unwrap_or(0);
+        let held = usize::try_from(heap::held().wrapping_sub(self.began)).unwrap_or(0);
         let reserved = self.memory.size();
         if held <= reserved + STEP_BYTES {
             return Ok(());
@@ -212,9 +168,6 @@ mod tests {
 
     use super::*;
     use crate::error::{Error, ErrorKind};
-
-    #[global_allocator]
-    static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
 
     #[test]
     fn what_planning_holds_counts_until_it_ends() {

@@ -13,6 +13,7 @@ use super::catalog::Catalog;
 use super::cursor::Declared;
 use super::describe::{Portal, Prepared};
 use super::error::PgError;
+use super::execute::{Cursor, Failure};
 use super::frame::{self, FRAME_BYTES_MAX, FrameError, Message};
 use super::login::Client;
 use super::reply::{Replies, Status};
@@ -262,19 +263,31 @@ impl Connection {
         }
     }
 
+    /// Sends the buffered responses. When this is dropped, what was not sent remains to be sent.
     pub async fn flush(&mut self) -> Result<()> {
-        if !self.replies.bytes.is_empty() {
-            Metrics::add(&self.shared.metrics.bytes, self.replies.bytes.len() as u64);
-            self.writer.write_all(&self.replies.bytes).await?;
-            self.replies.bytes.clear();
-            self.replies.bytes.shrink_to(SEND_BYTES * 2);
+        while self.replies.sent < self.replies.bytes.len() {
+            let count = self.writer.write(&self.replies.bytes[self.replies.sent..]).await?;
+            if count == 0 {
+                return Err(End::Gone);
+            }
+            self.replies.sent += count;
+            Metrics::add(&self.shared.metrics.bytes, count as u64);
         }
+        self.replies.clear(SEND_BYTES * 2);
         Ok(self.writer.flush().await?)
     }
 
     /// Sends the buffered responses, if they are large.
     pub async fn flush_if_full(&mut self) -> Result<()> {
         if self.replies.bytes.len() < SEND_BYTES { Ok(()) } else { self.flush().await }
+    }
+
+    /// The same for rows, but not past the time of their statement.
+    pub async fn flush_rows_if_full(&mut self, cursor: &Cursor) -> Result<(), Failure> {
+        if self.replies.bytes.len() < SEND_BYTES {
+            return Ok(());
+        }
+        Ok(cursor.within(self.flush()).await??)
     }
 }
 

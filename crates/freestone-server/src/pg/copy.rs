@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::connection::Connection;
 use super::copy_binary::{BINARY_HEADER, BinaryRows};
-use super::describe::{Work, columns, understand};
+use super::describe::{Work, columns};
 use super::error::PgError;
 use super::execute::{Cursor, Failure};
 use super::frame::{FRAME_BYTES_MAX, Message};
@@ -22,7 +22,7 @@ use crate::sqlstate;
 
 impl Connection {
     pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Failure> {
-        let works = understand(&self.shared, &self.session, &copy.query).await?;
+        let works = self.understand(&copy.query).await?;
         let [Work::Statement(statement)] = works.as_slice() else {
             return Err(PgError::syntax("COPY takes one query").into());
         };
@@ -52,7 +52,7 @@ impl Connection {
                 write_row(out, columns, row, &copy.options);
             });
             count += 1;
-            self.flush_if_full().await?;
+            self.flush_rows_if_full(&cursor).await?;
         }
         if binary {
             self.replies.message(b'd', |out| {

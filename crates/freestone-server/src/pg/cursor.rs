@@ -85,7 +85,7 @@ impl Connection {
                 self.replies.row(columns, row);
             }
             count += 1;
-            self.flush_if_full().await?;
+            self.flush_rows_if_full(&declared.rows).await?;
         }
         self.replies.complete(&format!("{} {count}", fetch.tag));
         Ok(())

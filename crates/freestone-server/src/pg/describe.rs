@@ -53,7 +53,7 @@ pub struct Portal {
 }
 
 /// The work of every statement of a text. A long text is read on the workers.
-pub async fn understand(shared: &Shared, session: &Arc<Session>, sql: &str) -> Result<Vec<Work>, PgError> {
+async fn understand(shared: &Shared, session: &Arc<Session>, sql: &str) -> Result<Vec<Work>, PgError> {
     if sql.len() <= execution::LONG_TEXT_BYTES {
         return understand_here(session, sql);
     }
@@ -108,6 +108,12 @@ pub fn format_of(formats: &[i16], at: usize) -> i16 {
 }
 
 impl Connection {
+    /// The work of every statement of a client's text, within the time that a statement has.
+    pub async fn understand(&self, sql: &str) -> Result<Vec<Work>, PgError> {
+        let understanding = understand(&self.shared, &self.session, sql);
+        execution::at_most(self.settings.statement_limit(), understanding).await?
+    }
+
     /// Answers a message of the extended protocol. An error within is the client's, and the connection goes on.
     pub async fn extended(&mut self, message: Message) -> Result<Result<(), PgError>, End> {
         let answered = match message {
@@ -141,7 +147,7 @@ impl Connection {
         if name.is_empty() {
             self.prepared.remove("");
         }
-        let mut works = understand(&self.shared, &self.session, sql).await.map_err(|error| error.placed_in(sql))?;
+        let mut works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
         let work = match works.len() {
             0 => Work::Empty,
             1 => works.remove(0),

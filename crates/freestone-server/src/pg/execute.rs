@@ -8,7 +8,7 @@ use freestone::{Description, Error, Inputs, Statement};
 
 use super::catalog;
 use super::connection::{Connection, End};
-use super::describe::{Portal, Work, columns, format_of, understand};
+use super::describe::{Portal, Work, columns, format_of};
 use super::error::PgError;
 use super::names::as_named;
 use super::reply::Status;
@@ -84,6 +84,11 @@ impl Cursor {
         Ok(Some((&sending.columns, sending.sent - 1)))
     }
 
+    /// Waits while rows are being sent, but not past the time of the statement.
+    pub async fn within<T>(&self, sending: impl Future<Output = T>) -> Result<T, PgError> {
+        Ok(self.rows.within(sending).await?)
+    }
+
     /// From now on the rows are in these formats.
     pub fn change_formats(&mut self, formats: &[i16]) -> Result<(), PgError> {
         if self.formats != formats {
@@ -114,7 +119,7 @@ impl Connection {
     }
 
     async fn run_script(&mut self, sql: &str) -> Result<(), Failure> {
-        let works = understand(&self.shared, &self.session, sql).await.map_err(|error| error.placed_in(sql))?;
+        let works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
         if works.is_empty() {
             self.replies.bare(b'I');
         }
@@ -212,11 +217,12 @@ impl Connection {
                         }
                     }
                 }
-                let Some(cursor) = &mut portal.cursor else { return Ok(()) };
-                if self.send_rows(cursor, rows_max).await? {
-                    portal.cursor = None;
-                    portal.done = true;
-                }
+                let Some(mut cursor) = portal.cursor.take() else { return Ok(()) };
+                // After an error there are no more rows.
+                let sent = self.send_rows(&mut cursor, rows_max).await;
+                portal.done = !matches!(sent, Ok(false));
+                portal.cursor = (!portal.done).then_some(cursor);
+                sent?;
             }
         }
         Ok(())
@@ -234,7 +240,7 @@ impl Connection {
             let Some((columns, row)) = Connection::while_there(&gone, cursor.row()).await?? else { break };
             self.replies.row(columns, row);
             count += 1;
-            self.flush_if_full().await?;
+            self.flush_rows_if_full(cursor).await?;
         }
         match cursor.tag {
             "INSERT" => self.replies.complete(&format!("INSERT 0 {count}")),

@@ -8,6 +8,8 @@ use super::values::Column;
 #[derive(Debug, Default)]
 pub struct Replies {
     pub bytes: Vec<u8>,
+    /// How many of the bytes were sent.
+    pub sent: usize,
 }
 
 /// The state of a transaction.
@@ -19,6 +21,13 @@ pub enum Status {
 }
 
 impl Replies {
+    /// Forgets what was sent, which is all, and keeps so much memory for the next messages.
+    pub fn clear(&mut self, kept_bytes: usize) {
+        self.sent = 0;
+        self.bytes.clear();
+        self.bytes.shrink_to(kept_bytes);
+    }
+
     /// Appends a message of a kind with the body that `body` writes. The length is filled in.
     pub fn message(&mut self, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(kind);

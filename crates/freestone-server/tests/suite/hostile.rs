@@ -6,6 +6,8 @@ use arrow_flight::sql::client::FlightSqlServiceClient;
 use freestone_server::{Limits, Role, ServerOptions, Users};
 use freestone_wire::client::Client;
 use futures::TryStreamExt;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -258,5 +260,139 @@ async fn a_client_that_never_reads_is_given_up() {
     ask(&mut stream, HUGE).await;
     server.until("statements_running", 0.0).await;
     server.until("connections", 0.0).await;
+    server.stop().await;
+}
+
+/// How long one of the hostile statements may take.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// `first`, and levels that each name the one below twice.
+fn chain(levels: usize, first: &str, step: impl Fn(&str) -> String) -> String {
+    let steps = (1..=levels).map(|at| format!(", c{at} AS ({})", step(&format!("c{}", at - 1))));
+    format!("WITH c0 AS ({first}){} SELECT * FROM c{levels}", steps.collect::<String>())
+}
+
+fn joined(count: usize, separator: &str, term: impl Fn(usize) -> String) -> String {
+    (0..count).map(term).collect::<Vec<_>>().join(separator)
+}
+
+/// One statement of each kind: deep, wide, long, exponential, endless, or of values that are too large.
+fn hostile_statements(chance: &mut StdRng) -> Vec<String> {
+    let mut n = |low: usize, high: usize| chance.random_range(low..=high);
+    let numbers = "generate_series(1, 1000)";
+    let twice = |c: &str| format!("SELECT x.v FROM {c} x JOIN {c} y ON x.v = y.v");
+    vec![
+        format!("SELECT * FROM {numbers} WHERE {}", joined(n(100, 20_000), " AND ", |i| format!("value <> {i}"))),
+        format!(
+            "SELECT * FROM {numbers} WHERE {}",
+            joined(n(100, 9_000), " OR ", |i| format!("value = {i} AND value < 9"))
+        ),
+        format!("SELECT {} FROM {numbers}", joined(n(10, 5_000), " + ", |_| "value".into())),
+        format!(
+            "SELECT CASE {} END FROM {numbers}",
+            joined(n(10, 5_000), " ", |i| format!("WHEN value = {i} THEN {i}"))
+        ),
+        format!(
+            "SELECT count(*) FROM {numbers} WHERE value + 1 IN ({})",
+            joined(n(1_000, 200_000), ",", |i| i.to_string())
+        ),
+        format!("SELECT count(*) FROM (VALUES {})", joined(n(1_000, 50_000), ",", |i| format!("({i})"))),
+        format!("SELECT {0}1{1}", "(".repeat(n(10, 3_000)), ")".repeat(n(10, 3_000))),
+        format!("SELECT {} true", "NOT ".repeat(n(10, 5_000))),
+        joined(n(2, 2_000), " UNION ", |i| format!("SELECT {i} AS a")),
+        format!("SELECT {} FROM {numbers}", joined(n(100, 10_000), ", ", |i| format!("value + {i} AS c{i}"))),
+        chain(n(2, 40), "SELECT value AS v FROM generate_series(1, 100)", twice),
+        chain(n(2, 60), "SELECT 1 AS v", |c| format!("SELECT x.v + y.v AS v FROM {c} x, {c} y")),
+        chain(n(2, 40), "SELECT 1 AS v", |c| format!("SELECT v FROM {c} UNION ALL SELECT v FROM {c}")),
+        chain(n(2, 20), "SELECT value AS v FROM generate_series(1, 100)", twice)
+            .replace(" AS (", " AS NOT MATERIALIZED ("),
+        chain(n(5, 90), "SELECT 1 AS v, 2 AS w", |c| format!("SELECT v + w AS v, v - w AS w FROM {c}"))
+            + " WHERE v > 0",
+        format!(
+            "SELECT count(*) FROM (SELECT {}) GROUP BY CUBE ({})",
+            joined(20, ", ", |i| format!("{i} AS c{i}")),
+            joined(n(2, 20), ", ", |i| format!("c{i}"))
+        ),
+        format!("SELECT count(*) FROM {}", joined(n(2, 12), ", ", |i| format!("{numbers} AS s{i}"))),
+        "SELECT x.value, y.value FROM generate_series(1, 100000) AS x, generate_series(1, 100000) AS y".into(),
+        format!("SELECT length(repeat('x', 1{}))", "0".repeat(n(3, 18))),
+        format!("SELECT length(lpad('x', 1{}, 'y'))", "0".repeat(n(3, 9))),
+        format!("SELECT repeat('x', 1{}) FROM {numbers}", "0".repeat(n(3, 8))),
+        format!("SELECT range(1, 1{})", "0".repeat(n(3, 18))),
+        format!("SELECT replace(repeat('a', 1000000), 'a', repeat('b', {}))", n(1, 100_000)),
+        format!("SELECT count(*) FROM generate_series(1, 1{})", "0".repeat(n(6, 18))),
+        "WITH RECURSIVE r AS (SELECT 1 AS v UNION ALL SELECT v + 1 FROM r) SELECT count(*) FROM r".into(),
+        "WITH RECURSIVE r AS (SELECT 1 AS v UNION ALL SELECT v + 1 FROM r) SELECT * FROM r".into(),
+        format!("SELECT regexp_like('a', '{0}a{1}')", "(".repeat(n(1, 6)), "{1,100}){1,100}".repeat(n(1, 6))),
+        format!("SELECT repeat('a', 100000) LIKE '{}b'", "%a".repeat(n(10, 3_000))),
+        format!("SELECT length('{}')", "x".repeat(n(10_000, 1_000_000))),
+        format!("SELECT 1 AS \"{}\"", "x".repeat(n(1_000, 100_000))),
+        format!("SELECT {}", "9".repeat(n(10, 50_000))),
+        joined(n(10, 500), "; ", |i| format!("SELECT {i}")),
+        "SELECT * FROM '/etc/passwd'".into(),
+        "DROP TABLE t".into(),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn hostile_statements_end_in_time_and_hold_nobody_up() {
+    let limits = Limits { statement: Some(TIMEOUT), ..Limits::default() };
+    let server = server(limits, false).await;
+    let seed = 1;
+    let statements = hostile_statements(&mut StdRng::seed_from_u64(seed));
+    let attack = |share: usize| {
+        let (server, statements) = (&server, &statements);
+        async move {
+            for sql in statements.iter().skip(share).step_by(3) {
+                let client = connect_as(server, "rita", PASSWORD).await.expect("a connection");
+                let begun = Instant::now();
+                let answered = async { client.simple_query_raw(sql).await?.try_for_each(|_| async { Ok(()) }).await };
+                let answer = tokio::time::timeout(Duration::from_secs(60), answered).await;
+                let start = &sql[..sql.len().min(60)];
+                let answer = answer.unwrap_or_else(|_| panic!("no answer to {start} (seed {seed})"));
+                if let Err(error) = answer {
+                    let code = error.code().unwrap_or_else(|| panic!("{start} (seed {seed}): {error:?}"));
+                    assert_ne!(code.code(), "XX000", "{start} (seed {seed}): {error:?}");
+                }
+                // Much more than it should be: the machine may be busy.
+                let took = begun.elapsed();
+                assert!(took < TIMEOUT + Duration::from_secs(20), "{start} (seed {seed}) took {took:?}");
+            }
+        }
+    };
+    let others = async {
+        let client = connect_as(&server, "ann", PASSWORD).await.expect("a connection");
+        let mut slowest = Duration::ZERO;
+        loop {
+            let begun = Instant::now();
+            client.simple_query("SELECT 42").await.expect("an answer");
+            slowest = slowest.max(begun.elapsed());
+            assert!(slowest < Duration::from_secs(20), "another client waited for {slowest:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        _ = futures::future::join3(attack(0), attack(1), attack(2)) => {}
+        () = others => {}
+    }
+    server.until("statements_running", 0.0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_never_reads_loses_its_statement_in_time() {
+    let limits = Limits { statement: Some(Duration::from_millis(500)), ..Limits::default() };
+    let server = server(limits, true).await;
+    let mut stream = raw(&server).await;
+    ask(&mut stream, HUGE).await;
+    server.until("statements_running", 0.0).await;
+    // What it was sent can still be read, and ends with the error.
+    let (mut said, mut buffer) = (vec![], vec![0; 1 << 20]);
+    while !said.ends_with(b"Z\0\0\0\x05I") {
+        let count = stream.read(&mut buffer).await.expect("rows");
+        assert!(count > 0, "the server has hung up");
+        said = [&said[said.len().saturating_sub(4096)..], &buffer[..count]].concat();
+    }
+    assert!(said.windows(5).any(|bytes| bytes == b"57014"), "no error");
     server.stop().await;
 }

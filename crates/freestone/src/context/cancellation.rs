@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::resources_datafusion_err;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
@@ -15,6 +16,12 @@ use tokio::sync::watch;
 
 use super::panicked;
 use crate::error::{Error, Result};
+use crate::heap;
+
+/// Queries that were asked fewer times for their rows are small, and are let through when the process has too little memory.
+const POLLS_MIN: usize = 16;
+/// Beyond the limit of the process by this part of it, queries that go on end: what they hold counts nowhere else.
+const EXCESS_SHARE: usize = 20;
 
 /// Cancels the statements that a session executes when it is called; later ones run.
 #[derive(Clone)]
@@ -109,6 +116,7 @@ pub(crate) struct CancellableStream {
     schema: SchemaRef,
     cancelled: Pin<Box<dyn Future<Output = ()> + Send>>,
     cancellation: Cancellation,
+    polls: usize,
     /// Where the stream is all of the statement: that nobody reads it any more ends what still works for it.
     _guard: Option<AbandonGuard>,
 }
@@ -124,7 +132,7 @@ impl CancellableStream {
     pub fn new(inner: SendableRecordBatchStream, cancellation: Cancellation) -> Self {
         let schema = inner.schema();
         let cancelled = Box::pin(cancellation.cancelled());
-        CancellableStream { inner: Some(inner), schema, cancelled, cancellation, _guard: None }
+        CancellableStream { inner: Some(inner), schema, cancelled, cancellation, polls: 0, _guard: None }
     }
 }
 
@@ -140,11 +148,28 @@ impl Stream for CancellableStream {
             self.inner = None;
             return Poll::Ready(Some(Err(Error::cancelled().into())));
         }
+        self.polls += 1;
+        let polled = match polled {
+            Poll::Pending | Poll::Ready(Some(Ok(_))) if self.polls > POLLS_MIN => match check_heap() {
+                Ok(()) => polled,
+                Err(error) => Poll::Ready(Some(Err(error))),
+            },
+            polled => polled,
+        };
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             self.inner = None;
         }
         polled
     }
+}
+
+/// Whether the process has memory for queries that go on.
+fn check_heap() -> Result<(), DataFusionError> {
+    let (excess, limit) = (heap::excess(), heap::limit());
+    if excess <= limit / EXCESS_SHARE {
+        return Ok(());
+    }
+    Err(resources_datafusion_err!("statements took {} bytes, of which there are {limit}", limit.saturating_add(excess)))
 }
 
 impl RecordBatchStream for CancellableStream {

@@ -17,6 +17,7 @@ pub(crate) mod physical;
 mod real_keys;
 mod redundant_joins;
 mod set_operations;
+mod small_batches;
 mod unnesting;
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::cancellable_joins::CancellableJoins;
 use super::dictionary_evaluation::DictionaryEvaluation;
+use super::small_batches::SmallBatches;
 use super::{Rule, corrected};
 use crate::context::Cancellation;
 use crate::planning;
@@ -43,6 +44,7 @@ pub(crate) fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     let pushes_sorts = rules.iter().position(|rule| rule.name() == "PushdownSort");
     rules.insert(pushes_sorts.unwrap_or(at), Arc::new(ChooseCopies));
     rules.push(Arc::new(KeepFileOrder));
+    rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));
     planning::physical_rules(rules)
 }

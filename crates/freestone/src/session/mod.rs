@@ -52,7 +52,7 @@ use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::sql::{depth, names, parameters, statement};
 use crate::times::TimePlanner;
 use crate::workload::{Watch, Watched};
-use crate::{aggregates, exact, optimizer, planning, shared, times, windows, workload};
+use crate::{aggregates, exact, growth, optimizer, planning, shared, times, windows, workload};
 use access::{Access, Extension};
 use plan_cache::{CachedPlan, Plans};
 use transaction::Block;
@@ -61,6 +61,8 @@ use transaction::Block;
 const LONG_TEXT_BYTES: usize = 64 << 10;
 /// What a token becomes, several times over, on its way to a plan.
 const TOKEN_BYTES: usize = 500;
+/// How often the text itself is there: in tokens, in what is parsed, and as the name of a kept plan.
+const TEXT_COPIES: usize = 4;
 /// Statements of more tokens take so long to read that others should not wait for it.
 const LONG_TOKENS: usize = 2000;
 
@@ -112,6 +114,7 @@ impl Session {
         // Only functions of a state that takes none are refused.
         let _ = times::register(&mut state);
         let _ = exact::register(&mut state);
+        let _ = growth::register(&mut state, database.options().memory_limit);
         Session {
             planner: RwLock::new(Planner::new(
                 state,
@@ -146,7 +149,7 @@ impl Session {
         let tokens = statement::expected_tokens(script);
         let pool = self.planner().settings().runtime_env().memory_pool.clone();
         let memory = MemoryConsumer::new("the text of a statement").register(&pool);
-        memory.try_grow(tokens.saturating_mul(TOKEN_BYTES))?;
+        memory.try_grow(tokens.saturating_mul(TOKEN_BYTES).saturating_add(script.len() * TEXT_COPIES))?;
         let memory = Arc::new(memory);
         let mut statements = statement::parse_script(script);
         statements.iter_mut().for_each(|statement| statement.hold(&memory));
@@ -517,7 +520,7 @@ impl Session {
             let logged = settings::logged_text(&state, &sql);
             let plan = planner.plan(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
-            Ok(CachedPlan::new(&state, &plan, logged).await?)
+            Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
         let (planned, lasting) = planned.await?;
         if lasting && is_shared {

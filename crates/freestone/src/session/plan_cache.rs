@@ -2,10 +2,10 @@
 //! what it planned.
 //!
 //! A kept plan is one before its dynamic filters: those tie joins to the scans below them and hold for one run. So each run
-//! gets its own copy of the plan, and the last rules of the optimizer. A kept plan reads the snapshot it was made for, and
-//! is forgotten when there is a newer one; it pins no files.
+//! gets its own copy of the plan, and the last rules of the optimizer. A kept plan pins no files. After a commit it is kept
+//! if what it relies on is as it was: all that the query's names meant, and the tables that these refer to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -15,8 +15,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use freestone_store::Snapshot;
+use freestone_store::{Snapshot, Table};
 
+use crate::catalog::Scope;
 use crate::context::Cancellation;
 use crate::optimizer::cancellable_joins::CancellableJoins;
 use crate::optimizer::physical;
@@ -32,7 +33,7 @@ const PLANS: usize = 256;
 /// The plans of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
-    /// The commit whose snapshot they read.
+    /// The commit for whose snapshot they are good.
     sequence: u64,
     by_query: HashMap<String, CachedPlan>,
 }
@@ -45,13 +46,68 @@ pub(crate) struct CachedPlan {
     context: Arc<TaskContext>,
     /// What the workload log calls the query; nothing where it is not logged.
     logged: Option<Arc<str>>,
+    basis: Basis,
+}
+
+/// What names meant when a plan was made.
+#[derive(Debug, Clone)]
+struct Basis(Arc<[(String, Meaning)]>);
+
+/// What a name means in one snapshot: the same while no commit changes it.
+#[derive(Debug)]
+struct Meaning {
+    table: Option<Arc<Table>>,
+    copies: Vec<Arc<Table>>,
+    view: Option<String>,
+}
+
+impl Meaning {
+    fn of(name: &str, snapshot: &Snapshot) -> Meaning {
+        let table = snapshot.table(name).cloned();
+        let copies = table.iter().flat_map(|table| snapshot.copies(table)).cloned().collect();
+        Meaning { table, copies, view: snapshot.views().get(name).cloned() }
+    }
+
+    fn is_same(&self, other: &Meaning) -> bool {
+        let same_table = match (&self.table, &other.table) {
+            (Some(table), Some(other)) => Arc::ptr_eq(table, other),
+            (None, None) => true,
+            _ => false,
+        };
+        let mut copies = self.copies.iter().zip(&other.copies);
+        let same_copies =
+            self.copies.len() == other.copies.len() && copies.all(|(copy, other)| Arc::ptr_eq(copy, other));
+        same_table && same_copies && self.view == other.view
+    }
+}
+
+impl Basis {
+    /// Of the names that planning asked for, and those of the tables that foreign keys lead to.
+    fn of(names: BTreeSet<String>, snapshot: &Snapshot) -> Basis {
+        let mut waiting: Vec<String> = names.into_iter().collect();
+        let mut meanings: BTreeMap<String, Meaning> = BTreeMap::new();
+        while let Some(name) = waiting.pop() {
+            if meanings.contains_key(&name) {
+                continue;
+            }
+            let meaning = Meaning::of(&name, snapshot);
+            let keys = meaning.table.iter().flat_map(|table| &table.schema.foreign_keys);
+            waiting.extend(keys.map(|key| key.table.clone()));
+            meanings.insert(name, meaning);
+        }
+        Basis(meanings.into_iter().collect())
+    }
+
+    fn holds_in(&self, snapshot: &Snapshot) -> bool {
+        self.0.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
+    }
 }
 
 impl Plans {
-    /// A copy, for one run, of the plan kept for a query, if it was made for this snapshot.
+    /// A copy, for one run, of the plan kept for a query, if it is good for this snapshot.
     pub fn find(&mut self, query: &str, snapshot: &Snapshot) -> Result<Option<CachedPlan>> {
         if self.sequence != snapshot.sequence() {
-            self.by_query.clear();
+            self.by_query.retain(|_, kept| kept.basis.holds_in(snapshot));
             self.sequence = snapshot.sequence();
         }
         let copy = |kept: &CachedPlan| Ok(CachedPlan { plan: reset_plan_states(kept.plan.clone())?, ..kept.clone() });
@@ -80,6 +136,7 @@ impl CachedPlan {
         state: &SessionState,
         logical: &LogicalPlan,
         logged: Option<Arc<str>>,
+        scope: &Scope,
     ) -> Result<(CachedPlan, bool)> {
         let rules = state.physical_optimizers();
         let last = physical::dynamic_filters_at(rules);
@@ -89,7 +146,9 @@ impl CachedPlan {
         let plan = first.create_physical_plan(logical).await?;
         let lasting = is_repeatable(logical)? && reads_tables_only(&plan)?;
         let plan = with_sources(plan, |source| Some(source.detached()))?;
-        Ok((CachedPlan { plan, last_rules: rules[last..].to_vec(), context: state.task_ctx(), logged }, lasting))
+        let basis = Basis::of(scope.asked_names(), &scope.snapshot);
+        let (last_rules, context) = (rules[last..].to_vec(), state.task_ctx());
+        Ok((CachedPlan { plan, last_rules, context, logged, basis }, lasting))
     }
 
     /// The plan as it is kept.
@@ -101,7 +160,7 @@ impl CachedPlan {
         self.logged.as_ref()
     }
 
-    /// The plan for one run, on the snapshot that it was made for.
+    /// The plan for one run, on a snapshot that it is good for.
     pub fn start(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -145,4 +204,58 @@ fn reads_tables_only(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(only)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::database::Database;
+    use crate::options::Options;
+    use crate::session::Session;
+
+    async fn rows(session: &Session, sql: &str) -> Vec<String> {
+        let batches = session.sql(sql).await.expect(sql).collect().await.expect(sql);
+        batches.iter().flat_map(|batch| (0..batch.num_rows()).map(|row| format!("{:?}", batch.slice(row, 1)))).collect()
+    }
+
+    fn has(session: &Session, query: &str) -> bool {
+        session.plans.lock().by_query.keys().any(|key| key.starts_with(query))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn plans_survive_commits_that_change_nothing_of_theirs() {
+        let session = Database::in_memory(Options::default()).expect("a database").session();
+        let run = |sql: &'static str| {
+            let session = &session;
+            async move { rows(session, sql).await }
+        };
+        run("CREATE TABLE t (a INT) WITH (design = 'row')").await;
+        run("CREATE TABLE u (a INT)").await;
+        run("INSERT INTO t VALUES (1)").await;
+        run("INSERT INTO u VALUES (1), (2)").await;
+        run("CREATE VIEW v AS SELECT a FROM u").await;
+        let (of_t, of_v) = ("SELECT a + 1 AS b FROM t", "SELECT a + 1 AS b FROM v");
+        let before = (run(of_t).await, run(of_v).await);
+        assert!(has(&session, of_t) && has(&session, of_v));
+        // A commit of neither.
+        run("CREATE TABLE w (a INT)").await;
+        assert_eq!((run(of_t).await, run(of_v).await), before);
+        // Of one: its next rows are there.
+        run("INSERT INTO t VALUES (7)").await;
+        assert_eq!(run(of_v).await, before.1);
+        assert!(!has(&session, of_t) && has(&session, of_v));
+        assert_eq!(run(of_t).await.len(), 2);
+        // Of the table below the view, and of the view itself.
+        run("DELETE FROM u WHERE a = 1").await;
+        assert_eq!(run(of_t).await.len(), 2);
+        assert!(has(&session, of_t) && !has(&session, of_v));
+        assert_eq!(run(of_v).await.len(), 1);
+        run("DROP VIEW v").await;
+        run("CREATE VIEW v AS SELECT a FROM t").await;
+        assert_eq!(run(of_v).await.len(), 2);
+        // A table of the same name is another one.
+        run("DROP VIEW v").await;
+        run("DROP TABLE t").await;
+        run("CREATE TABLE t (a BIGINT)").await;
+        assert_eq!(run(of_t).await.len(), 0);
+    }
 }

@@ -1,0 +1,259 @@
+//! Functions whose results can be much larger than their arguments.
+//!
+//! `repeat('x', 2000000000)` is short, and takes two gigabytes in one call, which nothing can stop. So the size of such a
+//! result is computed before it is made, and refused where it is more than an eighth of the memory limit, or more than the
+//! process has left.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::resources_datafusion_err;
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+use crate::heap;
+
+/// A result may take this part of the memory limit.
+const LIMIT_SHARE: usize = 8;
+/// Results of this size are made under any limit.
+const BYTES_MIN: usize = 32 << 20;
+/// The most where there is no limit: what the offsets of an array of strings can say.
+const BYTES_MAX: usize = i32::MAX as usize;
+
+/// How large a result gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Growth {
+    /// A text, so many times.
+    Repeated,
+    /// A text, filled up to so many characters.
+    Padded,
+    /// A text with another one in the place of each occurrence of a third.
+    Replaced,
+    /// A list of so many values.
+    Listed,
+    /// A list of the numbers from one to another, in steps.
+    Counted,
+}
+
+const FUNCTIONS: [(&str, Growth); 8] = [
+    ("repeat", Growth::Repeated),
+    ("lpad", Growth::Padded),
+    ("rpad", Growth::Padded),
+    ("replace", Growth::Replaced),
+    ("array_repeat", Growth::Listed),
+    ("array_resize", Growth::Listed),
+    ("range", Growth::Counted),
+    ("generate_series", Growth::Counted),
+];
+
+/// Puts bounded functions in the place of those whose results can be huge.
+pub(crate) fn register(state: &mut SessionState, memory_limit: Option<usize>) -> Result<()> {
+    let bytes_max = memory_limit.map_or(BYTES_MAX, |limit| (limit / LIMIT_SHARE).clamp(BYTES_MIN, BYTES_MAX));
+    for (name, growth) in FUNCTIONS {
+        let Some(inner) = state.scalar_functions().get(name).cloned() else { continue };
+        state.register_udf(Arc::new(ScalarUDF::from(Bounded { inner, growth, bytes_max })))?;
+    }
+    Ok(())
+}
+
+/// A function that fails before it makes a result that is too large.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bounded {
+    inner: Arc<ScalarUDF>,
+    growth: Growth,
+    bytes_max: usize,
+}
+
+impl Bounded {
+    fn check(&self, args: &ScalarFunctionArgs) -> Result<()> {
+        let bytes = self.growth.bytes(&args.args, args.number_rows)?.unwrap_or(0);
+        if bytes <= BYTES_MIN as u64 {
+            return Ok(());
+        }
+        let left = heap::left().unwrap_or(usize::MAX);
+        let most = self.bytes_max.min(left) as u64;
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(resources_datafusion_err!("{} would make {bytes} bytes at once (at most {most})", self.inner.name()))
+    }
+}
+
+/// An argument as an array, which has one row where all rows have the same value.
+struct Argument(ArrayRef);
+
+impl Argument {
+    fn of(value: &ColumnarValue) -> Result<Argument> {
+        Ok(Argument(match value {
+            ColumnarValue::Array(array) => array.clone(),
+            ColumnarValue::Scalar(scalar) => scalar.to_array()?,
+        }))
+    }
+
+    /// The place of a row's value; `None` where it is NULL.
+    fn place(&self, row: usize) -> Option<usize> {
+        let at = if self.0.len() == 1 { 0 } else { row };
+        (at < self.0.len() && self.0.is_valid(at)).then_some(at)
+    }
+
+    fn text(&self, row: usize) -> Option<&str> {
+        let at = self.place(row)?;
+        Some(match self.0.data_type() {
+            DataType::Utf8 => self.0.as_string::<i32>().value(at),
+            DataType::LargeUtf8 => self.0.as_string::<i64>().value(at),
+            DataType::Utf8View => self.0.as_string_view().value(at),
+            _ => return None,
+        })
+    }
+
+    fn number(&self, row: usize) -> Option<i64> {
+        let at = self.place(row)?;
+        self.0.as_primitive_opt::<Int64Type>().map(|numbers| numbers.value(at))
+    }
+
+    /// The bytes of a value, as far as lists have them.
+    fn width(&self) -> u64 {
+        (self.0.get_buffer_memory_size() / self.0.len().max(1)).max(8) as u64
+    }
+}
+
+impl Growth {
+    /// The bytes of a result; `None` where the arguments do not tell.
+    fn bytes(self, args: &[ColumnarValue], rows: usize) -> Result<Option<u64>> {
+        let rows = if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) { 1 } else { rows };
+        let args = args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
+        let sum = |of_row: &dyn Fn(usize) -> Option<u64>| (0..rows).filter_map(of_row).fold(0u64, u64::saturating_add);
+        Ok(match (self, args.as_slice()) {
+            (Growth::Repeated, [text, count]) => Some(sum(&|row| {
+                let count = u64::try_from(count.number(row)?).unwrap_or(0);
+                Some((text.text(row)?.len() as u64).saturating_mul(count))
+            })),
+            (Growth::Padded, [_, count, ..]) => Some(sum(&|row| u64::try_from(count.number(row)?).ok())),
+            (Growth::Replaced, [text, from, to]) => Some(sum(&|row| {
+                let (text, from, to) = (text.text(row)?, from.text(row)?, to.text(row)?);
+                let whole = text.len() as u64;
+                if from.is_empty() || to.len() <= from.len() || whole.saturating_mul(to.len() as u64) < 1 << 20 {
+                    return Some(whole);
+                }
+                Some(whole.saturating_add((text.matches(from).count() as u64).saturating_mul(to.len() as u64)))
+            })),
+            (Growth::Listed, [value, count, ..]) => {
+                let width = value.width();
+                Some(sum(&|row| Some(u64::try_from(count.number(row)?).ok()?.saturating_mul(width))))
+            }
+            (Growth::Counted, [to]) => Some(sum(&|row| Some(u64::try_from(to.number(row)?).ok()?.saturating_mul(8)))),
+            (Growth::Counted, [from, to, steps @ ..]) => Some(sum(&|row| {
+                let step = steps.first().map_or(Some(1), |step| step.number(row))?.unsigned_abs().max(1);
+                Some((to.number(row)?.abs_diff(from.number(row)?) / step).saturating_mul(8))
+            })),
+            _ => None,
+        })
+    }
+}
+
+impl ScalarUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.inner().return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.inner().return_field_from_args(args)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.inner.inner().is_strict()
+    }
+
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
+        Some(ScalarUDF::from(Bounded { inner, growth: self.growth, bytes_max: self.bytes_max }))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.check(&args)?;
+        self.inner.invoke_with_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.inner().simplify(args, info)
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        self.inner.inner().evaluate_bounds(inputs)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.inner().output_ordering(inputs)
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.inner().preserves_lex_ordering(inputs)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.inner().coerce_types(types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.inner().documentation()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, StringArray};
+    use datafusion::scalar::ScalarValue;
+
+    use super::*;
+
+    fn text(text: &str) -> ColumnarValue {
+        ColumnarValue::Scalar(ScalarValue::from(text))
+    }
+
+    fn number(number: i64) -> ColumnarValue {
+        ColumnarValue::Scalar(ScalarValue::Int64(Some(number)))
+    }
+
+    #[test]
+    fn sizes_are_known_before_results_are_made() {
+        let check = |growth: Growth, args: &[ColumnarValue], expected: Option<u64>| {
+            assert_eq!(growth.bytes(args, 3).expect("sizes"), expected, "{growth:?}");
+        };
+        check(Growth::Repeated, &[text("ab"), number(i64::MAX)], Some(u64::MAX - 1));
+        check(Growth::Repeated, &[text("ab"), number(-1)], Some(0));
+        check(Growth::Repeated, &[text("ab"), ColumnarValue::Scalar(ScalarValue::Int64(None))], Some(0));
+        let texts = ColumnarValue::Array(Arc::new(StringArray::from(vec![Some("a"), None, Some("abc")])));
+        check(Growth::Repeated, &[texts.clone(), number(10)], Some(40));
+        let counts = ColumnarValue::Array(Arc::new(Int64Array::from(vec![Some(1), Some(2), None])));
+        check(Growth::Padded, &[texts.clone(), counts.clone()], Some(3));
+        check(Growth::Padded, &[texts, number(1 << 40), text("x")], Some(3 << 40));
+        check(Growth::Replaced, &[text(&"a".repeat(2000)), text("a"), text(&"b".repeat(2000))], Some(2000 + 4_000_000));
+        check(Growth::Replaced, &[text("aaa"), text(""), text("b")], Some(3));
+        check(Growth::Counted, &[number(i64::MIN), number(i64::MAX)], Some(u64::MAX));
+        check(Growth::Counted, &[number(0), number(100), number(-10)], Some(80));
+        check(Growth::Counted, &[counts], Some(24));
+        check(Growth::Counted, &[text("2024-01-01"), text("2025-01-01")], Some(0));
+        check(Growth::Listed, &[number(1), number(1 << 40)], Some(8 << 40));
+    }
+}
