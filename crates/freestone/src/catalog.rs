@@ -36,7 +36,7 @@ use crate::shared::Materialized;
 use crate::sql::parameters::{Described, Filled, Parameters};
 use crate::sql::{names, parameters, statement, supported};
 use crate::workload::WorkloadLog;
-use crate::{planning, provider, shared};
+use crate::{planning, provider, scalars, shared};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
@@ -297,7 +297,10 @@ impl Planner {
 
     async fn plan_statement(&self, state: &SessionState, scope: &Scope, sql: ast::Statement) -> Result<LogicalPlan> {
         let plan = state.statement_to_plan(DfStatement::Statement(Box::new(sql))).await;
-        plan.map_err(|error| explain(error, scope, self.access))
+        plan.map_err(|error| match Error::missing_function(&error) {
+            Some(name) => scalars::missing(&name, state),
+            None => explain(error, scope, self.access),
+        })
     }
 
     /// Plans a statement whose parameters have these types.

@@ -131,6 +131,12 @@ impl Error {
         let name = name.strip_prefix("freestone.").unwrap_or(name);
         Some(name.strip_prefix("public.").unwrap_or(name).to_owned())
     }
+
+    /// The function that a planning error misses, if that is what it says.
+    pub(crate) fn missing_function(error: &DataFusionError) -> Option<String> {
+        let DataFusionError::Plan(message) = root(error) else { return None };
+        Some(message.strip_prefix("Invalid function '")?.split_once('\'')?.0.to_owned())
+    }
 }
 
 impl From<DataFusionError> for Error {

@@ -42,6 +42,7 @@ mod optimizer;
 mod options;
 mod planning;
 mod provider;
+mod scalars;
 mod session;
 mod shared;
 mod sql;

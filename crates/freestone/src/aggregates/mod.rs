@@ -1,13 +1,19 @@
 //! Aggregate functions that replace those of DataFusion: `sum` and `avg`, which are exact or an error; `min` and `max`
-//! of floats; variances and related functions; and the collection and sorting of rows for aggregates with an ORDER BY.
+//! of floats; variances and related functions; and the collection and sorting of rows for aggregates with an ORDER BY. And
+//! aggregates that need all values of a group, which users of DuckDB know: modes, quantiles, histograms.
 
 mod average;
+mod choices;
+mod collected;
+mod counts;
 mod distinct;
 mod extremes;
 mod filter_clause;
 mod moments;
 mod order_by;
+mod quantiles;
 mod queue;
+mod shapes;
 mod sum;
 mod totals;
 
@@ -15,6 +21,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::AggregateUDF;
 
+pub(crate) use collected::is_collected;
 pub(crate) use filter_clause::Filtered;
 pub(crate) use order_by::Ordered;
 pub(crate) use sum::settled;
@@ -29,5 +36,7 @@ pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
         AggregateUDF::from(distinct::ByValue::bit_xor()),
     ];
     functions.extend(moments::functions().map(AggregateUDF::from));
+    let collected = [choices::functions(), counts::functions(), quantiles::functions(), shapes::functions()];
+    functions.extend(collected.into_iter().flatten().map(AggregateUDF::from));
     functions.into_iter().map(Arc::new).collect()
 }

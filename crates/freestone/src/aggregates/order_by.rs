@@ -111,12 +111,12 @@ impl AggregateUDFImpl for Ordered {
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         let (maker, rows) = (self.maker(&args), Rows::new(args.expr_fields));
-        Ok(Box::new(OrderedGroups { maker, order: self.order(), rows, groups: vec![], count: 0 }))
+        Ok(Box::new(RowGroups::new(Box::new(InOrder { maker, order: self.order() }), rows)))
     }
 }
 
 /// The fields of a collected row.
-fn row_fields(arguments: &[FieldRef]) -> Fields {
+pub(super) fn row_fields(arguments: &[FieldRef]) -> Fields {
     let field = |(at, argument): (usize, &FieldRef)| Field::new(format!("c{at}"), argument.data_type().clone(), true);
     arguments.iter().enumerate().map(field).collect()
 }
@@ -199,24 +199,24 @@ impl Order {
 
 /// Collected rows, in batches.
 #[derive(Debug)]
-struct Rows {
+pub(super) struct Rows {
     fields: Fields,
     batches: Vec<Vec<ArrayRef>>,
-    bytes: usize,
+    pub bytes: usize,
 }
 
 impl Rows {
-    fn new(arguments: &[FieldRef]) -> Self {
+    pub fn new(arguments: &[FieldRef]) -> Self {
         Rows { fields: row_fields(arguments), batches: vec![], bytes: 0 }
     }
 
-    fn push(&mut self, columns: Vec<ArrayRef>) {
+    pub fn push(&mut self, columns: Vec<ArrayRef>) {
         self.bytes += columns.iter().map(|column| column.get_array_memory_size()).sum::<usize>();
         self.batches.push(columns);
     }
 
     /// All rows as one batch.
-    fn columns(&self) -> Result<Vec<ArrayRef>> {
+    pub fn columns(&self) -> Result<Vec<ArrayRef>> {
         let column = |(at, field): (usize, &FieldRef)| {
             let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| batch[at].as_ref()).collect();
             match parts.as_slice() {
@@ -227,13 +227,13 @@ impl Rows {
         self.fields.iter().enumerate().map(column).collect()
     }
 
-    fn take(&mut self) -> Rows {
+    pub fn take(&mut self) -> Rows {
         let empty = Rows { fields: self.fields.clone(), batches: vec![], bytes: 0 };
         std::mem::replace(self, empty)
     }
 
     /// Lists of the rows at `places`, one list per length.
-    fn lists(&self, columns: &[ArrayRef], places: &UInt32Array, lengths: Vec<usize>) -> Result<ListArray> {
+    pub fn lists(&self, columns: &[ArrayRef], places: &UInt32Array, lengths: Vec<usize>) -> Result<ListArray> {
         let columns =
             columns.iter().map(|column| compute::take(column, places, None)).collect::<Result<Vec<_>, _>>()?;
         let rows = StructArray::try_new(self.fields.clone(), columns, None)?;
@@ -243,7 +243,7 @@ impl Rows {
 }
 
 /// The rows of lists, and the lengths of the lists.
-fn of_lists(states: &[ArrayRef]) -> Result<(Vec<ArrayRef>, Vec<usize>)> {
+pub(super) fn of_lists(states: &[ArrayRef]) -> Result<(Vec<ArrayRef>, Vec<usize>)> {
     let Some(lists) = states.first().and_then(|state| state.as_list_opt::<i32>()) else {
         return internal_err!("collected rows are not a list");
     };
@@ -297,21 +297,78 @@ impl Accumulator for OrderedAccumulator {
     }
 }
 
-/// The same, per group.
-struct OrderedGroups {
+/// What becomes of the rows of groups.
+pub(super) trait Finish: Send + Sync {
+    /// The result of each of the first `count` groups, from the columns of all rows and the group of each.
+    fn finish(&self, columns: &[ArrayRef], groups: Vec<u32>, count: usize) -> Result<ArrayRef>;
+
+    /// The places of the rows that are needed; nothing where all are.
+    fn reduced(&self, _columns: &[ArrayRef], _groups: &[u32], _count: usize) -> Result<Option<Vec<u32>>> {
+        Ok(None)
+    }
+}
+
+/// Passes rows in their order to the aggregate itself.
+struct InOrder {
     maker: Maker,
     order: Order,
+}
+
+impl Finish for InOrder {
+    fn finish(&self, columns: &[ArrayRef], groups: Vec<u32>, count: usize) -> Result<ArrayRef> {
+        let group_column: ArrayRef = Arc::new(UInt32Array::from(groups.clone()));
+        let places = self.order.sorted(columns, Some(&group_column))?;
+        let arguments = &columns[..self.order.arguments];
+        let sorted =
+            arguments.iter().map(|column| compute::take(column, &places, None)).collect::<Result<Vec<_>, _>>()?;
+        let groups: Vec<usize> = places.values().iter().map(|row| groups[*row as usize] as usize).collect();
+        let mut plain = self.maker.groups()?;
+        // Accumulators assume that every group has rows, unless there is a filter.
+        let all = BooleanArray::from(vec![true; groups.len()]);
+        plain.update_batch(&sorted, &groups, Some(&all), count)?;
+        plain.evaluate(EmitTo::All)
+    }
+}
+
+/// The collected rows of groups.
+pub(super) struct RowGroups {
+    finish: Box<dyn Finish>,
     rows: Rows,
     /// The group of each row.
     groups: Vec<u32>,
     count: usize,
+    /// The rows that the last reduction kept.
+    reduced: usize,
 }
 
-impl OrderedGroups {
-    fn push(&mut self, columns: Vec<ArrayRef>, groups: impl Iterator<Item = usize>, count: usize) {
+/// Rows are reduced to those that are needed once there are so many.
+const REDUCED_FROM: usize = 1 << 16;
+
+impl RowGroups {
+    pub fn new(finish: Box<dyn Finish>, rows: Rows) -> Self {
+        RowGroups { finish, rows, groups: vec![], count: 0, reduced: 0 }
+    }
+
+    fn push(&mut self, columns: Vec<ArrayRef>, groups: impl Iterator<Item = usize>, count: usize) -> Result<()> {
         self.groups.extend(groups.map(|group| group as u32));
         self.rows.push(columns);
         self.count = count;
+        if self.groups.len() < REDUCED_FROM || self.groups.len() < 2 * self.reduced {
+            return Ok(());
+        }
+        let columns = self.rows.columns()?;
+        if let Some(kept) = self.finish.reduced(&columns, &self.groups, count)? {
+            self.groups = kept.iter().map(|place| self.groups[*place as usize]).collect();
+            self.reduced = kept.len();
+            let places = UInt32Array::from(kept);
+            self.rows.take();
+            let columns =
+                columns.iter().map(|column| compute::take(column, &places, None)).collect::<Result<_, _>>()?;
+            self.rows.push(columns);
+        } else {
+            self.reduced = usize::MAX / 2;
+        }
+        Ok(())
     }
 
     /// Removes the rows of the first groups, or of all. Returns their columns and groups, and the number of groups.
@@ -336,7 +393,7 @@ impl OrderedGroups {
     }
 }
 
-impl GroupsAccumulator for OrderedGroups {
+impl GroupsAccumulator for RowGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -345,35 +402,22 @@ impl GroupsAccumulator for OrderedGroups {
         count: usize,
     ) -> Result<()> {
         let Some(filter) = filter else {
-            self.push(values.to_vec(), groups.iter().copied(), count);
-            return Ok(());
+            return self.push(values.to_vec(), groups.iter().copied(), count);
         };
         let passed = passing(filter);
         let columns = values.iter().map(|column| compute::filter(column, &passed)).collect::<Result<Vec<_>, _>>()?;
         let groups = groups.iter().enumerate().filter(|(row, _)| passed.value(*row)).map(|(_, group)| *group);
-        self.push(columns, groups, count);
-        Ok(())
+        self.push(columns, groups, count)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
         let (columns, owners) = of_lists(states)?;
-        self.push(columns, owners.into_iter().map(|list| groups[list]), count);
-        Ok(())
+        self.push(columns, owners.into_iter().map(|list| groups[list]), count)
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (_, columns, groups, count) = self.emit(emit_to)?;
-        let group_column: ArrayRef = Arc::new(UInt32Array::from(groups.clone()));
-        let places = self.order.sorted(&columns, Some(&group_column))?;
-        let arguments = &columns[..self.order.arguments];
-        let sorted =
-            arguments.iter().map(|column| compute::take(column, &places, None)).collect::<Result<Vec<_>, _>>()?;
-        let groups: Vec<usize> = places.values().iter().map(|row| groups[*row as usize] as usize).collect();
-        let mut plain = self.maker.groups()?;
-        // Accumulators assume that every group has rows, unless there is a filter.
-        let all = BooleanArray::from(vec![true; groups.len()]);
-        plain.update_batch(&sorted, &groups, Some(&all), count)?;
-        plain.evaluate(EmitTo::All)
+        self.finish.finish(&columns, groups, count)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {

@@ -1,15 +1,17 @@
 //! Values as text, the same wherever text is written: dates and timestamps in ISO 8601, decimals digit by digit, bytes in
-//! hexadecimal. Every value has a text: also those for which calendars end, as other systems store them.
+//! hexadecimal, intervals as in DuckDB. Every value has a text: also those for which calendars end, as other systems store them.
 
 mod calendar;
 mod json;
 
 use std::fmt::Write as _;
 
-use arrow::array::Array;
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::datatypes::{DataType, IntervalMonthDayNanoType};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::times::interval_of;
 
 pub use json::{JsonValues, NonFinite, append_json_string, json_key};
 
@@ -23,7 +25,9 @@ impl<'a> ValueTexts<'a> {
     /// # Errors
     /// Types of which nothing knows how to write them.
     pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
-        Ok(Self { array, formatter: ArrayFormatter::try_new(array, &FormatOptions::new())? })
+        // The NULLs of a list or struct; others have no text.
+        let options = FormatOptions::new().with_null("NULL");
+        Ok(Self { array, formatter: ArrayFormatter::try_new(array, &options)? })
     }
 
     /// The array whose values are printed.
@@ -45,6 +49,13 @@ impl<'a> ValueTexts<'a> {
     /// Appends the value's text; nothing for NULL.
     pub fn append(&self, row: usize, text: &mut String) {
         let start = text.len();
+        if self.array.is_null(row) {
+            return;
+        }
+        if let Some(spans) = self.array.as_primitive_opt::<IntervalMonthDayNanoType>() {
+            text.push_str(&interval_of(spans.value(row)).text());
+            return;
+        }
         if self.formatter.value(row).write(text).is_ok() {
             return;
         }
@@ -54,6 +65,17 @@ impl<'a> ValueTexts<'a> {
             let _ = write!(text, "{}", self.formatter.value(row));
         }
     }
+}
+
+/// The texts of all values of an array.
+pub(crate) fn texts_of(array: &ArrayRef) -> Result<StringViewArray, ArrowError> {
+    let values = ValueTexts::new(array.as_ref())?;
+    let text = |row: usize| {
+        let mut text = String::new();
+        values.append(row, &mut text);
+        text
+    };
+    Ok((0..array.len()).map(|row| (!values.is_null(row)).then(|| text(row))).collect())
 }
 
 /// The type of the values, whatever they are wrapped in.

@@ -16,6 +16,7 @@ use datafusion::error::Result;
 
 use super::decimals::{doubles, rounded};
 use super::function::overflow;
+use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
 
 const DAY_MS: i64 = 86_400_000;
@@ -33,6 +34,7 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Decimal128(precision, _), Float32) => *precision > 7,
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
         (text, Float64 | Float32) if text.is_string() => true,
+        (nested, text) if text.is_string() => nested.is_nested() && !matches!(nested, DataType::Dictionary(..)),
         _ => false,
     }
 }
@@ -89,6 +91,9 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<Arr
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
     Ok(match (array.data_type(), to) {
+        (nested, text) if nested.is_nested() && text.is_string() => {
+            plain(&(Arc::new(texts_of(array)?) as ArrayRef), to)?
+        }
         (Float64, to) if to.is_integer() => integers(array.as_primitive::<Float64Type>(), to, integral)?,
         (Float32, to) if to.is_integer() => {
             integers(array.as_primitive::<Float32Type>(), to, |value| integral(value.into()))?

@@ -446,6 +446,8 @@ pub(crate) fn sql_type(sql: &ast::DataType) -> Option<DataType> {
     use ast::DataType as Sql;
     Some(match sql {
         Sql::Binary(_) | Sql::Varbinary(_) | Sql::Blob(_) | Sql::Bytes(_) | Sql::Bytea => DataType::BinaryView,
+        // JSON is text; a cast to it is a function that checks the text.
+        Sql::JSON | Sql::JSONB => DataType::Utf8View,
         Sql::UTinyInt | Sql::UInt8 => DataType::UInt8,
         Sql::USmallInt | Sql::UInt16 => DataType::UInt16,
         Sql::UInt32 => DataType::UInt32,

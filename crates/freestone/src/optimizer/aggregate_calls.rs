@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::real_keys::wrap;
-use crate::aggregates::{Filtered, Ordered, settled};
+use crate::aggregates::{Filtered, Ordered, is_collected, settled};
 use crate::windows::nothing;
 
 /// Aggregates whose result depends on the order of their rows.
@@ -66,6 +66,12 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transform
     }
     if call.params.distinct {
         call.params.args.iter_mut().for_each(|argument| changed |= wrap(argument, schema));
+    }
+    if call.params.distinct && is_collected(&call.func) {
+        let within = std::mem::take(&mut call.params.order_by);
+        call = ordered(call, vec![])?;
+        call.params.order_by = within;
+        changed = true;
     }
     if call.params.order_by.is_empty() || call.func.supports_within_group_clause() {
         return Ok(transformed(Expr::AggregateFunction(call), changed));

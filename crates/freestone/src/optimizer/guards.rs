@@ -18,7 +18,7 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, Optimizer
 
 use crate::exact::Exact;
 use crate::optimizer::expressions::{balanced, size};
-use crate::times;
+use crate::{scalars, times};
 
 /// Functions that are an error for some arguments.
 const FALLIBLE: [&str; 28] = [
@@ -230,7 +230,7 @@ fn node_can_fail(node: &Expr, schema: &DFSchema) -> bool {
         Expr::ScalarFunction(call) => {
             let fails = match (times::argument_of_cast(node), node.get_type(schema)) {
                 (Some(argument), Ok(to)) => argument.get_type(schema).map_or(true, |from| cast_can_fail(&from, &to)),
-                _ => FALLIBLE.contains(&call.func.name()),
+                _ => FALLIBLE.contains(&call.func.name()) || scalars::can_fail(&call.func),
             };
             fails && node.any_column_refs()
         }

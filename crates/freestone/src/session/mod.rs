@@ -52,7 +52,7 @@ use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::sql::{depth, names, parameters, statement};
 use crate::times::TimePlanner;
 use crate::workload::{Watch, Watched};
-use crate::{aggregates, exact, growth, optimizer, planning, shared, times, windows, workload};
+use crate::{aggregates, exact, growth, optimizer, planning, scalars, shared, times, windows, workload};
 use access::{Access, Extension};
 use plan_cache::{CachedPlan, Plans};
 use transaction::Block;
@@ -95,7 +95,7 @@ impl Session {
         let mut state = SessionStateBuilder::new()
             .with_config(settings::initial(database.options()))
             .with_runtime_env(runtime)
-            .with_expr_planners(vec![Arc::new(BoundedExpressions), Arc::new(TimePlanner)])
+            .with_expr_planners(vec![Arc::new(BoundedExpressions), Arc::new(TimePlanner), scalars::planner()])
             .with_default_features()
             .with_relation_planners(vec![Arc::new(SharedRelations)])
             .with_query_planner(Arc::new(SharedPlanner))
@@ -114,6 +114,7 @@ impl Session {
         // Only functions of a state that takes none are refused.
         let _ = times::register(&mut state);
         let _ = exact::register(&mut state);
+        let _ = scalars::register(&mut state);
         let _ = growth::register(&mut state, database.options().memory_limit);
         Session {
             planner: RwLock::new(Planner::new(

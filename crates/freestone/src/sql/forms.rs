@@ -1,11 +1,9 @@
-//! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `mod(a, b)`, `SIMILAR
+//! Forms of SQL that DataFusion reads otherwise or not at all, put in its words before they are planned: `SIMILAR
 //! TO`, whose pattern is SQL's and covers the whole text, the operand of `IS DISTINCT FROM`, and
 //! rows before IN (SELECT …).
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
-use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
-};
+use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
 
 use crate::exact::SIMILAR;
 use crate::sql::statement::parse_query;
@@ -37,16 +35,7 @@ pub(crate) fn rewrite(sql: &mut impl ast::VisitMut) {
         }
         Expr::InSubquery { expr: row, subquery, .. } => one_row_value(row, subquery),
         Expr::Function(function) => match function.name.to_string().to_ascii_lowercase().as_str() {
-            "mod" => {
-                if let Some([a, b]) = arguments(function) {
-                    let operand = |e: Expr| Box::new(Expr::Nested(Box::new(e)));
-                    let (left, right) = (operand(a), operand(b));
-                    let remainder = Expr::BinaryOp { left, op: BinaryOperator::Modulo, right };
-                    *expr = Expr::Nested(Box::new(remainder));
-                }
-            }
             "regexp_like" | "regexp_match" => filled_flags(function, 2),
-            "regexp_replace" => filled_flags(function, 3),
             _ => {}
         },
         _ => {}
@@ -67,20 +56,6 @@ fn one_row_value(row: &mut Expr, subquery: &mut Box<ast::Query>) {
     std::mem::swap(inner, subquery);
     *subquery = wrapped;
     *row = Expr::Struct { values: std::mem::take(values), fields: vec![] };
-}
-
-/// The arguments of a plain call of two.
-fn arguments(call: &ast::Function) -> Option<[Expr; 2]> {
-    let FunctionArguments::List(list) = &call.args else { return None };
-    if call.over.is_some() || call.filter.is_some() {
-        return None;
-    }
-    match list.args.as_slice() {
-        [FunctionArg::Unnamed(FunctionArgExpr::Expr(a)), FunctionArg::Unnamed(FunctionArgExpr::Expr(b))] => {
-            Some([a.clone(), b.clone()])
-        }
-        _ => None,
-    }
 }
 
 /// A call of one of our functions.

@@ -44,7 +44,7 @@ fn with_backslashes(pattern: &Expr, escape: &str) -> Option<Expr> {
         // In a class of its own no character but ^, which is escaped, means anything else.
         Some(escape) => {
             let escape = escape.to_string().replace('\'', "''").replace('^', r"\^");
-            format!(r"regexp_replace({doubled}, '[{escape}](.)', '\${{1}}', 'gs')")
+            format!(r"regexp_replace({doubled}, '[{escape}](.)', '\\\1', 'gs')")
         }
     };
     Parser::new(&SqlDialect).try_with_sql(&call).ok()?.parse_expr().ok()

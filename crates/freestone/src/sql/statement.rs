@@ -21,7 +21,7 @@ use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
     depth, fetch, file_calls, forms, from_first, like_escape, named_windows, names, supported, transactions, using,
 };
-use crate::{shared, times};
+use crate::{scalars, shared, times};
 
 const DIALECT: SqlDialect = SqlDialect;
 
@@ -469,6 +469,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     fetch::rewrite(sql);
     like_escape::rewrite(sql);
     forms::rewrite(sql);
+    scalars::rewrite(sql);
     times::rewrite_literals(sql);
     using::check(sql)?;
     named_windows::rewrite(sql)?;

@@ -107,6 +107,12 @@ fn of_seconds(call: &Call) -> Result<ArrayRef> {
 /// Year, month, day, hour, minute, seconds.
 fn takes_fields(types: &[DataType]) -> Result<Vec<DataType>> {
     let is_number = |kind: &DataType| kind.is_numeric() || *kind == DataType::Null;
+    // Microseconds since 1970.
+    if let [us] = types
+        && (us.is_integer() || *us == DataType::Null)
+    {
+        return Ok(vec![DataType::Int64]);
+    }
     let (fields, zone) = if types.len() == 7 { (&types[..6], types.get(6)) } else { (types, None) };
     if fields.len() != 6 || !fields.iter().all(is_number) || zone.is_some_and(|zone| !is_text(zone)) {
         return wrong_types("make_timestamp", "year, month, day, hour, minute and seconds", types);
@@ -116,6 +122,9 @@ fn takes_fields(types: &[DataType]) -> Result<Vec<DataType>> {
 }
 
 fn of_fields(call: &Call) -> Result<ArrayRef> {
+    if call.count() == 1 {
+        return finished(integers(&call.array(0)?)?, &call.to);
+    }
     let whole: Vec<Int64Array> = (0..5).map(|at| integers(&call.array(at)?)).collect::<Result<_>>()?;
     let seconds = reals(&call.array(5)?)?;
     let mut zone = matches!(call.to, DataType::Timestamp(_, Some(_))).then_some(call.zone);

@@ -63,6 +63,23 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    fn new(args: ScalarFunctionArgs, rows: usize) -> Self {
+        let (zone, to) = (Zone::of_session(&args.config_options), args.return_field.data_type().clone());
+        Call { args: args.args, rows, zone, to }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// An argument that is the same in all rows.
+    pub fn constant(&self, at: usize) -> Option<&ScalarValue> {
+        match self.args.get(at) {
+            Some(ColumnarValue::Scalar(value)) => Some(value),
+            _ => None,
+        }
+    }
+
     pub fn count(&self) -> usize {
         self.args.len()
     }
@@ -180,12 +197,20 @@ impl ScalarUDFImpl for TimeFunction {
 pub(crate) fn evaluate(args: ScalarFunctionArgs, run: impl FnOnce(&Call) -> Result<ArrayRef>) -> Result<ColumnarValue> {
     let is_constant = args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
     let rows = if is_constant { 1 } else { args.number_rows };
-    let (zone, to) = (Zone::of_session(&args.config_options), args.return_field.data_type().clone());
-    let result = run(&Call { args: args.args, rows, zone, to })?;
+    let result = run(&Call::new(args, rows))?;
     Ok(match is_constant {
         true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
         false => ColumnarValue::Array(result),
     })
+}
+
+/// Runs a kernel for each row, also where all arguments are constants.
+pub(crate) fn evaluate_rows(
+    args: ScalarFunctionArgs,
+    run: impl FnOnce(&Call) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    let rows = args.number_rows;
+    Ok(ColumnarValue::Array(run(&Call::new(args, rows))?))
 }
 
 /// A call as a heading has it.

@@ -21,6 +21,13 @@ impl Interval {
         days * i128::from(DAY_NS) + i128::from(self.ns)
     }
 
+    /// The nanoseconds of the interval, with 365.25 days per year as in `extract(epoch …)`.
+    pub fn epoch_ns(self) -> i128 {
+        let (years, months) = (i128::from(self.months / 12), i128::from(self.months % 12));
+        let seconds = years * 31_557_600 + (months * 30 + i128::from(self.days)) * 86_400;
+        seconds * i128::from(SECOND_NS) + i128::from(self.ns)
+    }
+
     /// The interval of a length: days, and hours of the length's sign. Nothing where there are too many days.
     pub fn of_length(ns: i128) -> Option<Interval> {
         let days = i32::try_from(ns / i128::from(DAY_NS)).ok()?;

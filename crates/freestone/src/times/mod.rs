@@ -3,7 +3,7 @@
 //! replaced by these.
 
 mod aggregates;
-mod arrays;
+pub(crate) mod arrays;
 pub mod calendar;
 mod casts;
 mod constructors;
@@ -28,10 +28,19 @@ use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 
+pub(crate) use aggregates::behind as behind_planned;
+pub(crate) use arrays::{
+    INTERVAL, TIMESTAMP, exact_cast, finished, integers, interval_of, intervals, is_span, is_text, is_time_of_day,
+    local_ticks, map, out_of_range, stored, timestamptz, to_instant,
+};
 pub(crate) use casts::TimeCasts;
 pub(crate) use convert::argument as argument_of_cast;
+pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
+pub(crate) use interval::{Interval, SECOND_NS};
 pub(crate) use literals::rewrite as rewrite_literals;
+pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
+pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts};
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
 pub(crate) use zone::{Zone, missing as missing_zone};
 

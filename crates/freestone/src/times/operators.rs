@@ -169,6 +169,11 @@ fn by_intervals(times: &ArrayRef, by: &Intervals, is_date: bool, sign: i64, call
     })
 }
 
+/// Microseconds of a clock an interval further, or back.
+pub(crate) fn stepped(micros: i64, by: Interval, sign: i64) -> Result<i64> {
+    step(micros, by, sign, 1_000_000, None)?.ok_or_else(|| out_of_range("timestamp"))
+}
+
 /// Ticks an interval further: first months, then days, then hours. Nothing out of range.
 pub(super) fn step(start: i64, by: Interval, sign: i64, per_second: i64, zone: Option<&Zone>) -> Result<Option<i64>> {
     let mut ticks = start;

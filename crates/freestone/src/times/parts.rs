@@ -163,15 +163,22 @@ pub(crate) fn date_part() -> TimeFunction {
 
 fn takes_part(types: &[DataType]) -> Result<Vec<DataType>> {
     let [part, time] = types else { return wrong_types("date_part", "a part's name and a time", types) };
-    let time = match time {
+    let Some(time) = taken_by_parts(time) else {
+        return wrong_types("date_part", "a part's name and a date, timestamp, time or interval", types);
+    };
+    Ok(vec![if is_text(part) { part.clone() } else { DataType::Utf8 }, time])
+}
+
+/// The type in which a value's parts are taken, if it has parts.
+pub(crate) fn taken_by_parts(time: &DataType) -> Option<DataType> {
+    Some(match time {
         DataType::Date64 => DataType::Date32,
         DataType::Date32 | DataType::Timestamp(..) => time.clone(),
         time if is_time_of_day(time) => time.clone(),
         time if is_span(time) => INTERVAL,
         time if is_text(time) || *time == DataType::Null => TIMESTAMP,
-        _ => return wrong_types("date_part", "a part's name and a date, timestamp, time or interval", types),
-    };
-    Ok(vec![if is_text(part) { part.clone() } else { DataType::Utf8 }, time])
+        _ => return None,
+    })
 }
 
 fn gives_part(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<DataType> {
@@ -179,6 +186,11 @@ fn gives_part(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<
     let name = constants.first().copied().flatten().and_then(|value| value.try_as_str().flatten());
     // What the optimizer makes of constants only later is a whole number for now.
     let Some(name) = name else { return Ok(DataType::Int32) };
+    part_type(name, time)
+}
+
+/// The type of a part of a name.
+pub(crate) fn part_type(name: &str, time: &DataType) -> Result<DataType> {
     Ok(match part_of(name, time)? {
         Part::Epoch | Part::Julian => DataType::Float64,
         Part::Nanosecond => DataType::Int64,
@@ -212,15 +224,20 @@ fn part_of(name: &str, time: &DataType) -> Result<Part> {
 fn run_part(call: &Call) -> Result<ArrayRef> {
     let times = call.array(1)?;
     let Some(name) = call.text(0, "the part of date_part")? else { return Ok(call.nulls()) };
-    let part = part_of(&name, times.data_type())?;
+    part_of_times(&name, &times, call)
+}
+
+/// The part of a name of each time.
+pub(crate) fn part_of_times(name: &str, times: &ArrayRef, call: &Call) -> Result<ArrayRef> {
+    let part = part_of(name, times.data_type())?;
     if is_span(times.data_type()) {
-        return of_intervals(part, &intervals(&times)?, &call.to);
+        return of_intervals(part, &intervals(times)?, &call.to);
     }
     match part {
-        Part::Epoch => epoch(&times),
-        Part::Julian => julian(&times, &call.zone),
-        Part::TimeZone | Part::TimeZoneHour | Part::TimeZoneMinute => offsets(part, &times, &call.zone),
-        _ => of_times(part, &times, &call.zone, &call.to),
+        Part::Epoch => epoch(times),
+        Part::Julian => julian(times, &call.zone),
+        Part::TimeZone | Part::TimeZoneHour | Part::TimeZoneMinute => offsets(part, times, &call.zone),
+        _ => of_times(part, times, &call.zone, &call.to),
     }
 }
 

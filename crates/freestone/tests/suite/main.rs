@@ -8,6 +8,7 @@ mod depth;
 mod equal_names;
 mod files;
 mod files_bad;
+mod functions;
 mod fuzz;
 mod histories;
 mod isolation;

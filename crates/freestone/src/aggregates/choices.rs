@@ -1,0 +1,129 @@
+//! Values of the rows in which others are extreme: `arg_max(name, score)`, `arg_min`, and the n greatest of each.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, DynComparator, ListArray, UInt32Array, make_comparator};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::{SortOptions, take};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::error::Result;
+
+use super::collected::{Collected, Groups, Reduce};
+use crate::error::Error;
+
+/// The functions that `max(x, n)` and `min(x, n)` become.
+pub(crate) const GREATEST: &str = "freestone_greatest";
+pub(crate) const LEAST: &str = "freestone_least";
+
+/// More values than this are not asked for.
+const COUNT_MAX: i64 = 1_000_000;
+
+pub(super) fn functions() -> Vec<Collected> {
+    let takes = "a value, a value to compare, and how many are wanted";
+    let choice = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce| Collected {
+        reduce: Some(reduce),
+        ..Collected::new(name, takes, arguments, chosen_type, finish)
+    };
+    let several = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce| Collected {
+        reduce: Some(reduce),
+        ..Collected::new(name, "a value and how many are wanted", value_and_count, |types| list_of(&types[0]), finish)
+    };
+    vec![
+        choice("arg_max", |groups| choose(groups, true), |groups| Ok(best(groups, true)?.concat())),
+        choice("arg_min", |groups| choose(groups, false), |groups| Ok(best(groups, false)?.concat())),
+        several(GREATEST, |groups| several_of(groups, true), |groups| Ok(best(groups, true)?.concat())),
+        several(LEAST, |groups| several_of(groups, false), |groups| Ok(best(groups, false)?.concat())),
+    ]
+}
+
+fn arguments(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [value, by] => Some(vec![value.clone(), by.clone()]),
+        [value, by, count] if count.is_integer() => Some(vec![value.clone(), by.clone(), DataType::Int64]),
+        _ => None,
+    }
+}
+
+fn value_and_count(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [value, count] if count.is_integer() => Some(vec![value.clone(), DataType::Int64]),
+        _ => None,
+    }
+}
+
+fn chosen_type(types: &[DataType]) -> DataType {
+    if types.len() == 3 { list_of(&types[0]) } else { types[0].clone() }
+}
+
+fn list_of(value: &DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(value.clone(), true)))
+}
+
+/// The comparison of two places of a column; of reals, NaN is greater than all others.
+pub(super) fn comparator(column: &ArrayRef, descending: bool) -> Result<DynComparator> {
+    if *column.data_type() == DataType::Null {
+        return Ok(Box::new(|_, _| Ordering::Equal));
+    }
+    Ok(make_comparator(column, column, SortOptions { descending, nulls_first: false })?)
+}
+
+/// The places of the rows with the greatest or least values of each group, best first; among equal ones, the first that came.
+fn best(groups: &Groups, greatest: bool) -> Result<Vec<Vec<u32>>> {
+    let by = groups.columns.len() - if has_count(groups) { 2 } else { 1 };
+    let compare = comparator(&groups.columns[by], greatest)?;
+    groups
+        .places(by + 1)
+        .map(|mut places| {
+            let Some(first) = places.first() else { return Ok(vec![]) };
+            let count = if has_count(groups) { wanted(groups, *first)? } else { 1 };
+            if count == 1 {
+                let least = places.into_iter().reduce(|a, b| if compare(b, a) == Ordering::Less { b } else { a });
+                return Ok(least.into_iter().map(|place| place as u32).collect());
+            }
+            places.sort_by(|a, b| compare(*a, *b));
+            Ok(places.into_iter().take(count).map(|place| place as u32).collect())
+        })
+        .collect()
+}
+
+/// Whether the last argument says how many rows are wanted.
+fn has_count(groups: &Groups) -> bool {
+    matches!(groups.to, DataType::List(_)) && groups.columns.len() != 1 && {
+        let value = list_of(groups.columns[0].data_type());
+        *groups.to == value
+    }
+}
+
+fn wanted(groups: &Groups, row: usize) -> Result<usize> {
+    let counts = groups.columns[groups.columns.len() - 1].as_primitive::<Int64Type>();
+    let count = if counts.is_valid(row) { counts.value(row) } else { 0 };
+    if (1..=COUNT_MAX).contains(&count) {
+        return Ok(count as usize);
+    }
+    Err(Error::invalid(format!("the number of wanted values is between 1 and {COUNT_MAX}, not {count}")).into())
+}
+
+fn choose(groups: &Groups, greatest: bool) -> Result<ArrayRef> {
+    if has_count(groups) {
+        return several_of(groups, greatest);
+    }
+    let places: UInt32Array = best(groups, greatest)?.into_iter().map(|places| places.first().copied()).collect();
+    Ok(take(&groups.columns[0], &places, None)?)
+}
+
+fn several_of(groups: &Groups, greatest: bool) -> Result<ArrayRef> {
+    let places = best(groups, greatest)?;
+    lists(groups, &groups.columns[0], places)
+}
+
+/// Lists of the values at places; NULL for a group without any.
+pub(super) fn lists(groups: &Groups, values: &ArrayRef, places: Vec<Vec<u32>>) -> Result<ArrayRef> {
+    let lengths: Vec<usize> = places.iter().map(Vec::len).collect();
+    let nulls = NullBuffer::from(lengths.iter().map(|length| *length > 0).collect::<Vec<_>>());
+    let values = take(values, &UInt32Array::from(places.concat()), None)?;
+    let DataType::List(field) = groups.to else {
+        return Err(Error::invalid("the result of the aggregate is no list").into());
+    };
+    Ok(Arc::new(ListArray::try_new(field.clone(), OffsetBuffer::from_lengths(lengths), values, Some(nulls))?))
+}

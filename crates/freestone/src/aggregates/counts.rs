@@ -1,0 +1,114 @@
+//! How often values occur: `mode`, `histogram`, `entropy` and `approx_top_k`.
+
+use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, MapArray, StructArray, UInt32Array, UInt64Array,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::error::Result;
+
+use super::choices::{comparator, lists};
+use super::collected::{Collected, Groups};
+use crate::error::Error;
+
+pub(super) fn functions() -> Vec<Collected> {
+    let one = |types: &[DataType]| (types.len() == 1).then(|| types.to_vec());
+    let value_and_count: fn(&[DataType]) -> Option<Vec<DataType>> = |types| match types {
+        [value, count] if count.is_integer() => Some(vec![value.clone(), DataType::Int64]),
+        _ => None,
+    };
+    let list_of = |types: &[DataType]| DataType::List(Arc::new(Field::new_list_field(types[0].clone(), true)));
+    vec![
+        Collected::new("mode", "a value", one, |types| types[0].clone(), mode),
+        Collected::new("histogram", "a value", one, |types| counts_of(&types[0]), histogram),
+        Collected::new("entropy", "a value", one, |_| DataType::Float64, entropy),
+        Collected::new("approx_top_k", "a value and how many are wanted", value_and_count, list_of, top),
+    ]
+}
+
+/// A map from values to how often they occur.
+fn counts_of(value: &DataType) -> DataType {
+    let key = Field::new("key", value.clone(), false);
+    let count = Field::new("value", DataType::UInt64, true);
+    let entries = Field::new("entries", DataType::Struct(vec![key, count].into()), false);
+    DataType::Map(Arc::new(entries), false)
+}
+
+/// A value of a group: the place where it came first, and how often it occurs.
+struct Run {
+    first: usize,
+    count: u64,
+}
+
+/// The different values of each group, in their order.
+fn runs(groups: &Groups) -> Result<Vec<Vec<Run>>> {
+    let compare = comparator(&groups.columns[0], false)?;
+    let of_group = |mut places: Vec<usize>| {
+        places.sort_by(|a, b| compare(*a, *b));
+        let mut runs: Vec<Run> = vec![];
+        for place in places {
+            match runs.last_mut().filter(|run| compare(run.first, place) == Ordering::Equal) {
+                Some(run) => run.count += 1,
+                None => runs.push(Run { first: place, count: 1 }),
+            }
+        }
+        runs
+    };
+    Ok(groups.places(1).map(of_group).collect())
+}
+
+/// The value that occurs most often; among equally frequent ones, that which came first.
+fn mode(groups: &Groups) -> Result<ArrayRef> {
+    let most =
+        |runs: Vec<Run>| runs.into_iter().min_by_key(|run| (Reverse(run.count), run.first)).map(|run| run.first as u32);
+    let places: UInt32Array = runs(groups)?.into_iter().map(most).collect();
+    Ok(take(&groups.columns[0], &places, None)?)
+}
+
+fn histogram(groups: &Groups) -> Result<ArrayRef> {
+    let runs = runs(groups)?;
+    let lengths: Vec<usize> = runs.iter().map(Vec::len).collect();
+    let nulls = NullBuffer::from(lengths.iter().map(|length| *length > 0).collect::<Vec<_>>());
+    let all = || runs.iter().flatten();
+    let keys = take(&groups.columns[0], &UInt32Array::from_iter_values(all().map(|run| run.first as u32)), None)?;
+    let counts: ArrayRef = Arc::new(UInt64Array::from_iter_values(all().map(|run| run.count)));
+    let DataType::Map(entries, _) = groups.to else {
+        return Err(Error::invalid("the result of histogram is no map").into());
+    };
+    let DataType::Struct(fields) = entries.data_type() else {
+        return Err(Error::invalid("the entries of a map are no structs").into());
+    };
+    let columns = StructArray::try_new(fields.clone(), vec![keys, counts], None)?;
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, columns, Some(nulls), false)?))
+}
+
+/// The entropy of the frequencies, in bits; zero without values.
+fn entropy(groups: &Groups) -> Result<ArrayRef> {
+    let of_group = |runs: &Vec<Run>| {
+        let total = runs.iter().map(|run| run.count).sum::<u64>() as f64;
+        let share = |run: &Run| run.count as f64 / total;
+        runs.iter().map(|run| -share(run) * share(run).log2()).sum::<f64>() + 0.0
+    };
+    Ok(Arc::new(Float64Array::from_iter_values(runs(groups)?.iter().map(of_group))))
+}
+
+/// The most frequent values, most frequent first.
+fn top(groups: &Groups) -> Result<ArrayRef> {
+    let wanted = groups.columns[1].as_primitive::<Int64Type>();
+    let of_group = |mut runs: Vec<Run>| -> Result<Vec<u32>> {
+        let Some(first) = runs.first() else { return Ok(vec![]) };
+        let count = if wanted.is_valid(first.first) { wanted.value(first.first) } else { 0 };
+        if !(1..=1_000_000).contains(&count) {
+            return Err(Error::invalid(format!("approx_top_k gives 1 to 1000000 values, not {count}")).into());
+        }
+        runs.sort_by_key(|run| (Reverse(run.count), run.first));
+        Ok(runs.into_iter().take(count as usize).map(|run| run.first as u32).collect())
+    };
+    let places = runs(groups)?.into_iter().map(of_group).collect::<Result<Vec<_>>>()?;
+    lists(groups, &groups.columns[0], places)
+}

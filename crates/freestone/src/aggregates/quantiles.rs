@@ -1,0 +1,299 @@
+//! Quantiles of all values of a group, of one fraction or of a list of fractions, and what is computed from them: `median`
+//! and `mad`.
+//!
+//! `quantile_cont` interpolates between two values, of dates and timestamps in microseconds. `quantile_disc` gives the first
+//! value at which so many of all values are reached. A negative fraction counts from the greatest value.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, UInt32Array, new_null_array,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::{cast, take};
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
+use datafusion::error::Result;
+
+use super::choices::comparator;
+use super::collected::{Collected, Groups};
+use crate::error::Error;
+
+pub(super) fn functions() -> Vec<Collected> {
+    let takes = "a value and a fraction between 0 and 1, or a list of fractions";
+    let within = |name, cont: bool| Collected {
+        within_group: true,
+        ..match cont {
+            true => Collected::new(name, takes, cont_arguments, cont_type, |groups| quantiles(groups, true)),
+            false => Collected::new(name, takes, disc_arguments, disc_type, |groups| quantiles(groups, false)),
+        }
+    };
+    vec![
+        within("percentile_cont", true),
+        within("percentile_disc", false),
+        Collected::new("quantile_cont", takes, cont_arguments, cont_type, |groups| quantiles(groups, true)),
+        Collected::new("quantile_disc", takes, disc_arguments, disc_type, |groups| quantiles(groups, false)),
+        Collected::new("median", "a value", median_arguments, |types| interpolated(&types[0]), median),
+        Collected::new("mad", "a number", mad_arguments, |_| DataType::Float64, mad),
+    ]
+}
+
+/// The type of a value between two others; that of the values where there is none between them.
+fn interpolated(value: &DataType) -> DataType {
+    match value {
+        DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
+        value if value.is_numeric() || *value == DataType::Null => DataType::Float64,
+        value => value.clone(),
+    }
+}
+
+fn is_interpolated(value: &DataType) -> bool {
+    value.is_numeric() || matches!(value, DataType::Date32 | DataType::Timestamp(..) | DataType::Null)
+}
+
+/// A value as it is collected: numbers as reals.
+fn collected(value: &DataType) -> DataType {
+    match value {
+        DataType::Date64 => DataType::Date32,
+        value if value.is_numeric() || *value == DataType::Null => DataType::Float64,
+        value => value.clone(),
+    }
+}
+
+fn fractions(kind: &DataType) -> Option<DataType> {
+    match kind {
+        kind if kind.is_numeric() => Some(DataType::Float64),
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => Some(list_of(DataType::Float64)),
+        _ => None,
+    }
+}
+
+fn cont_arguments(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [value, at] if is_interpolated(value) || *value == DataType::Date64 => {
+            Some(vec![collected(value), fractions(at)?])
+        }
+        _ => None,
+    }
+}
+
+fn disc_arguments(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [value, at] => Some(vec![value.clone(), fractions(at)?]),
+        _ => None,
+    }
+}
+
+fn median_arguments(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [value] => Some(vec![collected(value)]),
+        _ => None,
+    }
+}
+
+fn mad_arguments(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [value] if value.is_numeric() || *value == DataType::Null => Some(vec![DataType::Float64]),
+        _ => None,
+    }
+}
+
+fn list_of(value: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(value, true)))
+}
+
+fn cont_type(types: &[DataType]) -> DataType {
+    let value = interpolated(&types[0]);
+    if matches!(types[1], DataType::List(_)) { list_of(value) } else { value }
+}
+
+fn disc_type(types: &[DataType]) -> DataType {
+    if matches!(types[1], DataType::List(_)) { list_of(types[0].clone()) } else { types[0].clone() }
+}
+
+/// The fractions that a group asks for, in which it says the same in all rows.
+fn wanted(groups: &Groups, row: usize) -> Result<Vec<f64>> {
+    let at = &groups.columns[1];
+    let (values, range) = match at.data_type() {
+        DataType::List(_) => {
+            let lists = at.as_list::<i32>();
+            let range = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
+            (lists.values().clone(), if lists.is_valid(row) { range } else { 0..0 })
+        }
+        _ => (at.clone(), row..row + 1),
+    };
+    let values = values.as_primitive::<Float64Type>();
+    range
+        .map(|place| {
+            let fraction = if values.is_valid(place) { values.value(place) } else { f64::NAN };
+            if !(-1.0..=1.0).contains(&fraction) {
+                return Err(Error::invalid("the fraction of a quantile is between -1 and 1").into());
+            }
+            Ok(fraction)
+        })
+        .collect()
+}
+
+/// The places of each group's values in their order.
+fn ordered(groups: &Groups) -> Result<Vec<Vec<usize>>> {
+    let compare = comparator(&groups.columns[0], groups.descending)?;
+    let sorted = |mut places: Vec<usize>| {
+        places.sort_unstable_by(|a, b| compare(*a, *b).then(a.cmp(b)));
+        places
+    };
+    Ok(groups.places(1).map(sorted).collect())
+}
+
+/// The place of the value at a fraction of so many; a negative one counts from the end.
+fn discrete(fraction: f64, count: usize) -> usize {
+    let place = |fraction: f64| ((fraction * count as f64).ceil() as usize).saturating_sub(1).min(count - 1);
+    if fraction < 0.0 || fraction == 0.0 && fraction.is_sign_negative() {
+        count - 1 - place(-fraction)
+    } else {
+        place(fraction)
+    }
+}
+
+/// The places between which a fraction lies, and how far it is from the first.
+fn continuous(fraction: f64, count: usize) -> (usize, usize, f64) {
+    let fraction = if fraction < 0.0 { 1.0 + fraction } else { fraction };
+    let place = fraction * (count - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    (low.min(count - 1), high.min(count - 1), place - place.floor())
+}
+
+fn quantiles(groups: &Groups, interpolates: bool) -> Result<ArrayRef> {
+    let mut wanted_by_group = vec![];
+    let ordered = ordered(groups)?;
+    for places in &ordered {
+        wanted_by_group.push(match places.first() {
+            Some(first) => wanted(groups, *first)?,
+            None => vec![],
+        });
+    }
+    let is_list = matches!(groups.to, DataType::List(_)) && matches!(groups.columns[1].data_type(), DataType::List(_));
+    let value = match groups.to {
+        DataType::List(field) if is_list => field.data_type().clone(),
+        other => other.clone(),
+    };
+    // A place for each fraction; one without a value for a group that has none, unless the result is a list.
+    let mut marks: Vec<Option<(usize, usize, f64)>> = vec![];
+    for (places, fractions) in ordered.iter().zip(&wanted_by_group) {
+        let mark = |fraction: &f64| match interpolates {
+            true => {
+                let (low, high, share) = continuous(*fraction, places.len());
+                (places[low], places[high], share)
+            }
+            false => {
+                let place = places[discrete(*fraction, places.len())];
+                (place, place, 0.0)
+            }
+        };
+        marks.extend(fractions.iter().map(mark).map(Some));
+        if !is_list && fractions.is_empty() {
+            marks.push(None);
+        }
+    }
+    let values = between(&groups.columns[0], &marks, &value)?;
+    if !is_list {
+        return Ok(values);
+    }
+    let lengths: Vec<usize> = wanted_by_group.iter().map(Vec::len).collect();
+    let nulls = NullBuffer::from(ordered.iter().map(|places| !places.is_empty()).collect::<Vec<_>>());
+    let field = Arc::new(Field::new_list_field(value, true));
+    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, Some(nulls))?))
+}
+
+/// The values between pairs of places.
+fn between(column: &ArrayRef, marks: &[Option<(usize, usize, f64)>], to: &DataType) -> Result<ArrayRef> {
+    if column.data_type() == to && !matches!(to, DataType::Float64 | DataType::Timestamp(..)) {
+        let places: UInt32Array = marks.iter().map(|mark| mark.map(|(low, ..)| low as u32)).collect();
+        return Ok(take(column, &places, None)?);
+    }
+    if marks.iter().flatten().all(|(low, high, _)| low == high) && column.data_type() == to {
+        let places: UInt32Array = marks.iter().map(|mark| mark.map(|(low, ..)| low as u32)).collect();
+        return Ok(take(column, &places, None)?);
+    }
+    if *column.data_type() == DataType::Null {
+        return Ok(new_null_array(to, marks.len()));
+    }
+    if let DataType::Timestamp(..) = to {
+        let ticks = cast(&cast(column, to)?, &DataType::Int64)?;
+        let ticks = ticks.as_primitive::<Int64Type>();
+        let value = |(low, high, share): (usize, usize, f64)| {
+            let (low, high) = (i128::from(ticks.value(low)), i128::from(ticks.value(high)));
+            (low + ((high - low) as f64 * share).round() as i128) as i64
+        };
+        let values: Int64Array = marks.iter().map(|mark| mark.map(value)).collect();
+        return Ok(cast(&values, to)?);
+    }
+    let reals = column.as_primitive::<Float64Type>();
+    let value = |(low, high, share): (usize, usize, f64)| midway(reals.value(low), reals.value(high), share);
+    Ok(Arc::new(marks.iter().map(|mark| mark.map(value)).collect::<Float64Array>()))
+}
+
+/// A real between two others, without overflow of their difference.
+fn midway(low: f64, high: f64, share: f64) -> f64 {
+    if low == high || share == 0.0 { low } else { low * (1.0 - share) + high * share }
+}
+
+fn median(groups: &Groups) -> Result<ArrayRef> {
+    let ordered = ordered(groups)?;
+    let interpolates = is_interpolated(groups.columns[0].data_type());
+    let mark = |places: &Vec<usize>| {
+        (!places.is_empty()).then(|| match interpolates {
+            true => {
+                let (low, high, share) = continuous(0.5, places.len());
+                (places[low], places[high], share)
+            }
+            false => {
+                let place = places[discrete(0.5, places.len())];
+                (place, place, 0.0)
+            }
+        })
+    };
+    let marks: Vec<_> = ordered.iter().map(mark).collect();
+    between(&groups.columns[0], &marks, groups.to)
+}
+
+/// The median of the distances from the median.
+fn mad(groups: &Groups) -> Result<ArrayRef> {
+    let values = groups.columns[0].as_primitive::<Float64Type>();
+    let median = |sorted: &[f64]| {
+        let (low, high, share) = continuous(0.5, sorted.len());
+        midway(sorted[low], sorted[high], share)
+    };
+    let of_group = |places: Vec<usize>| {
+        if places.is_empty() {
+            return None;
+        }
+        let mut all: Vec<f64> = places.into_iter().map(|place| values.value(place)).collect();
+        all.sort_by(order);
+        let middle = median(&all);
+        all.iter_mut().for_each(|value| *value = (*value - middle).abs());
+        all.sort_by(order);
+        Some(median(&all))
+    };
+    Ok(Arc::new(groups.places(1).map(of_group).collect::<Float64Array>()))
+}
+
+/// NaN is greater than all others.
+fn order(a: &f64, b: &f64) -> Ordering {
+    a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_fractions() {
+        assert_eq!([0.0, 0.25, 0.26, 0.5, 1.0].map(|fraction| discrete(fraction, 4)), [0, 0, 1, 1, 3]);
+        assert_eq!([-0.25, -0.5, -1.0].map(|fraction| discrete(fraction, 4)), [3, 2, 0]);
+        assert_eq!(continuous(0.5, 4), (1, 2, 0.5));
+        assert_eq!(continuous(1.0, 4), (3, 3, 0.0));
+        assert_eq!(continuous(0.3, 1), (0, 0, 0.0));
+        assert_eq!(midway(f64::MAX, f64::MAX, 0.5), f64::MAX);
+        assert_eq!(midway(-f64::MAX, f64::MAX, 0.5), 0.0);
+    }
+}

@@ -1,0 +1,391 @@
+//! Parts, names and differences of dates and timestamps.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, Int32Array, Int64Array, StringViewArray};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use datafusion::error::Result;
+use datafusion::logical_expr::lit;
+
+use super::function::Scalar;
+use super::kinds::Kind::{self, Date, Int, Span, Text, Time};
+use super::kinds::{INT, TEXT, in_micros};
+use super::rows::{any_null, ints, invalid, reals, texts, too_large};
+use crate::times::calendar::{checked_days, civil, days_in_month, iso_week, weekday};
+use crate::times::{
+    Call, Interval, Part, Zone, date_part, exact_cast, finished, integers, interval_of, intervals, local_ticks, map,
+    part_of_times, part_type, stepped, taken_by_parts,
+};
+
+const DAY_SECONDS: i64 = 86_400;
+const DAY_US: i64 = DAY_SECONDS * 1_000_000;
+/// Buckets of days and times begin at Monday, 2000-01-03, buckets of months at 2000-01-01, as in DuckDB.
+const BUCKET_DAY: i64 = 10_959;
+const BUCKET_MONTH: i64 = 2000 * 12;
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// From Monday.
+const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+pub(super) fn month_name(month: i64) -> &'static str {
+    MONTHS.get((month - 1) as usize).copied().unwrap_or_default()
+}
+
+pub(super) fn day_name(weekday: i64) -> &'static str {
+    DAYS.get(weekday as usize).copied().unwrap_or_default()
+}
+
+pub(super) fn all() -> Vec<Scalar> {
+    let mut all: Vec<Scalar> = PARTS.iter().map(|(names, part)| of_part(names, part)).collect();
+    all.extend([
+        Scalar::new(&["yearweek"], &[&[Date]], INT, |call| of_days(call, year_week)),
+        Scalar::new(&["era"], &[&[Date]], INT, |call| of_days(call, |days| i64::from(civil(days).year > 0))),
+        Scalar::new(&["dayname"], &[&[Date]], TEXT, |call| named(call, |days| day_name(weekday(days)))),
+        Scalar::new(&["monthname"], &[&[Date]], TEXT, |call| named(call, |days| month_name(civil(days).month))),
+        Scalar::new(&["last_day"], &[&[Date]], DataType::Date32, last_day),
+        Scalar::new(&["make_date"], &[&[Int, Int, Int], &[Int]], DataType::Date32, make_date),
+        Scalar::new(
+            &["make_time"],
+            &[&[Int, Int, Kind::Real]],
+            DataType::Time64(datafusion::arrow::datatypes::TimeUnit::Microsecond),
+            make_time,
+        ),
+        Scalar::new(&["date_diff", "datediff"], DIFFERENCE, INT, |call| differences(call, boundaries)),
+        Scalar::new(&["date_sub", "datesub"], DIFFERENCE, INT, |call| differences(call, whole)),
+        Scalar::typed(
+            &["time_bucket"],
+            &[&[Span, Date], &[Span, Date, Span], &[Span, Date, Date]],
+            |types, _| Ok(if types[1] == DataType::Date32 { DataType::Date32 } else { in_micros(&types[1]) }),
+            time_bucket,
+        ),
+    ]);
+    all
+}
+
+const DIFFERENCE: &[&[Kind]] = &[&[Text, Time, Time]];
+
+/// Names of functions, and the parts that they give.
+const PARTS: [(&[&str], &str); 23] = [
+    (&["year"], "year"),
+    (&["isoyear"], "isoyear"),
+    (&["quarter"], "quarter"),
+    (&["month"], "month"),
+    (&["week", "weekofyear"], "week"),
+    (&["day", "dayofmonth"], "day"),
+    (&["dayofweek", "weekday"], "dow"),
+    (&["isodow"], "isodow"),
+    (&["dayofyear"], "doy"),
+    (&["hour"], "hour"),
+    (&["minute"], "minute"),
+    (&["second"], "second"),
+    (&["millisecond"], "millisecond"),
+    (&["microsecond"], "microsecond"),
+    (&["nanosecond"], "nanosecond"),
+    (&["decade"], "decade"),
+    (&["century"], "century"),
+    (&["millennium"], "millennium"),
+    (&["epoch"], "epoch"),
+    (&["julian"], "julian"),
+    (&["timezone_hour"], "timezone_hour"),
+    (&["timezone_minute"], "timezone_minute"),
+    (&["dow"], "dow"),
+];
+
+/// A function of one part. A call becomes one of `date_part`, by which zones can be pruned.
+fn of_part(names: &'static [&'static str], name: &'static str) -> Scalar {
+    let coercion = |types: &[DataType]| match types {
+        [time] => Some(vec![taken_by_parts(time)?]),
+        _ => None,
+    };
+    let takes = "a date, timestamp, time or interval";
+    Scalar::with_coercion(
+        names,
+        takes,
+        coercion,
+        move |types, _| part_type(name, &types[0]),
+        move |call| part_of_times(name, &call.array(0)?, call),
+    )
+    .simplified(move |args| date_part().into_udf().call(std::iter::once(lit(name)).chain(args).collect()))
+}
+
+/// The days since 1970 of dates and timestamps, in the session's time zone.
+fn days(times: &ArrayRef, zone: &Zone) -> Result<Int64Array> {
+    if *times.data_type() == DataType::Date32 {
+        return integers(times);
+    }
+    let (ticks, per_second) = local_ticks(times, zone)?;
+    map(&ticks, |value| Ok(value.div_euclid(DAY_SECONDS * per_second)))
+}
+
+fn of_days(call: &Call, value: impl Fn(i64) -> i64) -> Result<ArrayRef> {
+    let days = days(&call.array(0)?, &call.zone)?;
+    Ok(Arc::new(map::<Int64Type, Int64Type>(&days, |days| Ok(value(days)))?))
+}
+
+fn named(call: &Call, name: impl Fn(i64) -> &'static str) -> Result<ArrayRef> {
+    let days = days(&call.array(0)?, &call.zone)?;
+    Ok(Arc::new(days.iter().map(|days| days.map(&name)).collect::<StringViewArray>()))
+}
+
+fn year_week(days: i64) -> i64 {
+    let (year, week) = iso_week(days);
+    year * 100 + if year > 0 { week } else { -week }
+}
+
+fn last_day(call: &Call) -> Result<ArrayRef> {
+    let days = days(&call.array(0)?, &call.zone)?;
+    let last = map::<Int64Type, Int32Type>(&days, |days| {
+        let date = civil(days);
+        let last = days - date.day + days_in_month(date.year, date.month);
+        i32::try_from(last).or_else(|_| too_large("date"))
+    })?;
+    exact_cast(&(Arc::new(last) as ArrayRef), &DataType::Date32)
+}
+
+/// `make_date(year, month, day)`, and `make_date(days)` since 1970.
+fn make_date(call: &Call) -> Result<ArrayRef> {
+    let fields = (0..call.count()).map(|at| ints(call, at)).collect::<Result<Vec<_>>>()?;
+    let row = |row: usize| -> Result<Option<i32>> {
+        let arrays: Vec<&dyn Array> = fields.iter().map(|field| field as _).collect();
+        if any_null(&arrays, row) {
+            return Ok(None);
+        }
+        let days = match fields.as_slice() {
+            [year, month, day] => {
+                let (year, month, day) = (year.value(row), month.value(row), day.value(row));
+                match checked_days(year, month, day) {
+                    Some(days) => days,
+                    None => return invalid(format!("there is no date {year}-{month}-{day}")),
+                }
+            }
+            others => others[0].value(row),
+        };
+        i32::try_from(days).or_else(|_| too_large("date")).map(Some)
+    };
+    let rows = fields.first().map_or(0, Array::len);
+    let days: Int32Array = (0..rows).map(row).collect::<Result<_>>()?;
+    exact_cast(&(Arc::new(days) as ArrayRef), &DataType::Date32)
+}
+
+fn make_time(call: &Call) -> Result<ArrayRef> {
+    let (hours, minutes, seconds) = (ints(call, 0)?, ints(call, 1)?, reals(call, 2)?);
+    let row = |row: usize| -> Result<Option<i64>> {
+        if any_null(&[&hours, &minutes, &seconds], row) {
+            return Ok(None);
+        }
+        let (hour, minute, second) = (hours.value(row), minutes.value(row), seconds.value(row));
+        if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..60.0).contains(&second) {
+            return invalid(format!("there is no time {hour}:{minute}:{second}"));
+        }
+        Ok(Some((hour * 3_600 + minute * 60) * 1_000_000 + (second * 1e6).round_ties_even() as i64))
+    };
+    finished((0..hours.len()).map(row).collect::<Result<Int64Array>>()?, &call.to)
+}
+
+/// What two times are compared by: microseconds of a clock, since 1970 or since midnight.
+fn micros(times: &ArrayRef, zone: &Zone) -> Result<Int64Array> {
+    if *times.data_type() == DataType::Date32 {
+        return map(&integers(times)?, |days| days.checked_mul(DAY_US).map_or_else(|| too_large("timestamp"), Ok));
+    }
+    let (ticks, per_second) = local_ticks(times, zone)?;
+    let in_us = |value: i64| match per_second {
+        1_000_000_000 => Ok(value.div_euclid(1_000)),
+        _ => value.checked_mul(1_000_000 / per_second).map_or_else(|| too_large("timestamp"), Ok),
+    };
+    map(&ticks, in_us)
+}
+
+fn differences(call: &Call, difference: fn(Part, i64, i64) -> Option<i64>) -> Result<ArrayRef> {
+    let names = texts(call, 0)?;
+    let (from, to) = (call.array(1)?, call.array(2)?);
+    let is_clock = |times: &ArrayRef| matches!(times.data_type(), DataType::Time32(_) | DataType::Time64(_));
+    if is_clock(&from) != is_clock(&to) {
+        return invalid("a time of day and a date have no difference");
+    }
+    let (from, to) = (micros(&from, &call.zone)?, micros(&to, &call.zone)?);
+    let row = |row: usize| -> Result<Option<i64>> {
+        if any_null(&[&names, &from, &to], row) {
+            return Ok(None);
+        }
+        let name = names.value(row);
+        match Part::named(name).filter(|part| *part < Part::Epoch) {
+            Some(part) => {
+                difference(part, from.value(row), to.value(row)).map_or_else(|| too_large("BIGINT"), |n| Ok(Some(n)))
+            }
+            None => invalid(format!("{name} is no part of a time by which differences are counted")),
+        }
+    };
+    Ok(Arc::new((0..names.len()).map(row).collect::<Result<Int64Array>>()?))
+}
+
+/// Months since the year 0.
+fn months(micros: i64) -> i64 {
+    let date = civil(micros.div_euclid(DAY_US));
+    date.year * 12 + date.month - 1
+}
+
+/// The length of a part in months.
+fn months_of(part: Part) -> Option<i64> {
+    Some(match part {
+        Part::Millennium => 12_000,
+        Part::Century => 1_200,
+        Part::Decade => 120,
+        Part::Year => 12,
+        Part::Quarter => 3,
+        Part::Month => 1,
+        _ => return None,
+    })
+}
+
+/// The length of a part in microseconds.
+fn micros_of(part: Part) -> i64 {
+    match part {
+        Part::Week => 7 * DAY_US,
+        part => part.ticks(1_000_000).filter(|ticks| *ticks > 0).unwrap_or(DAY_US),
+    }
+}
+
+/// How many boundaries of a part lie between two times.
+fn boundaries(part: Part, from: i64, to: i64) -> Option<i64> {
+    if let Some(length) = months_of(part) {
+        return Some(months(to).div_euclid(length) - months(from).div_euclid(length));
+    }
+    let day = |micros: i64| micros.div_euclid(DAY_US);
+    Some(match part {
+        Part::IsoYear => iso_week(day(to)).0 - iso_week(day(from)).0,
+        Part::Week => (day(to) + 3).div_euclid(7) - (day(from) + 3).div_euclid(7),
+        Part::Nanosecond => to.checked_sub(from)?.checked_mul(1_000)?,
+        part => to.div_euclid(micros_of(part)).checked_sub(from.div_euclid(micros_of(part)))?,
+    })
+}
+
+/// How many whole parts lie between two times.
+fn whole(part: Part, from: i64, to: i64) -> Option<i64> {
+    let length = match part {
+        Part::IsoYear => Some(12),
+        part => months_of(part),
+    };
+    match (part, length) {
+        (_, Some(length)) if from <= to => Some(whole_months(from, to) / length),
+        (_, Some(length)) => Some(-(whole_months(to, from) / length)),
+        (Part::Nanosecond, _) => to.checked_sub(from)?.checked_mul(1_000),
+        _ => Some(to.checked_sub(from)? / micros_of(part)),
+    }
+}
+
+/// Whole months from an earlier to a later time. The last day of a month completes a month that began on any later day.
+fn whole_months(from: i64, to: i64) -> i64 {
+    let (start, end) = (civil(from.div_euclid(DAY_US)), civil(to.div_euclid(DAY_US)));
+    let is_last = end.day == days_in_month(end.year, end.month);
+    let day = if is_last { start.day.min(end.day) } else { start.day };
+    let is_short = (day, from.rem_euclid(DAY_US)) > (end.day, to.rem_euclid(DAY_US));
+    months(to) - months(from) - i64::from(is_short)
+}
+
+/// `time_bucket(width, time [, origin or offset])`.
+fn time_bucket(call: &Call) -> Result<ArrayRef> {
+    let widths = intervals(&call.array(0)?)?;
+    let times = call.array(1)?;
+    let values = micros(&times, &Zone::Fixed(0))?;
+    let third = if call.count() == 3 { Some(call.array(2)?) } else { None };
+    let (offsets, origins) = match &third {
+        Some(third) if matches!(third.data_type(), DataType::Interval(_)) => (Some(intervals(third)?), None),
+        Some(third) => (None, Some(micros(third, &Zone::Fixed(0))?)),
+        None => (None, None),
+    };
+    let row = |row: usize| -> Result<Option<i64>> {
+        let is_null = |array: Option<&dyn Array>| array.is_some_and(|array| array.is_null(row));
+        let extra = [offsets.as_ref().map(|a| a as &dyn Array), origins.as_ref().map(|a| a as &dyn Array)];
+        if any_null(&[&widths, &values], row) || extra.into_iter().any(is_null) {
+            return Ok(None);
+        }
+        let width = interval_of(widths.value(row));
+        let offset = offsets.as_ref().map(|offsets| interval_of(offsets.value(row)));
+        let origin = origins.as_ref().map(|origins| origins.value(row));
+        bucket(width, values.value(row), offset, origin).map(Some)
+    };
+    let starts = (0..values.len()).map(row).collect::<Result<Int64Array>>()?;
+    match &call.to {
+        DataType::Date32 => finished(map(&starts, |start| Ok(start.div_euclid(DAY_US)))?, &call.to),
+        to => finished(starts, to),
+    }
+}
+
+/// The start of the bucket that a time is in.
+fn bucket(width: Interval, value: i64, offset: Option<Interval>, origin: Option<i64>) -> Result<i64> {
+    let shift = |value: i64, sign: i64| match offset {
+        Some(offset) => stepped(value, offset, sign),
+        None => Ok(value),
+    };
+    let value = shift(value, -1)?;
+    let fixed = i64::from(width.days) * DAY_US + width.ns / 1_000;
+    let start = match (i64::from(width.months), fixed) {
+        (0, 1..) => {
+            let origin = origin.unwrap_or(BUCKET_DAY * DAY_US);
+            value.checked_sub(origin).and_then(|passed| value.checked_sub(passed.rem_euclid(fixed)))
+        }
+        (length @ 1.., 0) => {
+            let origin = origin.map_or(BUCKET_MONTH, months);
+            let month = (months(value) - origin).div_euclid(length) * length + origin;
+            checked_days(month.div_euclid(12), month.rem_euclid(12) + 1, 1).and_then(|days| days.checked_mul(DAY_US))
+        }
+        _ => return invalid("the width of time_bucket must be greater than zero, and months alone or days and time"),
+    };
+    match start {
+        Some(start) => shift(start, 1),
+        None => too_large("timestamp"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::times::calendar::days_of;
+
+    fn at(year: i64, month: i64, day: i64, hour: i64) -> i64 {
+        days_of(year, month, day) * DAY_US + hour * 3_600_000_000
+    }
+
+    #[test]
+    fn boundaries_and_whole_parts() {
+        for (part, from, to, crossed, complete) in [
+            (Part::Month, at(2024, 1, 31, 0), at(2024, 2, 29, 0), 1, 1),
+            (Part::Month, at(2024, 1, 31, 1), at(2024, 2, 29, 0), 1, 0),
+            (Part::Month, at(2024, 2, 29, 0), at(2024, 1, 31, 0), -1, -1),
+            (Part::Year, at(2023, 12, 31, 0), at(2024, 1, 1, 0), 1, 0),
+            (Part::Week, at(2024, 3, 3, 0), at(2024, 3, 4, 0), 1, 0),
+            (Part::Hour, at(1969, 12, 31, 23), at(1970, 1, 1, 1), 2, 2),
+            (Part::Quarter, at(2024, 3, 31, 23), at(2024, 4, 1, 0), 1, 0),
+        ] {
+            assert_eq!(
+                (boundaries(part, from, to), whole(part, from, to)),
+                (Some(crossed), Some(complete)),
+                "{part:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn buckets_begin_where_their_origin_says() {
+        let width = |months, days, hours: i64| Interval { months, days, ns: hours * 3_600_000_000_000 };
+        let start = |width, value| bucket(width, value, None, None).ok();
+        assert_eq!(start(width(0, 0, 1), at(2024, 1, 1, 5) + 17), Some(at(2024, 1, 1, 5)));
+        assert_eq!(start(width(0, 7, 0), at(2024, 3, 3, 5)), Some(at(2024, 2, 26, 0)));
+        assert_eq!(start(width(5, 0, 0), at(1999, 12, 31, 0)), Some(at(1999, 8, 1, 0)));
+        assert_eq!(start(width(0, 0, 0), 0), None);
+        assert_eq!(start(width(1, 1, 0), 0), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Scalar functions as data: names, forms of arguments, the type of the result, and a kernel over arrays.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::kinds::{Kind, described};
+use crate::times::{Call, evaluate, evaluate_rows, wrong_types};
+
+/// Computes a function for all rows of its arguments.
+type Kernel = Box<dyn Fn(&Call) -> Result<ArrayRef> + Send + Sync>;
+
+/// The type of the result for arguments of these types, of which some may be constants.
+type TypeOf = Box<dyn Fn(&[DataType], &[Option<&ScalarValue>]) -> Result<DataType> + Send + Sync>;
+
+/// The types that arguments of other types are cast to; nothing where no form takes them.
+type Coercion = Box<dyn Fn(&[DataType]) -> Option<Vec<DataType>> + Send + Sync>;
+
+/// An expression that takes a call's place when constants are known.
+type Simplification = Box<dyn Fn(Vec<Expr>) -> Expr + Send + Sync>;
+
+/// A function of the values of one row.
+pub(super) struct Scalar {
+    name: &'static str,
+    aliases: Vec<String>,
+    /// The arguments that it takes, for error messages.
+    takes: String,
+    coercion: Coercion,
+    result: TypeOf,
+    kernel: Kernel,
+    signature: Signature,
+    simplification: Option<Simplification>,
+}
+
+impl Scalar {
+    /// A function that takes one of several lists of arguments. The first name is that of the function, the others are aliases.
+    pub fn new(
+        names: &[&'static str],
+        forms: &'static [&'static [Kind]],
+        result: DataType,
+        kernel: impl Fn(&Call) -> Result<ArrayRef> + Send + Sync + 'static,
+    ) -> Scalar {
+        let coercion = move |types: &[DataType]| forms.iter().find_map(|form| accepted(form, types));
+        let takes: Vec<String> = forms.iter().map(|form| described(form)).collect();
+        Scalar::with_coercion(names, &takes.join(" or "), coercion, move |_, _| Ok(result.clone()), kernel)
+    }
+
+    /// The same, with a type of the result that depends on the arguments.
+    pub fn typed(
+        names: &[&'static str],
+        forms: &'static [&'static [Kind]],
+        result: impl Fn(&[DataType], &[Option<&ScalarValue>]) -> Result<DataType> + Send + Sync + 'static,
+        kernel: impl Fn(&Call) -> Result<ArrayRef> + Send + Sync + 'static,
+    ) -> Scalar {
+        Scalar { result: Box::new(result), ..Scalar::new(names, forms, DataType::Null, kernel) }
+    }
+
+    /// A function whose arguments are looked at together.
+    pub fn with_coercion(
+        names: &[&'static str],
+        takes: &str,
+        coercion: impl Fn(&[DataType]) -> Option<Vec<DataType>> + Send + Sync + 'static,
+        result: impl Fn(&[DataType], &[Option<&ScalarValue>]) -> Result<DataType> + Send + Sync + 'static,
+        kernel: impl Fn(&Call) -> Result<ArrayRef> + Send + Sync + 'static,
+    ) -> Scalar {
+        Scalar {
+            name: names[0],
+            aliases: names[1..].iter().map(ToString::to_string).collect(),
+            takes: takes.to_owned(),
+            coercion: Box::new(coercion),
+            result: Box::new(result),
+            kernel: Box::new(kernel),
+            signature: Signature::user_defined(Volatility::Immutable),
+            simplification: None,
+        }
+    }
+
+    /// A function whose results differ from call to call, or from statement to statement.
+    pub fn of_volatility(self, volatility: Volatility) -> Scalar {
+        Scalar { signature: Signature::user_defined(volatility), ..self }
+    }
+
+    /// The expression that takes the place of every call.
+    pub fn simplified(self, simplification: impl Fn(Vec<Expr>) -> Expr + Send + Sync + 'static) -> Scalar {
+        Scalar { simplification: Some(Box::new(simplification)), ..self }
+    }
+
+    fn wrong<T>(&self, types: &[DataType]) -> Result<T> {
+        wrong_types(self.name, &self.takes, types)
+    }
+}
+
+/// The types that a form casts its arguments to.
+fn accepted(form: &[Kind], types: &[DataType]) -> Option<Vec<DataType>> {
+    let (fixed, rest) = match form.split_last() {
+        Some((Kind::Rest, fixed)) => (fixed, true),
+        _ => (form, false),
+    };
+    if types.len() < fixed.len() || !rest && types.len() > fixed.len() {
+        return None;
+    }
+    types.iter().enumerate().map(|(at, given)| fixed.get(at).unwrap_or(&Kind::Any).accepts(given)).collect()
+}
+
+impl fmt::Debug for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scalar").field(&self.name).finish()
+    }
+}
+
+impl PartialEq for Scalar {
+    fn eq(&self, other: &Scalar) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Scalar {}
+
+impl Hash for Scalar {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Scalar {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        // What is wrong with them is said by what gives the result's type: here it would be wrapped.
+        Ok((self.coercion)(types).unwrap_or_else(|| types.to_vec()))
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match (self.coercion)(types) {
+            Some(types) => (self.result)(&types, &vec![None; types.len()]),
+            None => self.wrong(types),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let Some(types) = (self.coercion)(&types) else { return self.wrong(&types) };
+        Ok(Arc::new(Field::new(self.name, (self.result)(&types, args.scalar_arguments)?, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.signature.volatility == Volatility::Volatile {
+            return evaluate_rows(args, |call| (self.kernel)(call));
+        }
+        evaluate(args, |call| (self.kernel)(call))
+    }
+
+    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        Ok(match &self.simplification {
+            Some(simplification) => ExprSimplifyResult::Simplified(simplification(args)),
+            None => ExprSimplifyResult::Original(args),
+        })
+    }
+}

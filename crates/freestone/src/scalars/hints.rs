@@ -1,0 +1,73 @@
+//! What a function that does not exist might have been.
+
+use datafusion::execution::session_state::SessionState;
+
+use super::macros;
+use crate::error::{Error, ErrorKind};
+
+/// Names of other systems, and what is written for them.
+const SYNONYMS: [(&str, &str); 44] = [
+    ("array_size", "len(list)"),
+    ("arraysize", "len(list)"),
+    ("charindex", "position('part' IN text)"),
+    ("collect_list", "list(x)"),
+    ("collect_set", "list(DISTINCT x)"),
+    ("convert", "CAST(x AS type)"),
+    ("count_distinct", "count(DISTINCT x)"),
+    ("countdistinct", "count(DISTINCT x)"),
+    ("date_from_parts", "make_date(year, month, day)"),
+    ("dateadd", "date + INTERVAL '1 day'"),
+    ("datefromparts", "make_date(year, month, day)"),
+    ("datename", "dayname(date) or monthname(date)"),
+    ("explode", "unnest(list)"),
+    ("format_date", "strftime(date, '%Y-%m-%d')"),
+    ("format_timestamp", "strftime(timestamp, '%Y-%m-%d %H:%M:%S')"),
+    ("getdate", "now()"),
+    ("group_array", "list(x)"),
+    ("isnull", "x IS NULL, or coalesce(x, y)"),
+    ("listagg_distinct", "string_agg(DISTINCT x, ',')"),
+    ("locate", "position('part' IN text)"),
+    ("mid", "substring(text, start, length)"),
+    ("months_between", "date_diff('month', from, to)"),
+    ("object_keys", "json_keys(json)"),
+    ("parse_date", "strptime(text, '%Y-%m-%d')"),
+    ("parse_json", "text::JSON"),
+    ("parse_timestamp", "strptime(text, '%Y-%m-%d %H:%M:%S')"),
+    ("percentile", "quantile_cont(x, 0.5)"),
+    ("regexp_substr", "regexp_extract(text, pattern)"),
+    ("replicate", "repeat(text, count)"),
+    ("rlike", "regexp_matches(text, pattern)"),
+    ("safe_cast", "TRY_CAST(x AS type)"),
+    ("size", "len(list)"),
+    ("space", "repeat(' ', count)"),
+    ("std", "stddev(x)"),
+    ("stdev", "stddev(x)"),
+    ("str_to_date", "strptime(text, '%Y-%m-%d')"),
+    ("stuff", "overlay(text PLACING new FROM start FOR count)"),
+    ("sysdate", "now()"),
+    ("timestamp_diff", "date_diff('day', from, to)"),
+    ("timestampdiff", "date_diff('day', from, to)"),
+    ("to_number", "CAST(text AS DECIMAL(18, 3))"),
+    ("to_varchar", "CAST(x AS VARCHAR)"),
+    ("unix_timestamp", "epoch(timestamp)"),
+    ("zeroifnull", "coalesce(x, 0)"),
+];
+
+/// The error of a name that no function of a session has: what is written instead, a name that is very similar, or nothing.
+pub(crate) fn missing(name: &str, state: &SessionState) -> Error {
+    if let Some((_, instead)) = SYNONYMS.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) {
+        let error = Error::new(ErrorKind::NotFound, format!("no function {name}"));
+        return error.with_hint(format!("write {instead}"));
+    }
+    let counts = macros::argument_counts(&name.to_lowercase());
+    if !counts.is_empty() {
+        let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
+        let message = format!("{name} takes {} arguments, and no clauses of aggregates", counts.join(" or "));
+        return Error::new(ErrorKind::Type, message);
+    }
+    let mut all: Vec<&str> = macros::names().collect();
+    all.extend(state.scalar_functions().keys().map(String::as_str));
+    all.extend(state.aggregate_functions().keys().map(String::as_str));
+    all.extend(state.window_functions().keys().map(String::as_str));
+    Error::not_found("function", name, all.into_iter().filter(|name| !name.starts_with("freestone")))
+}

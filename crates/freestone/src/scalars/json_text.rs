@@ -1,0 +1,433 @@
+//! JSON texts as trees, whose numbers and strings are parts of the text, and paths into them.
+
+use std::fmt::Write;
+
+use datafusion::error::Result;
+
+use super::rows::invalid;
+use crate::display::append_json_string;
+
+/// Values that are nested deeper are no JSON to us, so that no text exhausts the stack.
+const DEPTH_MAX: usize = 1000;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Node<'a> {
+    Null,
+    Bool(bool),
+    /// As it is written.
+    Number(&'a str),
+    /// Without quotes, with escapes.
+    Text(&'a str),
+    Array(Vec<Node<'a>>),
+    Object(Vec<(&'a str, Node<'a>)>),
+}
+
+/// Reads a text; nothing where it is not JSON.
+pub(super) fn parse(text: &str) -> Option<Node<'_>> {
+    let mut reader = Reader { text, at: 0 };
+    let node = reader.value(0)?;
+    reader.skip_space();
+    (reader.at == text.len()).then_some(node)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while self.peek().is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek() == Some(byte)).then(|| self.at += 1)
+    }
+
+    fn word(&mut self, word: &str, node: Node<'a>) -> Option<Node<'a>> {
+        self.text[self.at..].starts_with(word).then(|| {
+            self.at += word.len();
+            node
+        })
+    }
+
+    fn value(&mut self, depth: usize) -> Option<Node<'a>> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        self.skip_space();
+        match self.peek()? {
+            b'n' => self.word("null", Node::Null),
+            b't' => self.word("true", Node::Bool(true)),
+            b'f' => self.word("false", Node::Bool(false)),
+            b'"' => self.string().map(Node::Text),
+            b'[' => self.array(depth),
+            b'{' => self.object(depth),
+            _ => self.number(),
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Option<Node<'a>> {
+        self.take(b'[')?;
+        let mut items = vec![];
+        self.skip_space();
+        if self.take(b']').is_some() {
+            return Some(Node::Array(items));
+        }
+        loop {
+            items.push(self.value(depth + 1)?);
+            self.skip_space();
+            if self.take(b']').is_some() {
+                return Some(Node::Array(items));
+            }
+            self.take(b',')?;
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Option<Node<'a>> {
+        self.take(b'{')?;
+        let mut entries = vec![];
+        self.skip_space();
+        if self.take(b'}').is_some() {
+            return Some(Node::Object(entries));
+        }
+        loop {
+            self.skip_space();
+            let key = self.string()?;
+            self.skip_space();
+            self.take(b':')?;
+            entries.push((key, self.value(depth + 1)?));
+            self.skip_space();
+            if self.take(b'}').is_some() {
+                return Some(Node::Object(entries));
+            }
+            self.take(b',')?;
+        }
+    }
+
+    /// What is between quotes.
+    fn string(&mut self) -> Option<&'a str> {
+        self.take(b'"')?;
+        let start = self.at;
+        loop {
+            match self.peek()? {
+                b'"' => break,
+                b'\\' => {
+                    self.at += 1;
+                    match self.peek()? {
+                        b'u' => {
+                            let digits = self.text.as_bytes().get(self.at + 1..self.at + 5)?;
+                            digits.iter().all(u8::is_ascii_hexdigit).then_some(())?;
+                            self.at += 5;
+                        }
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
+                        _ => return None,
+                    }
+                }
+                0..0x20 => return None,
+                _ => self.at += 1,
+            }
+        }
+        self.at += 1;
+        self.text.get(start..self.at - 1)
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn number(&mut self) -> Option<Node<'a>> {
+        let start = self.at;
+        let _ = self.take(b'-');
+        let is_zero = self.peek() == Some(b'0');
+        let digits = self.digits();
+        if digits == 0 || is_zero && digits > 1 {
+            return None;
+        }
+        if self.take(b'.').is_some() && self.digits() == 0 {
+            return None;
+        }
+        if self.take(b'e').or_else(|| self.take(b'E')).is_some() {
+            let _ = self.take(b'+').or_else(|| self.take(b'-'));
+            if self.digits() == 0 {
+                return None;
+            }
+        }
+        Some(Node::Number(&self.text[start..self.at]))
+    }
+}
+
+/// A string without its escapes. Halves of surrogate pairs that stand alone become replacement characters.
+pub(super) fn unescaped(raw: &str) -> String {
+    if !raw.contains('\\') {
+        return raw.to_owned();
+    }
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let mut used = 1;
+        match rest.as_bytes().first() {
+            Some(b'n') => text.push('\n'),
+            Some(b't') => text.push('\t'),
+            Some(b'r') => text.push('\r'),
+            Some(b'b') => text.push('\u{8}'),
+            Some(b'f') => text.push('\u{c}'),
+            Some(b'u') => {
+                let unit = |at: usize| rest.get(at..at + 4).and_then(|digits| u16::from_str_radix(digits, 16).ok());
+                let second = if rest.get(5..7) == Some("\\u") { unit(7) } else { None };
+                let first = unit(1).unwrap_or(0xfffd);
+                let is_pair =
+                    (0xd800..0xdc00).contains(&first) && second.is_some_and(|s| (0xdc00..0xe000).contains(&s));
+                used = if is_pair { 11 } else { 5 };
+                let units = [first, second.unwrap_or_default()];
+                text.extend(
+                    char::decode_utf16(units[..1 + usize::from(is_pair)].iter().copied())
+                        .map(|c| c.unwrap_or('\u{fffd}')),
+                );
+            }
+            Some(other) => text.push(char::from(*other)),
+            None => used = 0,
+        }
+        rest = rest.get(used..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
+impl<'a> Node<'a> {
+    /// Appends the value without spaces.
+    pub fn write(&self, out: &mut String) {
+        match self {
+            Node::Null => out.push_str("null"),
+            Node::Bool(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Node::Number(digits) => out.push_str(digits),
+            Node::Text(raw) => append_json_string(&unescaped(raw), out),
+            Node::Array(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    item.write(out);
+                }
+                out.push(']');
+            }
+            Node::Object(entries) => {
+                out.push('{');
+                for (at, (key, value)) in entries.iter().enumerate() {
+                    if at > 0 {
+                        out.push(',');
+                    }
+                    append_json_string(&unescaped(key), out);
+                    out.push(':');
+                    value.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
+    /// A string without quotes, and other values as JSON; nothing for `null`.
+    pub fn plain(&self) -> Option<String> {
+        match self {
+            Node::Null => None,
+            Node::Text(raw) => Some(unescaped(raw)),
+            other => Some(other.text()),
+        }
+    }
+
+    /// The type that DuckDB gives the value.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Node::Null => "NULL",
+            Node::Bool(_) => "BOOLEAN",
+            Node::Number(digits) if digits.parse::<u64>().is_ok() => "UBIGINT",
+            Node::Number(digits) if digits.parse::<i64>().is_ok() => "BIGINT",
+            Node::Number(digits) if digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') => "HUGEINT",
+            Node::Number(_) => "DOUBLE",
+            Node::Text(_) => "VARCHAR",
+            Node::Array(_) => "ARRAY",
+            Node::Object(_) => "OBJECT",
+        }
+    }
+
+    fn key(&self, name: &str) -> Option<&Node<'a>> {
+        match self {
+            Node::Object(entries) => entries
+                .iter()
+                .find(|(key, _)| *key == name || key.contains('\\') && unescaped(key) == name)
+                .map(|(_, node)| node),
+            _ => None,
+        }
+    }
+
+    fn item(&self, at: i64) -> Option<&Node<'a>> {
+        match self {
+            Node::Array(items) => {
+                let at = if at < 0 { items.len() as i64 + at } else { at };
+                items.get(usize::try_from(at).ok()?)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the value has another in it: equal to it, to an item, or an object whose entries are all among its own.
+    pub fn contains(&self, part: &Node) -> bool {
+        let is_equal = match (self, part) {
+            (Node::Text(a), Node::Text(b)) => unescaped(a) == unescaped(b),
+            (Node::Object(_), Node::Object(wanted)) => {
+                wanted.iter().all(|(key, value)| self.key(&unescaped(key)).is_some_and(|own| own.contains(value)))
+            }
+            (Node::Array(own), Node::Array(wanted)) => {
+                wanted.iter().all(|wanted| own.iter().any(|own| own.contains(wanted)))
+            }
+            (Node::Number(a), Node::Number(b)) => a == b || a.parse::<f64>() == b.parse::<f64>(),
+            (a, b) => a == b,
+        };
+        is_equal
+            || match self {
+                Node::Array(items) => items.iter().any(|item| item.contains(part)),
+                Node::Object(entries) => entries.iter().any(|(_, value)| value.contains(part)),
+                _ => false,
+            }
+    }
+}
+
+/// A step of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(String),
+    /// Of an array; from its end where it is negative.
+    Item(i64),
+    AnyKey,
+    AnyItem,
+}
+
+/// A path: `$.a[0].b`, `/a/0/b`, or one key.
+pub(super) fn path(text: &str) -> Result<Vec<Step>> {
+    match text.chars().next() {
+        Some('$') => json_path(&text[1..]).map_or_else(|| invalid(format!("'{text}' is no path of JSON")), Ok),
+        Some('/') => {
+            let step = |part: &str| match part.parse::<i64>() {
+                Ok(at) if at >= 0 => Step::Item(at),
+                _ => Step::Key(part.replace("~1", "/").replace("~0", "~")),
+            };
+            Ok(text[1..].split('/').map(step).collect())
+        }
+        _ => Ok(vec![Step::Key(text.to_owned())]),
+    }
+}
+
+fn json_path(mut rest: &str) -> Option<Vec<Step>> {
+    let mut steps = vec![];
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('.') {
+            if let Some(quoted) = after.strip_prefix('"') {
+                let end = quoted.find('"')?;
+                steps.push(Step::Key(quoted[..end].to_owned()));
+                rest = &quoted[end + 1..];
+                continue;
+            }
+            let end = after.find(['.', '[']).unwrap_or(after.len());
+            let name = &after[..end];
+            (!name.is_empty()).then_some(())?;
+            steps.push(if name == "*" { Step::AnyKey } else { Step::Key(name.to_owned()) });
+            rest = &after[end..];
+        } else {
+            let inside = rest.strip_prefix('[')?;
+            let end = inside.find(']')?;
+            let index = inside[..end].trim();
+            steps.push(match index.strip_prefix('#') {
+                _ if index == "*" => Step::AnyItem,
+                Some(back) => Step::Item(back.parse().ok().filter(|at: &i64| *at < 0)?),
+                None => match index.strip_prefix(['"', '\'']).and_then(|name| name.strip_suffix(['"', '\''])) {
+                    Some(name) => Step::Key(name.to_owned()),
+                    None => Step::Item(index.parse().ok()?),
+                },
+            });
+            rest = &inside[end + 1..];
+        }
+    }
+    Some(steps)
+}
+
+/// Whether a path may lead to several values.
+pub(super) fn is_many(steps: &[Step]) -> bool {
+    steps.iter().any(|step| matches!(step, Step::AnyKey | Step::AnyItem))
+}
+
+/// The values that a path leads to.
+pub(super) fn found<'n, 'a>(node: &'n Node<'a>, steps: &[Step]) -> Vec<&'n Node<'a>> {
+    let mut found = vec![node];
+    for step in steps {
+        let of = |node: &'n Node<'a>| -> Vec<&'n Node<'a>> {
+            match (step, node) {
+                // A number in a pointer may be a key.
+                (Step::Item(at), Node::Object(_)) => node.key(&at.to_string()).into_iter().collect(),
+                (Step::Item(at), _) => node.item(*at).into_iter().collect(),
+                (Step::Key(name), _) => node.key(name).into_iter().collect(),
+                (Step::AnyKey, Node::Object(entries)) => entries.iter().map(|(_, value)| value).collect(),
+                (Step::AnyItem, Node::Array(items)) => items.iter().collect(),
+                _ => vec![],
+            }
+        };
+        found = found.into_iter().flat_map(of).collect();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_and_paths() {
+        let text = r#" {"a": [1, -2.5e3, "x\n\u00e4\ud83d\ude00"], "b": {"c": null, "d": true}} "#;
+        let node = parse(text).expect("JSON");
+        assert_eq!(node.text(), "{\"a\":[1,-2.5e3,\"x\\nä😀\"],\"b\":{\"c\":null,\"d\":true}}");
+        for (at, expected) in [
+            ("$.a[0]", Some("1")),
+            ("$.a[-1]", Some("\"x\\nä😀\"")),
+            ("$.a[#-2]", Some("-2.5e3")),
+            ("/b/d", Some("true")),
+            ("/a/0", Some("1")),
+            ("b", Some("{\"c\":null,\"d\":true}")),
+            ("$.\"b\".c", Some("null")),
+            ("$['b']['c']", Some("null")),
+            ("$.x", None),
+            ("$", Some(node.text().as_str())),
+        ] {
+            let steps = path(at).expect(at);
+            assert_eq!(found(&node, &steps).first().map(|node| node.text()).as_deref(), expected, "{at}");
+        }
+        assert_eq!(found(&node, &path("$.b.*").expect("a path")).len(), 2);
+        for wrong in ["", "{", "[1,]", "{\"a\"}", "01", "1.", "tru", "\"\\x\"", "\"a\nb\"", "1 2", "nan"] {
+            assert!(parse(wrong).is_none(), "{wrong}");
+        }
+        assert!(parse(&"[".repeat(100_000)).is_none());
+        assert!(path("$.").is_err() && path("$[").is_err() && path("$a").is_err());
+        let has = |all: &str, part: &str| parse(all).expect(all).contains(&parse(part).expect(part));
+        assert!(has("{\"a\":{\"b\":1}}", "{\"b\":1}") && has("[1,[2]]", "2") && !has("{\"a\":1}", "{\"a\":2}"));
+    }
+}

@@ -1,0 +1,277 @@
+//! Functions of lists.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, ListArray, UInt32Array, make_comparator,
+    new_null_array,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::{SortOptions, take};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use datafusion::error::Result;
+
+use super::function::Scalar;
+use super::kinds::Kind::{Any, List, Text};
+use super::kinds::{BOOL, INT, REAL, list, list_of};
+use super::rows::{any_null, constant, invalid, lists};
+use crate::error::Error;
+use crate::times::{Call, exact_cast};
+
+pub(super) fn all() -> Vec<Scalar> {
+    vec![
+        Scalar::typed(
+            &["list_sort", "array_sort"],
+            &[&[List], &[List, Text], &[List, Text, Text]],
+            |types, _| Ok(types[0].clone()),
+            |call| sorted(call, false),
+        ),
+        Scalar::typed(
+            &["list_reverse_sort"],
+            &[&[List], &[List, Text]],
+            |types, _| Ok(types[0].clone()),
+            |call| sorted(call, true),
+        ),
+        Scalar::new(
+            &["list_grade_up", "array_grade_up", "grade_up"],
+            &[&[List], &[List, Text], &[List, Text, Text]],
+            list_of(INT),
+            grades,
+        ),
+        Scalar::new(&["list_unique", "array_unique"], &[&[List]], INT, unique),
+        Scalar::new(&["list_contains", "list_has", "array_contains"], &[&[List, Any]], BOOL, |call| {
+            let all = lists(call, 0)?;
+            has(all.values(), all.value_offsets(), all.nulls(), &call.array(1)?)
+        }),
+        Scalar::typed(&["list_where"], &[&[List, List]], |types, _| Ok(types[0].clone()), list_where),
+        Scalar::typed(&["list_select"], &[&[List, List]], |types, _| Ok(types[0].clone()), list_select),
+        Scalar::new(&["list_inner_product"], &[&[List, List]], REAL, |call| products(call, |a| a.inner)),
+        Scalar::new(&["list_negative_inner_product"], &[&[List, List]], REAL, |call| products(call, |a| -a.inner)),
+        Scalar::new(&["list_cosine_similarity"], &[&[List, List]], REAL, |call| products(call, Products::cosine)),
+    ]
+}
+
+/// Lists of the values at some places of a list's values.
+pub(super) fn taken(lists: &ListArray, places: Vec<u32>, lengths: Vec<usize>, valid: Vec<bool>) -> Result<ListArray> {
+    let values = take(lists.values(), &UInt32Array::from(places), None)?;
+    of_lengths(lists.data_type(), values, lengths, Some(NullBuffer::from(valid)))
+}
+
+/// Lists of these lengths.
+pub(super) fn of_lengths(
+    to: &DataType,
+    values: ArrayRef,
+    lengths: Vec<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ListArray> {
+    if lengths.iter().sum::<usize>() > i32::MAX as usize {
+        return invalid("the lists of a batch have too many values");
+    }
+    let Some(field) = list(to) else { return invalid("the result is no list") };
+    Ok(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?)
+}
+
+/// Whether each row's list has a value; NULL where the list or the value is NULL.
+pub(super) fn has(
+    values: &ArrayRef,
+    offsets: &[i32],
+    nulls: Option<&NullBuffer>,
+    wanted: &ArrayRef,
+) -> Result<ArrayRef> {
+    let kind = values.data_type();
+    if *kind == DataType::Null || *wanted.data_type() == DataType::Null {
+        return Ok(new_null_array(&DataType::Boolean, offsets.len() - 1));
+    }
+    let wanted = exact_cast(wanted, kind)?;
+    let compare = make_comparator(values, &wanted, SortOptions::default())?;
+    let row = |row: usize| {
+        if nulls.is_some_and(|nulls| nulls.is_null(row)) || wanted.is_null(row) {
+            return None;
+        }
+        let mut places = offsets[row] as usize..offsets[row + 1] as usize;
+        Some(places.any(|at| values.is_valid(at) && compare(at, row) == Ordering::Equal))
+    };
+    Ok(Arc::new((0..offsets.len() - 1).map(row).collect::<BooleanArray>()))
+}
+
+/// The direction of a sort, and where its NULLs are.
+fn options(call: &Call, reverses: bool) -> Result<Option<SortOptions>> {
+    let mut sort = SortOptions { descending: reverses, nulls_first: false };
+    for (at, is_direction) in [(1, !reverses), (2, false)] {
+        if at == 2 && reverses || at >= call.count() {
+            continue;
+        }
+        let Some(word) = constant(call, at, "the direction of a sort")? else { return Ok(None) };
+        let word = word.to_uppercase();
+        match (word.split_whitespace().collect::<Vec<_>>().join(" ").as_str(), is_direction) {
+            ("ASC", true) => sort.descending = false,
+            ("DESC", true) => sort.descending = true,
+            ("NULLS FIRST", false) => sort.nulls_first = true,
+            ("NULLS LAST", false) => sort.nulls_first = false,
+            _ => {
+                let error = Error::invalid(format!("'{word}' is no direction of a sort"));
+                return Err(error.with_hint("write 'ASC' or 'DESC', and then 'NULLS FIRST' or 'NULLS LAST'").into());
+            }
+        }
+    }
+    Ok(Some(sort))
+}
+
+/// The places of each list's values in their order.
+fn order(lists: &ListArray, options: SortOptions) -> Result<Vec<u32>> {
+    let values = lists.values();
+    let offsets = lists.value_offsets();
+    let mut places: Vec<u32> = (offsets[0] as u32..offsets[lists.len()] as u32).collect();
+    if *values.data_type() == DataType::Null {
+        return Ok(places);
+    }
+    let compare = make_comparator(values, values, options)?;
+    let base = offsets[0] as usize;
+    for pair in offsets.windows(2) {
+        let part = &mut places[pair[0] as usize - base..pair[1] as usize - base];
+        part.sort_by(|a, b| compare(*a as usize, *b as usize));
+    }
+    Ok(places)
+}
+
+fn lengths(lists: &ListArray) -> Vec<usize> {
+    lists.value_offsets().windows(2).map(|pair| (pair[1] - pair[0]) as usize).collect()
+}
+
+fn sorted(call: &Call, reverses: bool) -> Result<ArrayRef> {
+    let lists = lists(call, 0)?;
+    let Some(options) = options(call, reverses)? else { return Ok(call.nulls()) };
+    let values = take(lists.values(), &UInt32Array::from(order(&lists, options)?), None)?;
+    Ok(Arc::new(of_lengths(&call.to, values, lengths(&lists), lists.nulls().cloned())?))
+}
+
+/// The positions, from 1, of each list's values in their order.
+fn grades(call: &Call) -> Result<ArrayRef> {
+    let lists = lists(call, 0)?;
+    let Some(options) = options(call, false)? else { return Ok(call.nulls()) };
+    let places = order(&lists, options)?;
+    let offsets = lists.value_offsets();
+    let mut values = Vec::with_capacity(places.len());
+    for pair in offsets.windows(2) {
+        let (start, end) = (pair[0] - offsets[0], pair[1] - offsets[0]);
+        let part = &places[start as usize..end as usize];
+        values.extend(part.iter().map(|place| i64::from(*place) - i64::from(pair[0]) + 1));
+    }
+    let values: ArrayRef = Arc::new(Int64Array::from(values));
+    Ok(Arc::new(of_lengths(&call.to, values, lengths(&lists), lists.nulls().cloned())?))
+}
+
+/// The number of different values, without NULL.
+fn unique(call: &Call) -> Result<ArrayRef> {
+    let lists = lists(call, 0)?;
+    let options = SortOptions { descending: false, nulls_first: false };
+    let places = order(&lists, options)?;
+    let values = lists.values();
+    if *values.data_type() == DataType::Null {
+        let zeros = (0..lists.len()).map(|row| lists.is_valid(row).then_some(0));
+        return Ok(Arc::new(zeros.collect::<Int64Array>()));
+    }
+    let compare = make_comparator(values, values, options)?;
+    let offsets = lists.value_offsets();
+    let row = |row: usize| {
+        let (start, end) = (offsets[row] - offsets[0], offsets[row + 1] - offsets[0]);
+        let mut part = places[start as usize..end as usize].to_vec();
+        part.retain(|place| values.is_valid(*place as usize));
+        part.dedup_by(|a, b| compare(*a as usize, *b as usize) == Ordering::Equal);
+        lists.is_valid(row).then_some(part.len() as i64)
+    };
+    Ok(Arc::new((0..lists.len()).map(row).collect::<Int64Array>()))
+}
+
+/// The values where a list of conditions is true.
+fn list_where(call: &Call) -> Result<ArrayRef> {
+    let (values, masks) = (lists(call, 0)?, lists(call, 1)?);
+    let flags = exact_cast(masks.values(), &DataType::Boolean)?;
+    let flags = flags.as_boolean();
+    let (mut places, mut lengths, mut valid) = (vec![], vec![], vec![]);
+    for row in 0..values.len() {
+        let is_valid = !any_null(&[&values, &masks], row);
+        let before = places.len();
+        if is_valid {
+            let (start, length) = (values.value_offsets()[row], values.value_length(row));
+            let mask = masks.value_offsets()[row];
+            if masks.value_length(row) > length {
+                return invalid("list_where has more conditions than values");
+            }
+            for at in 0..masks.value_length(row) {
+                let flag = (mask + at) as usize;
+                if flags.is_null(flag) {
+                    return invalid("a condition of list_where is NULL");
+                }
+                places.extend(flags.value(flag).then_some((start + at) as u32));
+            }
+        }
+        lengths.push(places.len() - before);
+        valid.push(is_valid);
+    }
+    Ok(Arc::new(taken(&values, places, lengths, valid)?))
+}
+
+/// The values at positions from 1; NULL for positions that a list does not have.
+fn list_select(call: &Call) -> Result<ArrayRef> {
+    let (values, positions) = (lists(call, 0)?, lists(call, 1)?);
+    let wanted = exact_cast(positions.values(), &INT)?;
+    let wanted = wanted.as_primitive::<Int64Type>();
+    let (mut places, mut lengths, mut valid) = (vec![], vec![], vec![]);
+    for row in 0..values.len() {
+        let is_valid = !any_null(&[&values, &positions], row);
+        let (start, length) = (values.value_offsets()[row], i64::from(values.value_length(row)));
+        let range = positions.value_offsets()[row] as usize..positions.value_offsets()[row + 1] as usize;
+        let range = if is_valid { range } else { 0..0 };
+        lengths.push(range.len());
+        for at in range {
+            let place = wanted.is_valid(at).then(|| wanted.value(at)).filter(|at| (1..=length).contains(at));
+            places.push(place.map(|place| start as u32 + (place - 1) as u32));
+        }
+        valid.push(is_valid);
+    }
+    let chosen = take(values.values(), &UInt32Array::from(places), None)?;
+    Ok(Arc::new(of_lengths(&call.to, chosen, lengths, Some(NullBuffer::from(valid)))?))
+}
+
+/// Sums of products of two lists of numbers of one length.
+struct Products {
+    inner: f64,
+    left: f64,
+    right: f64,
+}
+
+impl Products {
+    fn cosine(self) -> f64 {
+        (self.inner / (self.left.sqrt() * self.right.sqrt())).clamp(-1.0, 1.0)
+    }
+}
+
+fn products(call: &Call, value: fn(Products) -> f64) -> Result<ArrayRef> {
+    let (a, b) = (lists(call, 0)?, lists(call, 1)?);
+    let numbers = |lists: &ListArray| -> Result<Float64Array> {
+        Ok(exact_cast(lists.values(), &REAL)?.as_primitive::<Float64Type>().clone())
+    };
+    let (x, y) = (numbers(&a)?, numbers(&b)?);
+    let row = |row: usize| -> Result<Option<f64>> {
+        if any_null(&[&a, &b], row) {
+            return Ok(None);
+        }
+        let range = |lists: &ListArray| lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
+        let (left, right) = (range(&a), range(&b));
+        if left.len() != right.len() {
+            return invalid("the lists of a product have different lengths");
+        }
+        let mut sums = Products { inner: 0.0, left: 0.0, right: 0.0 };
+        for (i, j) in left.zip(right) {
+            if x.is_null(i) || y.is_null(j) {
+                return invalid("a list of a product has NULL in it");
+            }
+            let (x, y) = (x.value(i), y.value(j));
+            sums = Products { inner: sums.inner + x * y, left: sums.left + x * x, right: sums.right + y * y };
+        }
+        Ok(Some(value(sums)))
+    };
+    Ok(Arc::new((0..a.len()).map(row).collect::<Result<Float64Array>>()?))
+}

@@ -1,0 +1,65 @@
+//! Scalar functions that users of DuckDB and PostgreSQL expect and DataFusion lacks, or has with other results. One file per
+//! subject; each function is a [`function::Scalar`]: its names, the arguments that it takes, and a kernel over arrays.
+
+mod about;
+mod dates;
+mod encoding;
+mod formats;
+mod function;
+mod hints;
+mod json;
+mod json_text;
+mod kinds;
+mod list_aggregates;
+mod lists;
+mod macros;
+mod numbers;
+mod planner;
+mod regex;
+mod rows;
+mod similarity;
+mod spans;
+mod strftime;
+mod strptime;
+mod structs;
+mod text;
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::ScalarUDF;
+
+pub(crate) use hints::missing;
+pub(crate) use macros::rewrite;
+pub(crate) use planner::planner;
+
+/// Gives a session these functions, once it has its aggregates.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    let all = [
+        about::all(),
+        dates::all(),
+        encoding::all(),
+        formats::all(),
+        json::all(),
+        lists::all(),
+        numbers::all(),
+        regex::all(),
+        similarity::all(),
+        spans::all(),
+        strftime::all(),
+        structs::all(),
+        text::all(),
+        vec![list_aggregates::list_aggregate(state.aggregate_functions())],
+    ];
+    for scalar in all.into_iter().flatten() {
+        state.register_udf(Arc::new(ScalarUDF::new_from_impl(scalar)))?;
+    }
+    Ok(())
+}
+
+/// Whether a function is one of these, all of which can be an error for some arguments.
+pub(crate) fn can_fail(function: &ScalarUDF) -> bool {
+    function.inner().is::<function::Scalar>()
+}

@@ -1,0 +1,52 @@
+//! Operators and subscripts that are functions of ours: `json -> 'path'`, `text ^@ 'start'`, `text[2:3]`.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use super::{json, text};
+use crate::times::is_text;
+
+static EXTRACT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract()));
+static EXTRACT_STRING: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract_string()));
+static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text::cut_function()));
+
+/// Plans them.
+#[derive(Debug)]
+pub(super) struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, binary: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let RawBinaryExpr { op, left, right } = binary;
+        Ok(PlannerResult::Planned(match op {
+            BinaryOperator::Arrow => EXTRACT.call(vec![left, right]),
+            BinaryOperator::LongArrow => EXTRACT_STRING.call(vec![left, right]),
+            BinaryOperator::PGStartsWith => datafusion::functions::string::starts_with().call(vec![left, right]),
+            op => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
+        }))
+    }
+
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let of_text = access.expr.get_type(schema).is_ok_and(|kind| is_text(&kind));
+        let RawFieldAccessExpr { expr, field_access } = access;
+        let (start, end): (Expr, Expr) = match (field_access, of_text) {
+            (GetFieldAccess::ListIndex { key }, true) => (*key.clone(), *key),
+            (GetFieldAccess::ListRange { start, stop, .. }, true) => (*start, *stop),
+            (field_access, _) => return Ok(PlannerResult::Original(RawFieldAccessExpr { expr, field_access })),
+        };
+        Ok(PlannerResult::Planned(CUT.call(vec![expr, start, end])))
+    }
+}
+
+/// The planner, which goes before those that would take such operands for lists.
+pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
+    Arc::new(Operators)
+}

@@ -1,0 +1,91 @@
+//! Arguments as arrays of a known type, and results from them.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Float64Array, Int64Array, ListArray, PrimitiveArray,
+    StringViewArray,
+};
+use datafusion::arrow::datatypes::{ArrowPrimitiveType, DataType};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+
+use super::kinds::{BOOL, BYTES, INT, REAL, TEXT, list};
+use crate::error::Error;
+use crate::times::{Call, exact_cast};
+
+pub(super) fn texts(call: &Call, at: usize) -> Result<StringViewArray> {
+    Ok(exact_cast(&call.array(at)?, &TEXT)?.as_string_view().clone())
+}
+
+pub(super) fn bytes(call: &Call, at: usize) -> Result<BinaryViewArray> {
+    Ok(exact_cast(&call.array(at)?, &BYTES)?.as_binary_view().clone())
+}
+
+pub(super) fn ints(call: &Call, at: usize) -> Result<Int64Array> {
+    Ok(exact_cast(&call.array(at)?, &INT)?.as_primitive().clone())
+}
+
+pub(super) fn reals(call: &Call, at: usize) -> Result<Float64Array> {
+    Ok(exact_cast(&call.array(at)?, &REAL)?.as_primitive().clone())
+}
+
+pub(super) fn bools(call: &Call, at: usize) -> Result<BooleanArray> {
+    Ok(exact_cast(&call.array(at)?, &BOOL)?.as_boolean().clone())
+}
+
+pub(super) fn lists(call: &Call, at: usize) -> Result<ListArray> {
+    let array = call.array(at)?;
+    let Some(field) = list(array.data_type()) else { return internal_err!("{} is no list", array.data_type()) };
+    match array.as_list_opt::<i32>() {
+        Some(lists) => Ok(lists.clone()),
+        None => Ok(exact_cast(&array, &DataType::List(field))?.as_list().clone()),
+    }
+}
+
+/// `value` of each text that is not NULL, as text.
+pub(super) fn text_of_text(call: &Call, value: impl Fn(&str) -> Result<String>) -> Result<ArrayRef> {
+    let texts = texts(call, 0)?;
+    Ok(Arc::new(texts.iter().map(|text| text.map(&value).transpose()).collect::<Result<StringViewArray>>()?))
+}
+
+/// `value` of each text that is not NULL, as an integer.
+pub(super) fn int_of_text(call: &Call, value: impl Fn(&str) -> i64) -> Result<ArrayRef> {
+    Ok(Arc::new(texts(call, 0)?.iter().map(|text| text.map(&value)).collect::<Int64Array>()))
+}
+
+/// `value` of each pair of texts of which none is NULL.
+pub(super) fn of_pairs<P: ArrowPrimitiveType>(
+    call: &Call,
+    value: impl Fn(&str, &str) -> Result<P::Native>,
+) -> Result<ArrayRef> {
+    let (a, b) = (texts(call, 0)?, texts(call, 1)?);
+    let rows = a.iter().zip(b.iter()).map(|(a, b)| a.zip(b).map(|(a, b)| value(a, b)).transpose());
+    Ok(Arc::new(rows.collect::<Result<PrimitiveArray<P>>>()?))
+}
+
+/// `value` of each pair of texts of which none is NULL.
+pub(super) fn bool_of_pairs(call: &Call, value: impl Fn(&str, &str) -> Result<bool>) -> Result<ArrayRef> {
+    let (a, b) = (texts(call, 0)?, texts(call, 1)?);
+    let rows = a.iter().zip(b.iter()).map(|(a, b)| a.zip(b).map(|(a, b)| value(a, b)).transpose());
+    Ok(Arc::new(rows.collect::<Result<BooleanArray>>()?))
+}
+
+/// The value of an argument that has to be the same in all rows; nothing where it is NULL, or not given.
+pub(super) fn constant(call: &Call, at: usize, what: &str) -> Result<Option<String>> {
+    if at >= call.count() { Ok(None) } else { call.text(at, what) }
+}
+
+/// Whether a value is NULL in one of the arrays.
+pub(super) fn any_null(arrays: &[&dyn Array], row: usize) -> bool {
+    arrays.iter().any(|array| array.is_null(row))
+}
+
+pub(super) fn invalid<T>(message: impl Into<String>) -> Result<T> {
+    Err(Error::invalid(message).into())
+}
+
+/// An error of a result that its type does not hold.
+pub(super) fn too_large<T>(what: &str) -> Result<T> {
+    Err(crate::times::out_of_range(what))
+}

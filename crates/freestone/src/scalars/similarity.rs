@@ -1,0 +1,183 @@
+//! How alike two strings are, counted in characters.
+
+use std::collections::HashSet;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{Float64Type, Int64Type};
+use datafusion::error::Result;
+
+use super::function::Scalar;
+use super::kinds::Kind::{Real, Text};
+use super::kinds::{INT, REAL};
+use super::rows::{invalid, of_pairs};
+use crate::times::Call;
+
+/// The share that common beginnings add to the similarity of Jaro and Winkler, per character.
+const PREFIX_WEIGHT: f64 = 0.1;
+/// Only pairs that are this similar get it.
+const PREFIX_FROM: f64 = 0.7;
+
+pub(super) fn all() -> Vec<Scalar> {
+    vec![
+        Scalar::new(&["hamming", "mismatches"], &[&[Text, Text]], INT, |call| of_pairs::<Int64Type>(call, hamming)),
+        Scalar::new(&["levenshtein"], &[&[Text, Text]], INT, |call| {
+            of_pairs::<Int64Type>(call, |a, b| Ok(edits(a, b, false)))
+        }),
+        Scalar::new(&["damerau_levenshtein"], &[&[Text, Text]], INT, |call| {
+            of_pairs::<Int64Type>(call, |a, b| Ok(edits(a, b, true)))
+        }),
+        Scalar::new(&["jaccard"], &[&[Text, Text]], REAL, |call| of_pairs::<Float64Type>(call, jaccard)),
+        Scalar::new(&["jaro_similarity"], &[&[Text, Text], &[Text, Text, Real]], REAL, |call| cut(call, jaro)),
+        Scalar::new(&["jaro_winkler_similarity"], &[&[Text, Text], &[Text, Text, Real]], REAL, |call| {
+            cut(call, jaro_winkler)
+        }),
+    ]
+}
+
+fn hamming(a: &str, b: &str) -> Result<i64> {
+    if a.chars().count() != b.chars().count() || a.is_empty() {
+        return invalid("hamming compares texts of equal length that are not empty");
+    }
+    Ok(a.chars().zip(b.chars()).filter(|(a, b)| a != b).count() as i64)
+}
+
+/// The number of insertions, deletions and substitutions that make one text of the other, and of swaps of neighbours.
+fn edits(a: &str, b: &str, swaps: bool) -> i64 {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    match swaps {
+        true => edits_and_swaps(&a, &b),
+        false => {
+            let mut row: Vec<usize> = (0..=b.len()).collect();
+            for (i, left) in a.iter().enumerate() {
+                let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+                for (j, right) in b.iter().enumerate() {
+                    let substituted = diagonal + usize::from(left != right);
+                    diagonal = row[j + 1];
+                    row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+                }
+            }
+            row[b.len()] as i64
+        }
+    }
+}
+
+/// The distance of Damerau and Levenshtein without limits on edits between the characters of a swap (Lowrance and Wagner, "An
+/// extension of the string-to-string correction problem", 1975).
+fn edits_and_swaps(a: &[char], b: &[char]) -> i64 {
+    use std::collections::HashMap;
+    let width = b.len() + 2;
+    let far = a.len() + b.len();
+    let mut distances = vec![0usize; (a.len() + 2) * width];
+    let at = |i: usize, j: usize| i * width + j;
+    for i in 0..=a.len() {
+        (distances[at(i + 1, 0)], distances[at(i + 1, 1)]) = (far, i);
+    }
+    for j in 0..=b.len() {
+        (distances[at(0, j + 1)], distances[at(1, j + 1)]) = (far, j);
+    }
+    distances[0] = far;
+    // The last row in which a character was in `a`.
+    let mut rows: HashMap<char, usize> = HashMap::new();
+    for i in 1..=a.len() {
+        let mut matched = 0;
+        for j in 1..=b.len() {
+            let (row, column) = (rows.get(&b[j - 1]).copied().unwrap_or(0), matched);
+            let is_equal = a[i - 1] == b[j - 1];
+            if is_equal {
+                matched = j;
+            }
+            let swapped = distances[at(row, column)] + (i - row - 1) + 1 + (j - column - 1);
+            let substituted = distances[at(i, j)] + usize::from(!is_equal);
+            let least = substituted.min(distances[at(i + 1, j)] + 1).min(distances[at(i, j + 1)] + 1).min(swapped);
+            distances[at(i + 1, j + 1)] = least;
+        }
+        rows.insert(a[i - 1], i);
+    }
+    distances[at(a.len() + 1, b.len() + 1)] as i64
+}
+
+/// The share of the different characters of two texts that are in both.
+fn jaccard(a: &str, b: &str) -> Result<f64> {
+    if a.is_empty() || b.is_empty() {
+        return invalid("jaccard compares texts that are not empty");
+    }
+    let (a, b): (HashSet<char>, HashSet<char>) = (a.chars().collect(), b.chars().collect());
+    let common = a.intersection(&b).count();
+    Ok(common as f64 / (a.len() + b.len() - common) as f64)
+}
+
+/// A similarity, zero where it is below the third argument.
+fn cut(call: &Call, similarity: fn(&[char], &[char]) -> f64) -> Result<ArrayRef> {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Array, Float64Array};
+    let cutoffs = if call.count() == 3 { Some(super::rows::reals(call, 2)?) } else { None };
+    let (a, b) = (super::rows::texts(call, 0)?, super::rows::texts(call, 1)?);
+    let rows = a.iter().zip(b.iter()).enumerate().map(|(row, pair)| {
+        let (a, b) = (pair.0?, pair.1?);
+        let cutoff = match &cutoffs {
+            Some(cutoffs) if cutoffs.is_null(row) => return None,
+            Some(cutoffs) => cutoffs.value(row),
+            None => 0.0,
+        };
+        let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+        Some(similarity(&a, &b)).map(|found| if found < cutoff { 0.0 } else { found })
+    });
+    Ok(Arc::new(rows.collect::<Float64Array>()))
+}
+
+/// The similarity of Jaro: the shares of common characters that are near each other, less those in another order.
+fn jaro(a: &[char], b: &[char]) -> f64 {
+    if a.is_empty() || b.is_empty() {
+        return f64::from(u8::from(a.is_empty() && b.is_empty()));
+    }
+    let window = (a.len().max(b.len()) / 2).saturating_sub(1);
+    let mut taken = vec![false; b.len()];
+    let mut common = vec![];
+    for (i, c) in a.iter().enumerate() {
+        let near = i.saturating_sub(window)..(i + window + 1).min(b.len());
+        let found = near.into_iter().find(|j| !taken[*j] && b[*j] == *c);
+        if let Some(j) = found {
+            taken[j] = true;
+            common.push(*c);
+        }
+    }
+    if common.is_empty() {
+        return 0.0;
+    }
+    let others = b.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(c, _)| c);
+    let moved = common.iter().zip(others).filter(|(a, b)| a != b).count() / 2;
+    let count = common.len() as f64;
+    (count / a.len() as f64 + count / b.len() as f64 + (count - moved as f64) / count) / 3.0
+}
+
+fn jaro_winkler(a: &[char], b: &[char]) -> f64 {
+    let similarity = jaro(a, b);
+    let common = a.iter().zip(b).take(4).take_while(|(a, b)| a == b).count() as f64;
+    if similarity > PREFIX_FROM { similarity + common * PREFIX_WEIGHT * (1.0 - similarity) } else { similarity }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, plain, swaps) in [
+            ("", "", 0, 0),
+            ("kitten", "sitting", 3, 3),
+            ("ab", "ba", 2, 1),
+            ("ca", "abc", 3, 2),
+            ("ä", "a", 1, 1),
+            ("abc", "", 3, 3),
+        ] {
+            assert_eq!((edits(a, b, false), edits(a, b, true)), (plain, swaps), "{a} {b}");
+        }
+        assert_eq!(hamming("abc", "abd").ok(), Some(1));
+        assert_eq!(jaccard("ab", "abc").ok(), Some(2.0 / 3.0));
+        let characters = |text: &str| text.chars().collect::<Vec<_>>();
+        assert!((jaro(&characters("martha"), &characters("marhta")) - 0.944_444).abs() < 1e-5);
+        assert!((jaro_winkler(&characters("martha"), &characters("marhta")) - 0.961_111).abs() < 1e-5);
+        assert_eq!(jaro(&characters("a"), &characters("b")), 0.0);
+    }
+}

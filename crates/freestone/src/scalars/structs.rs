@@ -1,0 +1,264 @@
+//! Functions of structs and maps.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::{SortOptions, concat, take};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+
+use super::function::Scalar;
+use super::kinds::Kind::{Any, List, Map, Rest, Struct};
+use super::kinds::{BOOL, TEXT, list, list_of};
+use super::rows::{invalid, lists};
+use crate::error::Error;
+use crate::times::{Call, exact_cast};
+
+/// The function that a map's value comes from, without a list around it.
+const MAP_VALUE: &str = "freestone_map_value";
+
+pub(super) fn all() -> Vec<Scalar> {
+    vec![
+        Scalar::typed(&["struct_insert"], &[&[Struct, Rest]], |types, names| changed(types, names, false), change),
+        Scalar::typed(&["struct_update"], &[&[Struct, Rest]], |types, names| changed(types, names, true), change),
+        Scalar::typed(&["struct_concat"], &[&[Struct, Struct, Rest]], concatenated, struct_concat),
+        Scalar::new(&["struct_keys"], &[&[Struct]], list_of(TEXT), struct_keys),
+        Scalar::new(&["map_contains"], &[&[Map, Any]], BOOL, |call| map_has(call, true)),
+        Scalar::new(&["map_contains_value"], &[&[Map, Any]], BOOL, |call| map_has(call, false)),
+        Scalar::typed(
+            &[MAP_VALUE],
+            &[&[Map, Any]],
+            |types, _| Ok(entries(&types[0])?.1.data_type().clone()),
+            map_value,
+        ),
+        Scalar::typed(&["map_from_entries"], &[&[List]], |types, _| map_of_entries(&types[0]), map_from_entries),
+        Scalar::typed(&["map_concat"], &[&[Map, Map, Rest]], |types, _| Ok(types[0].clone()), map_concat),
+    ]
+}
+
+fn fields(of: &DataType) -> Result<&Fields> {
+    match of {
+        DataType::Struct(fields) => Ok(fields),
+        other => invalid(format!("{other} is no struct")),
+    }
+}
+
+/// The names and values that a struct gets: `'a', 1, 'b', 2`.
+fn given(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Vec<FieldRef>> {
+    let pairs = types[1..].chunks(2).zip(constants[1..].chunks(2));
+    pairs
+        .map(|(types, constants)| match (types, constants.first().copied().flatten()) {
+            ([_, kind], Some(name)) => {
+                let name = name.try_as_str().flatten().unwrap_or_default().to_owned();
+                Ok(Arc::new(Field::new(name, kind.clone(), true)))
+            }
+            _ => {
+                let error = Error::invalid("the fields of a struct have constant names");
+                Err(error.with_hint("write struct_insert(s, a := 1)").into())
+            }
+        })
+        .collect()
+}
+
+/// The struct with more fields. Fields with known names are replaced, if that is asked for.
+fn changed(types: &[DataType], constants: &[Option<&ScalarValue>], replaces: bool) -> Result<DataType> {
+    let mut all: Vec<FieldRef> = fields(&types[0])?.iter().cloned().collect();
+    if types.len() > 1 && constants.iter().all(Option::is_none) {
+        // What the names are is known once constants are.
+        return Ok(types[0].clone());
+    }
+    for field in given(types, constants)? {
+        match all.iter_mut().find(|known| known.name().eq_ignore_ascii_case(field.name())) {
+            Some(known) if replaces => *known = field,
+            Some(_) => return invalid(format!("the struct has a field {} already", field.name())),
+            None => all.push(field),
+        }
+    }
+    Ok(DataType::Struct(all.into()))
+}
+
+fn change(call: &Call) -> Result<ArrayRef> {
+    let values = call.array(0)?;
+    let known = values.as_struct();
+    let fields = fields(&call.to)?.clone();
+    let mut columns = vec![];
+    for field in &fields {
+        let is_named = |at: &usize| {
+            let name = call.constant(*at).and_then(|name| name.try_as_str().flatten());
+            name.is_some_and(|name| name.eq_ignore_ascii_case(field.name()))
+        };
+        let column = match (1..call.count()).step_by(2).find(is_named) {
+            Some(at) => call.array(at + 1)?,
+            None => match known.column_by_name(field.name()) {
+                Some(column) => column.clone(),
+                None => return invalid(format!("the struct has no field {}", field.name())),
+            },
+        };
+        columns.push(exact_cast(&column, field.data_type())?);
+    }
+    Ok(Arc::new(StructArray::try_new(fields, columns, known.nulls().cloned())?))
+}
+
+fn concatenated(types: &[DataType], _: &[Option<&ScalarValue>]) -> Result<DataType> {
+    let mut all: Vec<FieldRef> = vec![];
+    for kind in types {
+        for field in fields(kind)? {
+            if all.iter().any(|known| known.name().eq_ignore_ascii_case(field.name())) {
+                return invalid(format!("both structs have a field {}", field.name()));
+            }
+            all.push(field.clone());
+        }
+    }
+    Ok(DataType::Struct(all.into()))
+}
+
+fn struct_concat(call: &Call) -> Result<ArrayRef> {
+    let (mut columns, mut nulls) = (vec![], None);
+    for at in 0..call.count() {
+        let values = call.array(at)?;
+        columns.extend(values.as_struct().columns().iter().cloned());
+        nulls = NullBuffer::union(nulls.as_ref(), values.nulls());
+    }
+    Ok(Arc::new(StructArray::try_new(fields(&call.to)?.clone(), columns, nulls)?))
+}
+
+fn struct_keys(call: &Call) -> Result<ArrayRef> {
+    let values = call.array(0)?;
+    let names: Vec<ScalarValue> =
+        fields(values.data_type())?.iter().map(|field| ScalarValue::Utf8View(Some(field.name().clone()))).collect();
+    let names = ScalarValue::List(ScalarValue::new_list_nullable(&names, &TEXT)).to_array_of_size(values.len())?;
+    let is_null = datafusion::arrow::compute::is_null(&values)?;
+    Ok(datafusion::arrow::compute::nullif(&names, &is_null)?)
+}
+
+/// The fields of a map's keys and values.
+fn entries(map: &DataType) -> Result<(&FieldRef, &FieldRef)> {
+    match map {
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => Ok((&fields[0], &fields[1])),
+            other => invalid(format!("{other} is no entry of a map")),
+        },
+        other => invalid(format!("{other} is no map")),
+    }
+}
+
+fn map_has(call: &Call, is_key: bool) -> Result<ArrayRef> {
+    let maps = call.array(0)?;
+    let maps = maps.as_map();
+    let values = if is_key { maps.keys() } else { maps.values() };
+    super::lists::has(values, maps.value_offsets(), maps.nulls(), &call.array(1)?)
+}
+
+/// The value of a key; NULL where the map does not have it.
+fn map_value(call: &Call) -> Result<ArrayRef> {
+    let maps = call.array(0)?;
+    let maps = maps.as_map();
+    let wanted = call.array(1)?;
+    if *wanted.data_type() == DataType::Null || *maps.keys().data_type() == DataType::Null {
+        return Ok(call.nulls());
+    }
+    let wanted = exact_cast(&wanted, maps.keys().data_type())?;
+    let compare = make_comparator(maps.keys(), &wanted, SortOptions::default())?;
+    let offsets = maps.value_offsets();
+    let place = |row: usize| {
+        let mut places = offsets[row] as usize..offsets[row + 1] as usize;
+        let found = places.find(|at| wanted.is_valid(row) && compare(*at, row) == Ordering::Equal);
+        found.filter(|_| maps.is_valid(row)).map(|at| at as u32)
+    };
+    Ok(take(maps.values(), &(0..maps.len()).map(place).collect::<UInt32Array>(), None)?)
+}
+
+/// A map of lists of pairs.
+fn map_of_entries(pairs: &DataType) -> Result<DataType> {
+    let field = list(pairs);
+    let fields = match field.as_ref().map(|field| field.data_type()) {
+        Some(DataType::Struct(fields)) if fields.len() == 2 => fields.clone(),
+        _ => return invalid("map_from_entries takes a list of pairs: [(key, value), …]"),
+    };
+    let key = Field::new("key", fields[0].data_type().clone(), false);
+    let value = Field::new("value", fields[1].data_type().clone(), true);
+    let entries = Field::new("entries", DataType::Struct(vec![key, value].into()), false);
+    Ok(DataType::Map(Arc::new(entries), false))
+}
+
+/// Maps of these entries, whose keys have to be different and not NULL.
+fn maps(to: &DataType, columns: [ArrayRef; 2], lengths: Vec<usize>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let DataType::Map(field, is_sorted) = to else { return invalid(format!("{to} is no map")) };
+    let [keys, values] = columns;
+    if keys.null_count() > 0 {
+        return invalid("a key of a map is NULL");
+    }
+    let offsets = OffsetBuffer::<i32>::from_lengths(lengths);
+    if *keys.data_type() != DataType::Null {
+        let compare = make_comparator(&keys, &keys, SortOptions::default())?;
+        for pair in offsets.windows(2) {
+            let mut places: Vec<usize> = (pair[0] as usize..pair[1] as usize).collect();
+            places.sort_by(|a, b| compare(*a, *b));
+            if places.windows(2).any(|pair| compare(pair[0], pair[1]) == Ordering::Equal) {
+                return invalid("a map has a key twice");
+            }
+        }
+    }
+    let entries = StructArray::try_new(fields(field.data_type())?.clone(), vec![keys, values], None)?;
+    Ok(Arc::new(MapArray::try_new(field.clone(), offsets, entries, nulls, *is_sorted)?))
+}
+
+fn lengths(offsets: &[i32]) -> Vec<usize> {
+    offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize).collect()
+}
+
+fn map_from_entries(call: &Call) -> Result<ArrayRef> {
+    let pairs: ListArray = lists(call, 0)?;
+    let offsets = pairs.value_offsets();
+    let (start, end) = (offsets[0] as usize, offsets[pairs.len()] as usize);
+    let rows = pairs.values().slice(start, end - start);
+    let rows = rows.as_struct();
+    let (key, value) = entries(&call.to)?;
+    let columns = [exact_cast(rows.column(0), key.data_type())?, exact_cast(rows.column(1), value.data_type())?];
+    maps(&call.to, columns, lengths(offsets), pairs.nulls().cloned())
+}
+
+/// The entries of several maps; of a key in more than one, the last value.
+fn map_concat(call: &Call) -> Result<ArrayRef> {
+    let (key, value) = entries(&call.to)?;
+    let all = (0..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
+    let all: Vec<&MapArray> = all.iter().map(|array| array.as_map()).collect();
+    let joined = |column: fn(&MapArray) -> &ArrayRef, to: &DataType| -> Result<ArrayRef> {
+        let parts = all.iter().map(|map| exact_cast(column(map), to)).collect::<Result<Vec<_>>>()?;
+        Ok(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?)
+    };
+    let (keys, values) = (joined(MapArray::keys, key.data_type())?, joined(MapArray::values, value.data_type())?);
+    let starts: Vec<usize> =
+        all.iter().scan(0, |start, map| Some(std::mem::replace(start, *start + map.keys().len()))).collect();
+    let compare = make_comparator(&keys, &keys, SortOptions::default())?;
+    let rows = all.first().map_or(0, |map| map.len());
+    let (mut from_keys, mut from_values, mut lengths) = (vec![], vec![], Vec::with_capacity(rows));
+    for row in 0..rows {
+        let before = from_keys.len();
+        for (map, start) in all.iter().zip(&starts).filter(|(map, _)| map.is_valid(row)) {
+            let range = map.value_offsets()[row] as usize..map.value_offsets()[row + 1] as usize;
+            for place in range.map(|at| at + start) {
+                let known =
+                    from_keys[before..].iter().position(|known| compare(*known as usize, place) == Ordering::Equal);
+                match known {
+                    Some(at) => from_values[before + at] = place as u32,
+                    None => {
+                        from_keys.push(place as u32);
+                        from_values.push(place as u32);
+                    }
+                }
+            }
+        }
+        lengths.push(from_keys.len() - before);
+    }
+    let columns =
+        [take(&keys, &UInt32Array::from(from_keys), None)?, take(&values, &UInt32Array::from(from_values), None)?];
+    // NULL of nothing but NULLs.
+    let valid: Vec<bool> = (0..rows).map(|row| all.iter().any(|map| map.is_valid(row))).collect();
+    maps(&call.to, columns, lengths, Some(NullBuffer::from(valid)))
+}

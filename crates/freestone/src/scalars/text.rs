@@ -1,0 +1,400 @@
+//! Functions of strings that need no regular expression.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringViewArray, StringViewBuilder,
+};
+use datafusion::arrow::compute;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+
+use super::function::Scalar;
+use super::kinds::Kind::{Any, Bool, Int, List, Map, Real, Text};
+use super::kinds::{BOOL, INT, TEXT, list_of};
+use super::rows::{any_null, bools, int_of_text, ints, invalid, lists, reals, text_of_text, texts};
+use crate::times::Call;
+
+/// A repeated text or list has so many bytes or values per batch at most.
+const REPEATED_MAX: usize = 1 << 30;
+
+pub(super) fn all() -> Vec<Scalar> {
+    vec![
+        Scalar::new(&["length", "len", "char_length", "character_length"], &[&[Text], &[List], &[Map]], INT, length),
+        Scalar::new(&["strlen"], &[&[Text]], INT, |call| int_of_text(call, |text| text.len() as i64)),
+        Scalar::new(&["unicode", "ord"], &[&[Text]], INT, |call| {
+            int_of_text(call, |text| text.chars().next().map_or(-1, |c| i64::from(u32::from(c))))
+        }),
+        Scalar::new(&["contains"], &[&[Text, Text], &[List, Any], &[Map, Any]], BOOL, contains),
+        Scalar::new(&["string_split"], &[&[Text, Text]], list_of(TEXT), string_split),
+        Scalar::typed(
+            &["repeat"],
+            &[&[Text, Int], &[List, Int]],
+            |types, _| Ok(if types[0].is_string() { TEXT } else { types[0].clone() }),
+            repeat,
+        ),
+        Scalar::new(
+            &["parse_filename"],
+            &[&[Text], &[Text, Bool], &[Text, Text], &[Text, Bool, Text]],
+            TEXT,
+            file_name,
+        ),
+        Scalar::new(&["parse_dirname"], &[&[Text], &[Text, Text]], TEXT, |call| {
+            of_path(call, 1, |path, is| first_folder(path, is).to_owned())
+        }),
+        Scalar::new(&["parse_dirpath"], &[&[Text], &[Text, Text]], TEXT, |call| {
+            of_path(call, 1, |path, is| folder(path, is).to_owned())
+        }),
+        Scalar::new(&["parse_path"], &[&[Text], &[Text, Text]], list_of(TEXT), parse_path),
+        Scalar::new(&["bar"], &[&[Real, Real, Real], &[Real, Real, Real, Real]], TEXT, bar),
+        Scalar::new(&["like_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, false, false)),
+        Scalar::new(&["ilike_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, true, false)),
+        Scalar::new(&["not_like_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, false, true)),
+        Scalar::new(&["not_ilike_escape"], &[&[Text, Text, Text]], BOOL, |call| like_escape(call, true, true)),
+        Scalar::new(&["quote_ident"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(quoted_name(text)))),
+        Scalar::new(&["quote_literal"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(quoted_text(text)))),
+        Scalar::new(&["format_bytes", "formatreadablesize", "pg_size_pretty"], &[&[Int]], TEXT, |call| {
+            sizes(call, 1024, &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
+        }),
+        Scalar::new(&["formatreadabledecimalsize"], &[&[Int]], TEXT, |call| {
+            sizes(call, 1000, &["kB", "MB", "GB", "TB", "PB", "EB"])
+        }),
+        Scalar::new(&["strip_accents"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(without_accents(text)))),
+        Scalar::new(&["nfc_normalize"], &[&[Text]], TEXT, |call| {
+            use unicode_normalization::UnicodeNormalization;
+            text_of_text(call, |text| Ok(text.nfc().collect()))
+        }),
+        cut_function(),
+    ]
+}
+
+/// The function that `'text'[2:3]` becomes.
+pub(super) fn cut_function() -> Scalar {
+    Scalar::new(&["freestone_cut"], &[&[Text, Int, Int]], TEXT, cut)
+}
+
+fn length(call: &Call) -> Result<ArrayRef> {
+    let values = call.array(0)?;
+    let counts = |offsets: &[i32], nulls: Option<&datafusion::arrow::buffer::NullBuffer>| {
+        let lengths = offsets.windows(2).map(|pair| i64::from(pair[1] - pair[0]));
+        Int64Array::new(lengths.collect(), nulls.cloned())
+    };
+    Ok(Arc::new(match values.data_type() {
+        DataType::List(_) => counts(values.as_list::<i32>().value_offsets(), values.nulls()),
+        DataType::Map(..) => counts(values.as_map().value_offsets(), values.nulls()),
+        _ => return int_of_text(call, |text| text.chars().count() as i64),
+    }))
+}
+
+/// Whether a text has another in it, a list a value, or a map a key.
+fn contains(call: &Call) -> Result<ArrayRef> {
+    let (all, part) = (call.array(0)?, call.array(1)?);
+    match all.data_type() {
+        DataType::List(_) => {
+            let lists = all.as_list::<i32>();
+            super::lists::has(lists.values(), lists.value_offsets(), lists.nulls(), &part)
+        }
+        DataType::Map(..) => {
+            let maps = all.as_map();
+            super::lists::has(maps.keys(), maps.value_offsets(), maps.nulls(), &part)
+        }
+        _ => Ok(Arc::new(compute::contains(&texts(call, 0)?, &texts(call, 1)?)?)),
+    }
+}
+
+/// The parts of a text between separators. An empty separator splits it into characters.
+fn string_split(call: &Call) -> Result<ArrayRef> {
+    let (values, separators) = (texts(call, 0)?, texts(call, 1)?);
+    let mut parts = ListBuilder::new(StringViewBuilder::new());
+    for (value, separator) in values.iter().zip(separators.iter()) {
+        match (value, separator) {
+            (None, _) => parts.append_null(),
+            // What is not known separates nothing.
+            (Some(value), None) => parts.append_value([Some(value)]),
+            (Some(""), _) => parts.append_value([Some("")]),
+            (Some(value), Some("")) => {
+                let ends = value.char_indices().map(|(at, c)| Some(&value[at..at + c.len_utf8()]));
+                parts.append_value(ends);
+            }
+            (Some(value), Some(separator)) => parts.append_value(value.split(separator).map(Some)),
+        }
+    }
+    Ok(Arc::new(parts.finish()))
+}
+
+fn repeat(call: &Call) -> Result<ArrayRef> {
+    let values = call.array(0)?;
+    let counts = ints(call, 1)?;
+    let mut total = 0usize;
+    let mut grown = |length: usize, count: i64| {
+        let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
+        total = total.saturating_add(length.saturating_mul(count));
+        if total > REPEATED_MAX { invalid("the result of repeat is too large") } else { Ok(count) }
+    };
+    if matches!(values.data_type(), DataType::List(_)) {
+        let lists = lists(call, 0)?;
+        let (mut places, mut lengths, mut nulls) = (vec![], vec![], vec![]);
+        for row in 0..lists.len() {
+            let is_null = any_null(&[&lists, &counts], row);
+            let (start, length) = (lists.value_offsets()[row] as u32, lists.value_length(row).max(0) as usize);
+            let count = if is_null { 0 } else { grown(length, counts.value(row))? };
+            (0..count).for_each(|_| places.extend(start..start + length as u32));
+            lengths.push(length * count);
+            nulls.push(!is_null);
+        }
+        return Ok(Arc::new(super::lists::taken(&lists, places, lengths, nulls)?));
+    }
+    let values = texts(call, 0)?;
+    let rows = values.iter().zip(counts.iter()).map(|(value, count)| match (value, count) {
+        (Some(value), Some(count)) => grown(value.len(), count).map(|count| Some(value.repeat(count))),
+        _ => Ok(None),
+    });
+    Ok(Arc::new(rows.collect::<Result<StringViewArray>>()?))
+}
+
+/// What separates the folders of a path: `/`, `\` or both, as the last argument says.
+type IsSeparator = fn(char) -> bool;
+
+fn separator(name: Option<&str>) -> Result<IsSeparator> {
+    Ok(match name {
+        None | Some("system" | "forward_slash") => |c| c == '/',
+        Some("both_slash") => |c| c == '/' || c == '\\',
+        Some("backslash") => |c| c == '\\',
+        Some(other) => {
+            return invalid(format!(
+                "a path has no separator '{other}': it is system, both_slash, forward_slash or backslash"
+            ));
+        }
+    })
+}
+
+fn of_path(call: &Call, at: usize, value: impl Fn(&str, IsSeparator) -> String) -> Result<ArrayRef> {
+    let separators = if call.count() > at { Some(texts(call, at)?) } else { None };
+    let paths = texts(call, 0)?;
+    let rows = paths.iter().enumerate().map(|(row, path)| {
+        let name = separators.as_ref().filter(|separators| separators.is_valid(row)).map(|s| s.value(row));
+        path.map(|path| Ok(value(path, separator(name)?))).transpose()
+    });
+    Ok(Arc::new(rows.collect::<Result<StringViewArray>>()?))
+}
+
+fn file_name(call: &Call) -> Result<ArrayRef> {
+    let has_flag = call.count() > 1 && *call.array(1)?.data_type() == BOOL;
+    let cuts = if has_flag { Some(bools(call, 1)?) } else { None };
+    // Whether the extension is cut off is mostly the same for all rows.
+    let cut = cuts.as_ref().is_some_and(|cuts| !cuts.is_empty() && cuts.is_valid(0) && cuts.value(0));
+    of_path(call, if has_flag { 2 } else { 1 }, |path, is| {
+        let name = path.rsplit(is).next().unwrap_or_default();
+        match name.rfind('.').filter(|_| cut) {
+            Some(dot) => name[..dot].to_owned(),
+            None => name.to_owned(),
+        }
+    })
+}
+
+/// The folder that a path begins with: `/` where it is absolute.
+fn first_folder(path: &str, is: IsSeparator) -> &str {
+    match path.find(is) {
+        Some(0) => &path[..1],
+        Some(end) => &path[..end],
+        None => "",
+    }
+}
+
+/// A path without its last part.
+fn folder(path: &str, is: IsSeparator) -> &str {
+    match path.rfind(is) {
+        Some(0) => &path[..1],
+        Some(end) => &path[..end],
+        None => "",
+    }
+}
+
+fn parse_path(call: &Call) -> Result<ArrayRef> {
+    let separators = if call.count() > 1 { Some(texts(call, 1)?) } else { None };
+    let paths = texts(call, 0)?;
+    let mut parts = ListBuilder::new(StringViewBuilder::new());
+    for (row, path) in paths.iter().enumerate() {
+        let name = separators.as_ref().filter(|separators| separators.is_valid(row)).map(|s| s.value(row));
+        let is = separator(name)?;
+        match path {
+            None => parts.append_null(),
+            Some(path) => {
+                let root = path.starts_with(is).then(|| &path[..1]);
+                parts.append_value(root.into_iter().chain(path.split(is).filter(|part| !part.is_empty())).map(Some));
+            }
+        }
+    }
+    Ok(Arc::new(parts.finish()))
+}
+
+/// A bar whose width shows a value between two bounds, in eighths of a character. Its width is 80 unless it is given.
+fn bar(call: &Call) -> Result<ArrayRef> {
+    let numbers = (0..call.count()).map(|at| reals(call, at)).collect::<Result<Vec<_>>>()?;
+    let row = |row: usize| -> Result<Option<String>> {
+        if numbers.iter().any(|array| array.is_null(row)) {
+            return Ok(None);
+        }
+        let value = |at: usize| numbers[at].value(row);
+        let width = numbers.get(3).map_or(80.0, |array| array.value(row));
+        if !(1.0..=1000.0).contains(&width) {
+            return invalid(format!("the width of a bar is between 1 and 1000, not {width}"));
+        }
+        if numbers.iter().any(|array| array.value(row).is_nan()) {
+            return invalid("a bar has no NaN as value or bound");
+        }
+        let share = ((value(0) - value(1)) / (value(2) - value(1))).clamp(0.0, 1.0);
+        let eighths = if share.is_nan() { 0 } else { (share * width * 8.0) as usize };
+        let mut text = "█".repeat(eighths / 8);
+        text.extend(["▏", "▎", "▍", "▌", "▋", "▊", "▉"].get((eighths % 8).wrapping_sub(1)).copied());
+        text.extend(std::iter::repeat_n(' ', (width as usize).saturating_sub(eighths.div_ceil(8))));
+        Ok(Some(text))
+    };
+    Ok(Arc::new((0..numbers[0].len()).map(row).collect::<Result<StringViewArray>>()?))
+}
+
+/// `like_escape(text, pattern, escape)`.
+fn like_escape(call: &Call, folds: bool, negated: bool) -> Result<ArrayRef> {
+    let (values, patterns, escapes) = (texts(call, 0)?, texts(call, 1)?, texts(call, 2)?);
+    let row = |row: usize| -> Result<Option<bool>> {
+        if any_null(&[&values, &patterns, &escapes], row) {
+            return Ok(None);
+        }
+        let mut escape = escapes.value(row).chars();
+        let (first, second) = (escape.next(), escape.next());
+        if second.is_some() {
+            return invalid("the escape of LIKE is one character, or empty");
+        }
+        let folded = |text: &str| if folds { text.to_lowercase() } else { text.to_owned() };
+        let (value, pattern) = (folded(values.value(row)), folded(patterns.value(row)));
+        Ok(Some(is_like(&value, &pattern, first)? != negated))
+    };
+    Ok(Arc::new((0..values.len()).map(row).collect::<Result<BooleanArray>>()?))
+}
+
+/// A character of a pattern.
+#[derive(Clone, Copy, PartialEq)]
+enum Wild {
+    Any,
+    One,
+    Exactly(char),
+}
+
+fn is_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
+    let mut wild = vec![];
+    let mut characters = pattern.chars();
+    while let Some(c) = characters.next() {
+        wild.push(match c {
+            c if Some(c) == escape => match characters.next() {
+                Some(next) => Wild::Exactly(next),
+                None => return invalid("the pattern of LIKE ends in its escape character"),
+            },
+            '%' => Wild::Any,
+            '_' => Wild::One,
+            c => Wild::Exactly(c),
+        });
+    }
+    let text: Vec<char> = text.chars().collect();
+    // After a mismatch, the last `%` takes one more character.
+    let (mut at, mut place, mut last) = (0, 0, None);
+    while at < text.len() {
+        match wild.get(place) {
+            Some(Wild::Any) => {
+                last = Some((place, at));
+                place += 1;
+            }
+            Some(Wild::One) => (at, place) = (at + 1, place + 1),
+            Some(Wild::Exactly(c)) if *c == text[at] => (at, place) = (at + 1, place + 1),
+            _ => {
+                let Some((any, start)) = last else { return Ok(false) };
+                last = Some((any, start + 1));
+                (at, place) = (start + 1, any + 1);
+            }
+        }
+    }
+    Ok(wild[place..].iter().all(|wild| *wild == Wild::Any))
+}
+
+/// A name as SQL has it: in quotes, unless it is a word in lower case.
+fn quoted_name(name: &str) -> String {
+    let is_word = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if is_word { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+fn quoted_text(text: &str) -> String {
+    let start = if text.contains('\\') { "E'" } else { "'" };
+    format!("{start}{}'", text.replace('\'', "''").replace('\\', "\\\\"))
+}
+
+/// A number of bytes in the largest unit of which there is at least one, with one digit after the point.
+fn sizes(call: &Call, base: u64, units: &[&str; 6]) -> Result<ArrayRef> {
+    let text = |bytes: i64| {
+        let sign = if bytes < 0 { "-" } else { "" };
+        let size = bytes.unsigned_abs();
+        if size < base {
+            return format!("{bytes} byte{}", if size == 1 { "" } else { "s" });
+        }
+        let (mut tenths, mut unit) = (u128::from(size) * 10 / u128::from(base), 0);
+        let base = u128::from(base);
+        while tenths >= base * 10 && unit + 1 < units.len() {
+            tenths /= base;
+            unit += 1;
+        }
+        format!("{sign}{}.{} {}", tenths / 10, tenths % 10, units[unit])
+    };
+    Ok(Arc::new(ints(call, 0)?.iter().map(|bytes| bytes.map(text)).collect::<StringViewArray>()))
+}
+
+fn without_accents(text: &str) -> String {
+    use unicode_normalization::UnicodeNormalization;
+    use unicode_normalization::char::is_combining_mark;
+    if text.is_ascii() { text.to_owned() } else { text.nfd().filter(|c| !is_combining_mark(*c)).nfc().collect() }
+}
+
+/// The characters of a text from a position to another, both from 1, or from the end where they are negative.
+fn cut(call: &Call) -> Result<ArrayRef> {
+    let (values, starts, ends) = (texts(call, 0)?, ints(call, 1)?, ints(call, 2)?);
+    let row = |row: usize| {
+        if any_null(&[&values, &starts, &ends], row) {
+            return None;
+        }
+        let text = values.value(row);
+        let count = text.chars().count() as i64;
+        let place = |at: i64| if at < 0 { count.saturating_add(at) + 1 } else { at };
+        let (start, end) = (place(starts.value(row)).max(1), place(ends.value(row)).min(count));
+        let wanted = usize::try_from(end - start + 1).unwrap_or(0);
+        Some(text.chars().skip((start - 1) as usize).take(wanted).collect::<String>())
+    };
+    Ok(Arc::new((0..values.len()).map(row).collect::<StringViewArray>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_with_escapes() {
+        for (text, pattern, expected) in [
+            ("a%c", "a$%c", true),
+            ("abc", "a$%c", false),
+            ("abc", "a_c", true),
+            ("abcbc", "a%bc", true),
+            ("", "%", true),
+            ("é", "_", true),
+            ("ab", "a", false),
+        ] {
+            assert_eq!(is_like(text, pattern, Some('$')).ok(), Some(expected), "{text} {pattern}");
+        }
+        assert!(is_like("a", "a$", Some('$')).is_err());
+    }
+
+    #[test]
+    fn names_and_texts_are_quoted() {
+        assert_eq!(quoted_name("plain_1"), "plain_1");
+        assert_eq!(quoted_name("Odd \"name\""), "\"Odd \"\"name\"\"\"");
+        assert_eq!(quoted_text("it's"), "'it''s'");
+        assert_eq!(quoted_text("a\\b"), "E'a\\\\b'");
+        assert_eq!(folder("/a/b/c", |c| c == '/'), "/a/b");
+    }
+}
