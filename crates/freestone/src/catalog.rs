@@ -8,21 +8,26 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableFunction, TableProvider};
-use datafusion::common::ParamValues;
+use datafusion::common::{DFSchema, ParamValues};
 use datafusion::datasource::ViewTable;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableType};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableType, Volatility,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use freestone_store::schema::TableSchema;
-use freestone_store::{Snapshot, TransactionList};
+use freestone_store::{Snapshot, Table, TransactionList};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -33,13 +38,16 @@ use crate::provider::files::{FilesFunction, OpenFiles, naming};
 use crate::provider::{FreestoneTable, metadata};
 use crate::session::access::{Access, Extension};
 use crate::shared::Materialized;
+use crate::sql::extensions::PivotValues;
 use crate::sql::parameters::{Described, Filled, Parameters};
-use crate::sql::{names, parameters, statement, supported};
+use crate::sql::{extensions, macros, names, parameters, statement, supported};
 use crate::workload::WorkloadLog;
-use crate::{planning, provider, scalars, shared};
+use crate::{definitions, exact, planning, provider, scalars, shared};
 
 pub(crate) const CATALOG: &str = "freestone";
 pub(crate) const SCHEMA: &str = "public";
+/// DuckDB's name of it.
+const MAIN: &str = "main";
 
 /// The name under which the target of a write is planned, as [`Target`] says.
 pub(crate) const TARGET: &str = "freestone$target";
@@ -136,14 +144,22 @@ impl Scope {
         self.snapshot.table(name).is_some() || self.snapshot.views().contains_key(name) || naming::is_path(name)
     }
 
-    /// The columns of a table of the database, by its name as it is written.
-    fn columns(&self, name: &ast::ObjectName) -> names::Columns {
-        let part = match name.0.as_slice() {
-            [part] => part,
-            [schema, part] if names::folded(schema.as_ident()?) == SCHEMA => part,
+    /// A table of the database, by its name as it is written.
+    fn table(&self, name: &ast::ObjectName) -> Option<&Arc<Table>> {
+        let table = match name.0.as_slice() {
+            [part] => names::folded(part.as_ident()?),
+            [schema, part] => {
+                let (schema, part) = (names::folded(schema.as_ident()?), names::folded(part.as_ident()?));
+                if is_ours(&schema) { part } else { definitions::name_in(&schema, &part) }
+            }
             _ => return None,
         };
-        let table = self.snapshot.table(&names::folded(part.as_ident()?))?;
+        self.snapshot.table(&table)
+    }
+
+    /// The columns of a table of the database, by its name as it is written.
+    fn columns(&self, name: &ast::ObjectName) -> names::Columns {
+        let table = self.table(name)?;
         Some(table.schema.columns.iter().map(|column| column.name.clone()).collect())
     }
 
@@ -178,7 +194,8 @@ impl Planner {
             let function = FilesFunction::new((name, format), self.access, self.base.clone(), scope.files.clone());
             state.register_udtf(name, Arc::new(function));
         }
-        let schema = StatementSchema { planner: self.clone(), scope: scope.clone(), lists_broken_views: false };
+        let schema =
+            StatementSchema { planner: self.clone(), scope: scope.clone(), name: None, lists_broken_views: false };
         let functions = Arc::new(state.table_functions().clone());
         state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema), functions }));
         let stored = match &scope.target {
@@ -190,6 +207,15 @@ impl Planner {
             let _ = state.register_udf(function.clone());
         }
         state.mark_start_execution();
+        state
+    }
+
+    /// A session state for a statement: one whose rows depend on the order in which tables are read, reads them in order.
+    pub fn state_of(&self, scope: &Scope, statement: &ast::Statement) -> SessionState {
+        let mut state = self.state(scope);
+        if extensions::depends_on_order(statement) {
+            state.config_mut().options_mut().execution.target_partitions = 1;
+        }
         state
     }
 
@@ -258,27 +284,96 @@ impl Planner {
         }
     }
 
-    /// Gives the columns of all queries names of their own, once it is known what columns tables have.
+    /// Gives the columns of all queries names of their own, once it is known what columns tables have, and writes what
+    /// needs them otherwise.
     async fn resolve_names(&self, state: &SessionState, scope: &Scope, statement: &mut ast::Statement) -> Result<()> {
+        if definitions::has_macros(&scope.snapshot) {
+            macros::expand(statement, &|name| definitions::macro_text(&scope.snapshot, name))?;
+        }
         let (scalar, others) = (state.scalar_functions(), (state.aggregate_functions(), state.window_functions()));
         let is_scalar =
             |name: &str| scalar.contains_key(name) && !others.0.contains_key(name) && !others.1.contains_key(name);
         supported::check_scalar_calls(statement, &is_scalar)?;
-        let mut planned = HashMap::new();
-        if names::asks_for_columns(statement) {
+        let asks = names::asks_for_columns(statement);
+        let (mut planned, mut calls) = (HashMap::new(), HashMap::new());
+        if asks {
             planned = self.columns_of(scope, statement).await;
+            calls = self.columns_of_calls(state, scope, statement).await;
         }
-        names::resolve(statement, &|name| {
-            let known = || planned.get(&names::folded(name.0.last()?.as_ident()?)).cloned();
-            scope.columns(name).or_else(known)
-        })?;
+        let is_volatile =
+            |name: &str| scalar.get(name).is_some_and(|known| known.signature().volatility == Volatility::Volatile);
+        let mut pivots = PivotValues::new();
+        // Until the values of all PIVOTs are known.
+        loop {
+            let mut resolved = asks.then(|| statement.clone());
+            let target = resolved.as_mut().unwrap_or(&mut *statement);
+            let wanted = {
+                let known = names::Known {
+                    tables: &|name| {
+                        let known = || planned.get(&names::folded(name.0.last()?.as_ident()?)).cloned();
+                        scope.columns(name).or_else(known)
+                    },
+                    calls: &|call| calls.get(call).cloned(),
+                    is_volatile: &is_volatile,
+                    evaluate: &|expr| constant(state, expr),
+                    key: &|name| Some(scope.table(name)?.schema.primary_key.clone()),
+                    is_aggregate: &|name| others.0.contains_key(name),
+                    pivots: &pivots,
+                };
+                names::resolve(target, &known)?
+            };
+            if wanted.is_empty() {
+                if let Some(resolved) = resolved {
+                    *statement = resolved;
+                }
+                break;
+            }
+            for query in wanted {
+                let text = query.to_string();
+                let values = Box::pin(self.pivot_values(state, scope, Box::new(query))).await?;
+                pivots.insert(text, values);
+            }
+        }
         shared::mark(statement);
         Ok(())
     }
 
+    /// The texts that a query finds, which become columns of a PIVOT.
+    async fn pivot_values(&self, state: &SessionState, scope: &Scope, query: Box<ast::Query>) -> Result<Vec<String>> {
+        let plan = self.plan(state, scope, ast::Statement::Query(query), &Parameters::default()).await?;
+        let plan = state.create_physical_plan(&plan).await?;
+        let batches = datafusion::physical_plan::collect(plan, state.task_ctx()).await?;
+        let mut values = vec![];
+        for batch in batches {
+            let Some(column) = batch.columns().first() else { continue };
+            let texts = datafusion::arrow::compute::cast(column, &DataType::Utf8)?;
+            values.extend(texts.as_string::<i32>().iter().flatten().map(str::to_owned));
+        }
+        Ok(values)
+    }
+
+    /// The columns of the table functions that a statement calls, by the texts of the calls.
+    async fn columns_of_calls(
+        &self,
+        state: &SessionState,
+        scope: &Scope,
+        statement: &ast::Statement,
+    ) -> HashMap<String, Arc<[String]>> {
+        let mut columns = HashMap::new();
+        for (text, query) in extensions::calls_in_from(statement) {
+            // What is wrong with a call is said when the statement is planned.
+            if let Ok(plan) = self.plan_statement(state, scope, ast::Statement::Query(query)).await {
+                let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+                columns.insert(text, names);
+            }
+        }
+        columns
+    }
+
     /// The columns of the views, files and tables of the caller that a statement names.
     async fn columns_of(&self, scope: &Scope, statement: &ast::Statement) -> HashMap<String, Arc<[String]>> {
-        let schema = StatementSchema { planner: self.clone(), scope: scope.clone(), lists_broken_views: false };
+        let schema =
+            StatementSchema { planner: self.clone(), scope: scope.clone(), name: None, lists_broken_views: false };
         let statement = DfStatement::Statement(Box::new(statement.clone()));
         let mut columns = HashMap::new();
         let Ok((named, _)) = datafusion::sql::resolve::resolve_table_references(&statement, true) else {
@@ -319,11 +414,34 @@ impl Planner {
     }
 }
 
+/// Whether a name is one of the database's own schema.
+pub(crate) fn is_ours(schema: &str) -> bool {
+    matches!(schema, SCHEMA | MAIN)
+}
+
+/// The value of an expression that needs no rows.
+pub(crate) fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
+    let text = sql.to_string();
+    let schema = Arc::new(DFSchema::empty());
+    let with_alias = ast::ExprWithAlias { expr: sql, alias: None };
+    let expression = state.create_logical_expr_from_sql_expr(with_alias, &schema)?;
+    let expression = exact::exact(expression, &schema)?;
+    let context = SimplifyContext::builder()
+        .with_schema(schema)
+        .with_config_options(state.config_options().clone())
+        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
+        .build();
+    match ExprSimplifier::new(context).simplify(expression)? {
+        Expr::Literal(value, _) => Ok(value),
+        _ => Err(Error::invalid(format!("{text} is not a constant"))),
+    }
+}
+
 /// A planning error, with the tables and views that a missing one might have meant.
 fn explain(error: DataFusionError, scope: &Scope, access: Access) -> Error {
     let Some(name) = Error::missing_table(&error) else { return error.into() };
     let tables = scope.snapshot.tables().map(|table| table.name.as_str());
-    let names = tables.chain(scope.snapshot.views().keys().map(String::as_str));
+    let names = tables.chain(definitions::views(&scope.snapshot).map(|(name, _)| name.as_str()));
     let missing = Error::not_found("table or view", &name, names);
     match name.split_once('.') {
         Some((_, extension)) if naming::is_format(extension) => {
@@ -361,12 +479,19 @@ impl CatalogProviderList for StatementCatalog {
 impl CatalogProvider for StatementCatalog {
     fn schema_names(&self) -> Vec<String> {
         let extension = &self.schema.planner.extension;
-        [SCHEMA.to_owned()].into_iter().chain(extension.schemas.iter().map(|(name, _)| name.clone())).collect()
+        let created = definitions::schemas(&self.schema.scope.snapshot).map(str::to_owned);
+        let others = extension.schemas.iter().map(|(name, _)| name.clone());
+        [SCHEMA.to_owned()].into_iter().chain(created).chain(others).collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         match name {
-            SCHEMA => Some(self.schema.clone() as _),
+            SCHEMA | MAIN => Some(self.schema.clone() as _),
+            created if definitions::has_schema(&self.schema.scope.snapshot, created) => {
+                let StatementSchema { planner, scope, lists_broken_views, .. } = self.schema.as_ref();
+                let (planner, scope, name) = (planner.clone(), scope.clone(), Some(created.to_owned()));
+                Some(Arc::new(StatementSchema { planner, scope, name, lists_broken_views: *lists_broken_views }) as _)
+            }
             INFORMATION_SCHEMA => Some(self.information()),
             other => self.schema.planner.extension.schema(other),
         }
@@ -376,7 +501,8 @@ impl CatalogProvider for StatementCatalog {
 impl StatementCatalog {
     fn information(&self) -> Arc<dyn SchemaProvider> {
         let StatementSchema { planner, scope, .. } = self.schema.as_ref();
-        let schema = StatementSchema { planner: planner.clone(), scope: scope.clone(), lists_broken_views: true };
+        let (planner, scope) = (planner.clone(), scope.clone());
+        let schema = StatementSchema { planner, scope, name: None, lists_broken_views: true };
         let listed = StatementCatalog { schema: Arc::new(schema), functions: self.functions.clone() };
         let functions = self.functions.as_ref().clone();
         Arc::new(InformationSchemaProvider::new(Arc::new(listed)).with_table_functions(functions))
@@ -386,6 +512,8 @@ impl StatementCatalog {
 struct StatementSchema {
     planner: Planner,
     scope: Scope,
+    /// One of the schemas that were created; nothing for ours.
+    name: Option<String>,
     /// Whether a broken view is one without columns, and no error: where all tables are listed, one says nothing of others.
     lists_broken_views: bool,
 }
@@ -399,13 +527,23 @@ impl fmt::Debug for StatementSchema {
 #[async_trait]
 impl SchemaProvider for StatementSchema {
     fn table_names(&self) -> Vec<String> {
-        let tables = self.scope.snapshot.tables().map(|table| table.name.clone());
-        tables.chain(self.scope.snapshot.views().keys().cloned()).collect()
+        let snapshot = &self.scope.snapshot;
+        let tables = snapshot.tables().map(|table| &table.name);
+        let all = tables.chain(definitions::views(snapshot).map(|(name, _)| name));
+        let own = |name: &String| match (definitions::schema_of(snapshot, name), &self.name) {
+            (Some((schema, table)), Some(own)) => (schema == own).then(|| table.to_owned()),
+            (None, None) => Some(name.clone()),
+            _ => None,
+        };
+        all.filter_map(own).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         planning::check()?;
         self.scope.asked.lock().insert(name.to_owned());
+        if let Some(schema) = &self.name {
+            return self.table_in(&definitions::name_in(schema, name)).await;
+        }
         let snapshot = &self.scope.snapshot;
         match self.scope.target.as_ref().filter(|_| name == TARGET) {
             Some(Target::Rows(table)) => {
@@ -416,17 +554,8 @@ impl SchemaProvider for StatementSchema {
             Some(Target::Written(rows)) => return Ok(Some(rows.provider()?)),
             None => {}
         }
-        if let Some(table) = FreestoneTable::new(snapshot.clone(), name) {
-            return Ok(Some(Arc::new(table)));
-        }
-        if let Some(sql) = snapshot.views().get(name) {
-            return match self.view(name, sql).await {
-                Err(_) if self.lists_broken_views => {
-                    let nothing = LogicalPlanBuilder::empty(false).build()?;
-                    Ok(Some(Arc::new(ViewTable::new(nothing, Some(sql.to_owned())))))
-                }
-                planned => planned.map(Some),
-            };
+        if let Some(table) = self.table_in(name).await? {
+            return Ok(Some(table));
         }
         if let Some(table) = self.scope.input_table(name) {
             return Ok(Some(table.provider()?));
@@ -451,17 +580,42 @@ impl SchemaProvider for StatementSchema {
 
     /// Known without planning: a view that is broken is listed all the same.
     async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
-        let snapshot = &self.scope.snapshot;
-        let view = snapshot.views().contains_key(name).then_some(TableType::View);
-        Ok(snapshot.table(name).map(|_| TableType::Base).or(view))
+        let (snapshot, name) = (&self.scope.snapshot, self.full_name(name));
+        let view = snapshot.views().contains_key(&name).then_some(TableType::View);
+        Ok(snapshot.table(&name).map(|_| TableType::Base).or(view))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.scope.snapshot.table(name).is_some() || self.scope.snapshot.views().contains_key(name)
+        let name = self.full_name(name);
+        self.scope.snapshot.table(&name).is_some() || self.scope.snapshot.views().contains_key(&name)
     }
 }
 
 impl StatementSchema {
+    /// The name by which a table is kept.
+    fn full_name(&self, name: &str) -> String {
+        match &self.name {
+            Some(schema) => definitions::name_in(schema, name),
+            None => name.to_owned(),
+        }
+    }
+
+    /// A table or view of the database.
+    async fn table_in(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let snapshot = &self.scope.snapshot;
+        if let Some(table) = FreestoneTable::new(snapshot.clone(), name) {
+            return Ok(Some(Arc::new(table)));
+        }
+        let Some(sql) = snapshot.views().get(name) else { return Ok(None) };
+        match self.view(name, sql).await {
+            Err(_) if self.lists_broken_views => {
+                let nothing = LogicalPlanBuilder::empty(false).build()?;
+                Ok(Some(Arc::new(ViewTable::new(nothing, Some(sql.to_owned())))))
+            }
+            planned => planned.map(Some),
+        }
+    }
+
     async fn view(&self, name: &str, sql: &str) -> Result<Arc<dyn TableProvider>, DataFusionError> {
         if self.scope.views.iter().any(|view| view == name) {
             return Err(Error::invalid(format!("view {name} refers to itself")).into());

@@ -25,6 +25,7 @@ mod catalog;
 mod compaction;
 mod context;
 mod database;
+mod definitions;
 pub mod display;
 mod error;
 mod error_sqlstate;

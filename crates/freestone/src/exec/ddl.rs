@@ -11,8 +11,9 @@ use freestone_store::design::{Design, option_name};
 use freestone_store::schema::{ForeignKey, TableSchema};
 use freestone_store::{LockMode, Snapshot, Store, WriteTransaction};
 
-use crate::catalog::Scope;
+use crate::catalog::{CATALOG, Scope, is_ours};
 use crate::context::Outcome;
+use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::dml;
 use crate::exec::stored_values::{Places, check_count};
@@ -44,14 +45,17 @@ pub(crate) fn create_table(
     if exists && !or_replace || base.views().contains_key(&name) {
         return Err(taken(&name));
     }
+    definitions::check_schema(transaction.base(), schema_name(&create.name).as_deref())?;
     let keys = take_keys(&mut create)?;
     let options = take_options(&mut create)?;
     // DataFusion checks a name against its own catalog; ours is checked above, against the transaction's snapshot.
     create.name = ast::ObjectName::from(vec![ast::Ident::with_quote('"', "freestone$new")]);
+    let like = create.like.take();
     let query = create.query.take();
     let has_columns = !create.columns.is_empty();
     let scope = Scope::new(base);
     let query = query.map(|query| context.plan(&scope, ast::Statement::Query(query), parameters)).transpose()?;
+    let alike = like.map(|like| columns_like(transaction, like)).transpose()?;
     let declared = declared(context, &scope, create)?;
     let columns = match &query {
         Some((_, plan)) if !has_columns => {
@@ -62,7 +66,10 @@ pub(crate) fn create_table(
             columns.columns.iter_mut().for_each(|column| column.nullable = true);
             columns
         }
-        _ => TableSchema::from_arrow(&declared)?,
+        _ => match alike {
+            Some(alike) => alike,
+            None => TableSchema::from_arrow(&declared)?,
+        },
     };
     let schema = keys.apply(columns)?;
     let design = design(settings::default_design(context.planner().settings())?, &options, &schema)?;
@@ -77,6 +84,14 @@ pub(crate) fn create_table(
     let batches = dml::run_in_order(context, state, &plan)?;
     let rows = dml::append(transaction, context, &name, &schema, places, batches)?;
     Ok(Outcome::Affected { verb: "CREATE TABLE", rows })
+}
+
+/// The columns of `LIKE table`, with NOT NULL and without keys, as in PostgreSQL.
+fn columns_like(transaction: &WriteTransaction<'_>, like: ast::CreateTableLikeKind) -> Result<TableSchema> {
+    let (ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) = like;
+    let table = dml::find(transaction, &object_name(&like.name)?)?;
+    let columns = table.schema.columns.clone();
+    Ok(TableSchema { columns, ..TableSchema::default() })
 }
 
 /// The columns that the statement declares; what else it says is checked.
@@ -110,6 +125,7 @@ pub(crate) fn create_view(
     if base.table(&name).is_some() || is_view && !create.or_replace {
         return Err(taken(&name));
     }
+    definitions::check_schema(&base, schema_name(&create.name).as_deref())?;
     let mut sql = text.unwrap_or_else(|| create.query.to_string());
     let mut query = create.query;
     if !create.columns.is_empty() {
@@ -143,12 +159,19 @@ pub(crate) fn drop(
         transaction.lock(&name, LockMode::Exclusive)?;
     }
     let base = transaction.snapshot();
-    if cascade {
+    if cascade && object_type != ast::ObjectType::Schema {
         check_dependents(&base, names)?;
     }
     let (what, verb) = match object_type {
         ast::ObjectType::Table => ("table", "DROP TABLE"),
         ast::ObjectType::View => ("view", "DROP VIEW"),
+        ast::ObjectType::Schema => {
+            for name in names {
+                let schema = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+                definitions::drop_schema(transaction, &schema, if_exists, cascade)?;
+            }
+            return Ok(Outcome::Done { verb: "DROP SCHEMA" });
+        }
         other => return Err(Error::unsupported(format!("DROP {other} is not available"))),
     };
     for name in names {
@@ -165,7 +188,10 @@ pub(crate) fn drop(
             }
             _ if if_exists => {}
             "table" => return Err(Error::not_found("table", &name, base.tables().map(|table| table.name.as_str()))),
-            _ => return Err(Error::not_found("view", &name, base.views().keys().map(String::as_str))),
+            _ => {
+                let views = definitions::views(&base).map(|(name, _)| name.as_str());
+                return Err(Error::not_found("view", &name, views));
+            }
         }
     }
     Ok(Outcome::Done { verb })
@@ -179,7 +205,7 @@ fn check_dependents(base: &Snapshot, names: &[ast::ObjectName]) -> Result<()> {
         let hint = format!("drop {name} as well, or leave out CASCADE");
         Err(Error::unsupported(format!("CASCADE: {what}")).with_hint(hint))
     };
-    for (view, text) in base.views().iter().filter(|(view, _)| stays(view)) {
+    for (view, text) in definitions::views(base).filter(|(view, _)| stays(view)) {
         // A view that does not read as a query depends on nothing that could be found.
         let read = parse_script(text).first().and_then(|query| query.named_tables().ok()).unwrap_or_default();
         if let Some(name) = read.iter().find(|name| !stays(name)) {
@@ -392,7 +418,14 @@ fn option_value(value: ast::Expr) -> String {
     }
 }
 
-/// The name of a table or view: only one catalog and schema exist, and their names may stand before it.
+/// The schema before a name, unless it is ours.
+fn schema_name(name: &ast::ObjectName) -> Option<String> {
+    let [.., schema, _] = name.0.as_slice() else { return None };
+    let schema = identifier(schema.as_ident()?);
+    (!is_ours(&schema) && schema != CATALOG).then_some(schema)
+}
+
+/// The name by which a table or view is kept: that of another schema than ours includes the schema.
 pub(crate) fn object_name(name: &ast::ObjectName) -> Result<String> {
     let mut parts = Vec::with_capacity(name.0.len());
     for part in &name.0 {
@@ -400,9 +433,13 @@ pub(crate) fn object_name(name: &ast::ObjectName) -> Result<String> {
         parts.push(identifier(part));
     }
     match parts.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [table] | ["public", table] | ["freestone", "public", table] => Ok((*table).to_owned()),
+        [table] => Ok((*table).to_owned()),
+        [CATALOG, schema, table] | [schema, table] => Ok(match is_ours(schema) || *schema == CATALOG {
+            true => (*table).to_owned(),
+            false => definitions::name_in(schema, table),
+        }),
         _ => Err(Error::new(ErrorKind::NotFound, format!("no schema for {name}"))
-            .with_hint("the only schema is public, in the catalog freestone")),
+            .with_hint("the only catalog is freestone: schema.table is enough")),
     }
 }
 

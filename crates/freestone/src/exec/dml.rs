@@ -18,6 +18,7 @@ use freestone_store::{Appended, Appender, LockMode, Snapshot, Table, WriteTransa
 
 use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
+use crate::definitions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::ddl;
 use crate::exec::ddl::{identifier, object_name};
@@ -27,7 +28,9 @@ use crate::exec::write::{Batches, WriteContext};
 use crate::ingest::{ColumnMatch, Location, conform};
 use crate::provider::ROW_ID_COLUMN;
 use crate::sql::parameters::Parameters;
+use crate::sql::spellings::BY_NAME;
 use crate::sql::statement::parse_query;
+use crate::sql::{macros, names};
 
 /// Whether a statement changes the database.
 pub(crate) fn is_write(sql: &ast::Statement) -> bool {
@@ -40,6 +43,8 @@ pub(crate) fn is_write(sql: &ast::Statement) -> bool {
             | Sql::Truncate(_)
             | Sql::CreateTable(_)
             | Sql::CreateView(_)
+            | Sql::CreateSchema { .. }
+            | Sql::CreateMacro { .. }
             | Sql::Drop { .. }
     )
 }
@@ -60,6 +65,18 @@ pub(crate) fn perform(
         Sql::Truncate(truncate) => self::truncate(transaction, &truncate),
         Sql::CreateTable(create) => ddl::create_table(transaction, context, create, parameters),
         Sql::CreateView(create) => ddl::create_view(transaction, context, create, text),
+        Sql::CreateSchema { schema_name: ast::SchemaName::Simple(name), if_not_exists, .. } => {
+            let schema = name.0.last().and_then(|part| part.as_ident()).map(identifier).unwrap_or_default();
+            definitions::create_schema(transaction, &schema, if_not_exists)
+        }
+        Sql::CreateMacro { or_replace, temporary, name, args, definition } => {
+            if temporary {
+                return Err(Error::unsupported("a TEMPORARY macro is not available").with_hint("DROP MACRO drops one"));
+            }
+            let text = text.unwrap_or_else(|| definition.to_string());
+            let parameters = macros::parameters(args.as_deref());
+            definitions::create_macro(transaction, &object_name(&name)?, &parameters, &text, or_replace)
+        }
         Sql::Drop { object_type, if_exists, names, cascade, .. } => {
             ddl::drop(transaction, object_type, if_exists, cascade, &names)
         }
@@ -67,7 +84,7 @@ pub(crate) fn perform(
     }
 }
 
-/// `INSERT INTO table [(columns)] VALUES … | SELECT …`. Columns not named are NULL.
+/// `INSERT INTO table [(columns)] [BY NAME] VALUES … | SELECT … | DEFAULT VALUES`. Columns not named are NULL.
 fn insert(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
@@ -76,10 +93,21 @@ fn insert(
 ) -> Result<Outcome> {
     let name = insert_target(&insert)?;
     let returning = Returning::take(&mut insert.returning, &name);
-    let Some(mut source) = insert.source.take() else {
-        return Err(Error::unsupported("INSERT takes VALUES or a query"));
-    };
     let table = find(transaction, &name, LockMode::Shared)?;
+    let mut source = match insert.source.take() {
+        Some(source) => source,
+        // DEFAULT VALUES: no column has a default, so all are NULL.
+        None => {
+            insert.columns = table.schema.columns.first().map(|column| column_name(&column.name)).into_iter().collect();
+            parse_query("VALUES (NULL)")?
+        }
+    };
+    if insert.table_alias.take().is_some_and(|alias| alias.alias.value == BY_NAME) {
+        let query = ast::Statement::Query(source.clone());
+        let (_, plan) = context.plan(&Scope::new(transaction.snapshot()), query, parameters)?;
+        let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+        insert.columns = fields.fields().iter().map(|field| column_name(field.name())).collect();
+    }
     let places = Places::named(&table.schema, &insert.columns)?;
     prepare_values(&mut source, &places, &table.schema)?;
     let snapshot = transaction.snapshot();
@@ -100,6 +128,10 @@ fn insert(
     let (appended, written) = appender.finish_kept()?;
     transaction.append(appended)?;
     returning.rows(context, snapshot, parameters, &table.schema, written)
+}
+
+fn column_name(name: &str) -> ast::ObjectName {
+    ast::ObjectName::from(vec![ast::Ident::with_quote('"', name)])
 }
 
 /// `DELETE FROM table [USING …] [WHERE …]`.
@@ -508,8 +540,10 @@ fn update_query(mut update: ast::Update, target: &str, schema: &TableSchema) -> 
 /// Makes a table of the statement stand for [`TARGET`], under the name that the statement's expressions use.
 fn retarget(relation: &mut ast::TableFactor, target: &str) -> ast::Ident {
     let ast::TableFactor::Table { name, alias, .. } = relation else { return ast::Ident::with_quote('"', target) };
+    // Without its schema.
+    let last = name.0.last().and_then(|part| part.as_ident()).map_or_else(|| target.to_owned(), identifier);
     *name = target_name();
-    let own = ast::TableAlias { explicit: true, name: ast::Ident::with_quote('"', target), columns: vec![], at: None };
+    let own = ast::TableAlias { explicit: true, name: ast::Ident::with_quote('"', last), columns: vec![], at: None };
     alias.get_or_insert(own).name.clone()
 }
 

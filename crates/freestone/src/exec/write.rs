@@ -89,7 +89,7 @@ impl WriteContext {
         parameters: &Parameters,
     ) -> Result<(SessionState, LogicalPlan)> {
         let scope = &scope.clone().with_tables(&parameters.tables);
-        let state = self.planner.state(scope);
+        let state = self.planner.state_of(scope, &sql);
         let plan = self.within_limits(|| self.runtime.block_on(self.planner.plan(&state, scope, sql, parameters)))?;
         Ok((state, plan))
     }

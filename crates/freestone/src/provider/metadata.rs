@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::UNIX_EPOCH;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringViewArray, TimestampSecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, ListBuilder, RecordBatch, StringViewArray, StringViewBuilder,
+    TimestampSecondArray, UInt64Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -23,6 +24,7 @@ use freestone_store::segment::zones::{Bounds, ZoneMap};
 use freestone_store::{OpenTransaction, Snapshot, Table, TransactionList};
 
 use crate::advise;
+use crate::definitions;
 use crate::error::{Error, Result};
 use crate::sql::names;
 use crate::sql::statement::quote;
@@ -75,6 +77,7 @@ const FUNCTIONS: [(&str, Rows); 11] = [
     ("freestone_profile", |_, _| advise::profile_batch(&advise::profile()?)),
     ("freestone_transactions", |known, _| transactions(&known.transactions, &known.snapshot)),
     ("freestone_workload", |known, _| workload(&known.log.scans()?)),
+    ("pragma_table_info", |known, argument| table_info(argument.table(&known.snapshot)?)),
 ];
 
 struct MetadataFunction {
@@ -174,8 +177,8 @@ fn copies(snapshot: &Snapshot) -> Result<RecordBatch> {
 /// `freestone_views()`: one row a view, with its query; also of views whose query fails.
 fn views(snapshot: &Snapshot) -> Result<RecordBatch> {
     batch(vec![
-        ("name", false, texts(snapshot.views().keys().map(|name| Some(name.clone())))),
-        ("query", false, texts(snapshot.views().values().map(|query| Some(query.to_string())))),
+        ("name", false, texts(definitions::views(snapshot).map(|(name, _)| Some(name.clone())))),
+        ("query", false, texts(definitions::views(snapshot).map(|(_, query)| Some(query.to_owned())))),
     ])
 }
 
@@ -431,12 +434,51 @@ impl Extreme {
 pub(crate) fn show_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
     let mut rows: Vec<(String, &str, Option<u64>)> =
         snapshot.tables().map(|table| (table.name.clone(), "table", Some(table.rows()))).collect();
-    rows.extend(snapshot.views().keys().map(|name| (name.clone(), "view", None)));
+    rows.extend(definitions::views(snapshot).map(|(name, _)| (name.clone(), "view", None)));
     rows.sort();
     batch(vec![
         ("name", false, texts(rows.iter().map(|(name, ..)| Some(name.clone())))),
         ("type", false, texts(rows.iter().map(|(_, kind, _)| Some((*kind).to_owned())))),
         ("rows", true, numbers(rows.iter().map(|(.., rows)| *rows))),
+    ])
+}
+
+/// `SHOW ALL TABLES`: tables and views with the columns of tables.
+pub(crate) fn show_all_tables(snapshot: &Snapshot) -> Result<RecordBatch> {
+    let mut rows: Vec<(&str, Option<&Arc<Table>>)> =
+        snapshot.tables().map(|table| (table.name.as_str(), Some(table))).collect();
+    rows.extend(definitions::views(snapshot).map(|(name, _)| (name.as_str(), None)));
+    rows.sort_by_key(|(name, _)| *name);
+    let columns = |of: &dyn Fn(&freestone_store::schema::Column) -> String| -> ArrayRef {
+        let mut lists = ListBuilder::new(StringViewBuilder::new());
+        for (_, table) in &rows {
+            match table {
+                Some(table) => lists.append_value(table.schema.columns.iter().map(|column| Some(of(column)))),
+                None => lists.append_null(),
+            }
+        }
+        Arc::new(lists.finish())
+    };
+    batch(vec![
+        ("database", false, texts(rows.iter().map(|_| Some("freestone".to_owned())))),
+        ("schema", false, texts(rows.iter().map(|_| Some("public".to_owned())))),
+        ("name", false, texts(rows.iter().map(|(name, _)| Some((*name).to_owned())))),
+        ("column_names", true, columns(&|column| column.name.clone())),
+        ("column_types", true, columns(&|column| sql_type(&column.data_type))),
+        ("temporary", false, booleans(rows.iter().map(|_| false))),
+    ])
+}
+
+/// `PRAGMA table_info('t')`: one row per column, as in DuckDB and SQLite.
+fn table_info(table: &Table) -> Result<RecordBatch> {
+    let columns = &table.schema.columns;
+    batch(vec![
+        ("cid", false, numbers((0..columns.len()).map(|at| Some(at as u64)))),
+        ("name", false, texts(columns.iter().map(|column| Some(column.name.clone())))),
+        ("type", false, texts(columns.iter().map(|column| Some(sql_type(&column.data_type))))),
+        ("notnull", false, booleans(columns.iter().map(|column| !column.nullable))),
+        ("dflt_value", true, texts(columns.iter().map(|_| None))),
+        ("pk", false, booleans(columns.iter().map(|column| table.schema.primary_key.contains(&column.name)))),
     ])
 }
 
@@ -475,7 +517,11 @@ pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch
         format!("CREATE VIEW {} AS {view}", bare_or_quoted(name))
     } else {
         let names = snapshot.tables().map(|table| table.name.as_str());
-        return Err(Error::not_found("table or view", name, names.chain(snapshot.views().keys().map(String::as_str))));
+        return Err(Error::not_found(
+            "table or view",
+            name,
+            names.chain(definitions::views(snapshot).map(|(name, _)| name.as_str())),
+        ));
     };
     batch(vec![
         ("name", false, texts([Some(name.to_owned())].into_iter())),

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast;
 
 use crate::catalog::Scope;
 use crate::context::Outcome;
+use crate::definitions;
 use crate::error::Result;
 use crate::exec::dml;
 use crate::session::{Session, guarded};
@@ -149,7 +150,7 @@ impl Session {
     pub async fn relations(&self) -> Result<Vec<Relation>> {
         let scope = self.scope()?;
         let mut relations: Vec<Relation> = scope.snapshot.tables().map(|table| table_relation(table)).collect();
-        for (name, text) in scope.snapshot.views() {
+        for (name, text) in definitions::views(&scope.snapshot) {
             let schema = self.view_schema(&scope, name).await.ok();
             let (name, view) = (name.clone(), Some(text.to_string()));
             let relation = Relation { name, schema, rows: None, view, primary_key: vec![], foreign_keys: vec![] };

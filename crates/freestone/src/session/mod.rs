@@ -14,15 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder, TaskContext};
-use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast;
@@ -33,7 +30,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
 use crate::advise::{AdviseOptions, advice_batch};
-use crate::catalog::{Planner, Scope};
+use crate::catalog::{Planner, Scope, constant};
 use crate::context::{CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, panicked};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,7 +49,7 @@ use crate::sql::statement::{AdviseRequest, Command, CopyFrom, Statement};
 use crate::sql::{depth, names, parameters, statement};
 use crate::times::TimePlanner;
 use crate::workload::{Watch, Watched};
-use crate::{aggregates, exact, growth, optimizer, planning, scalars, shared, times, windows, workload};
+use crate::{aggregates, definitions, exact, growth, optimizer, planning, scalars, shared, times, windows, workload};
 use access::{Access, Extension};
 use plan_cache::{CachedPlan, Plans};
 use transaction::Block;
@@ -207,7 +204,7 @@ impl Session {
                 let query = ast::Statement::Query(request.query);
                 let partition_by = export.partition_by().to_vec();
                 let run = self.plan_apart(move |planner, cancellation| async move {
-                    let state = planner.state(&scope);
+                    let state = planner.state_of(&scope, &query);
                     let plan = planner.plan(&state, &scope, query, &parameters).await?;
                     read_only_plan(&plan)?;
                     OneRun::plan(&state, &export::sorted(plan, &partition_by)?, &cancellation).await
@@ -225,6 +222,9 @@ impl Session {
             }
             Command::DropCopy { table, name, if_exists } => {
                 self.write(move |transaction, _| ddl::drop_copy(transaction, &table, &name, if_exists)).await
+            }
+            Command::DropMacro { name, if_exists } => {
+                self.write(move |transaction, _| definitions::drop_macro(transaction, &name, if_exists)).await
             }
             Command::Vacuum(table) => {
                 self.check_write()?;
@@ -247,6 +247,9 @@ impl Session {
             Command::ShowTables => Ok(Outcome::batch(metadata::show_tables(&self.scope()?.snapshot)?)),
             Command::Describe { table } => Box::pin(self.describe(&table, &parameters)).await,
             Command::DescribeQuery(sql) => Box::pin(self.describe_query(*sql, &parameters)).await,
+            Command::Summarize(sql) => Box::pin(self.summarize(*sql, &parameters)).await,
+            Command::ShowAllTables => Ok(Outcome::batch(metadata::show_all_tables(&self.scope()?.snapshot)?)),
+            Command::Use => Ok(Outcome::Done { verb: "USE" }),
             Command::Calibrate => self.calibrate_here().await,
             Command::Advise(request) => {
                 let AdviseRequest { table, copies, budget } = request;
@@ -337,7 +340,8 @@ impl Session {
         let snapshot = self.snapshot()?;
         let tables = snapshot.tables().map(|table| table.name.clone());
         let columns = snapshot.tables().flat_map(|table| table.schema.columns.iter().map(|c| c.name.clone()));
-        let mut names: Vec<String> = tables.chain(snapshot.views().keys().cloned()).chain(columns).collect();
+        let mut names: Vec<String> =
+            tables.chain(definitions::views(&snapshot).map(|(name, _)| name.clone())).chain(columns).collect();
         names.sort();
         names.dedup();
         Ok(names)
@@ -517,7 +521,7 @@ impl Session {
         let snapshot = scope.snapshot.clone();
         let parameters = parameters.clone();
         let planned = self.plan_apart(move |planner, _| async move {
-            let state = planner.state(&scope);
+            let state = planner.state_of(&scope, &sql);
             let logged = settings::logged_text(&state, &sql);
             let plan = planner.plan(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
@@ -553,7 +557,7 @@ impl Session {
     pub(crate) async fn query_in(&self, scope: Scope, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
         let parameters = parameters.clone();
         let run = self.plan_apart(move |planner, cancellation| async move {
-            let state = planner.state(&scope);
+            let state = planner.state_of(&scope, &sql);
             let plan = planner.plan(&state, &scope, sql, &parameters).await?;
             read_only_plan(&plan)?;
             OneRun::plan(&state, &plan, &cancellation).await
@@ -577,8 +581,24 @@ impl Session {
         Ok(Outcome::batch(metadata::describe_schema(&schema.await?)?))
     }
 
+    /// Statistics of each column of a query's rows.
+    async fn summarize(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let ast::Statement::Query(query) = &sql else {
+            return Err(Error::syntax("SUMMARIZE takes a table or a query"));
+        };
+        let schema = self.schema_of(sql.clone(), parameters).await?;
+        let summary = ast::Statement::Query(crate::sql::summary::of(query, &schema)?);
+        Box::pin(self.query(summary, parameters)).await
+    }
+
     /// The columns of a query's rows, as DESCRIBE shows those of a table.
     async fn describe_query(&self, sql: ast::Statement, parameters: &Parameters) -> Result<Outcome> {
+        let schema = self.schema_of(sql, parameters).await?;
+        Ok(Outcome::batch(metadata::describe_schema(&schema)?))
+    }
+
+    /// The columns of a query's rows.
+    async fn schema_of(&self, sql: ast::Statement, parameters: &Parameters) -> Result<SchemaRef> {
         let scope = self.scope()?.with_tables(&parameters.tables);
         let parameters = parameters.clone();
         let schema = self.plan_apart(move |planner, _| async move {
@@ -588,7 +608,7 @@ impl Session {
             let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
             Ok(Arc::new(plan.schema().as_arrow().clone()))
         });
-        Ok(Outcome::batch(metadata::describe_schema(&names::shown(schema.await?))?))
+        Ok(names::shown(schema.await?))
     }
 
     /// CHECK: what is damaged, and where nothing is, which declared keys the rows do not keep. No row: all is well.
@@ -792,24 +812,6 @@ fn read_only_plan(plan: &LogicalPlan) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// The value of an expression that needs no rows.
-fn constant(state: &SessionState, sql: ast::Expr) -> Result<ScalarValue> {
-    let text = sql.to_string();
-    let schema = Arc::new(DFSchema::empty());
-    let with_alias = ast::ExprWithAlias { expr: sql, alias: None };
-    let expression = state.create_logical_expr_from_sql_expr(with_alias, &schema)?;
-    let expression = exact::exact(expression, &schema)?;
-    let context = SimplifyContext::builder()
-        .with_schema(schema)
-        .with_config_options(state.config_options().clone())
-        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
-        .build();
-    match ExprSimplifier::new(context).simplify(expression)? {
-        Expr::Literal(value, _) => Ok(value),
-        _ => Err(Error::invalid(format!("parameter {text} is not a constant"))),
-    }
 }
 
 /// A plan that is ready to run once.

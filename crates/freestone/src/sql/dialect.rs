@@ -12,6 +12,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::expressions;
+
 /// Signs before an expression.
 const SIGN: u8 = 46;
 /// Operators without a rank of their own.
@@ -78,14 +80,38 @@ impl Dialect for SqlDialect {
                 | Token::ExclamationMarkDoubleTildeAsterisk
                 | Token::CaretAt
         );
-        is_other.then_some(Ok(OTHER))
+        match is_other {
+            true => Some(Ok(OTHER)),
+            false => expressions::precedence(parser).map(Ok),
+        }
+    }
+
+    /// An alias of a table: STRAIGHT_JOIN stands for POSITIONAL JOIN, as [`super::spellings`] says.
+    fn is_table_factor_alias(&self, explicit: bool, keyword: &Keyword, parser: &mut Parser) -> bool {
+        explicit || *keyword != Keyword::STRAIGHT_JOIN && self.is_table_alias(keyword, parser)
+    }
+
+    fn supports_order_by_all(&self) -> bool {
+        true
+    }
+
+    fn supports_notnull_operator(&self) -> bool {
+        true
+    }
+
+    fn supports_create_table_like_parenthesized(&self) -> bool {
+        true
+    }
+
+    fn supports_insert_table_alias(&self) -> bool {
+        true
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
-            _ => return None,
+            _ => return expressions::prefix(parser),
         };
         parser.advance_token();
         Some(parser.parse_subexpr(SIGN).map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
@@ -95,7 +121,10 @@ impl Dialect for SqlDialect {
         let op = match parser.peek_token_ref().token {
             Token::Caret => BinaryOperator::PGExp,
             Token::Sharp => BinaryOperator::PGBitwiseXor,
-            _ => return distinct_from(parser, left, precedence),
+            _ => {
+                return expressions::infix(parser, left, precedence)
+                    .or_else(|| distinct_from(parser, left, precedence));
+            }
         };
         parser.advance_token();
         let left = Box::new(left.clone());

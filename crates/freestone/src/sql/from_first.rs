@@ -49,6 +49,8 @@ pub(crate) fn completed(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
                 }
                 Place::Inside
             }
+            // A macro for tables.
+            (_, Place::Start, "TABLE") if is_macro(tokens) && word_before(&complete) == "AS" => Place::Start,
             (_, Place::Start, "TABLE") => {
                 let written = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
                 complete.extend(written.map(|part| TokenWithSpan::new(part, token.span)));
@@ -72,6 +74,14 @@ pub(crate) fn completed(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         complete.push(token.clone());
     }
     complete
+}
+
+fn is_macro(tokens: &[TokenWithSpan]) -> bool {
+    tokens.iter().take(5).any(|token| word(token) == "MACRO")
+}
+
+fn word_before(tokens: &[TokenWithSpan]) -> String {
+    tokens.last().map(word).unwrap_or_default()
 }
 
 /// Whether a SELECT belongs to the FROM before these tokens.

@@ -2,15 +2,20 @@
 
 pub(crate) mod depth;
 pub(crate) mod dialect;
+pub(crate) mod expressions;
+pub(crate) mod extensions;
 pub(crate) mod fetch;
 pub(crate) mod file_calls;
 pub(crate) mod forms;
 pub(crate) mod from_first;
 pub(crate) mod like_escape;
+pub(crate) mod macros;
 pub(crate) mod named_windows;
 pub(crate) mod names;
 pub(crate) mod parameters;
+pub(crate) mod spellings;
 pub(crate) mod statement;
+pub(crate) mod summary;
 pub(crate) mod supported;
 pub(crate) mod transactions;
 pub(crate) mod using;

@@ -19,9 +19,10 @@ use crate::exec::{dml, explain};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::transactions::TransactionCommand;
 use crate::sql::{
-    depth, fetch, file_calls, forms, from_first, like_escape, named_windows, names, supported, transactions, using,
+    depth, extensions, fetch, file_calls, forms, from_first, like_escape, named_windows, names, spellings, supported,
+    transactions, using,
 };
-use crate::{scalars, shared, times};
+use crate::{definitions, scalars, shared, times};
 
 const DIALECT: SqlDialect = SqlDialect;
 
@@ -83,6 +84,10 @@ pub(crate) enum Command {
         name: String,
         if_exists: bool,
     },
+    DropMacro {
+        name: String,
+        if_exists: bool,
+    },
     Vacuum(Option<String>),
     Check(Option<String>),
     Set {
@@ -101,6 +106,11 @@ pub(crate) enum Command {
     },
     /// The columns of a query's rows.
     DescribeQuery(Box<ast::Statement>),
+    /// Statistics of each column of a query's rows.
+    Summarize(Box<ast::Statement>),
+    ShowAllTables,
+    /// A schema that further names are looked up in: ours is the only one.
+    Use,
     Calibrate,
     Transaction(TransactionCommand),
     Advise(AdviseRequest),
@@ -219,10 +229,11 @@ fn finish(statements: &mut Vec<Statement>, tokens: Vec<TokenWithSpan>, offsets: 
 
 fn kind_of(tokens: &[TokenWithSpan]) -> StatementKind {
     match (Cursor { tokens }).upper(0).as_str() {
-        "SELECT" | "WITH" | "VALUES" | "TABLE" | "FROM" | "(" | "EXPLAIN" | "DESCRIBE" | "DESC" => StatementKind::Query,
+        "SELECT" | "WITH" | "VALUES" | "TABLE" | "FROM" | "(" | "EXPLAIN" | "DESCRIBE" | "DESC" | "PIVOT"
+        | "UNPIVOT" | "PIVOT_WIDER" | "PIVOT_LONGER" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
         "INSERT" | "DELETE" | "UPDATE" | "TRUNCATE" | "COPY" => StatementKind::Write,
         "CREATE" | "DROP" | "ALTER" => StatementKind::Definition,
-        "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" => StatementKind::Session,
+        "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" => StatementKind::Session,
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => StatementKind::Session,
         "EXECUTE" => StatementKind::Query,
         "VACUUM" | "CHECK" | "CALIBRATE" => StatementKind::Maintenance,
@@ -278,6 +289,10 @@ impl Statement {
             "RESET" => Ok(Command::Reset { name: rest.setting_name()? }),
             "SHOW" => show(cursor),
             "DESCRIBE" | "DESC" => describe(cursor),
+            "DROP" if matches!(rest.upper(0).as_str(), "MACRO" | "FUNCTION") => drop_macro(rest.after(1)),
+            "SUMMARIZE" => summarize(rest),
+            "PRAGMA" => pragma(rest),
+            "USE" => use_schema(rest),
             "CALIBRATE" => rest.expect_end().map(|()| Command::Calibrate),
             "ADVISE" => advise(rest),
             "WHATIF" => what_if(rest),
@@ -316,6 +331,7 @@ impl Statement {
                 | Command::SetDesign { .. }
                 | Command::AddCopy(_)
                 | Command::DropCopy { .. }
+                | Command::DropMacro { .. }
                 | Command::Vacuum(_),
             ) => true,
             _ => false,
@@ -345,7 +361,7 @@ impl Statement {
     /// The statement cannot be parsed.
     pub fn named_tables(&self) -> Result<Vec<String>> {
         let sql = match self.command()? {
-            Command::Sql(sql) | Command::DescribeQuery(sql) => *sql,
+            Command::Sql(sql) | Command::DescribeQuery(sql) | Command::Summarize(sql) => *sql,
             Command::CopyTo(request) => ast::Statement::Query(request.query),
             Command::Describe { table } => return Ok(vec![table]),
             _ => return Ok(vec![]),
@@ -458,11 +474,17 @@ pub(crate) fn parse_query(text: &str) -> Result<Box<ast::Query>> {
     })
 }
 
+/// `SELECT 1`, to build a query from.
+pub(crate) fn bare_query() -> Result<Box<ast::Query>> {
+    Ok(Parser::new(&DIALECT).try_with_sql("SELECT 1")?.parse_query()?)
+}
+
 /// What every query and statement goes through once it is parsed: its depth is bounded, and forms that DataFusion reads
 /// otherwise, or not at all, are written in its words.
 fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
     depth::bound(sql)?;
     explain::rewrite(sql);
+    extensions::rewrite(sql)?;
     supported::check(sql)?;
     // Before anything else is written otherwise: columns are called by what the user wrote.
     names::give(sql);
@@ -482,7 +504,7 @@ fn put_in_our_form<T: ast::Visit + ast::VisitMut>(sql: &mut T) -> Result<()> {
 fn parser(tokens: &[TokenWithSpan]) -> Result<Parser<'static>> {
     depth::check_nesting(tokens)?;
     let mut read = Vec::with_capacity(tokens.len());
-    for token in shared::with_marks(file_calls::written(from_first::completed(tokens))) {
+    for token in shared::with_marks(file_calls::written(from_first::completed(&spellings::written(tokens.to_vec())))) {
         match &token.token {
             Token::Number(digits, _) if digits.contains(['e', 'E']) => {
                 let literal = Token::SingleQuotedString(digits.clone());
@@ -651,9 +673,67 @@ fn set_time_zone(mut cursor: Cursor) -> Result<Command> {
     Ok(Command::Set { name: "time_zone".into(), value })
 }
 
+/// `DROP MACRO [TABLE] [IF EXISTS] name`.
+fn drop_macro(mut cursor: Cursor) -> Result<Command> {
+    cursor.skip_word("TABLE");
+    let if_exists = cursor.skip_word("IF") && cursor.skip_word("EXISTS");
+    let name = cursor.object_name("DROP MACRO [IF EXISTS] name")?;
+    cursor.expect_end()?;
+    Ok(Command::DropMacro { name, if_exists })
+}
+
+/// `SUMMARIZE table` and `SUMMARIZE query`.
+fn summarize(cursor: Cursor) -> Result<Command> {
+    let query = match cursor.sql_of_query() {
+        Some(query) => query?,
+        None => {
+            let table = match cursor.tokens {
+                [TokenWithSpan { token: Token::SingleQuotedString(file), .. }] => file.clone(),
+                _ => cursor.optional_name("SUMMARIZE table")?.ok_or_else(|| cursor.unexpected("SUMMARIZE table"))?,
+            };
+            ast::Statement::Query(parse_query(&format!("SELECT * FROM {}", quote(&table)))?)
+        }
+    };
+    Ok(Command::Summarize(Box::new(query)))
+}
+
+/// `USE schema`: names are looked up in ours.
+fn use_schema(mut cursor: Cursor) -> Result<Command> {
+    let schema = cursor.identifier("USE public")?;
+    cursor.expect_end()?;
+    match schema.as_str() {
+        "public" | "main" | "freestone" => Ok(Command::Use),
+        other => Err(Error::unsupported(format!("USE {other}: names without a schema are those of public"))
+            .with_hint(format!("write {other} before the names of its tables"))),
+    }
+}
+
+/// The PRAGMAs of DuckDB and SQLite that show something.
+fn pragma(mut cursor: Cursor) -> Result<Command> {
+    let name = cursor.identifier("PRAGMA table_info('table')")?;
+    match name.as_str() {
+        "table_info" if cursor.skip(&Token::LParen) => {
+            let form = "PRAGMA table_info('table')";
+            let table = cursor.string(form).or_else(|_| cursor.object_name(form))?;
+            if !cursor.skip(&Token::RParen) {
+                return Err(cursor.unexpected("a closing parenthesis"));
+            }
+            cursor.expect_end()?;
+            let table = table.replace('\'', "''");
+            let query = parse_query(&format!("SELECT * FROM pragma_table_info('{table}')"))?;
+            Ok(Command::Sql(Box::new(ast::Statement::Query(query))))
+        }
+        "show_tables" => cursor.expect_end().map(|()| Command::ShowTables),
+        "version" => Ok(Command::Sql(Box::new(ast::Statement::Query(parse_query("SELECT version()")?)))),
+        other => Err(Error::unsupported(format!("PRAGMA {other} is not available"))
+            .with_hint("SET name = value changes a setting, SHOW name shows it")),
+    }
+}
+
 fn show(cursor: Cursor) -> Result<Command> {
     let rest = cursor.after(1);
     match (rest.upper(0).as_str(), rest.tokens.len()) {
+        ("ALL", 2) if rest.upper(1) == "TABLES" => Ok(Command::ShowAllTables),
         ("TABLES", 1) => Ok(Command::ShowTables),
         ("COLUMNS", _) => {
             let mut rest = rest.after(1);
@@ -670,11 +750,8 @@ fn show(cursor: Cursor) -> Result<Command> {
 
 fn describe(cursor: Cursor) -> Result<Command> {
     let mut rest = cursor.after(1);
-    if matches!(rest.upper(0).as_str(), "SELECT" | "WITH" | "VALUES" | "FROM" | "(") {
-        return match rest.sql()? {
-            query @ ast::Statement::Query(_) => Ok(Command::DescribeQuery(Box::new(query))),
-            _ => Err(rest.unexpected("DESCRIBE table, or DESCRIBE query")),
-        };
+    if let Some(query) = rest.sql_of_query() {
+        return Ok(Command::DescribeQuery(Box::new(query?)));
     }
     rest.skip_word("TABLE");
     let table = match rest.string("DESCRIBE table") {
@@ -740,12 +817,22 @@ impl<'a> Cursor<'a> {
     /// The whole rest as SQL of the parser's own.
     fn sql(&self) -> Result<ast::Statement> {
         let mut parser = parser(self.tokens)?;
-        let mut statement = parser.parse_statement()?;
+        let mut statement = extensions::statement(parser.parse_statement()?)?;
         put_in_our_form(&mut statement)?;
         match parser.peek_token().token {
             Token::EOF => Ok(statement),
             _ => Err(unexpected("the end of the statement", Some(&parser.peek_token()))),
         }
+    }
+
+    /// The whole rest as a query; nothing where it does not begin like one.
+    fn sql_of_query(&self) -> Option<Result<ast::Statement>> {
+        let begins =
+            matches!(self.upper(0).as_str(), "SELECT" | "WITH" | "VALUES" | "FROM" | "(" | "PIVOT" | "UNPIVOT");
+        begins.then(|| match self.sql()? {
+            query @ ast::Statement::Query(_) => Ok(query),
+            _ => Err(self.unexpected("a query")),
+        })
     }
 
     /// A query in parentheses; moves past the closing one.
@@ -776,8 +863,8 @@ impl<'a> Cursor<'a> {
         let mut name = self.identifier(form)?;
         while self.skip(&Token::Period) {
             name = match name.as_str() {
-                "public" | "freestone" => self.identifier(form)?,
-                other => return Err(Error::new(crate::ErrorKind::NotFound, format!("no schema {other}"))),
+                "public" | "main" | "freestone" => self.identifier(form)?,
+                schema => definitions::name_in(schema, &self.identifier(form)?),
             };
         }
         Ok(name)

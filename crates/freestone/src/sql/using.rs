@@ -62,7 +62,7 @@ pub(crate) fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
     }
 }
 
-fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+pub(crate) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     use JoinOperator::*;
     match operator {
         Join(c) | Inner(c) | Left(c) | LeftOuter(c) | Right(c) | RightOuter(c) | FullOuter(c) => Some(c),

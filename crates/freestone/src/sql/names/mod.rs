@@ -22,7 +22,7 @@ use futures::StreamExt;
 pub(crate) use casts::function as as_written;
 pub(crate) use cte_names::rename_shadowing;
 pub(crate) use headings::{give, take_back};
-pub(crate) use subquery_columns::{Columns, asks_for_columns, resolve};
+pub(crate) use subquery_columns::{Columns, Known, asks_for_columns, call_text, resolve};
 
 use crate::error::{Error, Result};
 
@@ -113,6 +113,23 @@ mod tests {
     use super::*;
     use crate::sql::statement::parse_query;
 
+    /// Resolves names where nothing but tables is known.
+    pub(super) fn resolve_with(
+        statement: &mut Statement,
+        tables: &dyn Fn(&datafusion::sql::sqlparser::ast::ObjectName) -> Columns,
+    ) -> Result<()> {
+        let known = Known {
+            tables,
+            calls: &|_| None,
+            is_volatile: &|name| name == "random",
+            evaluate: &|expr| Err(Error::invalid(format!("{expr} is not evaluated"))),
+            key: &|_| None,
+            is_aggregate: &|name| name == "sum",
+            pivots: &std::collections::HashMap::new(),
+        };
+        resolve(statement, &known).map(drop)
+    }
+
     #[test]
     fn what_repeats_a_name_gets_another() {
         for (sql, expected) in [
@@ -129,7 +146,7 @@ mod tests {
             ("SELECT a, a::text FROM t", "SELECT a, a::TEXT AS \"a::TEXT\" FROM t"),
         ] {
             let mut statement = Statement::Query(parse_query(sql).expect(sql));
-            resolve(&mut statement, &|_| None).expect(sql);
+            resolve_with(&mut statement, &|_| None).expect(sql);
             assert_eq!(statement.to_string().replace(MARK, "|"), expected, "{sql}");
         }
     }

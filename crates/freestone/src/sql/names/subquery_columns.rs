@@ -13,14 +13,19 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    ExceptSelectItem, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement, TableAlias,
-    TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Cte, ExceptSelectItem, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement,
+    TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions, With,
 };
 
 use super::{MARK, casts, folded, result_columns};
 use crate::error::{Error, Result};
+use crate::sql::extensions::groups::{self, Keyed};
+use crate::sql::extensions::joins::{self, Leftovers};
+use crate::sql::extensions::pivots::{self, PivotValues};
+use crate::sql::extensions::{self, Evaluate, Sources, Starred, orders};
 use crate::sql::{using, visitor};
 
 /// The columns of a table or query; `None` if they are known only after planning.
@@ -37,25 +42,47 @@ enum Place {
     Within,
 }
 
-/// Gives the columns of all queries different names, and rewrites RIGHT and FULL joins with USING as joins with ON.
+/// What is known while names are resolved.
+pub(crate) struct Known<'a> {
+    pub tables: &'a Tables<'a>,
+    /// The columns of a table function, by the text of its call.
+    pub calls: &'a dyn Fn(&str) -> Columns,
+    /// Whether a function may give another result each time.
+    pub is_volatile: &'a dyn Fn(&str) -> bool,
+    pub evaluate: &'a Evaluate<'a>,
+    /// The primary key of a table of the database.
+    pub key: &'a dyn Fn(&ObjectName) -> Option<Vec<String>>,
+    pub is_aggregate: &'a dyn Fn(&str) -> bool,
+    pub pivots: &'a PivotValues,
+}
+
+/// Gives the columns of all queries different names, rewrites RIGHT and FULL joins with USING as joins with ON, and the
+/// forms of [`extensions`] that need columns. The queries that find the values of a PIVOT, if those are not known: then
+/// the statement is not resolved yet.
 ///
 /// # Errors
-/// A reference is ambiguous, or the columns for USING are not known.
-pub(crate) fn resolve(statement: &mut Statement, tables: &Tables) -> Result<()> {
-    let mut resolver = Resolver { tables, ctes: vec![] };
+/// A reference is ambiguous, or the columns for a form are not known.
+pub(crate) fn resolve(statement: &mut Statement, known: &Known) -> Result<Vec<Query>> {
+    let mut resolver =
+        Resolver { known, ctes: vec![], definitions: vec![], left: Leftovers::default(), wanted: vec![] };
     match statement {
-        Statement::Query(query) => resolver.query(query, Place::Top).map(drop),
-        Statement::Insert(insert) => match &mut insert.source {
-            Some(query) => resolver.query(query, Place::Top).map(drop),
-            None => Ok(()),
-        },
-        Statement::CreateTable(create) => match &mut create.query {
-            Some(query) => resolver.query(query, Place::Top).map(drop),
-            None => Ok(()),
-        },
-        Statement::Prepare { statement, .. } | Statement::Explain { statement, .. } => resolve(statement, tables),
-        other => resolver.subqueries(other),
+        Statement::Query(query) => resolver.query(query, Place::Top).map(drop)?,
+        Statement::Insert(insert) => {
+            if let Some(query) = &mut insert.source {
+                resolver.query(query, Place::Top)?;
+            }
+        }
+        Statement::CreateTable(create) => {
+            if let Some(query) = &mut create.query {
+                resolver.query(query, Place::Top)?;
+            }
+        }
+        Statement::Prepare { statement, .. } | Statement::Explain { statement, .. } => {
+            return resolve(statement, known);
+        }
+        other => resolver.subqueries(other)?,
     }
+    Ok(resolver.wanted)
 }
 
 /// Whether the columns of tables are needed for that: a subquery has a wildcard over several tables, or there is a join
@@ -68,7 +95,8 @@ pub(crate) fn asks_for_columns(statement: &mut Statement) -> bool {
         type Break = ();
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
             self.depth += 1;
-            if asks(&query.body, self.depth > 1) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let by_all = matches!(&query.order_by, Some(OrderBy { kind: OrderByKind::All(_), .. }));
+            if by_all || asks(&query.body, self.depth > 1) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
         fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
             self.depth -= 1;
@@ -84,7 +112,9 @@ fn asks(body: &SetExpr, within: bool) -> bool {
             let joined = select.from.len() > 1 || select.from.iter().any(|tables| !tables.joins.is_empty());
             let starred =
                 |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-            within && joined && select.projection.iter().any(starred) || select.from.iter().any(using::merges_outer)
+            within && joined && select.projection.iter().any(starred)
+                || select.from.iter().any(using::merges_outer)
+                || extensions::asks_for_columns(select)
         }
         SetExpr::SetOperation { left, right, .. } => asks(left, true) || asks(right, true),
         _ => false,
@@ -92,14 +122,20 @@ fn asks(body: &SetExpr, within: bool) -> bool {
 }
 
 struct Resolver<'a> {
-    tables: &'a Tables<'a>,
+    known: &'a Known<'a>,
     /// The visible WITHs. Of several with one name, the last is meant.
     ctes: Vec<(String, Columns)>,
+    /// Their definitions.
+    definitions: Vec<Cte>,
+    /// What the joins of the current FROM leave behind.
+    left: Leftovers,
+    /// Queries whose results have to be known first.
+    wanted: Vec<Query>,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     fn query(&mut self, query: &mut Query, place: Place) -> Result<Columns> {
-        let in_sight = self.ctes.len();
+        let (in_sight, defined) = (self.ctes.len(), self.definitions.len());
         if let Some(with) = &mut query.with {
             for cte in &mut with.cte_tables {
                 let (name, listed) = (folded(&cte.alias.name), listed(Some(&cte.alias)));
@@ -108,12 +144,15 @@ impl Resolver<'_> {
                 }
                 let columns = self.query(&mut cte.query, Place::Within)?;
                 self.ctes.push((name, listed.or(columns)));
+                self.definitions.push(cte.clone());
             }
         }
         let columns = self.body(&mut query.body, query.order_by.as_mut(), place)?;
+        orders::by_all(query.order_by.as_mut(), columns.as_ref().map(|columns| columns.len()));
         self.subqueries(&mut query.order_by)?;
         self.subqueries(&mut query.limit_clause)?;
         self.ctes.truncate(in_sight);
+        self.definitions.truncate(defined);
         Ok(columns)
     }
 
@@ -139,9 +178,28 @@ impl Resolver<'_> {
     }
 
     fn select(&mut self, select: &mut Select, mut order: Option<&mut OrderBy>, place: Place) -> Result<Columns> {
+        let outer = std::mem::take(&mut self.left);
         let mut from = Vec::with_capacity(select.from.len());
         for tables in &mut select.from {
             from.push(self.joined(tables)?);
+        }
+        let left = std::mem::replace(&mut self.left, outer);
+        if extensions::asks_for_columns(select) || !left.hidden.is_empty() || orders::is_by_all(order.as_deref()) {
+            let sources = self.sources(select, &from, &left);
+            if extensions::is_pivot(select) {
+                let with = |query: Box<Query>| with_definitions(query, &self.definitions);
+                if let Some(query) = pivots::rewrite(select, &sources, self.known.pivots, &with)? {
+                    self.wanted.push(*query);
+                    return Ok(None);
+                }
+                return self.select(select, order, place);
+            }
+            extensions::with_columns(select, order.as_deref_mut(), &sources, self.known.is_volatile)?;
+            joins::finish(select, order.as_deref_mut(), &left);
+        }
+        if groups::asks(select) {
+            let keyed = self.keyed(select);
+            groups::by_keys(select, order.as_deref_mut(), &keyed, self.known.is_aggregate);
         }
         self.subqueries(&mut select.distinct)?;
         self.subqueries(&mut select.projection)?;
@@ -160,6 +218,43 @@ impl Resolver<'_> {
         apart(select, outputs, order.as_deref())
     }
 
+    fn is_cte(&self, name: &ObjectName) -> bool {
+        let [part] = name.0.as_slice() else { return false };
+        part.as_ident().is_some_and(|part| self.ctes.iter().any(|(cte, _)| *cte == folded(part)))
+    }
+
+    /// The tables of a FROM that have a primary key.
+    fn keyed(&self, select: &Select) -> Vec<Keyed> {
+        let tables = groups::tables(select).into_iter();
+        let keyed = |(name, table): (ObjectName, Ident)| {
+            let is_cte = self.is_cte(&name);
+            let key = (self.known.key)(&name).filter(|_| !is_cte)?;
+            let columns = self.named(&name)?.to_vec();
+            Some(Keyed { table, key, columns })
+        };
+        tables.filter_map(keyed).collect()
+    }
+
+    /// What the forms of a SELECT need to know of its FROM.
+    fn sources(&self, select: &Select, from: &[Vec<Columns>], left: &Leftovers) -> Sources<'a> {
+        let mut star = Some(vec![]);
+        for (tables, columns) in select.from.iter().zip(from) {
+            let own = star_of(tables, columns);
+            star = star.zip(own).map(|(mut star, own)| {
+                star.extend(own);
+                star
+            });
+        }
+        let all: Option<Vec<&Arc<[String]>>> = from.iter().flatten().map(Option::as_ref).collect();
+        let names = all.map(|all| all.into_iter().flat_map(|columns| columns.iter().cloned()).collect());
+        let functions = select.from.iter().flat_map(extensions::functions_of).collect();
+        // The right columns of an ASOF JOIN by USING are merged with the left ones.
+        if let Some(star) = &mut star {
+            star.retain(|column| !left.merges(column));
+        }
+        Sources { star, names, functions, evaluate: self.known.evaluate }
+    }
+
     /// The columns of each table of one item of FROM.
     fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Vec<Columns>> {
         using::flatten(tables);
@@ -168,15 +263,16 @@ impl Resolver<'_> {
             columns.push(self.factor(&mut join.relation)?);
             self.subqueries(&mut join.join_operator)?;
         }
+        joins::rewrite(tables, &columns, &mut self.left)?;
         Ok(columns)
     }
 
     fn factor(&mut self, factor: &mut TableFactor) -> Result<Columns> {
         let (columns, alias) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => (self.named(name), alias),
-            TableFactor::Table { alias, args: Some(args), .. } => {
+            TableFactor::Table { name, alias, args: Some(args), .. } => {
                 self.subqueries(&mut args.args)?;
-                (None, alias)
+                ((self.known.calls)(&call_text(name, args)), alias)
             }
             TableFactor::Derived { subquery, alias, .. } => (self.query(subquery, Place::Within)?, alias),
             TableFactor::NestedJoin { table_with_joins, alias } => {
@@ -204,7 +300,7 @@ impl Resolver<'_> {
                 return columns.clone();
             }
         }
-        (self.tables)(name)
+        (self.known.tables)(name)
     }
 
     /// The subqueries in expressions.
@@ -237,34 +333,38 @@ impl Resolver<'_> {
     }
 }
 
+/// A query with the tables that an enclosing WITH defines.
+fn with_definitions(mut query: Box<Query>, definitions: &[Cte]) -> Box<Query> {
+    if !definitions.is_empty() {
+        let (with_token, cte_tables) = (AttachedToken::empty(), definitions.to_vec());
+        query.with = Some(With { with_token, recursive: false, cte_tables });
+    }
+    query
+}
+
+/// The call of a table function as text.
+pub(crate) fn call_text(name: &ObjectName, args: &TableFunctionArgs) -> String {
+    let args: Vec<String> = args.args.iter().map(ToString::to_string).collect();
+    format!("{name}({})", args.join(", "))
+}
+
 /// The column list of an alias.
 fn listed(alias: Option<&TableAlias>) -> Columns {
     let columns = &alias?.columns;
     (!columns.is_empty()).then(|| columns.iter().map(|column| folded(&column.name)).collect())
 }
 
-/// A column that a wildcard stands for.
-#[derive(Clone)]
-struct Starred {
-    table: Option<Ident>,
-    name: String,
-}
-
-impl Starred {
-    fn expr(&self) -> Expr {
-        let column = Ident::with_quote('"', &self.name);
-        match &self.table {
-            Some(table) => Expr::CompoundIdentifier(vec![table.clone(), column]),
-            None => Expr::Identifier(column),
-        }
-    }
-}
-
 /// The columns of `*` in one item of FROM.
 fn star_of(tables: &TableWithJoins, columns: &[Columns]) -> Option<Vec<Starred>> {
     let of = |factor: &TableFactor, columns: &Columns| -> Option<Vec<Starred>> {
         let table = using::table_name(factor);
-        Some(columns.as_ref()?.iter().map(|name| Starred { table: table.clone(), name: name.clone() }).collect())
+        Some(
+            columns
+                .as_ref()?
+                .iter()
+                .map(|name| Starred { table: table.clone(), name: name.clone(), merged: false })
+                .collect(),
+        )
     };
     let mut star = of(&tables.relation, columns.first()?)?;
     for (join, columns) in tables.joins.iter().zip(&columns[1..]) {
@@ -279,8 +379,13 @@ fn star_of(tables: &TableWithJoins, columns: &[Columns]) -> Option<Vec<Starred>>
                 let names: Vec<String> =
                     names.iter().filter_map(|name| name.0.last()?.as_ident()).map(folded).collect();
                 right.retain(|column| !names.contains(&column.name));
+                star.iter_mut().for_each(|left| left.merged |= names.contains(&left.name));
             }
-            Some(JoinConstraint::Natural) => right.retain(|column| star.iter().all(|left| left.name != column.name)),
+            Some(JoinConstraint::Natural) => {
+                let common = |left: &Starred| right.iter().any(|column| column.name == left.name);
+                star.iter_mut().for_each(|left| left.merged |= common(left));
+                right.retain(|column| star.iter().all(|left| left.name != column.name));
+            }
             _ => {}
         }
         star.extend(right);
@@ -409,7 +514,7 @@ fn apart(select: &mut Select, outputs: Vec<Output>, order: Option<&OrderBy>) -> 
 
 fn expr_of(output: &Output, items: &[SelectItem]) -> Expr {
     match (&output.starred, &items[output.item]) {
-        (Some(column), _) => column.expr(),
+        (Some(column), _) => column.qualified(),
         (None, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => expr.clone(),
         (None, _) => Expr::Identifier(Ident::with_quote('"', &output.name)),
     }
@@ -447,7 +552,7 @@ mod tests {
             }
         };
         let mut statement = Statement::Query(parse_query(sql)?);
-        resolve(&mut statement, &tables)?;
+        super::super::tests::resolve_with(&mut statement, &tables)?;
         Ok(statement.to_string().replace(MARK, "|"))
     }
 

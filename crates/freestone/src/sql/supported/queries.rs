@@ -12,8 +12,8 @@ pub(super) fn query(query: &Query) -> Result<()> {
     let Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } =
         query;
     none_of(&[
-        (fetch.as_ref().is_some_and(|fetch| fetch.with_ties), "FETCH … WITH TIES"),
-        (fetch.as_ref().is_some_and(|fetch| fetch.percent), "FETCH … PERCENT"),
+        // Both are written otherwise before, unless they are together.
+        (fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent), "FETCH … PERCENT WITH TIES"),
         (fetch.is_some() && limit_clause.as_ref().is_some_and(limits), "FETCH together with LIMIT"),
         (!locks.is_empty(), "FOR UPDATE and FOR SHARE: locking of rows"),
         (for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE"),
@@ -141,15 +141,15 @@ fn wildcard(options: &ast::WildcardAdditionalOptions) -> Result<()> {
         opt_exclude: _,
         opt_except: _,
         opt_replace: _,
-        opt_rename,
+        opt_rename: _,
         opt_alias,
     } = options;
-    none_of(&[(opt_rename.is_some(), "RENAME behind *"), (opt_alias.is_some(), "a name behind *")])
+    none_of(&[(opt_alias.is_some(), "a name behind *")])
 }
 
 fn join(join: &ast::Join) -> Result<()> {
-    let ast::Join { relation: _, global, join_operator } = join;
-    none_of(&[(*global, "GLOBAL JOIN")])?;
+    // GLOBAL stands for ASOF, and STRAIGHT_JOIN for POSITIONAL JOIN.
+    let ast::Join { relation: _, global: _, join_operator } = join;
     match join_operator {
         JoinOperator::Join(_)
         | JoinOperator::Inner(_)
@@ -162,15 +162,17 @@ fn join(join: &ast::Join) -> Result<()> {
         | JoinOperator::LeftSemi(_)
         | JoinOperator::RightSemi(_)
         | JoinOperator::LeftAnti(_)
-        | JoinOperator::RightAnti(_) => Ok(()),
+        | JoinOperator::RightAnti(_)
+        | JoinOperator::StraightJoin(_) => Ok(()),
         JoinOperator::CrossJoin(_) => Err(refused("CROSS JOIN with a condition").with_hint("write JOIN … ON")),
         JoinOperator::Semi(_) => Err(refused("SEMI JOIN").with_hint("write LEFT SEMI JOIN or RIGHT SEMI JOIN")),
         JoinOperator::Anti(_) => Err(refused("ANTI JOIN").with_hint("write LEFT ANTI JOIN or RIGHT ANTI JOIN")),
         JoinOperator::CrossApply | JoinOperator::OuterApply => {
             Err(refused("APPLY").with_hint("write JOIN LATERAL (…) ON true"))
         }
-        JoinOperator::AsOf { match_condition: _, constraint: _ } => Err(refused("ASOF JOIN")),
-        JoinOperator::StraightJoin(_) => Err(refused("STRAIGHT_JOIN")),
+        JoinOperator::AsOf { match_condition: _, constraint: _ } => {
+            Err(refused("MATCH_CONDITION").with_hint("write a ASOF JOIN b ON a.k = b.k AND a.t >= b.t"))
+        }
         JoinOperator::ArrayJoin | JoinOperator::LeftArrayJoin | JoinOperator::InnerArrayJoin => {
             Err(refused("ARRAY JOIN").with_hint("write CROSS JOIN UNNEST(…)"))
         }

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::none_of;
 use crate::error::Result;
+use crate::sql::spellings::BY_NAME;
 
 pub(super) fn statement(statement: &Statement) -> Result<()> {
     match statement {
@@ -75,7 +76,8 @@ fn insert(insert: &Insert) -> Result<()> {
         table_alias,
         columns: _,
         overwrite,
-        source,
+        // DEFAULT VALUES has none.
+        source: _,
         assignments,
         partitioned,
         after_columns,
@@ -104,7 +106,7 @@ fn insert(insert: &Insert) -> Result<()> {
         (or.is_some(), "INSERT OR …"),
         (*ignore, "INSERT IGNORE"),
         (!into_table, "INSERT INTO anything but a table"),
-        (table_alias.is_some(), "a name for the table of INSERT"),
+        (table_alias.as_ref().is_some_and(|name| name.alias.value != BY_NAME), "a name for the table of INSERT"),
         (*overwrite, "INSERT OVERWRITE"),
         (!assignments.is_empty(), "INSERT … SET"),
         (partitioned.is_some() || !after_columns.is_empty(), "PARTITION in INSERT"),
@@ -115,7 +117,6 @@ fn insert(insert: &Insert) -> Result<()> {
         (settings.is_some(), "SETTINGS in INSERT"),
         (format_clause.is_some(), "FORMAT in INSERT"),
         (several, "INSERT into several tables"),
-        (source.is_none(), "INSERT … DEFAULT VALUES"),
     ])
 }
 
@@ -200,7 +201,7 @@ fn create_table(create: &CreateTable) -> Result<()> {
         location,
         query: _,
         without_rowid,
-        like,
+        like: _,
         clone,
         version,
         comment,
@@ -273,7 +274,6 @@ fn create_table(create: &CreateTable) -> Result<()> {
         (!matches!(hive_distribution, HiveDistributionStyle::NONE), "PARTITIONED BY: WITH (sort = '…') orders a table"),
         (formats || file_format.is_some() || location.is_some(), "the format or place of a table's files"),
         (*without_rowid, "WITHOUT ROWID"),
-        (like.is_some(), "CREATE TABLE … LIKE: write CREATE TABLE … AS SELECT … LIMIT 0"),
         (clone.is_some() || version.is_some(), "CLONE"),
         (comment.is_some(), "COMMENT"),
         (on_commit.is_some(), "ON COMMIT"),

@@ -1,0 +1,143 @@
+//! Schemas and macros, which the database keeps beside its views: each has an entry among the views whose name no user can
+//! have taken, and whose text is the statement that created it.
+//!
+//! A table of a schema is kept under the name `schema.table`.
+
+use freestone_store::{Snapshot, WriteTransaction};
+
+use crate::context::Outcome;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sql::macros;
+
+/// Begins the names of entries that are no views.
+const INTERNAL: &str = "freestone$";
+const MACRO: &str = "freestone$macro:";
+const SCHEMA: &str = "freestone$schema:";
+
+/// The views of a user, by name.
+pub(crate) fn views(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &str)> {
+    let views = snapshot.views().iter().filter(|(name, _)| !name.starts_with(INTERNAL));
+    views.map(|(name, text)| (name, text.as_str()))
+}
+
+/// The schemas that were created.
+pub(crate) fn schemas(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
+    snapshot.views().keys().filter_map(|name| name.strip_prefix(SCHEMA))
+}
+
+pub(crate) fn has_schema(snapshot: &Snapshot, schema: &str) -> bool {
+    snapshot.views().contains_key(&format!("{SCHEMA}{schema}"))
+}
+
+/// The name by which a table of a schema is kept.
+pub(crate) fn name_in(schema: &str, table: &str) -> String {
+    format!("{schema}.{table}")
+}
+
+/// The schema that a name is in, if it was created, and the name within it.
+pub(crate) fn schema_of<'a>(snapshot: &Snapshot, name: &'a str) -> Option<(&'a str, &'a str)> {
+    name.split_once('.').filter(|(schema, _)| has_schema(snapshot, schema))
+}
+
+pub(crate) fn has_macros(snapshot: &Snapshot) -> bool {
+    snapshot.views().keys().any(|name| name.starts_with(MACRO))
+}
+
+/// The text of a macro.
+pub(crate) fn macro_text(snapshot: &Snapshot, name: &str) -> Option<String> {
+    snapshot.views().get(&format!("{MACRO}{name}")).cloned()
+}
+
+fn missing(what: &str, name: &str, snapshot: &Snapshot, prefix: &str) -> Error {
+    let names = snapshot.views().keys().filter_map(|name| name.strip_prefix(prefix));
+    Error::not_found(what, name, names)
+}
+
+/// `CREATE SCHEMA [IF NOT EXISTS] schema`.
+pub(crate) fn create_schema(
+    transaction: &mut WriteTransaction<'_>,
+    schema: &str,
+    if_not_exists: bool,
+) -> Result<Outcome> {
+    let is_ours = matches!(schema, "public" | "main" | "information_schema" | "pg_catalog");
+    if is_ours || has_schema(transaction.base(), schema) {
+        return match if_not_exists {
+            true => Ok(Outcome::Done { verb: "CREATE SCHEMA" }),
+            false => Err(Error::new(ErrorKind::Exists, format!("schema {schema} exists"))
+                .with_hint("choose another name, or say IF NOT EXISTS")),
+        };
+    }
+    if schema.contains('.') {
+        return Err(Error::invalid(format!("the name of schema {schema} has a point"))
+            .with_hint("choose a name without a point"));
+    }
+    transaction.create_view(&format!("{SCHEMA}{schema}"), &format!("CREATE SCHEMA \"{schema}\""))?;
+    Ok(Outcome::Done { verb: "CREATE SCHEMA" })
+}
+
+/// `DROP SCHEMA [IF EXISTS] schema [CASCADE]`: with CASCADE also the tables and views within.
+pub(crate) fn drop_schema(
+    transaction: &mut WriteTransaction<'_>,
+    schema: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    let base = transaction.base().clone();
+    if !has_schema(&base, schema) {
+        return if if_exists { Ok(()) } else { Err(missing("schema", schema, &base, SCHEMA)) };
+    }
+    let within = |name: &&String| name.split_once('.').is_some_and(|(own, _)| own == schema);
+    let tables: Vec<String> = base.tables().map(|table| &table.name).filter(within).cloned().collect();
+    let views: Vec<String> = views(&base).map(|(name, _)| name).filter(within).cloned().collect();
+    if let Some(first) = tables.first().or(views.first()).filter(|_| !cascade) {
+        return Err(Error::invalid(format!("schema {schema} is not empty: it has {first}"))
+            .with_hint(format!("DROP SCHEMA {schema} CASCADE drops what is in it")));
+    }
+    tables.iter().try_for_each(|table| transaction.drop_table(table))?;
+    views.iter().try_for_each(|view| transaction.drop_view(view))?;
+    transaction.drop_view(&format!("{SCHEMA}{schema}"))?;
+    Ok(())
+}
+
+/// Refuses a new table or view in a schema that does not exist.
+pub(crate) fn check_schema(snapshot: &Snapshot, schema: Option<&str>) -> Result<()> {
+    match schema.filter(|schema| !has_schema(snapshot, schema)) {
+        Some(schema) => {
+            Err(missing("schema", schema, snapshot, SCHEMA).with_hint(format!("CREATE SCHEMA {schema} first")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// `CREATE [OR REPLACE] MACRO name(parameters) AS text`.
+pub(crate) fn create_macro(
+    transaction: &mut WriteTransaction<'_>,
+    name: &str,
+    parameters: &str,
+    text: &str,
+    or_replace: bool,
+) -> Result<Outcome> {
+    let entry = format!("{MACRO}{name}");
+    let text = format!("CREATE MACRO \"{}\"({parameters}) AS {text}", name.replace('"', "\"\""));
+    macros::check(name, &text)?;
+    if transaction.base().views().contains_key(&entry) {
+        if !or_replace {
+            return Err(Error::new(ErrorKind::Exists, format!("macro {name} exists"))
+                .with_hint("choose another name, or say OR REPLACE"));
+        }
+        transaction.drop_view(&entry)?;
+    }
+    transaction.create_view(&entry, &text)?;
+    Ok(Outcome::Done { verb: "CREATE MACRO" })
+}
+
+/// `DROP MACRO [IF EXISTS] name`.
+pub(crate) fn drop_macro(transaction: &mut WriteTransaction<'_>, name: &str, if_exists: bool) -> Result<Outcome> {
+    let entry = format!("{MACRO}{name}");
+    match transaction.base().views().contains_key(&entry) {
+        true => transaction.drop_view(&entry)?,
+        false if if_exists => {}
+        false => return Err(missing("macro", name, transaction.base(), MACRO)),
+    }
+    Ok(Outcome::Done { verb: "DROP MACRO" })
+}

@@ -1,0 +1,328 @@
+//! Expressions of DuckDB and PostgreSQL that the parser does not read by itself: `lambda x: x + 1`, `[x FOR x IN list IF
+//! …]`, a name before an expression (`a: 42`), `#1` for the first column of FROM, `GLOB`, `IN` a list without parentheses, `BETWEEN SYMMETRIC`, and `**`.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Value,
+};
+use datafusion::sql::sqlparser::dialect::{Dialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, Word};
+
+use super::dialect::SqlDialect;
+use super::forms::call;
+
+type Parsed<T> = Result<T, ParserError>;
+
+/// The call that stands for `#1`, the first column of FROM.
+pub(crate) const POSITION: &str = "freestone$position";
+
+/// An expression that begins where the parser stands; nothing where it is none of these forms.
+pub(crate) fn prefix(parser: &mut Parser) -> Option<Parsed<Expr>> {
+    match &parser.peek_token_ref().token {
+        Token::LBracket if is_comprehension(parser) => Some(comprehension(parser)),
+        Token::Sharp => {
+            let Token::Number(position, _) = parser.peek_nth_token_ref(1).token.clone() else { return None };
+            parser.advance_token();
+            parser.advance_token();
+            Some(Ok(call(POSITION, vec![Expr::value(Value::Number(position, false))])))
+        }
+        Token::Word(word) => {
+            let next = &parser.peek_nth_token_ref(1).token;
+            let is_lambda = is(word, "LAMBDA") && matches!(next, Token::Word(_) | Token::LParen);
+            if is_lambda && ends_in_colon(parser) {
+                return Some(lambda(parser));
+            }
+            if *next == Token::Colon && begins_item(parser) {
+                return Some(named(parser));
+            }
+            None
+        }
+        _ => None,
+    }
+}
+
+/// The precedence of these operators, where the parser stands before one.
+pub(crate) fn precedence(parser: &Parser) -> Option<u8> {
+    let [first, second] = parser.peek_tokens_ref();
+    match (&first.token, &second.token) {
+        (Token::Mul, Token::Mul) => Some(SqlDialect.prec_value(Precedence::Caret)),
+        (Token::Word(word), _) if is(word, "GLOB") => Some(SqlDialect.prec_value(Precedence::Like)),
+        (Token::Word(not), Token::Word(word)) if not.keyword == Keyword::NOT && is(word, "GLOB") => {
+            Some(SqlDialect.prec_value(Precedence::Like))
+        }
+        _ => None,
+    }
+}
+
+/// An expression that continues one; nothing where an operator of the parser's own follows.
+pub(crate) fn infix(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Parsed<Expr>> {
+    let [first, second, third] = parser.peek_tokens_ref();
+    let negated = matches!(&first.token, Token::Word(word) if word.keyword == Keyword::NOT);
+    let (operator, after) = if negated { (second, third) } else { (first, second) };
+    match (&operator.token, &after.token) {
+        (Token::Mul, Token::Mul) if !negated => {
+            parser.advance_token();
+            parser.advance_token();
+            let right = parser.parse_subexpr(precedence);
+            Some(right.map(|right| call("power", vec![left.clone(), right])))
+        }
+        (Token::Word(word), _) if is(word, "GLOB") => {
+            skip(parser, negated, 1);
+            Some(parser.parse_subexpr(precedence).map(|pattern| glob(left.clone(), pattern, negated)))
+        }
+        (Token::Word(word), Token::Word(next)) if word.keyword == Keyword::BETWEEN && is(next, "SYMMETRIC") => {
+            skip(parser, negated, 2);
+            Some(symmetric(parser, left, negated))
+        }
+        (Token::Word(word), next) if word.keyword == Keyword::IN => {
+            let is_list = match next {
+                Token::LParen => false,
+                Token::Word(word) => word.keyword != Keyword::UNNEST,
+                _ => true,
+            };
+            is_list.then(|| {
+                skip(parser, negated, 1);
+                parser.parse_subexpr(precedence).map(|list| in_list(left.clone(), list, negated))
+            })
+        }
+        _ => None,
+    }
+}
+
+fn skip(parser: &mut Parser, negated: bool, words: usize) {
+    for _ in 0..words + usize::from(negated) {
+        parser.advance_token();
+    }
+}
+
+fn is(word: &Word, text: &str) -> bool {
+    word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text)
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// `NOT expr` for the negated form of an operator.
+fn negation(expr: Expr, negated: bool) -> Expr {
+    use datafusion::sql::sqlparser::ast::UnaryOperator::Not;
+    if negated { nested(Expr::UnaryOp { op: Not, expr: Box::new(nested(expr)) }) } else { nested(expr) }
+}
+
+/// `value IN list` is `value = ANY(list)`.
+fn in_list(value: Expr, list: Expr, negated: bool) -> Expr {
+    let (left, right) = (Box::new(value), Box::new(list));
+    negation(Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, is_some: false }, negated)
+}
+
+/// `value BETWEEN SYMMETRIC a AND b` takes the bounds in either order.
+fn symmetric(parser: &mut Parser, value: &Expr, negated: bool) -> Parsed<Expr> {
+    let precedence = SqlDialect.prec_value(Precedence::Between);
+    let low = parser.parse_subexpr(precedence)?;
+    parser.expect_keyword_is(Keyword::AND)?;
+    let high = parser.parse_subexpr(precedence)?;
+    let between = |low: &Expr, high: &Expr| Expr::Between {
+        expr: Box::new(value.clone()),
+        negated: false,
+        low: Box::new(low.clone()),
+        high: Box::new(high.clone()),
+    };
+    Ok(negation(binary(between(&low, &high), BinaryOperator::Or, between(&high, &low)), negated))
+}
+
+/// `value GLOB pattern`: a pattern in quotes is a regular expression from here on.
+fn glob(value: Expr, pattern: Expr, negated: bool) -> Expr {
+    let matches = match &pattern {
+        Expr::Value(text) if matches!(text.value, Value::SingleQuotedString(_)) => {
+            let Value::SingleQuotedString(text) = &text.value else { return pattern };
+            let regex = Expr::value(Value::SingleQuotedString(glob_as_regex(text)));
+            binary(value, BinaryOperator::PGRegexMatch, regex)
+        }
+        _ => call("glob", vec![value, pattern]),
+    };
+    negation(matches, negated)
+}
+
+/// A pattern of GLOB as a regular expression of the whole text: `*` is any text, `?` any character, `[a-c]` one of a set
+/// and `[!a-c]` one outside of it.
+fn glob_as_regex(pattern: &str) -> String {
+    let mut out = String::from("(?s)^");
+    let mut characters = pattern.chars().peekable();
+    let mut in_class = false;
+    while let Some(character) = characters.next() {
+        match character {
+            '*' if !in_class => out.push_str(".*"),
+            '?' if !in_class => out.push('.'),
+            '[' if !in_class => {
+                in_class = true;
+                out.push('[');
+                if characters.next_if_eq(&'!').is_some() {
+                    out.push('^');
+                }
+            }
+            ']' => {
+                in_class = false;
+                out.push(']');
+            }
+            '-' if in_class => out.push('-'),
+            '\\' => {
+                out.push('\\');
+                out.push(characters.next().unwrap_or('\\'));
+            }
+            other if other.is_alphanumeric() || other == '_' || other.is_whitespace() => out.push(other),
+            other => {
+                out.push('\\');
+                out.push(other);
+            }
+        }
+    }
+    out.push('$');
+    out
+}
+
+/// Whether the tokens between LAMBDA and a colon are names.
+fn ends_in_colon(parser: &Parser) -> bool {
+    for at in 1.. {
+        match &parser.peek_nth_token_ref(at).token {
+            Token::Word(_) | Token::Comma | Token::LParen | Token::RParen => {}
+            other => return *other == Token::Colon,
+        }
+    }
+    false
+}
+
+/// `lambda x, y: body`.
+fn lambda(parser: &mut Parser) -> Parsed<Expr> {
+    parser.advance_token();
+    let in_parentheses = parser.consume_token(&Token::LParen);
+    let names = parser.parse_comma_separated(Parser::parse_identifier)?;
+    if in_parentheses {
+        parser.expect_token(&Token::RParen)?;
+    }
+    parser.expect_token(&Token::Colon)?;
+    Ok(lambda_of(names, parser.parse_expr()?))
+}
+
+pub(crate) fn lambda_of(names: Vec<Ident>, body: Expr) -> Expr {
+    let parameter = |name| LambdaFunctionParameter { name, data_type: None };
+    Expr::Lambda(LambdaFunction {
+        params: OneOrManyWithParens::Many(names.into_iter().map(parameter).collect()),
+        body: Box::new(body),
+        syntax: LambdaSyntax::Arrow,
+    })
+}
+
+/// Whether the bracket where the parser stands holds `expression FOR name`.
+fn is_comprehension(parser: &Parser) -> bool {
+    let mut depth = 0usize;
+    for at in 0.. {
+        match &parser.peek_nth_token_ref(at).token {
+            Token::LBracket | Token::LParen | Token::LBrace => depth += 1,
+            Token::RBracket | Token::RParen | Token::RBrace => depth -= 1,
+            Token::Word(word) if depth == 1 && word.keyword == Keyword::FOR => return true,
+            Token::EOF => return false,
+            _ => {}
+        }
+        if depth == 0 {
+            return false;
+        }
+    }
+    false
+}
+
+/// `[result FOR name[, position] IN list [IF condition]]`: a filter and a transformation of the list.
+fn comprehension(parser: &mut Parser) -> Parsed<Expr> {
+    parser.expect_token(&Token::LBracket)?;
+    let result = parser.parse_expr()?;
+    parser.expect_keyword_is(Keyword::FOR)?;
+    let names = parser.parse_comma_separated(Parser::parse_identifier)?;
+    parser.expect_keyword_is(Keyword::IN)?;
+    let mut list = parser.parse_expr()?;
+    if parser.parse_keyword(Keyword::IF) {
+        let condition = parser.parse_expr()?;
+        list = call("list_filter", vec![list, lambda_of(names.clone(), condition)]);
+    }
+    parser.expect_token(&Token::RBracket)?;
+    Ok(call("list_transform", vec![list, lambda_of(names, result)]))
+}
+
+/// Whether a `name:` where the parser stands begins an item of SELECT: it follows SELECT, DISTINCT, or a comma between
+/// items.
+fn begins_item(parser: &Parser) -> bool {
+    let mut depth = 0usize;
+    let mut is_first = true;
+    for at in (0..parser.index()).rev() {
+        let is_boundary = match &parser.token_at(at).token {
+            Token::Whitespace(_) => continue,
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                depth += 1;
+                false
+            }
+            Token::LParen | Token::LBracket | Token::LBrace => {
+                if depth == 0 {
+                    return false;
+                }
+                depth -= 1;
+                false
+            }
+            Token::Word(word) if depth == 0 => match word.keyword {
+                Keyword::SELECT => return true,
+                Keyword::FROM | Keyword::WHERE | Keyword::GROUP | Keyword::ORDER | Keyword::SET => return false,
+                Keyword::DISTINCT | Keyword::ALL => true,
+                _ => false,
+            },
+            Token::Comma => true,
+            _ => false,
+        };
+        if is_first && !is_boundary {
+            return false;
+        }
+        is_first = false;
+    }
+    false
+}
+
+/// `name: expression`, which is `expression AS name`.
+fn named(parser: &mut Parser) -> Parsed<Expr> {
+    let name = parser.parse_identifier()?;
+    parser.expect_token(&Token::Colon)?;
+    Ok(Expr::Named { expr: Box::new(parser.parse_expr()?), name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(sql: &str, expected: &str) {
+        let mut parser = Parser::new(&SqlDialect).try_with_sql(sql).expect(sql);
+        assert_eq!(parser.parse_expr().expect(sql).to_string(), expected, "{sql}");
+        assert_eq!(parser.peek_token().token, Token::EOF, "{sql}");
+    }
+
+    #[test]
+    fn forms_are_written_in_the_parsers_own() {
+        for (sql, expected) in [
+            ("f(lambda x: x + 1)", "f((x) -> x + 1)"),
+            ("f(a, lambda x, i: x > i)", "f(a, (x, i) -> x > i)"),
+            ("[x + 1 FOR x IN [1, 2]]", "list_transform([1, 2], (x) -> x + 1)"),
+            ("[x FOR x IN l IF x > 1]", "list_transform(list_filter(l, (x) -> x > 1), (x) -> x)"),
+            ("a GLOB 'x*[!b]?.'", "(a ~ '(?s)^x.*[^b].\\.$')"),
+            ("a NOT GLOB b || c", "(NOT (glob(a, b || c)))"),
+            ("a IN [1, 2] AND b", "(a = ANY([1, 2])) AND b"),
+            ("a NOT IN l", "(NOT (a = ANY(l)))"),
+            ("a IN (1, 2)", "a IN (1, 2)"),
+            ("a BETWEEN SYMMETRIC 3 AND 1 AND b", "(a BETWEEN 3 AND 1 OR a BETWEEN 1 AND 3) AND b"),
+            ("2 ** 3 * 4", "power(2, 3) * 4"),
+            ("{'a': 1, 'b': 2}", "{'a': 1, 'b': 2}"),
+            ("a[1:2]", "a[1:2]"),
+            ("#1 + a # 2", "freestone$position(1) + a # 2"),
+        ] {
+            check(sql, expected);
+        }
+    }
+}

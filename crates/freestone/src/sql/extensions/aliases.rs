@@ -1,0 +1,183 @@
+//! Names of columns that a SELECT uses again: in `SELECT a + 1 AS b, b * 2`, and in WHERE and GROUP BY. A column of the
+//! tables in FROM is meant before a name that SELECT gives.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, GroupByExpr, Ident, OneOrManyWithParens, Query, Select, SelectItem, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::tokenizer::Span;
+
+use super::stars::Sources;
+use super::{VALUE, each_own_expr};
+use crate::error::{Error, Result};
+use crate::sql::names::folded;
+use crate::sql::visitor;
+
+/// Whether a SELECT uses a name that it gives, or the former name of a table function's column.
+pub(super) fn asks(select: &Select) -> bool {
+    let given: Vec<String> = select.projection.iter().filter_map(|item| given(item).map(|(name, _)| name)).collect();
+    let mut look = |expr: &Expr| {
+        let uses = match expr {
+            Expr::Identifier(name) => given.contains(&folded(name)),
+            _ => false,
+        };
+        if uses { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let uses = !given.is_empty()
+        && (visitor::expressions(&select.projection, &mut look).is_break()
+            || visitor::expressions(&select.selection, &mut look).is_break()
+            || visitor::expressions(&select.group_by, &mut look).is_break());
+    uses || select.from.iter().any(|tables| !functions_of(tables).is_empty())
+}
+
+/// The name that a user gives an expression.
+fn given(item: &SelectItem) -> Option<(String, &Expr)> {
+    match item {
+        SelectItem::ExprWithAlias { expr, alias } if alias.span != Span::empty() => Some((folded(alias), expr)),
+        _ => None,
+    }
+}
+
+/// The functions with one column among the tables of a FROM, with the names of their columns.
+pub(crate) fn functions_of(tables: &datafusion::sql::sqlparser::ast::TableWithJoins) -> Vec<(Ident, Ident)> {
+    use datafusion::sql::sqlparser::ast::TableFactor;
+    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+    let function = |factor: &TableFactor| match factor {
+        TableFactor::Table { name, alias: Some(alias), args: Some(_), .. } => {
+            let function = name.0.last().and_then(|part| part.as_ident()).map(folded)?;
+            match alias.columns.as_slice() {
+                [column] if folded(&column.name) == function && function != "unnest" => {
+                    Some((alias.name.clone(), column.name.clone()))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    factors.filter_map(function).collect()
+}
+
+/// Puts what names stand for in their places.
+pub(super) fn replace(select: &mut Select, sources: &Sources, is_volatile: &dyn Fn(&str) -> bool) -> Result<()> {
+    let Some(columns) = &sources.names else { return Ok(()) };
+    let mut known: HashMap<String, Expr> = HashMap::new();
+    let mut error = None;
+    for item in &mut select.projection {
+        substitute(item, &known, is_volatile, &mut error);
+        let Some((name, expr)) = given(item) else { continue };
+        if !columns.contains(&name) {
+            known.entry(name).or_insert_with(|| expr.clone());
+        }
+    }
+    substitute(&mut select.selection, &known, is_volatile, &mut error);
+    // A name alone is one that DataFusion knows.
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        let own = keys.iter_mut().filter(|key| !matches!(key, Expr::Identifier(_)));
+        own.for_each(|key| substitute(key, &known, is_volatile, &mut error));
+    }
+    error.map_or(Ok(()), Err)
+}
+
+/// Replaces the former name `value` of the column of a table function, unless a column has this name.
+pub(super) fn replace_values(part: &mut impl VisitMut, sources: &Sources) {
+    if sources.functions.is_empty() || sources.names.as_ref().is_none_or(|names| names.contains(VALUE)) {
+        return;
+    }
+    each_own_expr(part, &mut |expr| match expr {
+        Expr::Identifier(name) if folded(name) == VALUE => {
+            if let [(table, column)] = sources.functions.as_slice() {
+                *expr = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
+            }
+        }
+        Expr::CompoundIdentifier(names) => {
+            let [table, name] = names.as_slice() else { return };
+            if folded(name) != VALUE {
+                return;
+            }
+            let table = folded(table);
+            if let Some((table, column)) = sources.functions.iter().find(|(own, _)| folded(own) == table) {
+                *expr = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
+            }
+        }
+        _ => {}
+    });
+}
+
+/// Replaces names in a part of a SELECT, subqueries excluded, and names of lambdas' parameters excluded.
+fn substitute(
+    part: &mut impl VisitMut,
+    known: &HashMap<String, Expr>,
+    is_volatile: &dyn Fn(&str) -> bool,
+    error: &mut Option<Error>,
+) {
+    if known.is_empty() {
+        return;
+    }
+    let mut names = Names { known, is_volatile, parameters: vec![], depth: 0, error };
+    let _ = visitor::visit_mut(part, &mut names);
+}
+
+struct Names<'a> {
+    known: &'a HashMap<String, Expr>,
+    is_volatile: &'a dyn Fn(&str) -> bool,
+    /// The parameters of the lambdas around.
+    parameters: Vec<Vec<String>>,
+    depth: usize,
+    error: &'a mut Option<Error>,
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(lambda) = expr {
+            self.parameters.push(match &lambda.params {
+                OneOrManyWithParens::One(one) => vec![folded(&one.name)],
+                OneOrManyWithParens::Many(several) => several.iter().map(|one| folded(&one.name)).collect(),
+            });
+        }
+        ControlFlow::Continue(())
+    }
+
+    // After the sub-expressions, so that what is put in place is not visited.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(_) = expr {
+            self.parameters.pop();
+        }
+        let Expr::Identifier(name) = &*expr else { return ControlFlow::Continue(()) };
+        let name = folded(name);
+        let is_parameter = self.parameters.iter().flatten().any(|parameter| *parameter == name);
+        let Some(stands_for) = self.known.get(&name).filter(|_| self.depth == 0 && !is_parameter) else {
+            return ControlFlow::Continue(());
+        };
+        if has_volatile(stands_for, self.is_volatile) {
+            let message = format!("{name} cannot be used again: each use would compute another value");
+            *self.error = Some(Error::unsupported(message).with_hint("compute it in a subquery"));
+            return ControlFlow::Break(());
+        }
+        *expr = Expr::Nested(Box::new(stands_for.clone()));
+        ControlFlow::Continue(())
+    }
+}
+
+fn has_volatile(expr: &Expr, is_volatile: &dyn Fn(&str) -> bool) -> bool {
+    let is_call = |part: &Expr| match part {
+        Expr::Function(Function { name, .. }) if is_volatile(&name.to_string().to_lowercase()) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    visitor::expressions(expr, &mut |part| is_call(part)).is_break()
+}

@@ -1,0 +1,168 @@
+//! Calls of functions: `x.f(y)`, which is `f(x, y)`, names of schemas before functions, and lambdas written with an arrow.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart,
+};
+
+use crate::sql::expressions::lambda_of;
+use crate::sql::names::folded;
+
+/// Schemas whose functions are ours. Functions of `pg_catalog` have it in their name.
+const SCHEMAS: [&str; 5] = ["main", "public", "freestone", "system", "pg_catalog"];
+
+/// Functions that take a lambda.
+const WITH_LAMBDAS: [&str; 14] = [
+    "list_transform",
+    "array_transform",
+    "list_apply",
+    "array_apply",
+    "apply",
+    "list_filter",
+    "array_filter",
+    "filter",
+    "list_reduce",
+    "array_reduce",
+    "reduce",
+    "array_any_match",
+    "any_match",
+    "list_any_match",
+];
+
+pub(super) fn rewrite(expr: &mut Expr) {
+    match expr {
+        Expr::Function(call) => {
+            method(call);
+            lambdas(call);
+        }
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            if let Some(called) = chained(root, access_chain) {
+                *expr = called;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `column.f(x)`.
+fn method(call: &mut Function) {
+    let [before @ .., last] = call.name.0.as_slice() else { return };
+    let idents: Option<Vec<Ident>> = before.iter().map(|part| part.as_ident().cloned()).collect();
+    let Some(mut idents) = idents.filter(|idents| !idents.is_empty()) else { return };
+    let last = last.clone();
+    if SCHEMAS.contains(&folded(&idents[0]).as_str()) {
+        if idents.len() == 1 && folded(&idents[0]) != "pg_catalog" {
+            call.name = ObjectName(vec![last]);
+        }
+        return;
+    }
+    let is_columns = matches!(&last, ObjectNamePart::Identifier(name) if folded(name) == "columns");
+    if is_columns {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    let first = match idents.len() {
+        1 => Expr::Identifier(idents.remove(0)),
+        _ => Expr::CompoundIdentifier(idents),
+    };
+    list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(first)));
+    call.name = ObjectName(vec![last]);
+}
+
+/// `(expression).f(x)` and `'text'.f(x)`, also several behind one another. Nothing where the chain calls no function.
+fn chained(root: &Expr, accesses: &[AccessExpr]) -> Option<Expr> {
+    let is_call = |access: &AccessExpr| matches!(access, AccessExpr::Dot(Expr::Function(_)));
+    if !accesses.iter().any(is_call) {
+        return None;
+    }
+    let mut value = root.clone();
+    for access in accesses {
+        value = match access {
+            AccessExpr::Dot(Expr::Function(call)) => {
+                let mut call = call.clone();
+                if let FunctionArguments::List(list) = &mut call.args {
+                    list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
+                }
+                lambdas(&mut call);
+                Expr::Function(call)
+            }
+            other => match value {
+                Expr::CompoundFieldAccess { root, mut access_chain } => {
+                    access_chain.push(other.clone());
+                    Expr::CompoundFieldAccess { root, access_chain }
+                }
+                value => Expr::CompoundFieldAccess { root: Box::new(value), access_chain: vec![other.clone()] },
+            },
+        };
+    }
+    Some(value)
+}
+
+/// Arguments `x -> …` of functions that take lambdas.
+fn lambdas(call: &mut Function) {
+    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()).map(folded) else { return };
+    if !WITH_LAMBDAS.contains(&name.as_str()) {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    for argument in list.args.iter_mut().skip(1) {
+        let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { continue };
+        if let Some((names, body)) = arrow(expr) {
+            *expr = lambda_of(names, body);
+        }
+    }
+}
+
+/// The parameters and the body of `x -> body`. The arrow binds more tightly than most operators, so it may be deep on the
+/// left of the body.
+fn arrow(expr: &Expr) -> Option<(Vec<Ident>, Expr)> {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
+            let names = match left.as_ref() {
+                Expr::Identifier(name) => Some(vec![name.clone()]),
+                Expr::Nested(inner) => match inner.as_ref() {
+                    Expr::Identifier(name) => Some(vec![name.clone()]),
+                    _ => None,
+                },
+                Expr::Tuple(names) => names
+                    .iter()
+                    .map(|name| match name {
+                        Expr::Identifier(name) => Some(name.clone()),
+                        _ => None,
+                    })
+                    .collect(),
+                _ => None,
+            };
+            if let Some(names) = names {
+                return Some((names, (**right).clone()));
+            }
+            deeper(left, |left| Expr::BinaryOp { left, op: BinaryOperator::Arrow, right: right.clone() })
+        }
+        Expr::BinaryOp { left, op, right } => {
+            deeper(left, |left| Expr::BinaryOp { left, op: op.clone(), right: right.clone() })
+        }
+        Expr::IsNull(inner) => deeper(inner, Expr::IsNull),
+        Expr::IsNotNull(inner) => deeper(inner, Expr::IsNotNull),
+        Expr::IsDistinctFrom(left, right) => deeper(left, |left| Expr::IsDistinctFrom(left, right.clone())),
+        Expr::IsNotDistinctFrom(left, right) => deeper(left, |left| Expr::IsNotDistinctFrom(left, right.clone())),
+        Expr::InList { expr, list, negated } => {
+            deeper(expr, |expr| Expr::InList { expr, list: list.clone(), negated: *negated })
+        }
+        Expr::Between { expr, negated, low, high } => {
+            deeper(expr, |expr| Expr::Between { expr, negated: *negated, low: low.clone(), high: high.clone() })
+        }
+        Expr::Like { negated, any, expr, pattern, escape_char } => deeper(expr, |expr| Expr::Like {
+            negated: *negated,
+            any: *any,
+            expr,
+            pattern: pattern.clone(),
+            escape_char: escape_char.clone(),
+        }),
+        _ => None,
+    }
+}
+
+fn deeper(left: &Expr, with: impl FnOnce(Box<Expr>) -> Expr) -> Option<(Vec<Ident>, Expr)> {
+    let (names, body) = arrow(left)?;
+    Some((names, with(Box::new(body))))
+}

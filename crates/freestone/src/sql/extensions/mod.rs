@@ -1,0 +1,338 @@
+//! Forms of DuckDB's and PostgreSQL's queries that DataFusion does not plan, written as queries that it plans.
+//!
+//! [`rewrite`] needs nothing but the text, and runs when a statement has been parsed. What needs the columns of the tables
+//! in FROM runs later, when names are resolved: [`Sources`] holds what is known of the FROM of one SELECT.
+
+mod aliases;
+mod calls;
+pub(crate) mod groups;
+pub(crate) mod joins;
+mod limits;
+pub(crate) mod orders;
+pub(crate) mod pivots;
+mod samples;
+mod stars;
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Ident, JoinOperator, OrderBy, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
+    TableFactor, VisitMut, VisitorMut,
+};
+
+use crate::error::{Error, Result};
+use crate::sql::names::{call_text, folded};
+use crate::sql::visitor;
+
+pub(crate) use aliases::functions_of;
+pub(crate) use pivots::{PivotValues, asks as is_pivot};
+pub(crate) use stars::{Evaluate, Sources, Starred};
+
+/// Functions in FROM that have one column, which has the name of the function.
+const ONE_COLUMN: [&str; 3] = ["range", "generate_series", "unnest"];
+
+/// The name of a column of a table function before it had the function's.
+const VALUE: &str = "value";
+
+/// Writes the forms that can be written without knowing tables.
+///
+/// # Errors
+/// A form that cannot be written so, with what to write instead.
+pub(crate) fn rewrite(sql: &mut impl VisitMut) -> Result<()> {
+    struct Forms(Result<()>);
+    impl Forms {
+        fn note(&mut self, done: Result<()>) -> ControlFlow<()> {
+            let flow = if done.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            self.0 = done;
+            flow
+        }
+    }
+    impl VisitorMut for Forms {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            let done = samples::of_query(query).and_then(|()| limits::rewrite(query));
+            self.note(done)
+        }
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            select.projection.iter_mut().for_each(named_item);
+            groups::without_empty(select);
+            for tables in &mut select.from {
+                tables.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+            if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+                table_with_joins.joins.iter_mut().for_each(|join| join_kind(&mut join.join_operator));
+            }
+            column_of_function(factor);
+            let done = samples::of_factor(factor).and_then(|()| pivots::factor(factor));
+            self.note(done)
+        }
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            calls::rewrite(expr);
+            ControlFlow::Continue(())
+        }
+    }
+    let mut forms = Forms(Ok(()));
+    let _ = visitor::visit_mut(sql, &mut forms);
+    forms.0
+}
+
+/// Writes a statement whose kind changes: `SELECT … INTO table`, which is CREATE TABLE AS.
+///
+/// # Errors
+/// Of kind [`crate::ErrorKind::Unsupported`], for a statement that another one is written for.
+pub(crate) fn statement(statement: ast::Statement) -> Result<ast::Statement> {
+    use ast::Statement as Sql;
+    let refused = |what: &str, hint: &str| Err(Error::unsupported(format!("{what} is not available")).with_hint(hint));
+    match statement {
+        Sql::Query(mut query) => {
+            let SetExpr::Select(select) = query.body.as_mut() else { return Ok(Sql::Query(query)) };
+            let Some(into) = select.into.take() else { return Ok(Sql::Query(query)) };
+            if into.temporary || into.unlogged {
+                return refused(
+                    "SELECT … INTO a TEMPORARY or UNLOGGED table",
+                    "SELECT … INTO t, and DROP TABLE t later",
+                );
+            }
+            let text = "CREATE TABLE t AS SELECT 1";
+            let parsed = datafusion::sql::sqlparser::parser::Parser::parse_sql(&crate::sql::dialect::SqlDialect, text)?;
+            match parsed.into_iter().next() {
+                Some(Sql::CreateTable(create)) => {
+                    Ok(Sql::CreateTable(ast::CreateTable { name: into.name, query: Some(query), ..create }))
+                }
+                _ => Ok(Sql::Query(query)),
+            }
+        }
+        Sql::AttachDatabase { .. } | Sql::AttachDuckDBDatabase { .. } | Sql::DetachDuckDBDatabase { .. } => refused(
+            "ATTACH and DETACH of databases",
+            "files of other systems are read by name, FROM 'file.parquet'; open another database by a connection of its own",
+        ),
+        Sql::Install { .. } | Sql::Load { .. } => {
+            refused("INSTALL and LOAD of extensions", "nothing has to be installed")
+        }
+        Sql::Comment { .. } => refused("COMMENT ON", "keep the description in a table, or in SQL comments of a view"),
+        Sql::CreateSequence { .. } => {
+            refused("CREATE SEQUENCE", "number rows with row_number() OVER () or generate_series")
+        }
+        Sql::CreateIndex(_) => {
+            refused("CREATE INDEX", "ALTER TABLE t SET DESIGN (index = 'column') makes an ordered index")
+        }
+        Sql::CreateType { .. } => refused("CREATE TYPE", "write the type itself, or VARCHAR for an ENUM"),
+        other => Ok(other),
+    }
+}
+
+/// `name: expression` becomes `expression AS name`.
+fn named_item(item: &mut SelectItem) {
+    if let SelectItem::UnnamedExpr(Expr::Named { expr, name }) = item {
+        *item = SelectItem::ExprWithAlias { expr: (**expr).clone(), alias: name.clone() };
+    }
+}
+
+/// SEMI JOIN and ANTI JOIN are those of the left side.
+fn join_kind(operator: &mut JoinOperator) {
+    *operator = match std::mem::replace(operator, JoinOperator::CrossApply) {
+        JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
+        JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+        other => other,
+    };
+}
+
+/// Names the column of `range(3)` after the function, unless the statement names it.
+fn column_of_function(factor: &mut TableFactor) {
+    let (function, alias) = match factor {
+        TableFactor::Table { name, alias, args: Some(_), .. } | TableFactor::Function { name, alias, .. } => {
+            let Some(function) = name.0.last().and_then(|part| part.as_ident()).map(folded) else { return };
+            (function, alias)
+        }
+        TableFactor::UNNEST { alias: alias @ None, array_exprs, .. } if array_exprs.len() == 1 => {
+            ("unnest".to_owned(), alias)
+        }
+        _ => return,
+    };
+    if !ONE_COLUMN.contains(&function.as_str()) {
+        return;
+    }
+    let column = |name: &str| TableAliasColumnDef { name: Ident::new(name), data_type: None };
+    match alias {
+        Some(alias) if alias.columns.is_empty() => alias.columns.push(column(&function)),
+        Some(_) => {}
+        None => {
+            let (name, columns) = (Ident::new(&function), vec![column(&function)]);
+            *alias = Some(TableAlias { explicit: true, name, columns, at: None });
+        }
+    }
+}
+
+/// Whether a SELECT has a form that is written with the columns of its tables.
+pub(crate) fn asks_for_columns(select: &Select) -> bool {
+    stars::asks(select) || aliases::asks(select) || joins::asks(select) || pivots::asks(select)
+}
+
+/// Writes the forms of one SELECT and its ORDER BY that need the columns of its tables.
+///
+/// # Errors
+/// A form needs columns that are not known, or is none that can be written otherwise.
+pub(crate) fn with_columns(
+    select: &mut Select,
+    mut order: Option<&mut OrderBy>,
+    sources: &Sources,
+    is_volatile: &dyn Fn(&str) -> bool,
+) -> Result<()> {
+    stars::expand(select, sources)?;
+    aliases::replace(select, sources, is_volatile)?;
+    aliases::replace_values(select, sources);
+    if let Some(order) = order.as_deref_mut() {
+        stars::expand_order(order, sources)?;
+        aliases::replace_values(order, sources);
+    }
+    orders::of_select(select, order, sources)
+}
+
+/// The error of a form that needs the columns of a table which are not known.
+fn unknown_columns(what: &str) -> Error {
+    Error::unsupported(format!("{what} needs the columns of all tables in FROM, and those of one are not known"))
+        .with_hint("give a table function a list of columns: f(…) AS t (a, b)")
+}
+
+/// Whether a query's rows depend on the order in which tables are read: POSITIONAL JOIN pairs rows by it, and a seed
+/// makes a sample the same each time.
+pub(crate) fn depends_on_order(statement: &ast::Statement) -> bool {
+    struct Ordered;
+    impl ast::Visitor for Ordered {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            let is_ordered = match factor {
+                TableFactor::NestedJoin { table_with_joins, .. } => {
+                    table_with_joins.joins.iter().any(joins::is_positional)
+                }
+                _ => false,
+            };
+            if is_ordered { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            let is_ordered = select.from.iter().flat_map(|tables| &tables.joins).any(joins::is_positional);
+            if is_ordered { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if samples::is_seeded(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    visitor::visit(statement, &mut Ordered).is_break()
+}
+
+/// The calls of table functions in a statement: their texts, and a query that selects from each.
+pub(crate) fn calls_in_from(statement: &ast::Statement) -> Vec<(String, Box<Query>)> {
+    struct Calls(Vec<(String, Box<Query>)>);
+    impl ast::Visitor for Calls {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            let TableFactor::Table { name, args: Some(args), .. } = factor else { return ControlFlow::Continue(()) };
+            let text = call_text(name, args);
+            let mut call = factor.clone();
+            if let TableFactor::Table { alias, .. } = &mut call {
+                *alias = None;
+            }
+            if !self.0.iter().any(|(known, _)| *known == text)
+                && let Ok(query) = select_query(vec![star()], call)
+            {
+                self.0.push((text, query));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut calls = Calls(vec![]);
+    let _ = visitor::visit(statement, &mut calls);
+    calls.0
+}
+
+/// A query that selects from one table.
+fn select_query(projection: Vec<SelectItem>, from: TableFactor) -> Result<Box<Query>> {
+    let mut query = crate::sql::statement::bare_query()?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = projection;
+        select.from = vec![ast::TableWithJoins { relation: from, joins: vec![] }];
+    }
+    Ok(query)
+}
+
+fn star() -> SelectItem {
+    SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+fn alias(name: Ident) -> TableAlias {
+    TableAlias { explicit: true, name, columns: vec![], at: None }
+}
+
+fn derived(subquery: Box<Query>, alias: Option<TableAlias>) -> TableFactor {
+    TableFactor::Derived { lateral: false, subquery, alias, sample: None }
+}
+
+fn number(value: impl ToString) -> Expr {
+    Expr::value(ast::Value::Number(value.to_string(), false))
+}
+
+fn text(value: &str) -> Expr {
+    Expr::value(ast::Value::SingleQuotedString(value.to_owned()))
+}
+
+fn and(left: Option<Expr>, right: Expr) -> Expr {
+    match left {
+        None => right,
+        Some(left) => binary(Expr::Nested(Box::new(left)), ast::BinaryOperator::And, right),
+    }
+}
+
+fn binary(left: Expr, op: ast::BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// `function(arguments) OVER (PARTITION BY … ORDER BY …)`.
+fn window(function: &str, arguments: Vec<Expr>, partition_by: Vec<Expr>, order_by: Vec<ast::OrderByExpr>) -> Expr {
+    let mut expr = crate::sql::forms::call(function, arguments);
+    if let Expr::Function(call) = &mut expr {
+        let spec = ast::WindowSpec { window_name: None, partition_by, order_by, window_frame: None };
+        call.over = Some(ast::WindowType::WindowSpec(spec));
+    }
+    expr
+}
+
+fn ascending(expr: Expr) -> ast::OrderByExpr {
+    ast::OrderByExpr { expr, options: ast::OrderByOptions { asc: None, nulls_first: None }, with_fill: None }
+}
+
+/// Calls a function with each expression of a part of a query, before its sub-expressions, but not of its subqueries.
+fn each_own_expr(part: &mut impl VisitMut, change: &mut dyn FnMut(&mut Expr)) {
+    struct Own<'a> {
+        change: &'a mut dyn FnMut(&mut Expr),
+        depth: usize,
+    }
+    impl VisitorMut for Own<'_> {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if self.depth == 0 {
+                (self.change)(expr);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = visitor::visit_mut(part, &mut Own { change, depth: 0 });
+}

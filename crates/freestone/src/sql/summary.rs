@@ -1,0 +1,81 @@
+//! `SUMMARIZE`: a query for statistics of each column of another query, which reads it once.
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::sql::sqlparser::ast::Query;
+
+use super::statement::{parse_query, quote};
+use crate::error::{Error, Result};
+use crate::provider::metadata::sql_type;
+
+/// The name of the summarized query.
+const ROWS: &str = "freestone$rows";
+/// The name of its aggregates, one row.
+const TOTALS: &str = "freestone$totals";
+
+/// The query for the statistics of a query with these columns.
+///
+/// # Errors
+/// The query has no columns.
+pub(crate) fn of(query: &Query, schema: &Schema) -> Result<Box<Query>> {
+    if schema.fields().is_empty() {
+        return Err(Error::invalid("SUMMARIZE needs a table or query with columns"));
+    }
+    let mut totals = vec!["count(*) AS rows".to_owned()];
+    let mut lines = vec![];
+    for (at, field) in schema.fields().iter().enumerate() {
+        let column = quote(field.name());
+        let (is_number, is_nested) = (field.data_type().is_numeric(), field.data_type().is_nested());
+        let mut total = |name: &str, expression: Option<String>| match expression {
+            Some(expression) => {
+                totals.push(format!("{expression} AS {name}{at}"));
+                format!("CAST({name}{at} AS VARCHAR)")
+            }
+            None => "CAST(NULL AS VARCHAR)".to_owned(),
+        };
+        let of_scalar = |function: &str| (!is_nested).then(|| format!("{function}({column})"));
+        let of_number = |function: &str| is_number.then(|| format!("{function}({column})"));
+        let quantile = |part: &str| is_number.then(|| format!("approx_percentile_cont({column}, {part})"));
+        let parts = [
+            format!("{} AS column_name", literal(field.name())),
+            format!("{} AS column_type", literal(&sql_type(field.data_type()))),
+            format!("{} AS min", total("min", of_scalar("min"))),
+            format!("{} AS max", total("max", of_scalar("max"))),
+            format!(
+                "CAST({} AS BIGINT) AS approx_unique",
+                total("unique", (!is_nested).then(|| format!("approx_distinct(CAST({column} AS VARCHAR))")))
+            ),
+            format!("{} AS avg", total("avg", of_number("avg"))),
+            format!("{} AS std", total("std", of_number("stddev"))),
+            format!("{} AS q25", total("q25_", quantile("0.25"))),
+            format!("{} AS q50", total("q50_", quantile("0.5"))),
+            format!("{} AS q75", total("q75_", quantile("0.75"))),
+            "rows AS count".to_owned(),
+            format!(
+                "CAST(CASE WHEN rows = 0 THEN 0 ELSE 100.0 * (rows - CAST({} AS BIGINT)) / rows END AS DECIMAL(9, 2)) \
+                 AS null_percentage",
+                total("values", Some(format!("count({column})")))
+            ),
+            format!("{at} AS {}", quote("freestone$place")),
+        ];
+        lines.push(format!("SELECT {} FROM {}", parts.join(", "), quote(TOTALS)));
+    }
+    let columns = "column_name, column_type, min, max, approx_unique, avg, std, q25, q50, q75, count, null_percentage";
+    let text = format!(
+        "WITH {rows} AS (SELECT 1), {all} AS (SELECT {totals} FROM {rows}) SELECT {columns} FROM ({lines}) AS s ORDER BY {place}",
+        rows = quote(ROWS),
+        all = quote(TOTALS),
+        totals = totals.join(", "),
+        lines = lines.join(" UNION ALL "),
+        place = quote("freestone$place"),
+    );
+    let mut summary = parse_query(&text)?;
+    let first = summary.with.as_mut().and_then(|with| with.cte_tables.first_mut());
+    if let Some(rows) = first {
+        *rows.query = query.clone();
+    }
+    Ok(summary)
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
